@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenedConfig } from './actions/actions.ts'
 import { type PassRequest, requireBudget } from './actions/validate-request.ts'
@@ -13,10 +12,10 @@ import { startTroubleWatch } from './daemon/trouble-watch.ts'
 import type { SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
-import { mergeReports } from './runs/group-report.ts'
 import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
-import { executeRun, type ExecuteRunOptions, executeRuns, type RunDeps, type ServiceRun } from './runs/run.ts'
+import { executeRuns, type ServiceProcess } from './runs/run-services.ts'
+import type { ExecuteRunOptions, RunDeps } from './runs/run.ts'
 import { ServiceView } from './daemon/service-view.ts'
 import { reopenSources } from './sources/open-sources.ts'
 import { openViews, toWholeSources } from './sources/views.ts'
@@ -89,7 +88,7 @@ export class App extends ServiceView {
   /** The watch of another configuration's daemon goes on through this one. */
   readonly #isWatched: boolean
   /** Each service of the configuration, in their order. */
-  override readonly services: readonly ServiceView[]
+  readonly services: readonly ServiceView[]
 
   constructor(
     options: AppOptions,
@@ -130,15 +129,9 @@ export class App extends ServiceView {
         retryWhileUnavailable(() => service.createRunDeps(receiver, this.notifier), waiting)
       const options = { trigger: 'manual', ...request, budget, deliveries } as const
       return await this.#work('run', async () => {
-        if (services.length === 1 && services[0] === this) return executeRun(await create(this), options)
-        const budgetName = `services ${randomUUID()}`
-        const runs: ServiceRun[] = []
-        for (const service of services)
-          runs.push({
-            deps: await create(service),
-            options: { ...options, budgetName, ...service.limitRequest(request.sources) },
-          })
-        return mergeReports(await executeRuns(runs))
+        const processes: ServiceProcess[] = []
+        for (const service of services) processes.push({ deps: await create(service) })
+        return executeRuns(processes, options)
       })
     } finally {
       await receiver?.close()
@@ -174,9 +167,14 @@ export class App extends ServiceView {
     receiver,
     ...options
   }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
-    const { config, notifier } = this
-    const deps = await this.createRunDeps(this.bulk.usesWebhook === true ? receiver : null, this.notifier)
-    return this.#work('start', () => runService({ ...deps, config, notifier, own: this.#own }, options))
+    const { config, notifier, sources, brokenSources } = this
+    const services: RunDeps[] = []
+    for (const service of this.services) {
+      const usesWebhook = service.bulk.usesWebhook === true
+      services.push(await service.createRunDeps(usesWebhook ? receiver : null, notifier))
+    }
+    const deps = { ...this.base, sources, brokenSources, services, config, notifier, own: this.#own }
+    return this.#work('start', () => runService(deps, options))
   }
 
   /** Sends what a single run has queued: the next process would send it too, perhaps tomorrow. */

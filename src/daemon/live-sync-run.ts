@@ -13,7 +13,7 @@ import * as runs from '../store/runs.ts'
 /** What live sync needs of its process. */
 export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'owner' | 'elector' | 'recordRun'>
 
-interface LiveSyncRunOptions {
+export interface LiveSyncRunOptions {
   readonly workers: Workers
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
@@ -22,6 +22,8 @@ interface LiveSyncRunOptions {
   readonly budget: { readonly limit: number | null; readonly sources: ReadonlyMap<string, number> }
   /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null
+  /** With several services: the run of the first one, null for that one. Absent: there is one. */
+  readonly group?: number | null
 }
 
 /**
@@ -70,7 +72,9 @@ export class LiveSyncRun implements LiveRunPick {
       scope: elector.scope,
       service,
       budgetName,
+      group: options.group ?? null,
     })
+    if (options.group === null) await runs.beginGroup(db, id)
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
     log.info({ event: 'run_started', run: id, trigger, sources, budget }, 'run started')
@@ -98,10 +102,6 @@ export class LiveSyncRun implements LiveRunPick {
     }).catch((error: unknown) => {
       this.#observations.failures.push(error)
     })
-  }
-
-  get budgetName(): string | null {
-    return this.#options.budgetName
   }
 
   /** A failure ended it. */

@@ -1,24 +1,20 @@
 import { randomUUID } from 'node:crypto'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
-import { repick } from '../pipeline/pick/pick.ts'
-import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import { isFit, unlessBroken } from '../runs/source-health.ts'
-import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as leases from '../store/leases.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
-import * as runs from '../store/runs.ts'
-import * as runProgress from '../store/run-progress.ts'
 import { DayBudgets, LIVE_SYNC_KINDS, type LiveSyncKind } from './day-budgets.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
-import { type LiveSyncDeps, LiveSyncRun } from './live-sync-run.ts'
+import type { LiveSyncDeps } from './live-sync-run.ts'
+import { LiveSyncRuns, type LiveSyncService } from './live-sync-runs.ts'
 import { Polling } from './polling.ts'
 
 interface LiveSyncOptions {
+  /** Each as its first service fills it. */
   readonly sources: readonly Source[]
-  readonly workers: Workers
   /** Lookups a day, of single edits and of imports. Null: unlimited. */
   readonly budgets: Readonly<Record<LiveSyncKind, number | null>>
   /** Called with why changes of sources may be missed, by source. */
@@ -41,7 +37,9 @@ const LEASE_SCOPE = 'follow'
  * edits go into a `sync` run with the highest priority, imports into a `backfill` run with the lowest.
  */
 export class LiveSync {
-  readonly #deps: LiveSyncDeps
+  readonly #services: readonly LiveSyncService[]
+  /** For what is done for no service in particular. */
+  readonly #deps: Pick<LiveSyncDeps, 'db' | 'log' | 'owner'>
   readonly #options: LiveSyncOptions
   readonly #byName: ReadonlyMap<string, Source>
   readonly #names: readonly string[]
@@ -49,7 +47,7 @@ export class LiveSync {
   #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
-  readonly #openRuns: Record<LiveSyncKind, LiveSyncRun | null> = { follow: null, backfill: null }
+  readonly #openRuns: Record<LiveSyncKind, LiveSyncRuns | null> = { follow: null, backfill: null }
   readonly #queue: ChangeQueue
   readonly #budgets: DayBudgets
   #isLeader = false
@@ -60,7 +58,12 @@ export class LiveSync {
   /** Consecutive failed runs. */
   #consecutiveFailures = 0
 
-  constructor(deps: LiveSyncDeps, options: LiveSyncOptions) {
+  /** @param services of the configuration, in their order; one at least */
+  constructor(services: readonly LiveSyncService[], options: LiveSyncOptions) {
+    const [first] = services
+    if (first === undefined) throw new Error('live sync has no service')
+    const { deps } = first
+    this.#services = services
     this.#deps = deps
     this.#options = options
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
@@ -89,7 +92,9 @@ export class LiveSync {
       (await this.#pickPolled()) +
       (await this.#pickAbandoned()) +
       (await this.#pickBulk())
-    if (picked > 0) this.#options.workers.wakeCalls()
+    if (picked > 0) for (const { workers } of this.#services) workers.wakeCalls()
+    if (this.#services.length > 1)
+      for (const kind of LIVE_SYNC_KINDS) await this.#openRuns[kind]?.repick(signal, { isHandedOn: true })
     return picked
   }
 
@@ -108,7 +113,7 @@ export class LiveSync {
   async #closeCancelled(): Promise<void> {
     for (const kind of LIVE_SYNC_KINDS) {
       const run = this.#openRuns[kind]
-      if (run?.isCancelled === true && !(await runProgress.hasWorkUnderWay(this.#deps.db, run.id)))
+      if (run?.isCancelled === true && !(await run.hasWorkUnderWay()))
         await this.#closeRun(kind, 'interrupted')
     }
   }
@@ -138,7 +143,6 @@ export class LiveSync {
   async #maintain(signal: AbortSignal): Promise<void> {
     if (performance.now() - this.#maintainedAt < MAINTENANCE_MS) return
     this.#maintainedAt = performance.now()
-    const { db } = this.#deps
     for (const kind of LIVE_SYNC_KINDS) {
       const run = this.#openRuns[kind]
       if (run === null) continue
@@ -150,23 +154,14 @@ export class LiveSync {
         await this.#closeRun(kind, 'done')
         continue
       }
-      const { hasWaiting, hasRequeued } = await runProgress.findWaitingRows(db, run.id, this.#names)
-      if (run.isExpired || (run.isIdle && !hasWaiting) || run.budgetName !== budgetName) {
+      const isDone = run.isIdle && !(await run.hasWaitingRows())
+      if (run.isExpired || isDone || run.budgetName !== budgetName) {
         this.#consecutiveFailures = 0
         await this.#closeRun(kind, 'done')
         continue
       }
-      if (hasRequeued)
-        for (const source of this.#options.sources)
-          await unlessBroken(this.#deps, source, () =>
-            repick(this.#deps, { ...toPickContext(run), isDryRun: false }, source, {
-              includeAbandoned: false,
-              signal,
-            }),
-          )
-      const live = (await runs.listRunning(db)).map((one) => one.id)
-      await adoptAbandonedLookups(db, run, live)
-      this.#options.workers.wakeCalls()
+      await run.repick(signal, { isHandedOn: false })
+      await run.adoptLookups()
     }
     for (const kind of LIVE_SYNC_KINDS) if (this.#openRuns[kind] === null) await this.#budgets.refresh(kind)
     const picked = this.#budgets.filterPayable('follow', this.#active)
@@ -236,7 +231,7 @@ export class LiveSync {
 
   /** @returns the keys that exceed the budget, or all of a source that is broken */
   async #pick(
-    run: LiveSyncRun,
+    runs: LiveSyncRuns,
     source: Source,
     keys: readonly string[],
     options: PickKeysOptions = {},
@@ -244,13 +239,16 @@ export class LiveSync {
     // A key column may be nullable, and several statements may change one key.
     const distinct = [...new Set(keys)].filter((key) => (key as string | null) !== null)
     if (distinct.length === 0) return []
-    const pick = () => pickChangedKeys(this.#deps, run, source, distinct, options)
-    const result = await unlessBroken(this.#deps, source, pick)
+    const first = runs.firstOf(source)
+    if (first === null) return keys
+    const { deps, run, workers } = first
+    const pick = () => pickChangedKeys(deps, run, source, distinct, options)
+    const result = await unlessBroken(deps, source, pick)
     if (result === null) return keys
     const { picked, skippedKeys } = result
     run.recordPicked(picked)
     // Stored answers need no call.
-    if (picked > 0) this.#options.workers.wakeWriters()
+    if (picked > 0) workers.wakeWriters()
     if (skippedKeys.length > 0) {
       run.budget.markReached()
       await this.#budgets.refresh(run.trigger)
@@ -259,18 +257,17 @@ export class LiveSync {
   }
 
   /** The open run, or a new one. Null if the day's budget, or this source's share, is spent. */
-  async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRun | null> {
+  async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRuns | null> {
     const budgetName = await this.#budgets.refresh(kind)
     const sources = source ? [source.name] : this.#names
     const open = this.#openRuns[kind]
     if (this.#budgets.filterPayable(kind, sources).length === 0) {
-      open?.budget.markReached()
+      open?.markReached()
       return null
     }
     if (open !== null && !open.isCancelled && open.budgetName === budgetName) return open
     await this.#closeRun(kind, 'done')
-    const run = await LiveSyncRun.open(this.#deps, {
-      workers: this.#options.workers,
+    const run = await LiveSyncRuns.open(this.#services, {
       sources: this.#names,
       trigger: kind,
       budget: this.#budgets.limits(kind),
@@ -286,5 +283,3 @@ export class LiveSync {
     await run?.close(reason)
   }
 }
-
-const toPickContext = ({ id, budget, service }: LiveSyncRun) => ({ id, budget, service })

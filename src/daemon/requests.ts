@@ -2,8 +2,8 @@ import { undoRun } from '../actions/undo/undo.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
-import { executeRun, type ExecuteRunOptions, type RunDeps } from '../runs/run.ts'
-import type { Workers } from '../runs/workers.ts'
+import { executeRuns, type ServiceProcess } from '../runs/run-services.ts'
+import type { ExecuteRunOptions } from '../runs/run.ts'
 import type { RequestedUndo } from '../domain/requested-run.ts'
 import type { RunSpec } from '../domain/run.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
@@ -19,14 +19,16 @@ const DELIVERY_WAIT_MS = 30 * 60_000
 
 /** Executes a run in the workers of this process. */
 export const runInWorkers = (
-  deps: RunDeps,
-  workers: Workers,
+  services: readonly ServiceProcess[],
   run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun'>,
   options: ScheduledRunOptions,
-): Promise<ScheduledRunEnd> => executeRun(deps, { ...run, ...options, waitMs: DELIVERY_WAIT_MS, workers })
+): Promise<ScheduledRunEnd> => executeRuns(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
 
 /** Executes what is requested on the dashboard, in the process that calls the service. */
-export function createRequestExecutor(deps: RunDeps, workers: Workers): RequestExecutor {
+export function createRequestExecutor(
+  deps: MaintenanceDeps,
+  services: readonly ServiceProcess[],
+): RequestExecutor {
   return {
     kinds: ['run', 'undo'],
     sources: [...deps.sources.keys(), ...(deps.brokenSources?.keys() ?? [])],
@@ -34,7 +36,7 @@ export function createRequestExecutor(deps: RunDeps, workers: Workers): RequestE
     execute: ({ work }, options) => {
       if (work.kind === 'undo') return undoRequested(deps, work, options)
       const dryRun = work.isDryRun ? { sample: 0 } : null
-      return runInWorkers(deps, workers, { ...work, trigger: 'manual', dryRun }, options)
+      return runInWorkers(services, { ...work, trigger: 'manual', dryRun }, options)
     },
   }
 }

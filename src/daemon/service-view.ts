@@ -7,7 +7,7 @@ import { toLookupBudget } from '../domain/spend.ts'
 import { registerService } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
 import { LeaderElector } from '../runs/leader.ts'
-import type { ExecuteRunOptions, RunDeps } from '../runs/run.ts'
+import type { RunDeps } from '../runs/run.ts'
 import { Breaker } from '../service/breaker.ts'
 import { UnauthorizedError } from '../service/errors.ts'
 import { toJobAddress } from '../webhook/address.ts'
@@ -26,15 +26,6 @@ export class ServiceView extends Actions {
     this.#slots = createSlots(config.service.concurrency, Object.values(config.sources))
   }
 
-  /** What a run of this service is limited to: those sources of a request that it serves, and a budget of its own. */
-  limitRequest(sources: readonly string[]): Pick<ExecuteRunOptions, 'sources' | 'serviceBudget'> {
-    const { budget, price } = this.config
-    return {
-      sources: sources.filter((name) => this.mappings.has(name)),
-      serviceBudget: toBudgetLimit(toLookupBudget(budget, [price])),
-    }
-  }
-
   /**
    * What runs of this service need of their process.
    * @throws ConfigProblems if the service's URL or its key is missing
@@ -49,6 +40,9 @@ export class ServiceView extends Actions {
     return {
       ...this.base,
       serviceName: config.serviceName,
+      ...(config.serviceName !== null && {
+        serviceBudget: toBudgetLimit(toLookupBudget(config.budget, [config.price])),
+      }),
       service: await registerService(this.base, this.address, config.serviceName),
       client: this.openClient(),
       breaker,

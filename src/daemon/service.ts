@@ -8,6 +8,7 @@ import { enforceRetention } from '../pipeline/retention.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
+import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { RunDeps } from '../runs/run.ts'
 import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
@@ -19,7 +20,9 @@ import { createRequestExecutor, runInWorkers } from './requests.ts'
 import { Scheduler } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
-interface ServiceDeps extends RunDeps {
+interface ServiceDeps extends Omit<MaintenanceDeps, 'service'> {
+  /** Each service of the configuration, in their order. */
+  readonly services: readonly RunDeps[]
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'price' | 'views' | 'liveSync'>
   readonly notifier: Notifier
   readonly own: OwnTroubles
@@ -47,13 +50,18 @@ const RETENTION_PACE_MS = 200
 export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, notifier, owner } = deps
   const { signal } = options
-  const workers = new Workers(deps, {
-    sources: [...deps.sources.values()],
-    calls: deps,
-    signal,
-    deliveries: options.deliveries,
-    onMended: options.onMended,
-  })
+  const services = deps.services.map((one) => ({
+    deps: one,
+    workers: new Workers(one, {
+      sources: [...one.sources.values()],
+      calls: one,
+      signal,
+      deliveries: options.deliveries,
+      onMended: options.onMended,
+    }),
+  }))
+  // Of what is done for no service in particular, as an undo.
+  const first = { ...deps, service: services[0]?.deps.service ?? 0 }
 
   const schedule = new Scheduler(
     {
@@ -69,16 +77,15 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
           budget: entryBudget(budget ?? lookupBudgetOf(config)),
           where: null,
         }
-        return runInWorkers(deps, workers, { ...spec, route: 'auto', trigger: 'schedule' }, scheduled)
+        return runInWorkers(services, { ...spec, route: 'auto', trigger: 'schedule' }, scheduled)
       },
-      requests: createRequestExecutor(deps, workers),
+      requests: createRequestExecutor(first, services),
     },
     config.schedule,
   )
   const sources = [...deps.sources.values()].filter((source) => source.mapping.follow)
-  const follow = new LiveSync(deps, {
+  const follow = new LiveSync(services, {
     sources,
-    workers,
     budgets: {
       follow: entryBudget(config.liveSync.budget),
       backfill: entryBudget(config.liveSync.importBudget),
@@ -109,7 +116,17 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     retentionTask(deps, signal),
     ...(notifier.hasTargets ? [notificationTask(deps, signal)] : []),
   ]
-  await Promise.all([...workers.tasks(), ...runs].map((task) => supervise(deps, workers, task, signal)))
+  const tasks = services.flatMap(({ workers }) => workers.tasks().map((task) => ({ task, workers })))
+  const all = {
+    fail: (error: unknown, source: string | null) => {
+      for (const { workers } of services) workers.fail(error, source)
+    },
+  }
+  await Promise.all(
+    [...tasks, ...runs.map((task) => ({ task, workers: all }))].map(({ task, workers }) =>
+      supervise(deps, workers, task, signal),
+    ),
+  )
   // All answers in progress are stored now, so the runs can report.
   await schedule.stop()
   const onWait = (error: Error): void =>

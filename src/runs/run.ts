@@ -14,9 +14,8 @@ import { finishRun, finishWorkUnderWay, type RecordRun } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
-import type { EndedServiceRun } from './group-report.ts'
 import type { RunReport } from './report.ts'
-import { pickHandedOn, RunGroup } from './run-group.ts'
+import { pickHandedOn, type RunGroup } from './run-group.ts'
 import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
 import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
 import { type CallSetup, Workers } from './workers.ts'
@@ -24,6 +23,8 @@ import { type CallSetup, Workers } from './workers.ts'
 export interface RunDeps extends CallSetup {
   /** In the configuration; null or absent: it has one service. */
   readonly serviceName?: string | null
+  /** The most for this service, of a budget that several share. */
+  readonly serviceBudget?: number | null
   /** Only the leader of its scope serves the runs of this process. */
   readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
   /** Identifies this process in tables and logs; unique for each start. */
@@ -45,12 +46,6 @@ export interface ExecuteRunOptions extends StartRunOptions {
   readonly workers?: Workers
 }
 
-/** A run of one service, with what it needs of its process. */
-export interface ServiceRun {
-  readonly deps: RunDeps
-  readonly options: ExecuteRunOptions
-}
-
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
  * runs may share a database; each finishes what it picked, and takes over from dead ones. A paused source is skipped,
@@ -61,35 +56,8 @@ export async function executeRun(deps: RunDeps, options: ExecuteRunOptions): Pro
   return new RunExecution(deps, options, await startRun(deps, options)).execute()
 }
 
-/**
- * The same with several services, a run for each, started together: a row goes from the run of one service to that of the next. One
- * that fails holds up only the rows that wait for it.
- * @returns how each of them ended, in their order
- */
-export async function executeRuns(runs: readonly ServiceRun[]): Promise<readonly EndedServiceRun[]> {
-  const group = new RunGroup()
-  const started: (ServiceRun & { readonly run: StartedRun })[] = []
-  for (const { deps, options } of runs) {
-    const run = await startRun(deps, { ...options, group: started[0]?.run.id ?? null })
-    started.push({ deps, options, run })
-    group.add(run)
-  }
-  return Promise.all(
-    started.map(async ({ deps, options, run }): Promise<EndedServiceRun> => {
-      const ended = { run: run.id, service: deps.serviceName ?? null }
-      try {
-        return { ...ended, report: await new RunExecution(deps, options, run, group).execute(), error: null }
-      } catch (error) {
-        return { ...ended, report: null, error }
-      } finally {
-        group.markEnded(run.id)
-      }
-    }),
-  )
-}
-
 /** The steps of one run. The first that fails ends the others, and their failures are reported together. */
-class RunExecution {
+export class RunExecution {
   readonly #deps: RunDeps
   readonly #options: ExecuteRunOptions
   readonly #run: StartedRun

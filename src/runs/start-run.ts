@@ -22,8 +22,6 @@ export interface StartRunOptions extends RunSpec {
   readonly dryRun?: { readonly sample: number } | null
   /** One for each service: the first of the runs that this one is started with, null for that one. Absent: it is alone. */
   readonly group?: number | null
-  /** The most for this service, where a budget is shared by several. */
-  readonly serviceBudget?: number | null
   /** Interrupts the run: nothing new starts, calls in flight finish, the state is saved. */
   readonly signal: AbortSignal
 }
@@ -43,7 +41,7 @@ export interface StartedRun extends PickContext {
 
 /** Stores a run of the sources that are open and not paused. */
 export async function startRun(
-  deps: CallSetup & { readonly owner: string },
+  deps: CallSetup & { readonly owner: string; readonly serviceBudget?: number | null },
   options: StartRunOptions,
 ): Promise<StartedRun> {
   const startedAt = performance.now()
@@ -98,7 +96,7 @@ export async function startRun(
       budget,
       resolveSourceBudgets(mappings, budget),
       deps.adapter.credits,
-      options.serviceBudget,
+      deps.serviceBudget,
     ),
     isDryRun,
     service: deps.service,

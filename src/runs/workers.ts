@@ -197,7 +197,9 @@ export class Workers {
   /** Two services on one database are most likely a mistake; their runs never serve each other. */
   #warnOfOtherScopes(running: readonly runs.RunningRun[], scope: string): void {
     for (const run of running) {
-      if (run.scope === null || run.scope === scope || this.#warnedRuns.has(run.id)) continue
+      // One of a group has company by the configuration.
+      if (run.scope === null || run.scope === scope || run.group !== null || this.#warnedRuns.has(run.id))
+        continue
       this.#warnedRuns.add(run.id)
       this.#deps.log.warn(
         { event: 'run_of_other_service', run: run.id, scope: run.scope, own: scope },

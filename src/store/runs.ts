@@ -146,6 +146,8 @@ export interface RunningRun {
   /** The service and the key that it calls with; null: it makes no calls. */
   readonly scope: string | null
   readonly service: number
+  /** The first of the runs that it was started with, one for each service; null: it is alone. */
+  readonly group: number | null
 }
 
 /**
@@ -154,7 +156,7 @@ export interface RunningRun {
  */
 export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
-    select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service from fillrate.runs
+    select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service, group_id as group from fillrate.runs
      where state = 'running' and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope} and cancelled_at is null`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
@@ -189,6 +191,7 @@ export async function interruptExpired(db: Connection, except: readonly number[]
 export async function listOtherScopes(db: Connection, run: number): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`
     select distinct o.scope from fillrate.runs me join fillrate.runs o on o.id <> me.id and o.scope <> me.scope
+       and (me.group_id is null or o.group_id is distinct from me.group_id)
      where me.id = ${run} and coalesce(o.finished_at, o.leased_until) > me.started_at
      order by o.scope`.execute(db)
   return rows.map((row) => row.scope)

@@ -154,16 +154,13 @@ function excludeListed(page: CandidatePage, changedSince: Date | null): Candidat
   return { ...page, candidates, scanned }
 }
 
-/** The lookups of a row at a service: none where it lacks only what later services fill. */
-export function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
-  if (candidate.lacks_here === false) return { candidate, lookups: [], reason: '' }
+function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
   const bestChoice = chooseForCandidate(source, candidate)
   const reason = bestChoice.lookup === null ? describeUnusable(bestChoice.notes) : ''
-  // What is taken along goes with the first lookup.
-  if (bestChoice.lookup === null || !hasCascade(source.mapping) || source.mapping.together)
+  if (bestChoice.lookup === null || !hasCascade(source.mapping))
     return { candidate, lookups: toList(bestChoice), reason }
   const missedKinds = candidate.missed?.kinds ?? []
-  const all = [...listIdentifiers(source, candidate, source.mapping.turn)].flatMap(toList)
+  const all = [...listIdentifiers(source, candidate)].flatMap(toList)
   return { candidate, lookups: all.filter((lookup) => !missedKinds.includes(lookup.kind)), reason }
 }
 

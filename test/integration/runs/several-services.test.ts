@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { environmentFor } from '../../support/environment.ts'
 import { type Harness, runRequest, startHarness, stateSum } from '../../support/harness.ts'
 
@@ -17,6 +18,8 @@ afterEach(async () => {
 
 interface Two extends Harness {
   readonly second: Sandbox
+  /** The daemon, until a condition holds. */
+  daemon(until: () => Promise<void>): Promise<void>
 }
 
 async function startTwo(source: object, rest: object = {}): Promise<Two> {
@@ -46,16 +49,12 @@ async function startTwo(source: object, rest: object = {}): Promise<Two> {
     },
   })
   opened.push(harness)
-  const of = (sandbox: Sandbox) => {
-    const { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets } = environmentFor(
-      harness.database.url,
-      sandbox,
-    )
-    return { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets }
+  const services = {
+    FILLRATE_ACME_: keyOf(harness.database.url, harness.sandbox),
+    FILLRATE_BETA_: keyOf(harness.database.url, second),
   }
-  const services = { FILLRATE_ACME_: of(harness.sandbox), FILLRATE_BETA_: of(second) }
   const open: Harness['open'] = (changes = {}) =>
-    harness.open({ ...changes, environment: { ...changes.environment, services } })
+    harness.open({ ...changes, environment: { services, ...changes.environment } })
   const run: Harness['run'] = async (request) => {
     const app = await open()
     try {
@@ -64,7 +63,20 @@ async function startTwo(source: object, rest: object = {}): Promise<Two> {
       await app.close()
     }
   }
-  return { ...harness, open, run, second }
+  const daemon: Two['daemon'] = async (until) => {
+    const app = await open({ environment: { webhookSecrets: [] } })
+    const stop = new AbortController()
+    const receiver = { publicUrl: 'http://127.0.0.1:1' }
+    const started = app.start({ signal: stop.signal, receiver, deliveries: new WakeSignal() })
+    try {
+      await until()
+    } finally {
+      stop.abort()
+      await started
+      await app.close()
+    }
+  }
+  return { ...harness, open, run, second, daemon }
 }
 
 /** What each service has stored: how many people it was requested with, and knows. */
@@ -117,4 +129,117 @@ describe('several services in order', () => {
     expect(stateSum(report)).toBe(ROWS)
     expect((await two.run()).lookups.requested).toBe(0)
   })
+
+  it('submits in bulk to each of them, and is delivered to by each', async () => {
+    const two = await startTwo({})
+    const report = await two.run({ route: 'auto' })
+    expect(report.services?.map(({ service, status }) => [service, status])).toEqual([
+      ['acme', 'completed'],
+      ['beta', 'completed'],
+    ])
+    expect(report.rows.enriched + report.rows.unchanged + report.rows.not_found).toBe(ROWS)
+    const jobs = await two.query<{ name: string }>(`
+      select distinct s.name from fillrate.jobs j join fillrate.runs r on r.id = j.run_id join fillrate.services s on s.id = r.service_id
+       order by 1`)
+    expect(jobs.map(({ name }) => name)).toEqual(['acme', 'beta'])
+  })
+
+  it('holds to the budget of all, and to that of each service', async () => {
+    const two = await startTwo({}, { services: { acme: {}, beta: { budget: 5 } }, budget: 130 })
+    const report = await two.run()
+    const [acme, beta] = await two.query<{ requested: number }>(LOOKUPS)
+    expect(report.status).toBe('budget_reached')
+    expect(beta?.requested).toBe(5)
+    expect(acme?.requested).toBe(ROWS)
+    // What was left is requested later, once.
+    const rest = await two.run({ budget: 'unlimited' })
+    expect(rest.lookups.requested).toBeGreaterThan(0)
+    expect(two.sandbox.stats({ inputs: true }).inputs.paid_more_than_once).toBe(0)
+    expect(two.second.stats({ inputs: true }).inputs.paid_more_than_once).toBe(0)
+  })
+
+  it('writes what the first found although the second refuses its key', async () => {
+    const two = await startTwo({})
+    const services = {
+      FILLRATE_ACME_: keyOf(two.database.url, two.sandbox),
+      FILLRATE_BETA_: { ...keyOf(two.database.url, two.second), apiKeys: ['wrong'] },
+    }
+    const app = await two.open({ environment: { services } })
+    const report = await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
+    expect(report.status).toBe('unauthorized')
+    expect(report.services?.map(({ service, status }) => [service, status])).toEqual([
+      ['acme', 'completed'],
+      ['beta', 'unauthorized'],
+    ])
+    const filled = await two.count('people where title is not null or phone is not null')
+    expect(filled).toBeGreaterThan(ROWS / 3)
+    // The others wait, and the next run requests only the second service with them.
+    const next = await two.run()
+    expect(next.status).toBe('completed')
+    expect(next.services?.[0]?.lookups.requested).toBe(0)
+    expect(next.services?.[1]?.lookups.requested).toBeGreaterThan(0)
+    expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
+  })
+
+  it('begins anew with the first service for a row that changes on its way', async () => {
+    const two = await startTwo({})
+    // Held before the second service is requested with it.
+    const app = await two.open({
+      environment: {
+        services: {
+          FILLRATE_ACME_: keyOf(two.database.url, two.sandbox),
+          FILLRATE_BETA_: { ...keyOf(two.database.url, two.second), apiKeys: ['wrong'] },
+        },
+      },
+    })
+    await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
+    const [row] = await two.query<{ key: string }>(
+      "select key from fillrate.rows where state = 'waiting' limit 1",
+    )
+    await two.query("update people set email = 'changed@example.com' where id = $1", [Number(row?.key)])
+    await two.run()
+    const requested = await two.query<{ name: string }>(`
+      select s.name from fillrate.lookups l join fillrate.services s on s.id = l.service_id where l.key = 'changed@example.com' order by 1`)
+    expect(requested[0]?.name).toBe('acme')
+    expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
+  })
+
+  it('fills a cell that only the second service fills', async () => {
+    const two = await startTwo({
+      services: ['acme', { name: 'beta', when: 'blank' }],
+      outputs: { title: { acme: 'title' }, phone: { beta: 'phone' } },
+    })
+    await two.query("update people set title = 'given'")
+    const report = await two.run()
+    // There is nothing to request from the first one.
+    expect(report.services?.map(({ service, lookups }) => [service, lookups.requested])).toEqual([
+      ['acme', 0],
+      ['beta', ROWS],
+    ])
+    expect(await two.count('people where phone is not null')).toBeGreaterThan(0)
+    expect(stateSum(report)).toBe(ROWS)
+  })
+
+  it('goes from one service to the next in live sync', async () => {
+    const two = await startTwo({ follow: true })
+    const app = await two.open()
+    await app.follow('install', 'people').finally(() => app.close())
+    await two.daemon(async () => {
+      await two.query(
+        "insert into people select n, 'new' || n || '@example.com' from generate_series(1001, 1030) n",
+      )
+      await expect
+        .poll(() => two.count("fillrate.rows where state <> 'waiting'"), { interval: 50, timeout: 60_000 })
+        .toBe(30)
+    })
+    const [acme, beta] = await two.query<{ requested: number; found: number }>(LOOKUPS)
+    expect(acme?.requested).toBe(30)
+    expect(beta?.requested).toBe(30 - (acme?.found ?? 0))
+  })
 })
+
+/** What the environment has of a service. */
+function keyOf(url: string, sandbox: Sandbox) {
+  const { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets } = environmentFor(url, sandbox)
+  return { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets }
+}

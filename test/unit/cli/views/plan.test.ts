@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { renderPlan } from '../../../../src/cli/views/plan.ts'
-import type { PlanSettings } from '../../../../src/cli/views/plan-cost.ts'
+import { type PlanSettings, renderPlan } from '../../../../src/cli/views/plan.ts'
 import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
