@@ -1,4 +1,4 @@
-import type { ProposedOutput, ProposedSource } from './proposal.ts'
+import type { ProposedOutput, ProposedService, ProposedSource } from './proposal.ts'
 
 /** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100
@@ -18,15 +18,17 @@ export function toSourceConfig(source: ProposedSource): Readonly<Record<string, 
   }
 }
 
-/** Only the field, if there are no other options. */
-function toOutputConfig({
+/** Only the field, if there are no other options; by service where they differ. */
+export function toOutputConfig({
   field,
   map,
   sql,
   group,
   as,
   matches,
+  byService,
 }: ProposedOutput): string | Readonly<Record<string, unknown>> {
+  if (byService) return Object.fromEntries(byService.map(([name, one]) => [name, toOutputConfig(one)]))
   const options = {
     ...(map && { map }),
     ...(sql !== undefined && { sql }),
@@ -41,9 +43,13 @@ function toOutputConfig({
 export const toConfigObject = (
   sources: readonly ProposedSource[],
   service: string | null = null,
+  services: readonly ProposedService[] = [],
 ): object => ({
   $schema: './node_modules/fillrate/fillrate.schema.json',
   ...(service !== null && { service: { adapter: service } }),
+  ...(services.length > 0 && {
+    services: Object.fromEntries(services.map(({ name, module }) => [name, module ?? {}])),
+  }),
   sources: Object.fromEntries(sources.map((source) => [source.name, toSourceConfig(source)])),
   budget: FIRST_BUDGET,
 })

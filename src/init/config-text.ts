@@ -1,4 +1,11 @@
-import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
+import { basename } from 'node:path'
+import type {
+  ProposedOutput,
+  ProposedService,
+  ProposedSource,
+  ShippedService,
+  SkippedColumn,
+} from './proposal.ts'
 import { formatCount, formatPercent } from '../util/format.ts'
 import type { AcceptedSource } from './verify.ts'
 import { FIRST_BUDGET } from './config-object.ts'
@@ -8,8 +15,18 @@ import { sanitize } from '../util/text.ts'
 /** Inputs go on one line only if they fit this width. */
 const MAX_INLINE_WIDTH = 50
 
-/** The text of a fillrate.config.ts, with a reason beside each line. Pure. @param service the module of a service */
-export function renderConfig(accepted: readonly AcceptedSource[], service: string | null = null): string {
+/** The services of a configuration: the module of one, or several with keys. */
+export interface ConfigServices {
+  readonly service: string | null
+  readonly services: readonly ProposedService[]
+  readonly shipped: readonly ShippedService[]
+}
+
+/** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
+export function renderConfig(
+  accepted: readonly AcceptedSource[],
+  { service, services, shipped }: ConfigServices = { service: null, services: [], shipped: [] },
+): string {
   return [
     "import { defineConfig } from 'fillrate'",
     '',
@@ -20,6 +37,14 @@ export function renderConfig(accepted: readonly AcceptedSource[], service: strin
     ),
     'export default defineConfig({',
     ...(service === null ? [] : [`  service: ${textLiteral(service)},`, '']),
+    ...servicesLines(services),
+    ...shipped.flatMap(({ name, path }) =>
+      commentLines(
+        `There is a key for ${name}, and a description of it: copy ${path} to services/${basename(path)}, and let \`fillrate init\` propose again.`,
+        '  ',
+      ),
+    ),
+    ...(shipped.length === 0 ? [] : ['']),
     '  sources: {',
     accepted.map((one, n) => sourceConfigLines(one, n === 0).join('\n')).join('\n\n'),
     '  },',
@@ -32,6 +57,23 @@ export function renderConfig(accepted: readonly AcceptedSource[], service: strin
     '})',
     '',
   ].join('\n')
+}
+
+function servicesLines(services: readonly ProposedService[]): string[] {
+  if (services.length === 0) return []
+  const advice =
+    services.length === 1
+      ? ''
+      : ' A row goes on to the next one where a service finds nothing for it: put the cheapest first.'
+  return [
+    ...commentLines(`The environment has a key for each of these.${advice}`, '  '),
+    '  services: {',
+    ...services.map(
+      ({ name, module }) => `    ${keyLiteral(name)}: ${module === null ? '{}' : textLiteral(module)},`,
+    ),
+    '  },',
+    '',
+  ]
 }
 
 /** @param isFirst whether to include the comments that apply to every source */
@@ -163,7 +205,14 @@ function outputConfigLines(
 }
 
 /** The right side of an output. */
-function outputLiteral({ field, map, sql, as, group, matches }: ProposedOutput, at: string): string {
+function outputLiteral(
+  { field, map, sql, as, group, matches, byService }: ProposedOutput,
+  at: string,
+): string {
+  if (byService) {
+    const own = byService.map(([name, one]) => [name, outputLiteral(one, `${at}  `)] as const)
+    return objectLiteral(own, at, LINE_WIDTH)
+  }
   const entries: Array<readonly [string, string]> = [['field', textLiteral(field)]]
   if (map)
     entries.push([

@@ -18,6 +18,21 @@ export interface ProposedOutput {
   readonly as?: 'json'
   /** The source of a regular expression that values must match. */
   readonly matches?: string
+  /** With several services that fill the column in different ways: how each does. */
+  readonly byService?: readonly (readonly [service: string, output: ProposedOutput])[]
+}
+
+/** A service whose key is in the environment. */
+export interface ProposedService {
+  readonly name: string
+  /** Its description, relative to the configuration; null: the built-in interface. */
+  readonly module: string | null
+}
+
+/** A description that the package ships, of a service with a key. Node does not read TypeScript below node_modules: it must be copied. */
+export interface ShippedService {
+  readonly name: string
+  readonly path: string
 }
 
 /** A column that looks suitable and is not proposed. */

@@ -2,7 +2,10 @@ import { dirname, relative, resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { GivenService } from '../../config/service.ts'
 import type { Service } from '../../domain/service/service.ts'
-import type { Proposal, SkippedTable } from '../../init/proposal.ts'
+import { readEnvironment } from '../../config/environment.ts'
+import type { ConfigServices } from '../../init/config-text.ts'
+import type { FoundKeys } from '../../init/keyed-services.ts'
+import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
 import type { Database } from '../../store/open.ts'
 import { type CliCall, Exit, createParser, defineCommand } from '../command.ts'
 import { useDatabase } from '../settings.ts'
@@ -26,7 +29,8 @@ export const initCommand = defineCommand(
     .description(
       'Finds tables and columns that hold people and companies by their names, types and a sample of rows, and ' +
         'proposes identifiers to look up, columns to fill and rows to leave out. What it is unsure of becomes a ' +
-        'comment with the reason. Shows the fill rate of each column. On a terminal it asks for confirmation, source ' +
+        'comment with the reason. Keys of services with a name in the environment (FILLRATE_HUNTER_API_KEY) become ' +
+        '`services`. Shows the fill rate of each column. On a terminal it asks for confirmation, source ' +
         'by source. Writes one file, never overwrites one without --force, and writes nothing to the database.',
     )
     .argument('[TABLE...]', 'tables to inspect, such as crm.contacts; default: all')
@@ -53,12 +57,14 @@ export const initCommand = defineCommand(
       const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
       const { adaptProposal } = await import('../../init/service-fields.ts')
+      const { combineProposals } = await import('../../init/keyed-services.ts')
       const { createSkeleton } = await import('../../init/skeleton.ts')
       const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
       const { CONFIG_FILES } = await import('../../config/load.ts')
       const { flags, args, cwd, stdin, stdout, stderr, signal } = call
       const target = await resolveConfigTarget({ cwd, out: flags.out, force: flags.force })
       const adapter = await findService(flags.service, target, cwd)
+      const keyed = await findKeys(adapter === null, call, target)
       const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
       const questions = isAsked ? openPrompt(stdin, stdout) : null
       try {
@@ -68,15 +74,21 @@ export const initCommand = defineCommand(
           stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
         })
         stderr.live([])
-        const proposal = adapter === null ? found : adaptProposal(found, adapter.service)
+        const { proposal, givenFor, addOthers } =
+          adapter === null && keyed.services.length > 0
+            ? combineProposals(found, keyed.services)
+            : {
+                proposal: adapter === null ? found : adaptProposal(found, adapter.service),
+                givenFor: () => adapter?.given ?? null,
+                addOthers: (one: AcceptedSource) => one,
+              }
         if (!flags.json)
           stdout.lines(
             proposal.sources.length === 0
               ? renderNoProposal(proposal, stdout)
               : renderFoundSources(proposal, stdout),
           )
-        const service = adapter?.given ?? null
-        const { accepted, skippedTables } = await selectSources(db, proposal, service, questions, call)
+        const { accepted, skippedTables } = await selectSources(db, proposal, givenFor, questions, call)
         const all = [...proposal.skippedTables, ...skippedTables]
         if (!flags.json && proposal.sources.length > 0 && all.length > 0)
           stdout.lines([...renderSkippedTables(all, stdout), ''])
@@ -85,9 +97,12 @@ export const initCommand = defineCommand(
           adapter !== null && accepted.length === 0 && (!isAsked || proposal.sources.length === 0)
         const written = isSkeleton
           ? createSkeleton(adapter.service, proposal.unfilled).map((source) => ({ source, coverage: null }))
-          : accepted
+          : accepted.map(addOthers)
         if (written.length > 0)
-          await writeConfig(target, await formatConfig(written, target, adapter?.module ?? null))
+          await writeConfig(
+            target,
+            await formatConfig(written, target, { service: adapter?.module ?? null, ...keyed }),
+          )
         return {
           json: {
             written: written.length > 0 ? target.path : null,
@@ -128,7 +143,7 @@ function toProposedSourceJson({ source, coverage }: AcceptedSource) {
 async function selectSources(
   db: Database,
   proposal: Proposal,
-  service: GivenService | null,
+  givenFor: (source: ProposedSource) => GivenService | null,
   questions: InitPrompt | null,
   { flags, stdout }: Pick<CliCall, 'flags' | 'stdout'>,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
@@ -143,7 +158,7 @@ async function selectSources(
       : sources.map((_, n) => n + 1)
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
-    const held = await verifyProposedSource(db, source, service)
+    const held = await verifyProposedSource(db, source, givenFor(source))
     if ('reason' in held) {
       skippedTables.push(held)
       continue
@@ -172,16 +187,28 @@ async function findService(
   return { service, given, module: from.startsWith('.') ? from : `./${from}` }
 }
 
+/** The keys of services with names, for a configuration of several; none beside a service of its own, or a key without a name. */
+async function findKeys(
+  isPossible: boolean,
+  { env, cwd }: Pick<CliCall, 'env' | 'cwd'>,
+  { path: configPath }: ConfigTarget,
+): Promise<FoundKeys> {
+  const environment = readEnvironment(env)
+  if (!isPossible || environment.apiKeys.length > 0) return { services: [], shipped: [] }
+  const { findKeyedServices } = await import('../../init/keyed-services.ts')
+  return findKeyedServices(environment, { cwd, configPath })
+}
+
 async function formatConfig(
   accepted: readonly AcceptedSource[],
   { isJson }: ConfigTarget,
-  service: string | null,
+  services: ConfigServices,
 ): Promise<string> {
   const { renderConfig } = await import('../../init/config-text.ts')
-  if (!isJson) return renderConfig(accepted, service)
+  if (!isJson) return renderConfig(accepted, services)
   const { toConfigObject } = await import('../../init/config-object.ts')
   const sources = accepted.map((one) => one.source)
-  return `${JSON.stringify(toConfigObject(sources, service), null, 2)}\n`
+  return `${JSON.stringify(toConfigObject(sources, services.service, services.services), null, 2)}\n`
 }
 
 /** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
