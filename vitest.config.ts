@@ -22,7 +22,7 @@ const CHECKED = {
 
 /** Crashes and kills, daemons, the dashboard in a browser, the demo and the examples, and `init` on real schemas. */
 const SLOW = [
-  'test/integration/cli/{concurrent-runs,deliveries,kill,process,source}.test.ts',
+  'test/integration/cli/{concurrent-runs,deliveries,kill,process,several-services,source}.test.ts',
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',

@@ -2,8 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import type { Sandbox } from '../../src/sandbox/server.ts'
-import { MAX_TEST_CONNECTIONS } from './environment.ts'
+import { MAX_TEST_CONNECTIONS, type ReachableSandbox, variablesFor } from './environment.ts'
 
 const SOURCE = resolve(import.meta.dirname, '../../src/main.ts')
 
@@ -36,9 +35,10 @@ export interface CommandLine {
   remove(): Promise<void>
 }
 
+/** @param services the only one, or several by their names in the configuration */
 export async function createCommandLine(
   databaseUrl: string,
-  sandbox: Pick<Sandbox, 'url' | 'keys' | 'webhookSecret'>,
+  services: ReachableSandbox | Readonly<Record<string, ReachableSandbox>>,
   config: unknown,
 ): Promise<CommandLine> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-cli-'))
@@ -46,9 +46,7 @@ export async function createCommandLine(
     PATH: process.env['PATH'],
     NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
     DATABASE_URL: databaseUrl,
-    FILLRATE_BASE_URL: sandbox.url,
-    FILLRATE_API_KEY: sandbox.keys.join(','),
-    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
+    ...variablesFor(services),
     FILLRATE_MAX_CONNECTIONS: String(MAX_TEST_CONNECTIONS),
   }
   const start = (changes: Record<string, string | undefined>, args: readonly string[]): Started => {

@@ -1,5 +1,5 @@
 import type { RunRequest } from '../../src/app.ts'
-import type { Environment } from '../../src/config/environment.ts'
+import { type Environment, readEnvironment, toVariablePart } from '../../src/config/environment.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 
 /** A run with default options. */
@@ -15,15 +15,37 @@ export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
   }
 }
 
+export type ReachableSandbox = Pick<Sandbox, 'url' | 'keys' | 'webhookSecret'>
+
 /** The environment of a process that calls a sandbox. */
-export const environmentFor = (
-  databaseUrl: string,
-  sandbox: Pick<Sandbox, 'url' | 'keys' | 'webhookSecret'>,
-): Environment => ({
+export const environmentFor = (databaseUrl: string, sandbox: ReachableSandbox): Environment => ({
   ...testEnvironment(databaseUrl, sandbox.url),
   apiKeys: sandbox.keys,
   webhookSecrets: [sandbox.webhookSecret],
 })
+
+type NamedSandboxes = Readonly<Record<string, ReachableSandbox>>
+
+const isOnly = (services: ReachableSandbox | NamedSandboxes): services is ReachableSandbox =>
+  typeof services.url === 'string'
+
+/** The variables of the only service, or of several by their names in the configuration. */
+export function variablesFor(services: ReachableSandbox | NamedSandboxes): Readonly<Record<string, string>> {
+  const listOf = (prefix: string, { url, keys, webhookSecret }: ReachableSandbox) => ({
+    [`${prefix}_BASE_URL`]: url,
+    [`${prefix}_API_KEY`]: keys.join(','),
+    [`${prefix}_WEBHOOK_SECRET`]: webhookSecret,
+  })
+  if (isOnly(services)) return listOf('FILLRATE', services)
+  const named = Object.entries(services)
+  return Object.assign({}, ...named.map(([name, one]) => listOf(`FILLRATE_${toVariablePart(name)}`, one)))
+}
+
+/** The environment of a process that calls several sandboxes. */
+export function environmentForServices(databaseUrl: string, sandboxes: NamedSandboxes): Environment {
+  const { services = {} } = readEnvironment(variablesFor(sandboxes))
+  return { ...testEnvironment(databaseUrl, ''), baseUrl: null, apiKeys: [], services }
+}
 
 /**
  * A run of a few rows opens as many connections as it may, and opening one costs Postgres more than all statements of the

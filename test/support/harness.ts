@@ -9,14 +9,17 @@ import type { RunReport } from '../../src/runs/report.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
-import { environmentFor, runRequest } from './environment.ts'
+import { environmentFor, environmentForServices, runRequest } from './environment.ts'
 
 export { environmentFor, runRequest } from './environment.ts'
 
 /** Fillrate with its own database and sandbox, as a user runs it, but in this process. */
 export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count' | 'checksum'> {
   readonly database: TestDatabase
+  /** The service; of several the first. */
   readonly sandbox: Sandbox
+  /** Of several services each, by their names in the configuration. */
+  readonly sandboxes: Readonly<Record<string, Sandbox>>
   readonly config: Config
   readonly environment: Environment
   /** Opens another instance on the same database, in place of another process. */
@@ -32,7 +35,7 @@ export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'
     source: string,
     options?: { readonly dryRun?: boolean; readonly config?: object },
   ): Promise<RemapReport>
-  /** The calls that the sandbox has received, refused ones included. */
+  /** The calls that all sandboxes have received, refused ones included. */
   calls(): number
   close(): Promise<void>
 }
@@ -40,13 +43,24 @@ export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'
 export async function startHarness(options: {
   readonly config: object
   readonly sandbox?: Partial<SandboxOptions>
+  /** A sandbox for each service of the configuration, in their order. */
+  readonly services?: Readonly<Record<string, Partial<SandboxOptions>>>
   readonly prepare: (database: TestDatabase) => Promise<void>
 }): Promise<Harness> {
   const database = await createTestDatabase()
   await options.prepare(database)
-  const sandbox = await startSandbox({ jobDelayMs: [10, 100], ...options.sandbox })
+  const start = (given?: Partial<SandboxOptions>): Promise<Sandbox> =>
+    startSandbox({ jobDelayMs: [10, 100], ...given })
+  const sandboxes: Record<string, Sandbox> = {}
+  for (const [name, given] of Object.entries(options.services ?? {})) sandboxes[name] = await start(given)
+  const named = Object.values(sandboxes)
+  const sandbox = named[0] ?? (await start(options.sandbox))
+  const all = named.length === 0 ? [sandbox] : named
   const log = pino({ level: process.env['TEST_LOG'] ?? 'silent' }, pino.destination(2))
-  const environment = environmentFor(database.url, sandbox)
+  const environment =
+    named.length === 0
+      ? environmentFor(database.url, sandbox)
+      : environmentForServices(database.url, sandboxes)
   const config = parseConfig(options.config, null)
   const opened = new Set<App>()
 
@@ -75,6 +89,7 @@ export async function startHarness(options: {
   return {
     database,
     sandbox,
+    sandboxes,
     config,
     environment,
     open,
@@ -90,13 +105,14 @@ export async function startHarness(options: {
     scalar: database.scalar,
     count: database.count,
     checksum: database.checksum,
-    calls: () => {
-      const { accepted, refused } = sandbox.stats().calls
-      return accepted + refused
-    },
+    calls: () =>
+      all.reduce((sum, one) => {
+        const { accepted, refused } = one.stats().calls
+        return sum + accepted + refused
+      }, 0),
     close: async () => {
       await Promise.all([...opened].map((app) => app.close()))
-      await sandbox.close()
+      for (const one of all) await one.close()
       await database.drop()
     },
   }

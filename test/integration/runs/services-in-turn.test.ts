@@ -1,0 +1,111 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { type Harness, runRequest, startHarness, stateSum } from '../../support/harness.ts'
+import {
+  createPeople,
+  listExpected,
+  readBill,
+  TRIO,
+  TRIO_NAMES,
+  trioConfig,
+  trioSandboxes,
+  type TrioName,
+  utilisationOfSandbox,
+  WRONG_ROWS,
+} from '../../support/service-trio.ts'
+
+/** `SEVERAL_PEOPLE=20000 npm run test:several` takes two minutes, and measures how much of its limit each service gives. */
+const PEOPLE = Number(process.env['SEVERAL_PEOPLE'] ?? 600)
+const isMeasured = PEOPLE >= 20_000
+
+/** Each is to have more work than it may do: the second gets two fifths of the first one's rows, the third half of its. */
+const LIMITS = isMeasured ? { acme: 2_000, beta: 640, gamma: 240 } : { acme: 200, beta: 64, gamma: 24 }
+const WINDOW_MS = isMeasured ? 10_000 : 500
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const startTrio = async (): Promise<Harness> =>
+  (harness = await startHarness({
+    config: trioConfig,
+    services: trioSandboxes(LIMITS, WINDOW_MS, { latencyAfterMs: [5, 40] }),
+    prepare: ({ pool }) => createPeople(pool, PEOPLE),
+  }))
+
+const sandboxOf = (name: TrioName) => {
+  const sandbox = harness.sandboxes[name]
+  if (sandbox === undefined) throw new Error(`there is no sandbox of ${name}`)
+  return sandbox
+}
+
+describe('three services that know 60, 55 and 45% of the people', () => {
+  test('fill what any of them knows, and each is requested with whom those before it do not know', async () => {
+    await startTrio()
+    const report = await harness.run({ route: 'sync', waitMs: 600_000 })
+    expect(report).toMatchObject({ status: 'completed', rows: { picked: PEOPLE, waiting: 0 } })
+    expect(stateSum(report)).toBe(PEOPLE)
+    expect(await harness.count(WRONG_ROWS)).toBe(0)
+    for (const [turn, name] of TRIO_NAMES.entries()) {
+      const expected = await listExpected(harness, turn)
+      const { people, paid } = readBill(sandboxOf(name))
+      const { refused } = sandboxOf(name).stats().calls
+      const { service, lookups, spend } = report.services?.[turn] ?? {}
+      expect({
+        people,
+        paid,
+        refused,
+        service,
+        requested: lookups?.requested,
+        billed: spend?.lookups,
+      }).toEqual({
+        people: expected,
+        paid: expected.length,
+        refused: 0,
+        service: name,
+        requested: paid,
+        billed: paid,
+      })
+      expect(spend?.cost?.currency).toBe('EUR')
+      expect(spend?.cost?.amount).toBeCloseTo(paid * TRIO[name].price, 6)
+    }
+    await expectSimultaneous()
+    const used = TRIO_NAMES.map((name) => ({ name, used: utilisationOfSandbox(sandboxOf(name)) }))
+    expect(isMeasured ? used.filter((one) => !(one.used >= 0.97)) : []).toEqual([])
+    // Tomorrow's run pays nothing.
+    const calls = harness.calls()
+    expect(await harness.run({ route: 'sync' })).toMatchObject({
+      status: 'completed',
+      lookups: { requested: 0 },
+    })
+    expect(harness.calls()).toBe(calls)
+  })
+
+  /** The first lookup of each is asked before the last of the one before it is answered. */
+  async function expectSimultaneous(): Promise<void> {
+    const spans = await harness.query<{ name: string; from: number; to: number }>(
+      `select s.name, extract(epoch from min(l.requested_at))::float8 as "from", extract(epoch from max(l.resolved_at))::float8 as "to"
+         from fillrate.lookups l join fillrate.services s on s.id = l.service_id group by s.name order by s.name`,
+    )
+    expect(spans.map(({ name }) => name)).toEqual(TRIO_NAMES)
+    expect(spans.filter(({ from }, n) => n > 0 && from >= (spans[n - 1]?.to ?? 0))).toEqual([])
+  }
+
+  test('one that is down holds up only the rows that wait for it', async () => {
+    await startTrio()
+    const beta = sandboxOf('beta')
+    beta.configure({ faults: { 503: 1 } })
+    const app = await harness.open()
+    const running = app.run(runRequest({ route: 'sync', waitMs: 600_000 }))
+    const settled = `fillrate.rows where state <> 'waiting'`
+    const first = await harness.count(`oracle.people o join oracle.settled s using (key) where s.turn = 0`)
+    await expect.poll(() => harness.count(settled)).toBe(first)
+    expect(beta.stats().inputs.requested_singly).toBe(0)
+    expect(sandboxOf('gamma').stats().calls.accepted).toBe(0)
+    beta.configure({ faults: {} })
+    const report = await running
+    await app.close()
+    expect(report).toMatchObject({ status: 'completed', rows: { picked: PEOPLE, waiting: 0 } })
+    expect(await harness.count(WRONG_ROWS)).toBe(0)
+    for (const [turn, name] of TRIO_NAMES.entries())
+      expect(readBill(sandboxOf(name)).people).toEqual(await listExpected(harness, turn))
+  })
+})
