@@ -88,7 +88,7 @@ export class App extends ServiceView {
   /** The watch of another configuration's daemon goes on through this one. */
   readonly #isWatched: boolean
   /** Each service of the configuration, in their order. */
-  readonly services: readonly ServiceView[]
+  override readonly services: readonly ServiceView[]
 
   constructor(
     options: AppOptions,

@@ -2,6 +2,7 @@ import { type Config, lookupBudgetOf } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { toDescriptionForm } from '../domain/service/description-form.ts'
+import { toLookupBudget } from '../domain/spend.ts'
 import { configuredAddress, firstPollMs, toPolicy } from '../pipeline/deps.ts'
 import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
@@ -18,6 +19,8 @@ import { explainRow } from './explain/explain.ts'
 import type { RowHistory } from './explain/row-history.ts'
 import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
+import type { PlannedParty } from './plan/service-plan.ts'
+import { planInOrder } from './plan/services.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
 import { openServiceClient } from './service-client.ts'
@@ -50,6 +53,8 @@ export class Actions implements OpenedSources {
   readonly db: Database
   readonly config: Config
   readonly sources: OpenedSources['sources']
+  /** Each service of the configuration, in their order, with the sources as it fills them. */
+  readonly services: readonly Actions[] = [this]
   readonly brokenSources: OpenedSources['brokenSources']
   /** The sources of the configuration, by name: also those that are broken. */
   readonly mappings: ReadonlyMap<string, SourceMapping>
@@ -96,18 +101,38 @@ export class Actions implements OpenedSources {
 
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   async plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan> {
+    const budget = toBudgetLimit(request.budget ?? lookupBudgetOf(this.config))
+    if (this.config.views.length === 0) return createPlan(...(await this.#preparePlan(request, budget)))
+    await this.validate(request)
+    const parties: PlannedParty[] = []
+    for (const service of this.services) {
+      const { serviceName, budget: own, price } = service.config
+      const sources = request.sources.filter((name) => service.mappings.has(name))
+      if (request.sources.length > 0 && sources.length === 0) continue
+      const [deps, options] = await service.#preparePlan({ ...request, sources }, budget)
+      const limit = toBudgetLimit(toLookupBudget(own, [price]))
+      parties.push({ name: serviceName ?? '', deps, options, budget: limit })
+    }
+    return planInOrder(parties, budget)
+  }
+
+  async #preparePlan(
+    request: PassRequest & { readonly sample?: number | null },
+    budget: number | null,
+  ): Promise<Parameters<typeof createPlan>> {
     const { scope } = this
     const { adapter } = this.config
-    return createPlan(await this.deps(), {
+    const options = {
       ...request,
       sources: await this.validate(request),
       leftOut: listLeftOut(this, request.sources),
-      budget: toBudgetLimit(request.budget ?? lookupBudgetOf(this.config)),
+      budget,
       isBoundedByBudget: request.budget !== undefined,
       usesWebhook: this.bulk.usesWebhook === true,
       firstPollMs: adapter.poll && firstPollMs({ adapter, webhookUrl: null }),
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
-    })
+    }
+    return [await this.deps(), options]
   }
 
   /** The history of one row. */

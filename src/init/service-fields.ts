@@ -101,9 +101,14 @@ function adaptSource(source: ProposedSource, service: Service): ProposedSource |
       ...skipped,
       ...matchOtherColumns(source, service),
     ],
+    notes: [...source.notes, ...noteTogether(service, call)],
     sample: { ...source.sample, identifiedBy: Object.fromEntries(identifiedBy) },
   }
 }
+
+/** Why each input that a table has is worth mapping. */
+export const noteTogether = ({ name }: Service, { isTogether }: LookupCall<never>): string[] =>
+  isTogether ? [`A request to ${name} takes along every input that a row has: map all there are.`] : []
 
 /** What a field of this name is about does not follow from it alone. */
 const VAGUE_NAMES = toWordSet(

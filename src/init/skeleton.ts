@@ -1,7 +1,8 @@
 import { INPUT_NAMES, toLookupKind } from '../domain/identifiers/kind.ts'
 import type { InputName, SourceKind } from '../domain/mapping.ts'
-import type { Service } from '../domain/service/service.ts'
+import type { LookupCall, Service } from '../domain/service/service.ts'
 import type { ProposedOutput, ProposedSource } from './proposal.ts'
+import { noteTogether } from './service-fields.ts'
 
 const NAMES: Readonly<Record<SourceKind, string>> = { person: 'people', company: 'companies' }
 const COLUMNS: Readonly<Record<InputName, string>> = {
@@ -22,7 +23,7 @@ const MAX_FIELDS = 3
 export function createSkeleton(service: Service, unfilled: readonly ProposedSource[]): ProposedSource[] {
   if (unfilled.length > 0) return unfilled.map((source) => completeOutputs(source, service))
   return (['person', 'company'] as const).flatMap((kind) => {
-    const call = service[kind]
+    const call: LookupCall<never> | null = service[kind]
     if (call === null) return []
     const inputs = INPUT_NAMES[kind].flatMap((input) =>
       call.inputs.has(toLookupKind(input)) ? [{ input, sql: COLUMNS[input] }] : [],
@@ -46,6 +47,7 @@ export function createSkeleton(service: Service, unfilled: readonly ProposedSour
           otherColumns: [],
           notes: [
             `No table was recognised. Put in yours, and the columns of what ${service.name} takes; \`fillrate check\` says what is not there.`,
+            ...noteTogether(service, call),
           ],
           sample: { rows: 0, identifiedBy: {} },
         },

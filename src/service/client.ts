@@ -121,12 +121,12 @@ export class EnrichmentClient {
   }
 
   /**
-   * Looks up a person by email, by LinkedIn profile URL, or by name and company.
+   * Looks up a person by email, by LinkedIn profile URL, or by name and company; by all of them, if the service takes them `together`.
    * @example
    * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
    */
   enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('person', this.#service.person, () => parsePersonInput(input), options)
+    return this.#enrich('person', this.#service.person, (call) => parsePersonInput(input, call), options)
   }
 
   /**
@@ -254,12 +254,12 @@ export class EnrichmentClient {
   async #enrich<Input>(
     name: string,
     call: LookupCall<Input> | null,
-    parseInput: () => Input,
+    parseInput: (call: LookupCall<Input>) => Input,
     options: CallOptions,
   ): Promise<LookupResponse> {
     if (call === null) throw this.#missing(name)
     const { endpoint, build, read } = call
-    const input = parseInput()
+    const input = parseInput(call)
     if (read === null)
       return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
     const { response, own } = await this.#send(

@@ -6,7 +6,7 @@ import type { ParsedJson } from '../domain/json.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 import { kindOfInput } from '../domain/service/job-inputs.ts'
 import type { JobInput } from '../domain/service/messages.ts'
-import type { BulkCall } from '../domain/service/service.ts'
+import type { BulkCall, LookupCall } from '../domain/service/service.ts'
 
 const requiredText = z.string().trim().min(1)
 
@@ -15,16 +15,26 @@ const personInputSchema = z.union([
   z.object({ linkedinUrl: requiredText }),
   z.object({ name: requiredText, company: requiredText }),
 ])
+/** All that is known of a person: what identifies the lookup, and what its request takes along. */
+const togetherSchema = z
+  .object({ email: requiredText, linkedinUrl: requiredText, name: requiredText, company: requiredText })
+  .partial()
+  .refine((input) => personInputSchema.safeParse(input).success)
+/** What is not sent is left out: a description may have said `together` before. */
+const personSchema = ({ isTogether }: Pick<LookupCall<never>, 'isTogether'>): z.ZodType<JobInput> =>
+  (isTogether ? togetherSchema : personInputSchema) as z.ZodType<JobInput>
 const companyInputSchema = z.object({ domain: requiredText })
-const jobInputSchema = z.union([personInputSchema, companyInputSchema])
 const webhookUrlSchema = z.url({ protocol: /^https?$/ }).nullable()
 
 /**
  * Checks an input before a call is made and billed: an invalid one is a TypeError. The messages name fields and never
  * quote a value.
  */
-export const parsePersonInput = (input: PersonInput): PersonInput =>
-  parseInput(personInputSchema, input, 'email, or linkedinUrl, or name and company')
+export const parsePersonInput = (
+  input: PersonInput,
+  call: Pick<LookupCall<PersonInput>, 'isTogether'>,
+): PersonInput =>
+  parseInput(personSchema(call), input, 'email, or linkedinUrl, or name and company') as PersonInput
 
 export const parseEmailInput = (email: string): PersonInput =>
   parseInput(z.object({ email: requiredText }), { email }, 'an email')
@@ -35,11 +45,13 @@ export const parseCompanyInput = (input: CompanyInput): CompanyInput =>
 /** Checks what a job is to carry. @returns its inputs, trimmed */
 export function parseJobRequest(
   request: { readonly inputs: readonly JobInput[]; readonly webhookUrl: string | null },
-  { size, kinds, needsWebhook }: Pick<BulkCall, 'size' | 'kinds' | 'needsWebhook'>,
+  bulk: Pick<BulkCall, 'size' | 'kinds' | 'needsWebhook' | 'isTogether'>,
 ): readonly JobInput[] {
+  const { size, kinds, needsWebhook } = bulk
+  const one: z.ZodType<JobInput> = kinds.includes('domain') ? companyInputSchema : personSchema(bulk)
   const schema = z.object({
     inputs: z
-      .array(jobInputSchema.refine((input) => kinds.includes(kindOfInput(input))))
+      .array(one.refine((input) => kinds.includes(kindOfInput(input))))
       .min(1)
       .max(size),
     webhookUrl: webhookUrlSchema.refine((url) => url !== null || !needsWebhook),

@@ -60,7 +60,7 @@ export async function upsertLookups(
 const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (kind, key, service_id) do update
        set (state, job_key, run_id, source, credits_reserved, requested_at, enqueued_at, resolved_at, refresh_at,
-            sync_only, reason, attempts, not_before, unconfirmed_calls) = (
+            sync_only, input, reason, attempts, not_before, unconfirmed_calls) = (
              select case when is_claimed then 'pending' else l.state end,
                     case when is_claimed then null else l.job_key end,
                     case when is_claimed then excluded.run_id else l.run_id end,
@@ -71,6 +71,7 @@ const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => s
                     case when is_claimed then null else l.resolved_at end,
                     case when is_claimed then null else l.refresh_at end,
                     case when is_claimed then l.sync_only and l.state = 'pending' else l.sync_only end,
+                    case when is_claimed then excluded.input else l.input end,
                     case when is_renewed then null else l.reason end,
                     case when is_renewed then 0 else l.attempts end,
                     case when is_renewed then null else l.not_before end,

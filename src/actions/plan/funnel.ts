@@ -54,6 +54,8 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
   /** Rows to preview, at most, of each source. */
   readonly sample: number
   readonly signal: AbortSignal
+  /** Called with the rows of each page that a run would pick, without suppressed ones. */
+  readonly onPicked?: (source: Source, chains: readonly LookupChain[]) => Promise<void>
 }
 
 /**
@@ -112,6 +114,10 @@ export async function planSource(
         }
       }
     }
+    await options.onPicked?.(
+      source,
+      page.chains.filter(({ candidate }, index) => candidate.lacks && !page.suppressed.has(index)),
+    )
     after = page.next
     size = nextScanPage(size, page.densest)
     if (isBeyondBudget) readAhead.add(page.scanned, free)
@@ -145,7 +151,9 @@ function resolveChain(
   page: PlannedPage,
   estimate: LookupEstimate,
 ): 'invalid_input' | 'valid_input' | LookupSpec {
-  if (chain.length === 0) return candidate.missed === null ? 'invalid_input' : 'valid_input'
+  const isOnlyForLater = candidate.lacks_here === false
+  if (chain.length === 0)
+    return candidate.missed === null && !isOnlyForLater ? 'invalid_input' : 'valid_input'
   for (const [n, lookup] of chain.entries()) {
     const id = lookupKey(lookup)
     const costs = page.billable.has(id)

@@ -154,13 +154,16 @@ function excludeListed(page: CandidatePage, changedSince: Date | null): Candidat
   return { ...page, candidates, scanned }
 }
 
-function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
+/** The lookups of a row at a service: none where it lacks only what later services fill. */
+export function toLookupChain(source: Source, candidate: PickCandidate): LookupChain {
+  if (candidate.lacks_here === false) return { candidate, lookups: [], reason: '' }
   const bestChoice = chooseForCandidate(source, candidate)
   const reason = bestChoice.lookup === null ? describeUnusable(bestChoice.notes) : ''
-  if (bestChoice.lookup === null || !hasCascade(source.mapping))
+  // What is taken along goes with the first lookup.
+  if (bestChoice.lookup === null || !hasCascade(source.mapping) || source.mapping.together)
     return { candidate, lookups: toList(bestChoice), reason }
   const missedKinds = candidate.missed?.kinds ?? []
-  const all = [...listIdentifiers(source, candidate)].flatMap(toList)
+  const all = [...listIdentifiers(source, candidate, source.mapping.turn)].flatMap(toList)
   return { candidate, lookups: all.filter((lookup) => !missedKinds.includes(lookup.kind)), reason }
 }
 

@@ -1,7 +1,6 @@
-import { formatLimit } from '../../domain/rate-status.ts'
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
-import { describeBeyondBudget, type Plan, type SourcePlan } from '../../actions/plan/plan.ts'
+import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
 import {
@@ -13,17 +12,16 @@ import {
   renderFields,
   renderSection,
 } from './layout.ts'
+import {
+  formatAmounts,
+  formatPlanBudget,
+  formatRange,
+  formatTimeEstimate,
+  type PlanSettings,
+} from './plan-cost.ts'
+import { renderServicePlans } from './plan-services.ts'
 import { renderLeftOut } from './report.ts'
-import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
-
-export interface PlanSettings {
-  /** From the command line or the configuration; null if neither sets it. */
-  readonly budget: number | 'unlimited' | null
-  /** Why bulk is off; null if it is on or not requested. */
-  readonly bulkOff: string | null
-  /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
-  readonly maxReasons?: number
-}
+import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
 /** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
 export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
@@ -42,7 +40,9 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
       '',
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
-    ...renderFields(output, [...lookupFields(plan, settings), ...costFields(plan, settings)]),
+    ...(plan.services === undefined
+      ? renderFields(output, [...lookupFields(plan, settings), ...costFields(plan, settings)])
+      : renderServicePlans({ ...plan, services: plan.services }, settings, output)),
     ...(plan.sample === undefined ? [] : renderSample(plan.sample, output)),
   ]
 }
@@ -190,38 +190,8 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
     formatAmounts(cost),
   ])
   return [
-    ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatBudget(plan, settings)}`],
+    ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, settings)}`],
     cost.max_lookups > 0 && ['Match', found],
     cost.max_lookups > 0 && ['Time', formatTimeEstimate(time)],
   ]
-}
-
-/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
-function formatAmounts({ amount, max_amount: max }: Plan['cost']): string | null {
-  if (amount === null || max === null) return null
-  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
-}
-
-const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
-  min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
-
-function formatBudget(plan: Plan, { budget }: PlanSettings): string {
-  if (budget === null) return 'no budget is set: a run requires --budget'
-  if (budget === 'unlimited') return 'unlimited budget'
-  const of = `the budget of ${formatCount(budget)}`
-  const beyond = describeBeyondBudget(plan)
-  return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
-}
-
-function formatTimeEstimate({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {
-  if (limit === null) return 'unknown until the first call returns the rate limit'
-  const known = formatLimit(limit, windowMs)
-  if (ms === null || most === null) return `the rate limit is ${known}`
-  const about =
-    most > ms
-      ? `${formatDuration(ms)} to ${formatDuration(most)}`
-      : ms === 0
-        ? 'one window'
-        : `about ${formatDuration(ms)}`
-  return `${about}, at ${known}`
 }

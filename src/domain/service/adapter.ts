@@ -1,12 +1,13 @@
 import type { JsonObject } from '../json.ts'
 import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
-import type { CalledEndpoint } from '../spend.ts'
 import type { SentValues, ServiceAuth } from './auth.ts'
+import type { RateDefinition } from './documented-limit.ts'
 import type { FieldDefinition } from './field-shape.ts'
 import type {
   AwaitedJob,
   BulkInput,
   BulkReading,
+  JobInput,
   JobInputs,
   JobReading,
   QueryValues,
@@ -16,7 +17,7 @@ import type {
 } from './messages.ts'
 
 /**
- * What identifies a person: exactly one of these.
+ * What identifies a person: exactly one of these, unless the endpoint takes them `together`.
  * @example
  * const input: PersonInput = { linkedinUrl: 'https://www.linkedin.com/in/jane-doe' }
  */
@@ -97,6 +98,21 @@ export interface LookupEndpoint<Input, Kind extends LookupKind = LookupKind> {
   readonly read?: (answer: ServiceAnswer) => ServiceReading | undefined
 }
 
+type PersonKind = (typeof LOOKUP_KINDS)['person'][number]
+
+/** How one person is requested: by what identifies the lookup alone, or together with what else its row has. */
+type PersonEndpoint =
+  | (LookupEndpoint<PersonInput, PersonKind> & { readonly together?: false })
+  | (LookupEndpoint<JobInput, PersonKind> & {
+      /**
+       * A request takes along what else the row has of `inputs`, which helps the service to find the right person; so does an input
+       * of `bulk`. The lookup is identified, stored and billed by the first of them, as without.
+       * @example
+       * const person: ServiceDefinition['person'] = { path: '/v2/people/find', together: true, body: ({ email, name }) => ({ email, name }) }
+       */
+      readonly together: true
+    })
+
 /** Where a response has the record and its confidence. */
 export interface RecordPlace {
   /** Fields that may wrap it, in order. Default: `data`, `person` or `company`, `result`, `record`, `results`. */
@@ -141,34 +157,6 @@ export interface WebhookDefinition {
   readonly read?: (body: JsonObject, job: JobInputs | null) => ServiceDelivery
 }
 
-/** How a call's answer tells the limit. */
-export interface RateDefinition {
-  /**
-   * The names of the headers, or a function that returns their values under the usual names (`x-ratelimit-limit`,
-   * `x-ratelimit-remaining`, `x-ratelimit-reset`, `retry-after`), in any of the usual forms.
-   */
-  readonly headers?:
-    | {
-        readonly limit?: string
-        readonly remaining?: string
-        readonly reset?: string
-        readonly retryAfter?: string
-      }
-    | ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers'])
-  /**
-   * Limits that need not be in any header, `60 per minute`: one or several, for all calls together or by endpoint. Calls
-   * keep to them from the first one on. Where headers state a limit too, the stricter one holds. Polls of jobs count against
-   * the limit of `bulk`, unless they have one of their own.
-   * @example
-   * const limit: RateDefinition['limit'] = ['100 per minute', '5000 per day', '50000 per month']
-   * @example
-   * const byEndpoint: RateDefinition['limit'] = { person: '60 per minute', bulk: '5 per minute', poll: '15 per minute' }
-   */
-  readonly limit?: DocumentedLimitTexts | { readonly [Endpoint in CalledEndpoint]?: DocumentedLimitTexts }
-}
-
-type DocumentedLimitTexts = string | readonly string[]
-
 /**
  * What a lookup costs, in credits: `0.5` is half a one. Budgets count them: a lookup reserves the most that it may cost, and what it
  * did cost is known from its answer, which may also state it.
@@ -206,7 +194,7 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly headers?: SentValues
   /** Sent in the query of each call, in the same way. */
   readonly query?: SentValues
-  readonly person?: LookupEndpoint<PersonInput, (typeof LOOKUP_KINDS)['person'][number]>
+  readonly person?: PersonEndpoint
   /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
   readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>

@@ -1,5 +1,33 @@
 import { type BilledEndpoint, CALLED_ENDPOINTS, type CalledEndpoint } from '../spend.ts'
-import type { RateDefinition } from './adapter.ts'
+import type { ServiceAnswer } from './messages.ts'
+
+/** How a call's answer tells the limit. */
+export interface RateDefinition {
+  /**
+   * The names of the headers, or a function that returns their values under the usual names (`x-ratelimit-limit`,
+   * `x-ratelimit-remaining`, `x-ratelimit-reset`, `retry-after`), in any of the usual forms.
+   */
+  readonly headers?:
+    | {
+        readonly limit?: string
+        readonly remaining?: string
+        readonly reset?: string
+        readonly retryAfter?: string
+      }
+    | ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers'])
+  /**
+   * Limits that need not be in any header, `60 per minute`: one or several, for all calls together or by endpoint. Calls
+   * keep to them from the first one on. Where headers state a limit too, the stricter one holds. Polls of jobs count against
+   * the limit of `bulk`, unless they have one of their own.
+   * @example
+   * const limit: RateDefinition['limit'] = ['100 per minute', '5000 per day', '50000 per month']
+   * @example
+   * const byEndpoint: RateDefinition['limit'] = { person: '60 per minute', bulk: '5 per minute', poll: '15 per minute' }
+   */
+  readonly limit?: DocumentedLimitTexts | { readonly [Endpoint in CalledEndpoint]?: DocumentedLimitTexts }
+}
+
+type DocumentedLimitTexts = string | readonly string[]
 
 /** A limit that the service documents and that need not be in any header: this many calls in any window of that length. */
 export interface DocumentedLimit {

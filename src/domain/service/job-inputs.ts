@@ -10,13 +10,16 @@ export function toJobInputs(given: GivenInputs): JobInputs {
 /** The inputs of a job as they are stored, in the service's field names. Null: erased. */
 export const readStoredInputs = (stored: readonly (Readonly<Record<string, string>> | null)[]): JobInputs =>
   toJobInputs({
-    inputs: stored.map((one) => {
-      const { linkedin_url: linkedinUrl, ...input } = one ?? {}
-      return linkedinUrl === undefined ? input : { linkedinUrl }
-    }),
+    inputs: stored.map((one) => readStoredInput(one ?? {})),
   })
 
-/** What an input is identified by. */
+/** An input as it is stored. */
+export function readStoredInput(stored: Readonly<Record<string, string>>): JobInput {
+  const { linkedin_url: linkedinUrl, ...input } = stored
+  return linkedinUrl === undefined ? input : { ...input, linkedinUrl }
+}
+
+/** What an input is identified by: what it takes along comes after it. */
 export function kindOfInput(input: JobInput): LookupKind {
   if (input.domain !== undefined) return 'domain'
   if (input.email !== undefined) return 'email'

@@ -11,7 +11,8 @@ export interface ServiceAnswer {
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
 
 /**
- * An input of a job: what identifies a person or a company, as for a single lookup. Empty if it was erased.
+ * An input of a job, or of a lookup that takes all identifiers together: what identifies a person or a company, and what else is known
+ * of a person where `together` says so. Empty if it was erased.
  * @example
  * const input: JobInput = { name: 'Jane Doe', company: 'Acme' }
  */

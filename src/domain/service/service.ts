@@ -16,7 +16,7 @@ import {
   type WebhookSignature,
 } from './adapter.ts'
 import type { SentValues, ServiceAuth } from './auth.ts'
-import type { BulkInput, QueryValues, ServiceAnswer } from './messages.ts'
+import type { BulkInput, JobInput, QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
 import { encodeBody } from './form.ts'
 import { readCredits, type ServiceCredits } from './credits.ts'
@@ -41,6 +41,8 @@ export interface RequestParts {
 export interface LookupCall<Input> {
   readonly endpoint: ServiceEndpoint
   readonly inputs: ReadonlySet<string>
+  /** It takes along what else is known of a person. */
+  readonly isTogether: boolean
   build(input: Input): RequestParts
   readonly readRecord: RecordReader
   readonly read: ((answer: ServiceAnswer) => ServiceReading | undefined) | null
@@ -57,6 +59,8 @@ export interface BulkCall {
   readonly needsWebhook: boolean
   /** Identifiers and results are in the order of the inputs. */
   readonly isOrdered: boolean
+  /** Each input takes along what else is known of a person. */
+  readonly isTogether: boolean
   build(input: BulkInput): RequestParts
   readonly read: NonNullable<BulkEndpoint['read']> | null
 }
@@ -118,8 +122,10 @@ export function createService(definition: ServiceDefinition): Service {
     person: read('person', inDelivery(person?.record)),
     company: read('company', inDelivery(company?.record)),
   }
-  const call = <Input extends object>(endpoint: LookupEndpoint<Input>, kind: SourceKind): LookupCall<Input> =>
-    createLookupCall(endpoint, kind, read(kind, endpoint.record))
+  const call = <Input extends object>(
+    endpoint: LookupEndpoint<Input> & { readonly together?: boolean },
+    kind: SourceKind,
+  ): LookupCall<Input> => createLookupCall(endpoint, kind, read(kind, endpoint.record))
   const { personByEmail = person } = definition
   return {
     name: definition.name,
@@ -164,7 +170,7 @@ const completeShapes = (
   Object.fromEntries(Object.entries(fields).map(([path, field]) => [path, completeShape(field)]))
 
 function createLookupCall<Input extends object>(
-  endpoint: LookupEndpoint<Input>,
+  endpoint: LookupEndpoint<Input> & { readonly together?: boolean },
   kind: SourceKind,
   readRecord: RecordReader,
 ): LookupCall<Input> {
@@ -176,6 +182,7 @@ function createLookupCall<Input extends object>(
   return {
     endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
     inputs: new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind]),
+    isTogether: endpoint.together === true,
     readRecord,
     read: endpoint.read ?? null,
     build: (input) => ({
@@ -199,7 +206,7 @@ export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'com
 function createBulkCall(
   { method = 'POST', path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
   kinds: readonly LookupKind[],
-  { poll, webhook }: ServiceDefinition,
+  { person, poll, webhook }: ServiceDefinition,
 ): BulkCall {
   const toBody =
     body ??
@@ -211,6 +218,7 @@ function createBulkCall(
     results: results ?? (poll && !webhook ? 'poll' : 'webhook'),
     needsWebhook: results !== 'answer' && !poll,
     isOrdered: ordered,
+    isTogether: person?.together === true,
     build: (input) => encodeBody(toBody(input), { form }),
     read: read ?? null,
   }
@@ -230,10 +238,9 @@ function createPollCall({ method = 'GET', path, query, body, form, after, read }
 }
 
 /** The input under the names that the lookups have: `linkedin_url`. */
-function toServiceFields(input: object): Record<string, string> {
-  return 'linkedinUrl' in input
-    ? { linkedin_url: String(input.linkedinUrl) }
-    : (input as Record<string, string>)
+function toServiceFields(input: JobInput): Record<string, string> {
+  const { linkedinUrl, ...fields } = input
+  return linkedinUrl === undefined ? fields : { ...fields, linkedin_url: linkedinUrl }
 }
 
 const fillPath = (path: string, values: Readonly<Record<string, string>>): string =>

@@ -1,4 +1,6 @@
 import type { CallCost, CallEvent } from '../../domain/lookup.ts'
+import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
+import { readStoredInput } from '../../domain/service/job-inputs.ts'
 import { statusFacts } from '../../domain/service/status.ts'
 import { cleanText } from '../../domain/text.ts'
 import type { Breaker } from '../../service/breaker.ts'
@@ -125,18 +127,15 @@ const outcome = (
   malformed: Pick<MalformedResponse, 'status' | 'body'> | null = null,
 ): CallOutcome => ({ event, stop: null, ...(cost !== null && { cost }), malformed })
 
-function send(client: EnrichmentClient, lookup: LeasedLookup, options: CallOptions): Promise<LookupResponse> {
-  const { input } = lookup
-  switch (lookup.kind) {
-    case 'email':
-      return client.enrichPerson({ email: input['email'] ?? '' }, options)
-    case 'linkedin_url':
-      return client.enrichPerson({ linkedinUrl: input['linkedin_url'] ?? '' }, options)
-    case 'name_company':
-      return client.enrichPerson({ name: input['name'] ?? '', company: input['company'] ?? '' }, options)
-    case 'domain':
-      return client.enrichCompany({ domain: input['domain'] ?? '' }, options)
-  }
+function send(
+  client: EnrichmentClient,
+  { kind, input }: LeasedLookup,
+  options: CallOptions,
+): Promise<LookupResponse> {
+  const toSend = readStoredInput(input)
+  return kind === 'domain'
+    ? client.enrichCompany(toSend as CompanyInput, options)
+    : client.enrichPerson(toSend as PersonInput, options)
 }
 
 /** How much longer than all calls the input of a ban waits: another one probes whether it is over, or this one is blocked. */

@@ -46,6 +46,8 @@ interface EarlierLookups {
   readonly ids: readonly number[]
   /** Of those of this service, which found nothing. */
   readonly kinds: readonly LookupKind[]
+  /** The same as they are stored, where requests take along what else a row has. */
+  readonly inputs?: readonly Readonly<Record<string, string>>[] | null
   /** When the last of them may be requested again; the first that has found a record, where one has. */
   readonly dueAt: string | null
   /** What other services have left. Absent: there is one service. */
@@ -284,23 +286,27 @@ function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
 function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
-  if (source.mapping.turn.services.length > 0) return earlierLookupsSql(service)
+  const { turn, together } = source.mapping
+  const inputs = together
+    ? sql`, 'inputs', jsonb_agg(l.input) filter (where l.service_id = ${service})`
+    : sql``
+  if (turn.services.length > 0) return earlierLookupsSql(service, inputs)
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
-                              'dueAt', max(l.refresh_at))
+                              'dueAt', max(l.refresh_at) ${inputs})
       from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id and l.service_id = ${service}
     having count(*) > 0) end`
 }
 
 /** The same with the lookups of all services. Not null where the row waits with these inputs. */
-const earlierLookupsSql = (service: number): RawBuilder<EarlierLookups | null> => sql`
+const earlierLookupsSql = (service: number, inputs: RawBuilder<unknown>) => sql<EarlierLookups | null>`
   case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object(
              'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
              'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
              'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), max(l.refresh_at)),
-             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
+             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written) ${inputs})
       from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`
 
 /** What Fillrate wrote last, for the policies that need it. */

@@ -1,4 +1,10 @@
-import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
+import {
+  chooseLookup,
+  type ChosenLookup,
+  hasIdentifier,
+  type RawInputs,
+  takeAlong,
+} from '../../domain/identifiers/choose.ts'
 import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceTurn } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
@@ -17,18 +23,24 @@ export interface LookupChoice {
 }
 
 /**
- * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet.
+ * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet, alone or along with
+ * others.
  * Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
-  const { kind, turn } = source.mapping
+  const { kind, together, turn } = source.mapping
   const missedKinds = candidate.missed?.kinds ?? []
   const isFirst = missedKinds.length === 0
   const { lookup, notes } = isFirst
     ? chooseLookup(kind, candidate, turn)
     : chooseNext(source, candidate, missedKinds)
   const all = lookup === null ? [...notes, ...noteFilledInputs(candidate.filled)] : notes
-  return { candidate, lookup, notes: isFirst && !candidate.filled ? all : all.filter(isInformative) }
+  return {
+    candidate,
+    lookup:
+      lookup && together ? { ...lookup, input: takeAlong(kind, candidate, lookup, turn.takes) } : lookup,
+    notes: isFirst && !candidate.filled ? all : all.filter(isInformative),
+  }
 }
 
 /** The best identifier that was not requested yet, with the notes of those before it. */
@@ -39,10 +51,15 @@ function chooseNext(
 ): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
   if (!hasCascade(source.mapping)) return { lookup: null, notes }
+  // What a request took along is no further question.
+  const requested = candidate.missed?.inputs ?? []
   for (const choice of listIdentifiers(source, candidate, source.mapping.turn)) {
     notes.push(...choice.notes)
-    if (choice.lookup === null || !missedKinds.includes(choice.lookup.kind))
-      return { lookup: choice.lookup, notes }
+    const { lookup } = choice
+    if (lookup === null) return { lookup, notes }
+    const isRequested =
+      missedKinds.includes(lookup.kind) || requested.some((input) => hasIdentifier(input, lookup))
+    if (!isRequested) return { lookup, notes }
   }
   throw new Error('endless list of identifiers')
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { RateDefinition } from '../../../src/domain/service/adapter.ts'
+import type { RateDefinition } from '../../../src/domain/service/documented-limit.ts'
 import type { JobProgress } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'

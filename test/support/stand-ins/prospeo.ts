@@ -10,6 +10,10 @@ const MINUTE = createWindow(40, 2_000)
 /** An address that it does not take. */
 export const isInvalid = (n: number): boolean => n % 50 === 13
 
+/** Whom it knows; half of those whom it does not find by their address alone it finds with their name. */
+export const isFoundBy = (n: number, hasSeveral: boolean): boolean =>
+  isKnownNumber(n) || (hasSeveral && n % 8 === 4)
+
 /** Of an input's own fields; the identifier is ours. */
 interface Details {
   readonly identifier?: string
@@ -19,12 +23,13 @@ interface Details {
   readonly company_website?: string
 }
 
-const inputOf = ({
-  email,
-  linkedin_url: profile,
-  full_name: name,
-  company_website: domain,
-}: Details): string => email ?? profile ?? name ?? domain ?? ''
+/** What a request is about, and whether it is found. */
+function readDetails({ identifier, email, linkedin_url, full_name, company_website }: Details) {
+  const known = [email, linkedin_url, full_name, company_website].filter((one) => one !== undefined)
+  const [input = ''] = known
+  const n = numberOf(input)
+  return { identifier, input, n, isInvalid: isInvalid(n), isFound: isFoundBy(n, known.length > 1) }
+}
 
 const failed = (error_code: string, status = 400): CannedAnswer => ({
   status,
@@ -59,35 +64,33 @@ export async function playProspeo({ hasFaults = false, ...options }: StandInOpti
     return open.length
   }
 
-  function answerOne(account: Account, input: string): CannedAnswer {
-    const n = numberOf(input)
-    if (isInvalid(n)) return failed('INVALID_DATAPOINTS')
-    if (!isKnownNumber(n)) return failed('NO_MATCH')
-    const cost = bill(account, [input])
+  function answerOne(account: Account, details: Details): CannedAnswer {
+    const one = readDetails(details)
+    if (one.isInvalid) return failed('INVALID_DATAPOINTS')
+    if (!one.isFound) return failed('NO_MATCH')
+    const cost = bill(account, [one.input])
     if (cost === null) return failed('INSUFFICIENT_CREDITS')
-    return { body: { error: false, free_enrichment: cost === 0, ...toMatch(n) } }
+    return { body: { error: false, free_enrichment: cost === 0, ...toMatch(one.n) } }
   }
 
   function answerMany(account: Account, requests: readonly Details[]): CannedAnswer {
     if (requests.length > 50) return failed('INVALID_REQUEST')
-    const all = requests.map((one) => ({ identifier: one.identifier, input: inputOf(one) }))
-    const listed = (isListed: (n: number) => boolean): typeof all =>
-      all.filter(({ input }) => isListed(numberOf(input)))
-    const matched = listed((n) => isKnownNumber(n) && !isInvalid(n))
+    const all = requests.map(readDetails)
+    const taken = all.filter((one) => !one.isInvalid)
+    const matched = taken.filter(({ isFound }) => isFound)
     const cost = bill(
       account,
       matched.map(({ input }) => input),
     )
     if (cost === null) return failed('INSUFFICIENT_CREDITS')
+    const identifiersOf = (list: typeof all): unknown[] => list.map(({ identifier }) => identifier)
     return {
       body: {
         error: false,
         total_cost: cost,
-        matched: matched
-          .toReversed()
-          .map(({ identifier, input }) => ({ identifier, ...toMatch(numberOf(input)) })),
-        not_matched: listed((n) => !isKnownNumber(n) && !isInvalid(n)).map(({ identifier }) => identifier),
-        invalid_datapoints: listed(isInvalid).map(({ identifier }) => identifier),
+        matched: matched.toReversed().map(({ identifier, n }) => ({ identifier, ...toMatch(n) })),
+        not_matched: identifiersOf(taken.filter(({ isFound }) => !isFound)),
+        invalid_datapoints: identifiersOf(all.filter((one) => one.isInvalid)),
       },
     }
   }
@@ -119,7 +122,7 @@ export async function playProspeo({ hasFaults = false, ...options }: StandInOpti
         Array.isArray(data)
           ? answerMany(account, data)
           : path === '/enrich-person' || path === '/enrich-company'
-            ? answerOne(account, inputOf(data))
+            ? answerOne(account, data)
             : { status: 404, body: { error: true, error_code: 'NOT_FOUND' } },
       )
     },

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { estimateTime } from '../../../src/actions/plan/duration.ts'
 import { readDocumentedLimits } from '../../../src/domain/service/documented-limit.ts'
-import { countPayable, estimateCalls, estimateMatches } from '../../../src/actions/plan/plan.ts'
+import { countPayable, estimateCalls, estimateMatches } from '../../../src/actions/plan/estimates.ts'
 
 const soFar = fc
   .tuple(fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true }))

@@ -18,6 +18,7 @@ describe('a valid configuration', () => {
           turn: { services: [], isFirst: true, next: null, takes: null },
           kind: 'person',
           shapes: BUILT_IN_SERVICE.shapes.person,
+          together: false,
           table: 'crm.contacts',
           joins: null,
           key: null,

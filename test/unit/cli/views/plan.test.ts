@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { type PlanSettings, renderPlan } from '../../../../src/cli/views/plan.ts'
+import { renderPlan } from '../../../../src/cli/views/plan.ts'
+import type { PlanSettings } from '../../../../src/cli/views/plan-cost.ts'
 import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'

@@ -1,0 +1,163 @@
+import { ALL_LOOKUP_KINDS, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
+import type { Deps } from '../../pipeline/deps.ts'
+import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
+import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
+import { distinctLookups, LookupMap } from '../../pipeline/pick/choose.ts'
+import type { Source } from '../../sources/source-model.ts'
+import { listStoredStates } from '../../store/answers-so-far.ts'
+import * as runs from '../../store/runs.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import * as lookups from '../../store/upsert-lookups.ts'
+import type { StepCounts, Way } from './chain.ts'
+import { LookupEstimate } from './lookup-estimate.ts'
+import { type LookupChain, toLookupChain } from './planned-page.ts'
+
+/** A service of a source, at its place in the order. */
+export interface PlannedService {
+  readonly deps: Pick<Deps, 'db' | 'policy' | 'service'>
+  readonly source: Source
+  /** Its place among all services of the configuration: their lookups are counted apart. */
+  readonly index: number
+}
+
+/** A step with its lookups by kind. */
+export interface PlannedStep extends StepCounts {
+  readonly byKind: Readonly<Record<LookupKind, number>>
+}
+
+/** How a row leaves a service: see `Way`. */
+type Letter = 'm' | 'f' | 'c'
+
+interface WayCounts {
+  first: number
+  further: number
+  readonly byKind: Record<LookupKind, number>
+}
+
+/**
+ * Follows the rows of a plan from service to service. Lookups of each service are counted once over all sources, by the way on
+ * which the first row with it comes.
+ */
+export class OnwardRows {
+  readonly #estimates = new Map<number, LookupEstimate>()
+  readonly #counts = new Map<string, WayCounts>()
+
+  /** Adds rows that the first service picks. @param services those of the source, in their order */
+  async add(services: readonly PlannedService[], chains: readonly LookupChain[]): Promise<void> {
+    let rows: OnwardRow[] = chains.map((chain) => ({ chain, way: '' }))
+    for (const [place, service] of services.entries()) {
+      const { next } = service.source.mapping.turn
+      if (place > 0) rows = await toOwnChains(service, services[0], rows)
+      const letters = await this.#judge(service, rows)
+      if (next === null) return
+      rows = rows.flatMap(({ chain, way }, n) => {
+        const letter = letters[n] ?? 'm'
+        return letter === 'f' && next.when === 'miss' ? [] : [{ chain, way: way + letter }]
+      })
+    }
+  }
+
+  /** What the services of a source would be called with. */
+  listSteps(services: readonly PlannedService[]): PlannedStep[] {
+    return services.map(({ index, source }) => {
+      const own = [...this.#counts].flatMap(([name, counts]) => {
+        const [of, way, ...rest] = name.split(' ')
+        return Number(of) === index && rest.join(' ') === source.name ? [{ way: way ?? '', ...counts }] : []
+      })
+      return {
+        byWay: new Map(own.map(({ way, first }) => [way, first])),
+        further: own.reduce((sum, { further }) => sum + further, 0),
+        byKind: sumKinds(own.map(({ byKind }) => byKind)),
+      }
+    })
+  }
+
+  /** How rows leave a service, and counts what it would be called with. */
+  async #judge({ deps, source, index }: PlannedService, rows: readonly OnwardRow[]): Promise<Letter[]> {
+    const { db, service } = deps
+    const distinct = distinctLookups(rows.flatMap(({ chain }) => chain.lookups))
+    const live = (await runs.listRunning(db)).map((run) => run.id)
+    const billable = await lookups.needCall(db, distinct, live, service)
+    const states = await listStoredStates(db, distinct, service)
+    const known = new LookupMap<{ costs: boolean; answer: (typeof states)[number] }>()
+    for (const [n, lookup] of distinct.entries())
+      known.set(lookup, { costs: billable[n] === true, answer: states[n] ?? null })
+    const costs = (lookup: lookups.LookupSpec): boolean => known.get(lookup)?.costs === true
+    return rows.map(({ chain: { candidate, lookups: chain }, way }) => {
+      if (!candidate.lacks) return 'f'
+      for (const [step, lookup] of chain.entries()) {
+        const answer = known.get(lookup)?.answer ?? null
+        if (costs(lookup) || answer === null || answer.state === 'open') {
+          this.#count(index, source.name, way, chain.slice(step).filter(costs))
+          return 'c'
+        }
+        if (answer.state === 'missed' && hasCascade(source.mapping)) continue
+        const isTaken = answer.confidence === null || answer.confidence >= source.mapping.minConfidence
+        return answer.state === 'found' && isTaken ? 'f' : 'm'
+      }
+      return 'm'
+    })
+  }
+
+  #count(index: number, source: string, way: Way, [first, ...further]: readonly lookups.LookupSpec[]): void {
+    if (first === undefined) return
+    const estimate = this.#estimates.get(index) ?? new LookupEstimate()
+    this.#estimates.set(index, estimate)
+    const name = `${index} ${way} ${source}`
+    const counts = this.#counts.get(name) ?? { first: 0, further: 0, byKind: { ...NO_LOOKUPS } }
+    this.#counts.set(name, counts)
+    const { requests, maxRequests } = estimate
+    estimate.add(first, true)
+    for (const one of further) estimate.addFallback(one)
+    const added = estimate.requests - requests
+    counts.first += added
+    counts.byKind[first.kind] += added
+    counts.further += estimate.maxRequests - maxRequests - added
+  }
+}
+
+const NO_LOOKUPS: Readonly<Record<LookupKind, number>> = {
+  email: 0,
+  linkedin_url: 0,
+  name_company: 0,
+  domain: 0,
+}
+
+function sumKinds(counts: readonly Readonly<Record<LookupKind, number>>[]): Record<LookupKind, number> {
+  const total = { ...NO_LOOKUPS }
+  for (const one of counts) for (const kind of ALL_LOOKUP_KINDS) total[kind] += one[kind]
+  return total
+}
+
+interface OnwardRow {
+  readonly chain: LookupChain
+  readonly way: Way
+}
+
+/** The same rows as a later service sees them. */
+async function toOwnChains(
+  { deps, source }: PlannedService,
+  first: PlannedService | undefined,
+  rows: readonly OnwardRow[],
+): Promise<OnwardRow[]> {
+  const fillsTheSame = first !== undefined && columnsOf(source) === columnsOf(first.source)
+  const keys = rows.map(({ chain }) => chain.candidate.key)
+  const own: ReadonlyMap<string, PickCandidate> = fillsTheSame
+    ? new Map()
+    : new Map(
+        (
+          await inTransaction(
+            deps.db,
+            (tx) => readCandidatesByKey(tx, source, keys, deps.service),
+            deps.policy.sourceTimeoutMs,
+          )
+        ).map((one) => [one.key, one]),
+      )
+  return rows.flatMap(({ chain: { candidate }, way }) => {
+    const seen = fillsTheSame ? candidate : own.get(candidate.key)
+    return seen === undefined ? [] : [{ chain: toLookupChain(source, { ...seen, missed: null }), way }]
+  })
+}
+
+const columnsOf = ({ outputs }: Source): string =>
+  JSON.stringify(outputs.map(({ column, mapping }) => [column, mapping.policy]))

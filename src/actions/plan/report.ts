@@ -1,0 +1,93 @@
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import type { KnownLimit } from '../../domain/rate-status.ts'
+import type { Money } from '../../domain/spend.ts'
+import type { DiffRow } from '../../pipeline/preview.ts'
+import type { LeftOutSource } from '../../runs/source-health.ts'
+import type { Source } from '../../sources/source-model.ts'
+import type { CallCounts, PlannedTime } from './duration.ts'
+import type { PlannedCalls, CountRange } from './estimates.ts'
+import type { FunnelOptions, SourcePlan } from './funnel.ts'
+
+export interface PlanOptions extends Omit<FunnelOptions, 'sample'>, PlannedCalls {
+  readonly sources: readonly Source[]
+  /** Sources that are left out because they are broken. */
+  readonly leftOut: readonly LeftOutSource[]
+  readonly knownLimit: KnownLimit | null
+  /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
+  readonly sample?: number | null
+}
+
+/**
+ * What a run would request and cost.
+ * @example
+ * const { calls, cost, time } = await fillrate.plan()
+ */
+export interface Plan {
+  readonly sources: readonly SourcePlan[]
+  /** Sources that a run would skip because they are paused. */
+  readonly paused: readonly string[]
+  /** Sources that do not fit their tables: a run leaves them out. */
+  readonly left_out: readonly LeftOutSource[]
+  readonly lookups: {
+    /** Distinct lookups of all sources together. */
+    readonly distinct: number
+    /** Already answered and fresh, or requested by another run now: free. */
+    readonly stored: number
+    readonly to_request: Readonly<Record<LookupKind, number>>
+    readonly requested: number
+    /** There are more than fit into memory: the numbers are estimates, within half a percent. */
+    readonly is_estimate: boolean
+  }
+  readonly calls: CallCounts
+  readonly cost: {
+    /** Lookups that would be requested, within the budget. */
+    readonly lookups: number
+    /** The same, if every row of a cascade reaches its last identifier. */
+    readonly max_lookups: number
+    /** What these cost, only where a lookup does not cost one credit: the least, and the most, which a run reserves. */
+    readonly credits?: CountRange
+    /** What these cost; null without a price. Of credits, the least and the most. */
+    readonly amount: Money | null
+    readonly max_amount: Money | null
+    readonly budget: number | null
+    /** Lookups beyond the budget, of the rows that the plan read. */
+    readonly beyond_budget: number
+    /** Share of lookups with a match so far; null before the first. */
+    readonly match_rate: number | null
+    readonly expected_found: number | null
+    /** Most likely range of matches. */
+    readonly found_range: CountRange | null
+  }
+  readonly time: PlannedTime
+  /**
+   * Of several services, each in their order. The numbers above are then sums: of what is certain, and in `max_lookups`,
+   * `max_amount` and `time.max_ms` of the most.
+   */
+  readonly services?: readonly ServicePlan[]
+  readonly sample?: readonly DiffRow[]
+}
+
+/** What one of several services would be requested with, and what that costs, within the budget. */
+export interface ServicePlan {
+  readonly service: string
+  readonly lookups: {
+    /** Of rows that come to it whatever other services answer. */
+    readonly certain: number
+    /** As the answers so far make likely. Null: a service before it has answered nothing yet. */
+    readonly likely: number | null
+    /** If every row goes on to the last service. */
+    readonly max: number
+  }
+  /** What it found of the rows that it was requested with so far; null: none yet. */
+  readonly found: { readonly share: number; readonly rows: number } | null
+  /** Of the likely lookups; where these are not known, of the certain ones. */
+  readonly calls: CallCounts
+  readonly cost: {
+    readonly amount: Money | null
+    readonly max_amount: Money | null
+    /** The most lookups, or credits, of a run for this service; null: no budget of its own. */
+    readonly budget: number | null
+  }
+  /** Of the likely lookups, or the certain ones, and of the most. All services work at the same time. */
+  readonly time: PlannedTime
+}

@@ -1,0 +1,134 @@
+import { isFit } from '../../runs/source-health.ts'
+import type { AnswersSoFar } from './chain.ts'
+import { readAnswersSoFar } from '../../store/answers-so-far.ts'
+import type { Database } from '../../store/open.ts'
+import { OnwardRows, type PlannedService } from './onward.ts'
+import { createPlan, type Plan } from './plan.ts'
+import { type PlannedChain, type PlannedParty, planServices, sumServicePlans } from './service-plan.ts'
+
+/**
+ * Plans a run with several services in order: the first service of each source is planned as if it were alone, and its rows are
+ * followed to the services after it. Writes nothing and calls nothing.
+ * @param parties the services in their order
+ * @param budget the most lookups of all of them together; null: no limit
+ */
+export async function planInOrder(parties: readonly PlannedParty[], budget: number | null): Promise<Plan> {
+  const onward = new OnwardRows()
+  const bySource = listServicesBySource(parties)
+  const plans: Plan[] = []
+  for (const { deps, options } of parties) {
+    const isFirst = (name: string): boolean => bySource.get(name)?.[0]?.deps === deps
+    const plan = await createPlan(deps, {
+      ...options,
+      sources: options.sources.filter(({ name }) => isFirst(name)),
+      onPicked: (source, chains) => onward.add(bySource.get(source.name) ?? [], chains),
+    })
+    plans.push(plan)
+  }
+  const chains: PlannedChain[] = []
+  const histories = await readHistories([...bySource.values()])
+  for (const services of bySource.values())
+    chains.push({
+      parties: services.map(({ index }) => index),
+      steps: onward.listSteps(services),
+      when: services.map(({ source }) => source.mapping.turn.next?.when ?? null),
+      history: histories.get(services) ?? [],
+    })
+  const { sample, ...merged } = mergePlans(plans)
+  return { ...merged, ...toServices(parties, chains, budget), ...(sample && { sample }) }
+}
+
+function toServices(
+  parties: readonly PlannedParty[],
+  chains: readonly PlannedChain[],
+  budget: number | null,
+) {
+  const services = planServices(parties, chains, budget)
+  const wanted = planServices(
+    parties.map((party) => ({ ...party, budget: null })),
+    chains,
+    null,
+  )
+  const { cost, ...sums } = sumServicePlans(services, budget)
+  const beyond = sumServicePlans(wanted, null).cost.lookups - cost.lookups
+  const { calls, time } = sums
+  return { calls, cost: { ...cost, beyond_budget: Math.max(0, beyond) }, time, services }
+}
+
+/** The services of each source, in their order, as far as the source fits their mapping. */
+function listServicesBySource(parties: readonly PlannedParty[]): Map<string, PlannedService[]> {
+  const found = new Map<string, PlannedService[]>()
+  for (const [index, { deps, options }] of parties.entries())
+    for (const source of options.sources.filter(isFit))
+      found.set(source.name, [...(found.get(source.name) ?? []), { deps, source, index }])
+  const placeOf = ({ source: { mapping } }: PlannedService): number =>
+    mapping.turn.services.indexOf(mapping.turn.service ?? '')
+  for (const services of found.values()) services.sort((a, b) => placeOf(a) - placeOf(b))
+  return found
+}
+
+/** With fewer rows of a source, those of others with the same services say more. */
+const ENOUGH_ROWS_OF_SOURCE = 100
+
+/** What the services of each source have answered so far: about its own rows, or of all sources with these services. */
+async function readHistories(
+  chains: readonly (readonly PlannedService[])[],
+): Promise<ReadonlyMap<readonly PlannedService[], readonly AnswersSoFar[]>> {
+  const own = new Map<readonly PlannedService[], AnswersSoFar[]>()
+  for (const services of chains) own.set(services, await readHistory(services))
+  const orderOf = (services: readonly PlannedService[]): string => services.map(({ index }) => index).join()
+  return new Map(
+    chains.map((services) => {
+      const history = own.get(services) ?? []
+      const isEnough = services.every((_, place) => countCalled(history, place) >= ENOUGH_ROWS_OF_SOURCE)
+      const others = chains.filter((one) => orderOf(one) === orderOf(services))
+      return [services, isEnough ? history : others.flatMap((one) => own.get(one) ?? [])] as const
+    }),
+  )
+}
+
+const countCalled = (history: readonly AnswersSoFar[], place: number): number =>
+  history.reduce((sum, { found, rows }) => sum + (found[place] == null ? 0 : rows), 0)
+
+async function readHistory(services: readonly PlannedService[]): Promise<AnswersSoFar[]> {
+  const [first] = services
+  if (first === undefined) return []
+  const db: Database = first.deps.db
+  const judged = services.map(({ deps, source }) => ({
+    service: deps.service,
+    minConfidence: source.mapping.minConfidence,
+  }))
+  const read = await readAnswersSoFar(db, first.source.name, judged)
+  return read.map(({ found, lookups, rows }) => ({
+    found: services.map((_, place) => found[place] ?? null),
+    lookups: services.map((_, place) => (lookups[place] ?? 0) * rows),
+    rows,
+  }))
+}
+
+/** What the plans of the first services say of rows. */
+function mergePlans(plans: readonly Plan[]): Omit<Plan, 'calls' | 'cost' | 'time'> {
+  const sum = (of: (plan: Plan) => number): number => plans.reduce((total, plan) => total + of(plan), 0)
+  const kind = (name: keyof Plan['lookups']['to_request']): number =>
+    sum(({ lookups }) => lookups.to_request[name])
+  const samples = plans.flatMap(({ sample }) => sample ?? [])
+  const leftOut = new Map(plans.flatMap((plan) => plan.left_out).map((one) => [one.source, one]))
+  return {
+    sources: plans.flatMap((plan) => plan.sources),
+    paused: [...new Set(plans.flatMap((plan) => plan.paused))].sort(),
+    left_out: [...leftOut.values()],
+    lookups: {
+      distinct: sum(({ lookups }) => lookups.distinct),
+      stored: sum(({ lookups }) => lookups.stored),
+      to_request: {
+        email: kind('email'),
+        linkedin_url: kind('linkedin_url'),
+        name_company: kind('name_company'),
+        domain: kind('domain'),
+      },
+      requested: sum(({ lookups }) => lookups.requested),
+      is_estimate: plans.some(({ lookups }) => lookups.is_estimate),
+    },
+    ...(plans.some(({ sample }) => sample !== undefined) && { sample: samples }),
+  }
+}

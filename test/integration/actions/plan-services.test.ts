@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Plan } from '../../../src/actions/plan/plan.ts'
+import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+import { runRequest } from '../../support/harness.ts'
+
+// What a plan says of three services before and after a first run, against what the next run then requests.
+
+const ROWS = 5_000
+const KNOWN = ROWS / 5
+
+const PRICES = [0.02, 0.28, 1]
+const [acme, pdl, last] = PRICES.map((lookup) => ({ price: { currency: 'EUR', lookup } }))
+
+const config = {
+  services: { acme, pdl, last },
+  sources: {
+    people: {
+      kind: 'person',
+      table: 'people',
+      inputs: { email: 't.email' },
+      outputs: { title: 'title', phone: 'phone' },
+    },
+  },
+  budget: 'unlimited',
+}
+
+let services: OrderedServices
+beforeAll(async () => {
+  services = await startServicesInOrder({
+    config,
+    sandboxes: {
+      acme: { notFoundShare: 0.4, seed: 1 },
+      pdl: { notFoundShare: 0.45, seed: 2 },
+      last: { notFoundShare: 0.55, seed: 3 },
+    },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table people (id int primary key, email text, title text, phone text);
+        insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
+    },
+  })
+})
+afterAll(() => services.close())
+
+const plan = async (request: object = {}): Promise<Plan> => {
+  const app = await services.open()
+  const { limit: _, ...rest } = runRequest({ route: 'sync' })
+  return app.plan({ ...rest, limit: null, ...request }).finally(() => app.close())
+}
+
+test('before the first answer a plan has the bound alone; after a first run it is within a tenth of the next', async () => {
+  const before = await plan()
+  expect(before.services).toMatchObject([
+    { service: 'acme', lookups: { certain: ROWS, likely: ROWS, max: ROWS }, found: null },
+    { service: 'pdl', lookups: { certain: 0, likely: null, max: ROWS }, found: null },
+    { service: 'last', lookups: { certain: 0, likely: null, max: ROWS }, found: null },
+  ])
+  expect(before.cost).toMatchObject({
+    lookups: ROWS,
+    max_lookups: 3 * ROWS,
+    max_amount: { amount: ROWS * 1.3, currency: 'EUR' },
+    match_rate: null,
+  })
+
+  const first = await services.run({ limit: KNOWN })
+  expect(first).toMatchObject({ status: 'completed', rows: { picked: KNOWN } })
+  const after = await plan()
+  expect(after.sources).toMatchObject([{ source: 'people', fresh: expect.any(Number), picked: ROWS - KNOWN }])
+  const next = await services.run()
+  const requested = next.services?.map(({ service, lookups }) => ({ service, lookups: lookups.requested }))
+  expect(after.services?.map(({ service }) => service)).toEqual(requested?.map(({ service }) => service))
+  const planned = after.services?.map(({ lookups, cost }) => ({ ...lookups, amount: cost.amount?.amount }))
+  expect(planned?.map(({ max }) => max)).toEqual([ROWS - KNOWN, ROWS - KNOWN, ROWS - KNOWN])
+  const misses = planned?.map(({ likely }, n) => Math.abs((likely ?? 0) / (requested?.[n]?.lookups ?? 0) - 1))
+  expect(Math.max(...(misses ?? [1]))).toBeLessThan(0.1)
+  for (const [n, { likely, amount }] of (planned ?? []).entries())
+    expect(amount).toBeCloseTo((likely ?? 0) * (PRICES[n] ?? 0), 6)
+})
+
+test('a stored miss goes on for certain, a stored record ends the row, and a budget leaves fewer rows for the next', async () => {
+  const count = (name: string, state: string): Promise<number> =>
+    services.count(`fillrate.lookups l join fillrate.services s on s.id = l.service_id
+                     where s.name = '${name}' and l.state = '${state}'`)
+  const misses = await count('acme', 'not_found')
+  await services.query(`
+    update people set title = null, phone = null;
+    delete from fillrate.rows;
+    delete from fillrate.lookups where service_id in (select id from fillrate.services where name <> 'acme')`)
+  const stored = await plan()
+  expect(stored.services?.map(({ lookups }) => lookups)).toEqual([
+    { certain: 0, likely: 0, max: 0 },
+    { certain: misses, likely: misses, max: misses },
+    { certain: 0, likely: null, max: misses },
+  ])
+  const limited = await plan({ budget: 1_000 })
+  expect(limited.cost).toMatchObject({ lookups: 1_000, budget: 1_000, beyond_budget: misses - 1_000 })
+  expect((limited.services ?? []).reduce((sum, { lookups }) => sum + lookups.max, 0)).toBe(1_000)
+})
