@@ -47,7 +47,7 @@ export default defineConfig({
       // A record below this confidence, 0 to 1, is not used.
       minConfidence: 0.7,
 
-      // column: field of the record.
+      // column: field of the record. With several services, the field of each: { acme: 'phone', pdl: 'mobile_phone' }.
       outputs: {
         // A field by itself is written only where the column is blank.
         title: 'title',
@@ -99,6 +99,7 @@ export default defineConfig({
     },
   },
 
+  // In place of `service`, `bulk` and `price`, `services` names several that are looked up in order: docs/services.md.
   service: {
     // Concurrent calls.
     concurrency: 32,
