@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { toBulkName } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { parseEvent, parseResult } from '../webhook/event.ts'
@@ -11,7 +12,7 @@ export function readResults(
 ): { readonly results: readonly unknown[]; readonly credits?: number } {
   const parsed = parseEvent(body)
   if (!parsed.ok) return { results: [] }
-  const isCompany = job?.inputs.some(({ domain }) => domain !== undefined) ?? service.person === null
+  const isCompany = job === null ? service.person === null : toBulkName(job) === 'companyBulk'
   const kind = isCompany ? 'company' : 'person'
   const results = parsed.event.results.map(({ requestId, index, data, raw, credits }) => {
     const read = parseResult(isCompany ? (data ?? raw) : data, kind, service)

@@ -2,15 +2,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import { isOAuth } from '../domain/service/auth.ts'
-import { kindOfInput, toJobInputs } from '../domain/service/job-inputs.ts'
+import { toBulkName, toJobInputs } from '../domain/service/job-inputs.ts'
 import type { JobInput } from '../domain/service/messages.ts'
-import {
-  type BulkCall,
-  bulkCallFor,
-  listBulkCalls,
-  type PollCall,
-  type Service,
-} from '../domain/service/service.ts'
+import { type BulkCall, listBulkCalls, type PollCall, type Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from '../service/bulk-response.ts'
 import {
   type CannedAnswer,
@@ -129,7 +123,7 @@ class PlayedJobs {
     const cases = this.#cases.flatMap((played) => {
       const { input } = played
       const inputs = isJob(input) ? toJobInputs(input).inputs : []
-      const isOfBulk = bulkCallFor(this.#service, kindOfInput(inputs[0] ?? {})) === bulk
+      const isOfBulk = this.#service[toBulkName({ inputs })] === bulk
       const job = inputs.length > 0 && isOfBulk ? align(bulk, inputs, request) : null
       return job === null ? [] : [{ played, job }]
     })
@@ -215,7 +209,7 @@ class PlayedJobs {
     { status = 200, headers = {}, body }: CannedAnswer,
     inputs: readonly JobInput[],
   ): readonly (readonly string[])[] {
-    const bulk = bulkCallFor(this.#service, kindOfInput(inputs[0] ?? {}))
+    const bulk = this.#service[toBulkName({ inputs })]
     const reading = bulk?.read?.({ status, headers, body }, toJobInputs({ inputs }))
     const { requestIds = null } = reading?.outcome === 'accepted' ? reading : parseBulkResponse(body)
     if (requestIds === null) return []

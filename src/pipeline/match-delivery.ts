@@ -3,7 +3,7 @@ import { afterResult, type FreshnessPolicy } from '../domain/lookup.ts'
 import { isObject } from '../domain/json.ts'
 import { matchResults } from '../domain/matching.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import { type BulkCall, bulkCallFor, type Service } from '../domain/service/service.ts'
+import type { BulkCall, Service } from '../domain/service/service.ts'
 import { findSubject } from '../domain/subject.ts'
 import type { DeliveredResult } from '../store/complete-lookups.ts'
 import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries.ts'
@@ -36,7 +36,10 @@ type MatchingService = Pick<Service, 'bulk' | 'companyBulk' | 'poll' | 'readDeli
 export const bulkCallOf = (
   service: Pick<Service, 'bulk' | 'companyBulk'>,
   { members }: Pick<DeliveryJob, 'members'>,
-): BulkCall | null => bulkCallFor(service, members.find(({ kind }) => kind !== null)?.kind ?? 'email')
+): BulkCall | null => (isOfCompanies(members) ? service.companyBulk : service.bulk)
+
+const isOfCompanies = (members: DeliveryJob['members']): boolean =>
+  members.some(({ kind }) => kind === 'domain')
 
 /**
  * Assigns each result to a member, by index; null: none.
@@ -56,7 +59,7 @@ export function matchToMembers(
   const bulk = service && bulkCallOf(service, job)
   // What a service calls an index itself may be counted from 1, or be of something else.
   const hasIndexes = service === null || (bulk?.read ?? service.poll?.read ?? service.readDelivery) != null
-  const isCompany = job.members.some(({ kind }) => kind === 'domain')
+  const isCompany = isOfCompanies(job.members)
   const isByEmail = job.members.every(({ kind }) => kind === 'email' || kind === null)
   return matchResults(
     {

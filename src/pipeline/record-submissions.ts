@@ -1,6 +1,5 @@
 import { afterSubmit, Job, type SubmitEvent } from '../domain/job.ts'
-import { kindOfInput } from '../domain/service/job-inputs.ts'
-import { bulkCallFor } from '../domain/service/service.ts'
+import { toBulkName } from '../domain/service/job-inputs.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
 import type { ServiceError } from '../service/errors.ts'
@@ -32,7 +31,7 @@ export function toSubmissionResult(
   token: string,
   { event, stop, cost, delivery }: PostedJob,
 ): SubmissionResult {
-  const bulk = bulkCallFor(deps.adapter, kindOfInput(job.inputs[0] ?? {}))
+  const bulk = deps.adapter[toBulkName(job)]
   return {
     job: {
       id: job.id,

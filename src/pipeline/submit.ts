@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { JOB_SIZE } from '../domain/job.ts'
-import { kindOfInput } from '../domain/service/job-inputs.ts'
+import { toBulkName } from '../domain/service/job-inputs.ts'
 import type { BulkCall } from '../domain/service/service.ts'
 import { toPriority } from '../domain/run.ts'
 import { RateLimitedError, ServiceError } from '../service/errors.ts'
@@ -233,7 +233,7 @@ export async function postJob(
       {
         id: job.id,
         attempts: 0,
-        kind: kindOfInput(job.inputs[0] ?? {}) === 'domain' ? 'companyBulk' : 'bulk',
+        kind: toBulkName(job),
       },
     )
     const { delivery, raw } = accepted

@@ -28,18 +28,17 @@ import {
 } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-import { toJobInputs } from '../domain/service/job-inputs.ts'
+import { toBulkName, toJobInputs } from '../domain/service/job-inputs.ts'
 import {
   type BulkAcceptance,
   type GivenInputs,
   isFailure,
   type JobProgress,
-  type OUTCOMES,
   type ServiceAnswer,
   type ServiceDelivery,
   type ServiceFailure,
 } from '../domain/service/messages.ts'
-import type { LookupCall, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
+import type { CalledPath, LookupCall, RequestParts, Service } from '../domain/service/service.ts'
 
 /**
  * Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required.
@@ -161,18 +160,15 @@ export class EnrichmentClient {
   ): Promise<BulkResponse> {
     const { webhookUrl } = request
     const { inputs } = toJobInputs(request)
-    const name = inputs[0]?.domain === undefined ? 'bulk' : 'companyBulk'
+    const name = toBulkName({ inputs })
     const bulk = this.#require(name)
-    const { endpoint, read, results } = bulk
+    const { read, results } = bulk
     const job = toJobInputs({ inputs: parseJobRequest({ inputs, webhookUrl }, bulk) })
     const { response, own } = await this.#send(
       // An address in the body of a job whose results come otherwise would bring them twice.
-      {
-        kind: 'bulk',
-        endpoint,
-        parts: bulk.build({ ...job, webhookUrl: results === 'webhook' ? webhookUrl : null }),
-        options,
-      },
+      bulk,
+      bulk.build({ ...job, webhookUrl: results === 'webhook' ? webhookUrl : null }),
+      options,
       read && unlessRefused((answer) => read(answer, job)),
     )
     const { head, failure, body } = response.exchange
@@ -225,11 +221,14 @@ export class EnrichmentClient {
     given: GivenInputs & { readonly jobId: string; readonly cursor?: string | null },
     options: CallOptions = {},
   ): Promise<JobProgress> {
-    const { endpoint, build, read } = this.#require('poll')
+    const poll = this.#require('poll')
+    const { build, read } = poll
     const { jobId, cursor = null } = given
     const job = { jobId, cursor, ...toJobInputs(given) }
     const { response, own } = await this.#send(
-      { kind: 'poll', endpoint, parts: build(job.jobId, cursor), options },
+      poll,
+      build(job.jobId, cursor),
+      options,
       read && unlessRefused((answer) => read(answer, job)),
     )
     return own ?? readJob(this.#service.readDelivery, response, job)
@@ -258,14 +257,10 @@ export class EnrichmentClient {
     options: CallOptions,
   ): Promise<LookupResponse> {
     if (call === null) throw this.#missing(name)
-    const { endpoint, build, read } = call
+    const { build, read } = call
     const input = parseInput(call)
-    if (read === null)
-      return this.#readLookup(call, await this.#transport.send(endpoint, build(input), options))
-    const { response, own } = await this.#send(
-      { kind: 'lookup', endpoint, parts: build(input), options },
-      read,
-    )
+    if (read === null) return this.#readLookup(call, await this.#transport.send(call, build(input), options))
+    const { response, own } = await this.#send(call, build(input), options, read)
     return own ?? this.#readLookup(call, response)
   }
 
@@ -275,23 +270,19 @@ export class EnrichmentClient {
    * @throws ServiceError for a reading that is no answer
    */
   async #send<Reading extends OwnReading>(
-    call: {
-      readonly kind: keyof typeof OUTCOMES
-      readonly endpoint: ServiceEndpoint
-      readonly parts: RequestParts
-      readonly options: CallOptions
-    },
+    called: CalledPath,
+    parts: RequestParts,
+    options: CallOptions,
     read: ((answer: ServiceAnswer) => Reading | undefined) | null,
   ): Promise<{ response: RawResponse; own: Exclude<Reading, ServiceFailure> | null }> {
     const reading: { own: Reading | ServiceFailure | null } = { own: null }
-    const { kind, endpoint, parts, options } = call
     const response = await this.#transport.send(
-      endpoint,
+      called,
       parts,
       options,
       read &&
         ((answered) => {
-          reading.own = readOwn(read, kind, answered)
+          reading.own = readOwn(read, called.kind, answered)
           return withMeaning(answered.head, reading.own)
         }),
     )

@@ -13,6 +13,7 @@ import {
 import { areCredits, withStatedCredits } from '../domain/service/credits.ts'
 import { applyMeaning } from '../domain/service/head.ts'
 import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
+import type { CalledEndpoint } from '../domain/spend.ts'
 import { cleanText } from '../domain/text.ts'
 import type { HttpExchange } from './exchange.ts'
 import type { Service } from '../domain/service/service.ts'
@@ -31,7 +32,7 @@ export type OwnReading = { readonly outcome: string } | ServiceFailure
  */
 export function readOwn<Reading extends OwnReading>(
   read: (answer: ServiceAnswer) => Reading | undefined,
-  kind: keyof typeof OUTCOMES,
+  kind: CalledEndpoint,
   { head, failure, body }: HttpExchange,
 ): Reading | ServiceFailure | null {
   if (failure !== null || head === null) return null
@@ -51,7 +52,7 @@ export function readOwn<Reading extends OwnReading>(
  * A reading as it is used from here on: with what its results are said to cost. A description in JavaScript is checked by no compiler.
  * @throws TypeError
  */
-function checkReading<Reading extends OwnReading>(reading: Reading, kind: keyof typeof OUTCOMES): Reading {
+function checkReading<Reading extends OwnReading>(reading: Reading, kind: CalledEndpoint): Reading {
   const { outcome, record, delivery, cursor, credits } = reading as Readonly<Record<string, unknown>>
   const hasResults = outcome === 'results' || outcome === 'more'
   const isComplete =

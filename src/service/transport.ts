@@ -13,7 +13,7 @@ import { isOAuth } from '../domain/service/auth.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { AnswerHead } from '../domain/service/head.ts'
 import { statusFacts } from '../domain/service/status.ts'
-import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
+import type { CalledPath, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 
 export type TransportOptions = ConnectionSettings & {
@@ -133,11 +133,12 @@ export class Transport {
    * for a rejected key: the ring has then switched to the next key, which only the next call uses.
    */
   async send(
-    endpoint: ServiceEndpoint,
+    called: CalledPath,
     parts: RequestParts,
     options: CallOptions,
     readHead: ReadHead | null = null,
   ): Promise<RawResponse> {
+    const { endpoint } = called
     const key = this.keys.current
     if (this.keys.allRejected) throw this.#judge.rejectUnsent(endpoint, key)
     const end = this.keys.startCall()
@@ -160,7 +161,7 @@ export class Transport {
       )
       const completed = readHead && answered.head ? { ...answered, head: readHead(answered) } : answered
       held?.release(completed.head)
-      this.#reportEnd(endpoint, completed, performance.now() - startedAt, options)
+      this.#reportEnd(called, completed, performance.now() - startedAt, options)
       return this.#readAnswer({ endpoint, parts, key, token, options, startMark, startedAt }, completed)
     } finally {
       end()
@@ -168,12 +169,12 @@ export class Transport {
   }
 
   #reportEnd(
-    endpoint: ServiceEndpoint,
+    { endpoint, kind }: CalledPath,
     { head }: HttpExchange,
     durationMs: number,
     { onEnd }: CallOptions,
   ): void {
-    const ended = { endpoint, kind: this.#kindOf(endpoint), status: head?.status ?? null, durationMs }
+    const ended = { endpoint, kind, status: head?.status ?? null, durationMs }
     this.#onCallEnd?.(ended)
     onEnd?.(ended)
   }
@@ -230,13 +231,6 @@ export class Transport {
       if (!(error instanceof TokenFailure)) throw error
       throw this.#judge.reject(key, { endpoint, status: null, maybeSent: false }, error.message)
     }
-  }
-
-  #kindOf(endpoint: ServiceEndpoint): CalledEndpoint {
-    const { bulk, companyBulk, poll, company } = this.#service
-    if (endpoint === bulk?.endpoint || endpoint === companyBulk?.endpoint) return 'bulk'
-    if (endpoint === poll?.endpoint) return 'poll'
-    return endpoint === company?.endpoint ? 'company' : 'person'
   }
 }
 

@@ -14,7 +14,7 @@ export type Judge = (
 export const judgeReading: Judge = (result) => {
   if (result === undefined) return null
   const wrong =
-    judgeOutcome(result, OUTCOMES.lookup) ?? judgeCredits('credits', (result as JsonObject)['credits'])
+    judgeOutcome(result, OUTCOMES.person) ?? judgeCredits('credits', (result as JsonObject)['credits'])
   if (wrong !== null || !isObject(result) || result['outcome'] !== 'found') return wrong
   const { record, confidence } = result
   if (!isObject(record)) return { found: `a record that is ${describeResult(record)}`, expected: 'an object' }

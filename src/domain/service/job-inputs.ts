@@ -19,6 +19,10 @@ export function readStoredInput(stored: Readonly<Record<string, string>>): JobIn
   return linkedinUrl === undefined ? input : { ...input, linkedinUrl }
 }
 
+/** The endpoint of a job: people and companies never go together. An input that was erased is of neither. */
+export const toBulkName = ({ inputs }: Pick<JobInputs, 'inputs'>): 'bulk' | 'companyBulk' =>
+  inputs.some(({ domain }) => domain !== undefined) ? 'companyBulk' : 'bulk'
+
 /** What an input is identified by: what it takes along comes after it. */
 export function kindOfInput(input: JobInput): LookupKind {
   if (input.domain !== undefined) return 'domain'

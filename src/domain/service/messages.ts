@@ -1,4 +1,5 @@
 // What the functions of an adapter get and return.
+import type { CalledEndpoint } from '../spend.ts'
 
 /** A response, its body parsed; `body` is undefined if it is not JSON. Header names are in lower case. */
 export interface ServiceAnswer {
@@ -83,10 +84,11 @@ const FAILURES = [
 
 /** What the response to each kind of call may mean, for a description in JavaScript, which no compiler checks. */
 export const OUTCOMES = {
-  lookup: ['found', 'not_found', 'accepted', ...FAILURES],
+  person: ['found', 'not_found', 'accepted', ...FAILURES],
+  company: ['found', 'not_found', 'accepted', ...FAILURES],
   bulk: ['accepted', 'results', ...FAILURES],
   poll: ['pending', 'results', 'more', 'gone', 'unpaid', ...FAILURES],
-} as const
+} as const satisfies Record<CalledEndpoint, readonly string[]>
 
 export const isFailure = (reading: { readonly outcome: string }): reading is ServiceFailure =>
   FAILURES.includes(reading.outcome as ServiceFailure['outcome'])

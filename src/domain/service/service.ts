@@ -1,6 +1,7 @@
 import { LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
 import { JOB_SIZE } from '../job.ts'
 import type { SourceKind } from '../mapping.ts'
+import type { CalledEndpoint } from '../spend.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
 import { completeShape, type RecordShapes } from '../record-fields.ts'
 import {
@@ -37,9 +38,14 @@ export interface RequestParts {
   readonly isForm?: boolean
 }
 
-/** How one lookup is requested and read, every default filled in and every function chosen once. */
-export interface LookupCall<Input> {
+/** What is called. Two endpoints may have one path: they differ in what a call of each requests. */
+export interface CalledPath {
   readonly endpoint: ServiceEndpoint
+  readonly kind: CalledEndpoint
+}
+
+/** How one lookup is requested and read, every default filled in and every function chosen once. */
+export interface LookupCall<Input> extends CalledPath {
   readonly inputs: ReadonlySet<string>
   /** It takes along what else is known of a person. */
   readonly isTogether: boolean
@@ -49,8 +55,7 @@ export interface LookupCall<Input> {
 }
 
 /** How bulk jobs are submitted. */
-export interface BulkCall {
-  readonly endpoint: ServiceEndpoint
+export interface BulkCall extends CalledPath {
   /** What a job may carry. */
   readonly kinds: readonly LookupKind[]
   readonly size: number
@@ -66,8 +71,7 @@ export interface BulkCall {
 }
 
 /** How a job is fetched. */
-export interface PollCall {
-  readonly endpoint: ServiceEndpoint
+export interface PollCall extends CalledPath {
   /** @param cursor of the next page; null: the results begin */
   build(jobId: string, cursor?: string | null): RequestParts
   readonly read: NonNullable<PollEndpoint['read']> | null
@@ -181,6 +185,7 @@ function createLookupCall<Input extends object>(
   const hasPlaceholders = endpoint.path.includes('{')
   return {
     endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
+    kind,
     inputs: new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind]),
     isTogether: endpoint.together === true,
     readRecord,
@@ -192,12 +197,6 @@ function createLookupCall<Input extends object>(
     }),
   }
 }
-
-/** The endpoint of the jobs that carry companies, or people. Null: each is requested singly. */
-export const bulkCallFor = (
-  { bulk, companyBulk }: Pick<Service, 'bulk' | 'companyBulk'>,
-  kind: LookupKind,
-): BulkCall | null => (kind === 'domain' ? companyBulk : bulk)
 
 /** Every endpoint of jobs. */
 export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'companyBulk'>): BulkCall[] =>
@@ -213,6 +212,7 @@ function createBulkCall(
     (({ emails, webhookUrl }: BulkInput) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) }))
   return {
     endpoint: `${method} ${path}` as ServiceEndpoint,
+    kind: 'bulk',
     kinds,
     size,
     results: results ?? (poll && !webhook ? 'poll' : 'webhook'),
@@ -227,6 +227,7 @@ function createBulkCall(
 function createPollCall({ method = 'GET', path, query, body, form, after, read }: PollEndpoint): PollCall {
   return {
     endpoint: `${method} ${path}` as ServiceEndpoint,
+    kind: 'poll',
     build: (jobId, cursor = null) => ({
       path: fillPath(path, { job_id: jobId, ...(cursor !== null && { cursor }) }),
       ...(query && { query: encodeQuery(query(jobId, cursor)) }),

@@ -165,6 +165,24 @@ describe('bodies as forms', () => {
   })
 })
 
+test('a call is reported by what it requests, where several endpoints have one path', async () => {
+  const graphql = { path: '/graphql', method: 'POST' } as const
+  const service = describeService({
+    person: graphql,
+    company: graphql,
+    bulk: { ...graphql, results: 'poll' },
+    poll: { ...graphql, body: (job) => ({ job }) },
+  })
+  const kinds: unknown[] = []
+  const { baseUrl } = await serve((_, response) => response.writeHead(202).end('{"job_id":"1"}'))
+  const client = clientOf({ baseUrl }, { service, onCallEnd: ({ kind }) => kinds.push(kind) })
+  await client.enrichPerson({ email: 'ada@x.example' })
+  await client.enrichCompany({ domain: 'x.example' })
+  await client.submitBulk({ emails: ['ada@x.example'], webhookUrl: null })
+  await client.fetchJob({ jobId: '1', emails: ['ada@x.example'] })
+  expect(kinds).toEqual(['person', 'company', 'bulk', 'poll'])
+})
+
 describe('what is known of a person together', () => {
   const jane = { email: 'jane@x.example', linkedinUrl: 'https://li.example/jane', name: 'Jane', company: 'X' }
   const isKnown = async (
