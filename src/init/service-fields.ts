@@ -8,7 +8,7 @@ import type { Proposal, ProposedOutput, ProposedSource, SkippedColumn, SkippedTa
 /** How services call a fact, in the words of a path. The built-in field is the key. */
 const NAMES: Readonly<Record<SourceKind, Readonly<Record<string, RegExp>>>> = {
   person: {
-    title: /^(?:.*current )?(?:job )?title$/,
+    title: /^(?:.*current )?(?:(?:job )?title|(?:job )?position)$/,
     seniority: /(?:^|current )seniority$|^job title levels$/,
     department: /(?:^|current )departments?$|^job title role$/,
     phone: /^(?:(?:mobile|work|direct|contact) )?phone(?: number)?$/,

@@ -163,6 +163,27 @@ test('init finds a field by the last parts of its path, in any convention, and t
   })
 })
 
+test.each([
+  [{ position: 'text' }, 'position'],
+  [{ 'currentJob.position': 'text', 'search.position': 'number' }, 'currentJob.position'],
+  [{ position: 'text', 'position.title': 'text', title: 'text' }, 'title'],
+])('init knows a position as a job title: %j', async (person, field) => {
+  const { config } = await propose(
+    `person: { path: '/people' }, fields: { person: ${JSON.stringify(person)} }`,
+  )
+  expect(config.sources['contacts']?.outputs).toEqual({ job_title: field })
+})
+
+test.each([
+  ['contacts', `fields: { person: { job_title: 'text' } }`],
+  ['accounts', `fields: { person: { job_title: 'text' } }`],
+])('init says why to map every input of a service that takes them together: %s', async (table, fields) => {
+  const service = await writeService(`person: { path: '/people', together: true }, ${fields}`)
+  await run('init', table, '--yes', '--force', '--out', 'own.config.ts', '--service', service)
+  const text = await readFile(join(cli.folder, 'own.config.ts'), 'utf8')
+  expect(text).toContain('takes along every input that a row has')
+})
+
 test('a column that has the name of a field and no other meaning becomes a comment', async () => {
   const service = await writeService(
     `person: { path: '/people' }, fields: { person: { job_title: 'text', 'attributes.shoeSize': 'number' } }`,
