@@ -81,9 +81,15 @@ export async function* checkDatabase(
     const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
     const found = [schema]
+    const reported = new Set<string>()
     return {
       clock,
-      checkSources: (view) => checkSources(db, view, { env, schema, onFound: (one) => found.push(one) }),
+      async *checkSources(view) {
+        for await (const one of checkSources(db, view, { env, schema })) {
+          found.push(one)
+          yield withoutReported(one, reported)
+        }
+      },
       summarizeGrants: () => summarizeGrants(found),
       close: () => db.destroy(),
     }
@@ -104,18 +110,23 @@ export const createSkipped = (why: string | null): CheckedDatabase => ({
   close: async () => {},
 })
 
+/** A finding about a table, without what was said of it for another service. */
+function withoutReported(finding: Finding, reported: Set<string>): Finding {
+  const { name, verdict, problems } = finding
+  const toKey = ({ place, found }: Finding['problems'][number]): string => [name, place, found].join('\0')
+  const others = problems.filter((one) => !reported.has(toKey(one)))
+  for (const one of others) reported.add(toKey(one))
+  if (others.length === problems.length) return finding
+  if (others.length > 0) return { ...finding, problems: others }
+  return verdict === 'error'
+    ? createFinding(name, 'skipped', 'the same problems as for the service before')
+    : { ...finding, verdict: 'ok', problems: others }
+}
+
 async function* checkSources(
   db: Database,
   config: Config,
-  {
-    env,
-    schema,
-    onFound,
-  }: {
-    readonly env: NodeJS.ProcessEnv
-    readonly schema: Finding
-    readonly onFound: (finding: Finding) => void
-  },
+  { env, schema }: { readonly env: NodeJS.ProcessEnv; readonly schema: Finding },
 ): AsyncGenerator<Finding> {
   // Read first: a condition of one source may read what another one writes.
   const read: ReadMapping[] = []
@@ -126,7 +137,6 @@ async function* checkSources(
       'error' in resolved || resolved.source === null || resolved === one.resolved ? [] : [resolved.source],
     )
     const checked = await checkSource(db, one, others, env)
-    onFound(checked)
     yield checked
     // Of several services, the first is the one that follows the rows of the table.
     const isFollowed = mapping.follow && mapping.turn.isFirst

@@ -59,13 +59,16 @@ export const checkCommand = defineCommand(checkParser, {
   async handler(call) {
     const { flags, stdout } = call
     const checks: Finding[] = []
+    let shown: string[] = []
     for await (const one of runChecks(call)) {
-      const isFirst = one.service !== checks.at(-1)?.service
+      const isOfAnother = one.service !== checks.at(-1)?.service
       checks.push(one)
       if (flags.json) continue
-      if (isFirst)
-        stdout.lines(['', ...(one.service === undefined ? [] : [stdout.paint('heading', one.service)])])
-      stdout.lines(renderFinding(one, stdout))
+      const heading = one.service === undefined ? [] : [stdout.paint('heading', one.service)]
+      // The problems of the finding before end with a blank line.
+      const space = shown.at(-1) === '' ? [] : ['']
+      shown = [...(isOfAnother ? [...space, ...heading] : []), ...renderFinding(one, stdout)]
+      stdout.lines(shown)
     }
     const ok = checks.every((one) => one.verdict !== 'error')
     return {

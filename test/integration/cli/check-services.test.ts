@@ -156,6 +156,27 @@ describe('with several services', () => {
     expect(stdout).toMatch(/\n\nthird\n! sources /)
   })
 
+  test('a problem of a table is one, whichever services serve it', async () => {
+    await cli.configure({
+      ...config,
+      sources: { people: { ...config.sources.people, table: 'persons' } },
+    })
+    const checks = await check()
+    await cli.configure(config)
+    const found = checks.filter(({ name }) => name === 'source people')
+    expect(found.map(({ service, verdict, text }) => [service, verdict, text])).toEqual([
+      ['acme', 'error', '1 problem'],
+      ['finder', 'skipped', 'the same problems as for the service before'],
+    ])
+  })
+
+  test('a run names the variable that a service lacks', async () => {
+    await here(['migrate'], variables())
+    const { code, stderr } = await here(['run'], { ...variables(), FILLRATE_FINDER_API_KEY: undefined })
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/FILLRATE_FINDER_API_KEY\n +found +not set/)
+  })
+
   test('--call looks up at each that takes the input, or at one', async () => {
     received.length = 0
     const all = await check({}, '--call', 'email=ada@example.com')

@@ -36,6 +36,14 @@ const isAccepted = (config: unknown): boolean => {
 const contacts = (changes: object): object => ({
   sources: { contacts: { ...good.sources.contacts, ...changes } },
 })
+const price = { currency: 'EUR', lookup: 0.1 }
+const several = (changes: object = {}): object => ({
+  ...contacts(changes),
+  services: {
+    acme: {},
+    other: { concurrency: 2, price, budget: 7, refreshAfter: '7d', bulk: { minimum: 2 } },
+  },
+})
 const output = (value: unknown): object => contacts({ outputs: { title: value } })
 
 test('the published schema is the one of this version', () => {
@@ -83,8 +91,21 @@ describe('a validator accepts and rejects the same configurations as Fillrate', 
       as: 'json',
     }),
     'a field that is not listed': output({ field: 'social.twitter', unlisted: true }),
+    'several services': several(),
+    'several services by turns': several({
+      services: ['acme', { name: 'other', when: 'blank', minConfidence: 0.5 }],
+      outputs: { title: 'title', phone: { acme: 'phone', other: { field: 'phone', policy: 'tracked' } } },
+    }),
+    'a budget in money': { ...good, price, budget: { amount: 5, currency: 'EUR' } },
   }
   const rejected: Record<string, unknown> = {
+    'no services': { ...several(), services: {} },
+    'an unknown setting of a service': { ...several(), services: { acme: { concurency: 1 } } },
+    'a service that is a number': { ...several(), services: { acme: 1 } },
+    'a name of a service with a space': { ...several(), services: { 'my acme': {} } },
+    'an unknown `when`': several({ services: ['acme', { name: 'other', when: 'never' }] }),
+    'a list of no services': several({ services: [] }),
+    'a budget in money without its currency': { ...good, price, budget: { amount: 5 } },
     'a list': [],
     'no sources': {},
     'sources without one': { sources: {} },
