@@ -21,6 +21,7 @@ import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
 import type { PlannedParty } from './plan/service-plan.ts'
 import { planInOrder } from './plan/services.ts'
+import { remapInOrder } from './remap-in-order.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
 import { openServiceClient } from './service-client.ts'
@@ -156,15 +157,33 @@ export class Actions implements OpenedSources {
   async remap(
     options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string },
   ): Promise<RemapReport> {
+    const source = chooseSource(this, options.source)
+    if (this.config.views.length > 0) {
+      const filling = this.#listFilling(source)
+      for (const service of filling) await service.#recordForm(options)
+      const served = filling.map(async (service) => ({
+        deps: await service.deps(),
+        source: chooseSource(service, source.name),
+      }))
+      return remapInOrder(await Promise.all(served), { ...options, source })
+    }
+    await this.#recordForm(options)
     const deps = await this.deps()
-    // What is written from now on is of this form: `check` then names no second remap.
-    if (!options.dryRun && this.address !== null)
-      await services.recordForm(this.db, deps.service, toDescriptionForm(deps.adapter))
-    return remapSource(deps, {
-      ...options,
-      source: chooseSource(this, options.source),
-      service: this.address === null ? null : deps.service,
-    })
+    return remapSource(deps, { ...options, source, service: this.address === null ? null : deps.service })
+  }
+
+  /** The services that fill a source, in its order. */
+  #listFilling({ name, mapping }: Source): Actions[] {
+    const placeOf = ({ config }: Actions): number => mapping.turn.services.indexOf(config.serviceName ?? '')
+    return this.services
+      .filter((service) => service.sources.has(name))
+      .toSorted((a, b) => placeOf(a) - placeOf(b))
+  }
+
+  /** What is written from now on is of this form: `check` then names no second remap. */
+  async #recordForm({ dryRun }: Pick<RemapOptions, 'dryRun'>): Promise<void> {
+    if (dryRun || this.address === null) return
+    await services.recordForm(this.db, await this.service(), toDescriptionForm(this.base.adapter))
   }
 
   /** Erases what is stored of the rows that a source's table no longer has. */

@@ -20,7 +20,7 @@ export interface MaintenanceDeps extends Deps {
 }
 
 /** Handle of a run that makes no service calls. */
-interface MaintenanceRun {
+export interface MaintenanceRun {
   readonly id: number
   /** Runs one batch, repeated while Postgres is unavailable. `act` must be idempotent. */
   readonly attempt: <T>(act: () => Promise<T>) => Promise<T>

@@ -39,17 +39,30 @@ export async function openViews(
   return opened
 }
 
-/** All sources, each as its first service fills it. */
+/** All sources, each as its first service sees it, with what the services after it fill. */
 export function toWholeSources(views: readonly OpenedSources[]): OpenedSources {
   const [only] = views
   if (only !== undefined && views.length === 1) return only
   const sources = views.flatMap((view) => [...view.sources])
   const broken = views.flatMap((view) => [...view.brokenSources])
   return {
-    sources: new Map(sources.filter(([, { mapping }]) => mapping.turn.isFirst)),
+    sources: new Map(
+      sources.flatMap(([name, source]) => {
+        const others = views.flatMap((view) => view.sources.get(name)?.outputs ?? [])
+        return source.mapping.turn.isFirst ? [[name, withOutputs(source, others)] as const] : []
+      }),
+    ),
     brokenSources: new Map(broken.filter(([, { mapping }]) => mapping.turn.isFirst)),
   }
 }
+
+const withOutputs = (source: Source, others: readonly MappedOutput[]): Source => ({
+  ...source,
+  outputs: others.reduce<readonly MappedOutput[]>(
+    (outputs, one) => [...outputs, ...notAmong([one], outputs)],
+    source.outputs,
+  ),
+})
 
 /** What one service fills may be what another is requested with: the inputs are those of the user for each of them. */
 async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void> {

@@ -1,0 +1,185 @@
+import { afterAnswer } from '../domain/row.ts'
+import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import type { Source } from '../sources/source-model.ts'
+import { toBlankOnlySource } from '../sources/views.ts'
+import * as store from '../store/remap-in-order.ts'
+import type { FoundRecord, RowLookups } from '../store/remap-in-order.ts'
+import { replaceSkippedCells } from '../store/skipped-cells.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { type PreviewedRemap, RemapFindings, type RemapReport } from './remap-findings.ts'
+import {
+  keepsState,
+  needsWrite,
+  previewRemap,
+  type RemapOptions,
+  REMAP_BATCH_SIZE,
+  toSkippedRow,
+  writeLockedRows,
+  writeRemap,
+  writeRequeued,
+} from './remap.ts'
+
+/** A service of a source, as the source is filled by it. */
+export interface RemapService {
+  readonly deps: MaintenanceDeps
+  readonly source: Source
+}
+
+/**
+ * Writes the stored records of several services again, in their order: as in a run, a later one fills only what the records of
+ * those before it have left blank.
+ * @param options.source with the outputs of all services
+ */
+export async function remapInOrder(
+  services: readonly RemapService[],
+  options: Omit<RemapOptions, 'service'>,
+): Promise<RemapReport> {
+  const { source, dryRun, signal } = options
+  const [first] = services
+  if (first === undefined) throw new Error('a source has a service')
+  const findings = new RemapFindings(source, options.sample, first.deps.random)
+  if (dryRun) {
+    await forEachPage(services, options, async (rows) => {
+      const previewed: PreviewedRemap[] = []
+      for (const service of services) {
+        const { own } = await inPage(service, (tx) => previewService(tx, services, service, rows, previewed))
+        previewed.push(...own)
+      }
+      findings.add(mergeByRow(previewed))
+    })
+    return findings.report(null)
+  }
+  return writeRemap(first.deps, findings, signal, async ({ id, attempt, signal: stopping }) => {
+    let open: RowLookups[] = []
+    const restore = async (rows: readonly RowLookups[]): Promise<RowLookups[]> => {
+      const waiting = await attempt(() =>
+        inTransaction(first.deps.db, (tx) => store.restoreLookups(tx, source.name, id, rows)),
+      )
+      return rows.filter(({ key }) => waiting.has(key))
+    }
+    await forEachPage(services, { ...options, signal: stopping }, async (rows) => {
+      const previewed: PreviewedRemap[] = []
+      for (const service of services) {
+        const page = await attempt(() =>
+          inPage(service, async (tx) => {
+            const records = await previewService(tx, services, service, rows, previewed)
+            await requeue(tx, service.source.name, id, records)
+            return records.own
+          }),
+        )
+        previewed.push(...page)
+        await writeRequeued(service.deps, service.source, id, attempt)
+      }
+      findings.add(mergeByRow(previewed))
+      open = [...open, ...(await restore(rows))]
+    })
+    for (const service of services)
+      await writeLockedRows(service.deps, { source: service.source, signal: stopping }, id, attempt)
+    await restore(open)
+  })
+}
+
+const inPage = <Result>({ deps }: RemapService, act: (tx: Tx) => Promise<Result>): Promise<Result> =>
+  inTransaction(deps.db, act, deps.policy.sourceTimeoutMs)
+
+const numbersOf = (services: readonly RemapService[]): number[] => services.map(({ deps }) => deps.service)
+
+async function forEachPage(
+  services: readonly RemapService[],
+  { source, signal, onProgress }: Pick<RemapOptions, 'source' | 'signal' | 'onProgress'>,
+  act: (rows: readonly RowLookups[]) => Promise<void>,
+): Promise<void> {
+  const db = services[0]?.deps.db
+  if (db === undefined) return
+  const numbers = numbersOf(services)
+  const total = onProgress ? await store.countRowsWithRecord(db, source.name, numbers) : 0
+  let processed = 0
+  for (let after = ''; !signal.aborted;) {
+    const rows = await store.listRowLookups(db, source.name, numbers, after, REMAP_BATCH_SIZE)
+    await act(rows)
+    processed += rows.length
+    onProgress?.(processed, total)
+    if (rows.length < REMAP_BATCH_SIZE) return
+    after = rows.at(-1)?.key ?? ''
+  }
+}
+
+interface ServiceRecords {
+  /** What those of the service would change. */
+  readonly own: readonly PreviewedRemap[]
+  /** Rows that a service before it has found: only their blank cells are filled. */
+  readonly found: ReadonlySet<string>
+}
+
+/** What the records of one service would change, after those before it. @param earlier what these would change */
+async function previewService(
+  tx: Tx,
+  services: readonly RemapService[],
+  { deps, source }: RemapService,
+  rows: readonly RowLookups[],
+  earlier: readonly PreviewedRemap[],
+): Promise<ServiceRecords> {
+  const keys = rows.map(({ key }) => key)
+  const records = await store.listFoundRecords(tx, source.name, keys, numbersOf(services))
+  const before = services.slice(
+    0,
+    services.findIndex((one) => one.source === source),
+  )
+  const found = new Set(records.filter((one) => isTakenBy(before, one)).map(({ key }) => key))
+  const own = records.filter(({ service }) => service === deps.service)
+  const cells = earlier.flatMap(({ row, diff }) =>
+    (diff?.cells ?? []).map(({ column }) => toCellName(row.key, column)),
+  )
+  const filled = new Set(cells)
+  const [after, alone] = [own.filter(({ key }) => found.has(key)), own.filter(({ key }) => !found.has(key))]
+  const isFilled = (key: string, column: string): boolean => filled.has(toCellName(key, column))
+  return {
+    own: [
+      ...(await previewRemap(tx, source, alone)),
+      ...(await previewRemap(tx, toBlankOnlySource(source), after, isFilled)),
+    ],
+    found,
+  }
+}
+
+const toCellName = (key: string, column: string): string => JSON.stringify([key, column])
+
+/** Whether a record is of one of these services, and has the confidence that the source requires of it. */
+const isTakenBy = (services: readonly RemapService[], { service, confidence }: FoundRecord): boolean =>
+  services.some(
+    ({ deps, source }) =>
+      deps.service === service &&
+      afterAnswer({ state: 'found', reason: null, confidence }, source.mapping.minConfidence) === null,
+  )
+
+/** Queues the rows that would change, and notes what is skipped of the others. */
+async function requeue(tx: Tx, source: string, run: number, { own, found }: ServiceRecords): Promise<void> {
+  const rows = own.filter(needsWrite).map(({ row }) => ({ ...row, onlyBlanks: found.has(row.key) }))
+  await store.requeueForRecord(tx, source, run, rows)
+  await replaceSkippedCells(tx, source, own.filter(keepsState).map(toSkippedRow))
+}
+
+/** What decides about a row with records of several services, the first one first. */
+const OUTCOMES: readonly PreviewedRemap['outcome'][] = [
+  'changed',
+  'inputs_changed',
+  'row_missing',
+  'unchanged',
+  'below_confidence',
+]
+
+/** One finding for each row. */
+function mergeByRow(previewed: readonly PreviewedRemap[]): PreviewedRemap[] {
+  return [...Map.groupBy(previewed, ({ row }) => row.key).values()].flatMap((ofRow) => {
+    const [first] = ofRow
+    if (first === undefined || ofRow.length === 1) return ofRow
+    const diffs = ofRow.flatMap(({ diff }) => diff ?? [])
+    const [diff = null] = diffs
+    return {
+      row: first.row,
+      outcome: OUTCOMES.find((one) => ofRow.some(({ outcome }) => outcome === one)) ?? first.outcome,
+      diff: diff && { ...diff, cells: diffs.flatMap((one) => one.cells) },
+      skipped: ofRow.flatMap((one) => one.skipped),
+    }
+  })
+}

@@ -1,0 +1,134 @@
+import { sql } from 'kysely'
+import { UNDONE_NOTE } from '../domain/row.ts'
+import type { RemapRow } from './requeue-rows.ts'
+import { readOne, unnestByRow } from './sql.ts'
+import { ConflictError, type Connection, type Tx } from './transaction.ts'
+import { parseRows, type Unparsed } from './write-back-queue.ts'
+
+/** A record of a row that one of several services has found. */
+export interface FoundRecord extends RemapRow {
+  readonly service: number
+}
+
+/** A row's lookups as its last pass has left them. */
+export interface RowLookups {
+  readonly key: string
+  readonly lookup: number | null
+  readonly missed: readonly number[] | null
+}
+
+const lookupsSql = sql`(r.missed_lookup_ids || r.lookup_id)`
+
+const hasRecordSql = (services: readonly number[]) => sql`
+  r.state <> 'waiting' and r.deleted_at is null and r.input_hash is not null
+       and exists (select from fillrate.lookups l where l.id = any(${lookupsSql}) and l.state = 'found' and l.service_id = any(${[...services]}::smallint[]))`
+
+/** Finished rows of a source for which one of these services has found a record, in key order. @param after keyset: keys after this one */
+export async function listRowLookups(
+  db: Connection,
+  source: string,
+  services: readonly number[],
+  after: string,
+  limit: number,
+): Promise<RowLookups[]> {
+  const { rows } = await sql<RowLookups>`
+    select r.key, r.lookup_id as lookup, to_jsonb(r.missed_lookup_ids) as missed from fillrate.rows r
+     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`.execute(
+    db,
+  )
+  return rows
+}
+
+/** The number of those rows. */
+export async function countRowsWithRecord(
+  db: Connection,
+  source: string,
+  services: readonly number[],
+): Promise<number> {
+  const counted = sql<{ count: number }>`
+    select count(*) as count from fillrate.rows r where r.source = ${source} and ${hasRecordSql(services)}`
+  return (await readOne(db, counted)).count
+}
+
+/** The records that these services have found for rows, as the rows are now. */
+export async function listFoundRecords(
+  db: Connection,
+  source: string,
+  keys: readonly string[],
+  services: readonly number[],
+): Promise<FoundRecord[]> {
+  if (keys.length === 0) return []
+  const { rows } = await sql<Unparsed<FoundRecord>>`
+    select r.key, r.input_hash::text as "inputHash", r.state, r.settled_at::text as "settledAt", l.id as lookup, l.service_id as service, l.record::text,
+           l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier, coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
+      from fillrate.rows r cross join lateral unnest(${lookupsSql}) as t (id)
+      join fillrate.lookups l on l.id = t.id and l.state = 'found' and l.service_id = any(${[...services]}::smallint[])
+     where r.source = ${source} and r.key = any(${[...keys]}::text[]) and r.state <> 'waiting' and r.deleted_at is null and r.input_hash is not null
+     order by r.key`.execute(db)
+  return parseRows<FoundRecord>(rows)
+}
+
+/**
+ * Queues rows for write-back from the record of one of their lookups, which becomes the row's own until `restoreLookups`.
+ * @throws ConflictError if a row has changed since it was read; the next attempt reads it again
+ */
+export async function requeueForRecord(
+  tx: Tx,
+  source: string,
+  run: number,
+  rows: readonly (Pick<FoundRecord, 'key' | 'inputHash' | 'settledAt' | 'lookup'> & {
+    /** A service before has found the row: only its blank cells are filled. */
+    readonly onlyBlanks: boolean
+  })[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const lookups = [...new Set(rows.map((row) => row.lookup))]
+  // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
+  const { rows: locked } = await sql`
+    select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
+     order by id for no key update`.execute(tx)
+  const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
+    key,
+    inputHash,
+    settledAt,
+    lookup,
+    onlyBlanks,
+  }))
+  const { numAffectedRows: taken } = await sql`
+    update fillrate.rows r
+       set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
+           lookup_id = v.lookup, missed_lookup_ids = nullif(array_remove(array_remove(${lookupsSql}, v.lookup), null), '{}'), only_blanks = v."onlyBlanks",
+           cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
+      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
+     where r.ctid = v.ctid
+       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`.execute(
+    tx,
+  )
+  if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
+    throw new ConflictError('rows have changed since they were read')
+  await tx.insertInto('fillrate.write_back_queue').values({ lookup_ids: lookups }).execute()
+}
+
+/** Gives rows that a run has finished their lookups back, in their order. @returns the keys of rows that still wait */
+export async function restoreLookups(
+  tx: Tx,
+  source: string,
+  run: number,
+  rows: readonly RowLookups[],
+): Promise<ReadonlySet<string>> {
+  if (rows.length === 0) return new Set()
+  const values = rows.map(({ key, lookup, missed }) => ({ key, lookup, missed }))
+  await sql`
+    update fillrate.rows r
+       set lookup_id = v.lookup, missed_lookup_ids = case when v.missed is not null then array(select jsonb_array_elements_text(v.missed)::bigint) end
+      from ${unnestByRow(source, values, { lookup: 'bigint', missed: 'jsonb' })}
+     where r.ctid = v.ctid and r.run_id = ${run} and r.state <> 'waiting' and r.lookup_id is distinct from v.lookup`.execute(
+    tx,
+  )
+  const { rows: waiting } = await sql<{ key: string }>`
+    select key from fillrate.rows
+     where source = ${source} and key = any(${rows.map(({ key }) => key)}::text[]) and run_id = ${run} and state = 'waiting'`.execute(
+    tx,
+  )
+  return new Set(waiting.map(({ key }) => key))
+}

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { RemapReport } from '../../../src/actions/remap.ts'
+import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+
+// Stored records of two services, written again under a mapping with more columns.
+
+const configOf = (outputs: object) => ({
+  services: { acme: {}, beta: {} },
+  sources: {
+    people: {
+      kind: 'person',
+      table: 'people',
+      inputs: { email: 't.email' },
+      services: ['acme', { name: 'beta', when: 'blank' }],
+      outputs,
+    },
+  },
+  budget: 'unlimited',
+})
+const before = configOf({ title: 'title' })
+const after = configOf({
+  title: 'title',
+  // Whatever the policy, a cell of the first service is its own.
+  phone: { acme: 'phone', beta: { field: 'phone', policy: 'always' } },
+  level: { beta: 'seniority' },
+})
+
+let services: OrderedServices
+beforeAll(async () => {
+  services = await startServicesInOrder({
+    config: before,
+    sandboxes: {
+      acme: { notFoundShare: 0.3, missingShare: 0.3, seed: 1 },
+      beta: { notFoundShare: 0.3, missingShare: 0.3, seed: 2 },
+    },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table people (id int primary key, email text, title text, phone text, level text);
+        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 200) n;`)
+    },
+  })
+  await services.run()
+})
+afterAll(() => services.close())
+
+const remap = async (dryRun: boolean): Promise<RemapReport> => {
+  const app = await services.open({ config: after })
+  const { signal } = new AbortController()
+  return app.remap({ source: 'people', dryRun, sample: 5, signal }).finally(() => app.close())
+}
+
+const LOOKUPS = `(select key, lookup_id, missed_lookup_ids from fillrate.rows)`
+/** What the records of both say, the first one first. */
+const WANTED = `(
+  select p.id, p.email, coalesce(a.record ->> 'title', b.record ->> 'title') as title,
+         coalesce(a.record ->> 'phone', b.record ->> 'phone') as phone, b.record ->> 'seniority' as level
+    from people p
+    left join (fillrate.lookups a join fillrate.services s on s.id = a.service_id and s.name = 'acme') on a.key = p.email
+    left join (fillrate.lookups b join fillrate.services t on t.id = b.service_id and t.name = 'beta') on b.key = p.email)`
+
+test('each service’s records are written in their order, and no cell of an earlier one is overwritten', async () => {
+  const lookups = await services.database.checksum(LOOKUPS)
+  const calls = await services.count('fillrate.lookups')
+  const preview = await remap(true)
+  expect(await services.count('people where phone is not null')).toBe(0)
+  const { examined, columns, report } = await remap(false)
+  expect(preview).toMatchObject({ examined, columns, report: null })
+  expect(report).toMatchObject({
+    status: 'completed',
+    rows: { waiting: 0 },
+    cells: { written: examined.cells },
+  })
+  expect(columns.map(({ column, written }) => [column, written > 0])).toEqual([
+    ['title', false],
+    ['phone', true],
+    ['level', true],
+  ])
+  const people = '(select id, email, title, phone, level from people)'
+  expect(await services.database.checksum(people)).toBe(await services.database.checksum(WANTED))
+  // The story of each row is as it was, and nothing was requested.
+  expect(await services.database.checksum(LOOKUPS)).toBe(lookups)
+  expect(await services.count('fillrate.lookups')).toBe(calls)
+  expect(await remap(false)).toMatchObject({ examined: { changed: 0 } })
+  const written = await services.query(`
+    select s.name, count(*) > 0 as any from fillrate.changes c join fillrate.lookups l on l.id = c.lookup_id
+      join fillrate.services s on s.id = l.service_id where c.run_id = ${report?.run} group by s.name order by s.name`)
+  expect(written).toEqual([
+    { name: 'acme', any: true },
+    { name: 'beta', any: true },
+  ])
+})
