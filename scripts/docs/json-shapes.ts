@@ -872,8 +872,9 @@ export const JSON_SHAPES = {
     ),
     record: anything('the record, as the service sent it; null: none'),
     fields: list(
-      'the outputs, and what became of the record’s value',
+      'the outputs, and what became of the record’s value; of several services, those of each record in their order',
       object({
+        service: text('the service whose record it is, where the database knows several').optional(),
         field: text('field of the record'),
         column: text('column of the table'),
         value: anything('value of the record'),

@@ -138,7 +138,12 @@ export class Actions implements OpenedSources {
 
   /** The history of one row. */
   async explain(source: string, key: string): Promise<RowHistory> {
-    return explainRow(await this.deps(), chooseSource(this, source), key)
+    const chosen = chooseSource(this, source)
+    const isAlone = this.config.views.length === 0
+    const served = new Map<number, Source>()
+    for (const service of isAlone ? [this] : this.#listFilling(chosen))
+      served.set(await service.service(), chooseSource(service, source))
+    return explainRow({ ...(await this.deps()), served }, chosen, key)
   }
 
   /** Reverts the writes of a run. */

@@ -56,13 +56,11 @@ export function toWholeSources(views: readonly OpenedSources[]): OpenedSources {
   }
 }
 
-const withOutputs = (source: Source, others: readonly MappedOutput[]): Source => ({
-  ...source,
-  outputs: others.reduce<readonly MappedOutput[]>(
-    (outputs, one) => [...outputs, ...notAmong([one], outputs)],
-    source.outputs,
-  ),
-})
+function withOutputs(source: Source, others: readonly MappedOutput[]): Source {
+  const outputs = [...source.outputs]
+  for (const one of others) outputs.push(...notAmong([one], outputs))
+  return { ...source, outputs }
+}
 
 /** What one service fills may be what another is requested with: the inputs are those of the user for each of them. */
 async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void> {

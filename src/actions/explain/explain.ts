@@ -34,7 +34,10 @@ import {
   type SourceWrites,
 } from './row-history.ts'
 
-type ExplainDeps = Pick<Deps, 'db' | 'sources' | 'policy' | 'service' | 'now'>
+interface ExplainDeps extends Pick<Deps, 'db' | 'sources' | 'policy' | 'service' | 'now'> {
+  /** The services of the source, in their order, each with the source as that service fills it. */
+  readonly served: ReadonlyMap<number, Source>
+}
 
 /**
  * Explains one row. Reads only.
@@ -54,10 +57,12 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const choice = evaluation.inputs === null ? null : chooseLookup(source.mapping.kind, evaluation.inputs)
   const [lookup = null] = await store.listLookupHistory(db, row?.lookup == null ? [] : [row.lookup])
   const missed = await store.listLookupHistory(db, row?.tried ?? [])
+  const inOrder = lookup === null ? missed : [...missed, lookup]
+  const found = inOrder.filter(({ record }) => record !== null)
   const lookups = toLookupSummaries(
-    lookup === null ? missed : [...missed, lookup],
+    inOrder,
     names,
-    source.mapping.minConfidence,
+    (service) => (deps.served.get(service) ?? source).mapping.minConfidence,
   )
   const job = lookup?.job == null ? null : await store.findJobHistory(db, lookup.job)
   const run = row?.run == null ? null : await runs.findRun(db, row.run)
@@ -81,7 +86,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       inputsChanged,
       isBack: row?.state === Row.unchanged && row.input_hash === null,
       isFromOtherService:
-        row !== null && row.service !== deps.service && (lookup !== null || row.tried.length > 0),
+        row !== null && !deps.served.has(row.service) && (lookup !== null || row.tried.length > 0),
       isUndone: row?.state === Row.unchanged && UNDONE_NOTE in (row.notes ?? {}),
       row,
       lookup,
@@ -119,8 +124,10 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     missed_lookups: lookups.slice(0, missed.length),
     job,
     deliveries: job === null ? [] : await store.listDeliveryHistory(db, job),
-    record: lookup?.record ?? null,
-    fields: lookup === null ? [] : explainFields(source, lookup, { row, columns, skipped, changes, names }),
+    record: found.at(-1)?.record ?? null,
+    fields: found.flatMap((one) =>
+      explainFields(deps.served.get(one.service) ?? source, one, { row, columns, skipped, changes, names }),
+    ),
     changes: changes.map((change) => toRowChange(source, change, names)),
     next,
   }

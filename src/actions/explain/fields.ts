@@ -5,7 +5,7 @@ import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
-import type { ColumnState, ExplainedField, ServiceNames } from './row-history.ts'
+import { type ColumnState, type ExplainedField, type ServiceNames, toServiceName } from './row-history.ts'
 
 /** What is known about a row and its outputs. */
 export interface FieldSituation {
@@ -35,6 +35,7 @@ export function explainFields(
     const misfit = now.skipped.find(isOf)
     const value = sql === null ? now.values[column] : undefined
     return {
+      ...toServiceName(situation.names, lookup.service),
       field,
       column,
       value: readField(record, field) ?? null,

@@ -100,7 +100,7 @@ export interface LookupSummary extends Omit<LookupHistory, 'record' | 'service'>
 /** The services by their ids. Empty: there is one alone, which is not named. */
 export type ServiceNames = ReadonlyMap<number, string>
 
-const toServiceName = (names: ServiceNames, service: number | null): { readonly service?: string } => {
+export const toServiceName = (names: ServiceNames, service: number | null): { readonly service?: string } => {
   const name = service === null ? undefined : names.get(service)
   return name === undefined ? {} : { service: name }
 }
@@ -109,7 +109,7 @@ const toServiceName = (names: ServiceNames, service: number | null): { readonly 
 export function toLookupSummaries(
   lookups: readonly LookupHistory[],
   names: ServiceNames,
-  minConfidence: number,
+  minConfidenceOf: (service: number) => number,
 ): LookupSummary[] {
   return lookups.map((lookup, n) => {
     const { record: _, service, ...rest } = lookup
@@ -117,7 +117,7 @@ export function toLookupSummaries(
     return {
       ...rest,
       ...toServiceName(names, service),
-      ...(hasGoneOn && { went_on: describeOnward(rest, minConfidence) }),
+      ...(hasGoneOn && { went_on: describeOnward(rest, minConfidenceOf(service)) }),
     }
   })
 }
@@ -135,6 +135,8 @@ function describeOnward(
 
 /** One output: its field of the record, and what became of the value. */
 export interface ExplainedField {
+  /** The service whose record it is of. Absent: the database knows one alone. */
+  readonly service?: string
   readonly field: string
   readonly column: string
   readonly value: unknown

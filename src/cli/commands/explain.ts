@@ -232,9 +232,10 @@ function describeMalformed(
 
 /** Each output with the record's value, and whether it was written or why not. */
 function renderRecord({ fields }: RowHistory, output: Output): string[] {
-  const list = fields.map(({ field, column, value, result }): Field => {
+  const list = fields.map(({ service, field, column, value, result }): Field => {
     const shown = truncate(formatValue(value), MAX_VALUE_LENGTH)
-    return [column, shown, field === column ? result : `field ${field}; ${result}`]
+    const from = compact([service ?? null, field !== column && `field ${field}`])
+    return [column, shown, [...from, result].join('; ')]
   })
   return renderFields(output, list)
 }

@@ -89,3 +89,31 @@ test('each service’s records are written in their order, and no cell of an ear
     { name: 'beta', any: true },
   ])
 })
+
+test('explain reads each record by the mapping of its service, and a row that no service knows waits for its refresh', async () => {
+  const app = await services.open({ config: after })
+  const keyOf = (condition: string): Promise<string> =>
+    services.database.scalar<string>(`select min(r.key) from fillrate.rows r where ${condition}`)
+  const both = await keyOf(`cardinality(missed_lookup_ids) = 1 and exists (
+    select from fillrate.lookups l where l.id = any(r.missed_lookup_ids) and l.state = 'found') and state = 'enriched'`)
+  const { fields, missed_lookups: missed } = await app.explain('people', both)
+  expect(missed).toMatchObject([{ service: 'acme', went_on: 'its record left a wanted cell blank' }])
+  expect(fields.map(({ service, column }) => `${service} ${column}`)).toEqual(
+    expect.arrayContaining(['acme title', 'acme phone', 'beta phone', 'beta level']),
+  )
+  const none = await app.explain('people', await keyOf(`state = 'not_found'`))
+  expect(none.lookup).toMatchObject({ service: 'beta', state: 'not_found' })
+  expect(none.next.what).toBe('looked up again, because the service may have a match by then')
+  expect(none.next.at).not.toBeNull()
+  await app.close()
+})
+
+test('an undo restores columns that only a later service fills', async () => {
+  const app = await services.open({ config: after })
+  const run = await services.database.scalar<number>('select max(run_id)::int from fillrate.changes')
+  const { signal } = new AbortController()
+  const report = await app.undo({ run, dryRun: false, signal })
+  await app.close()
+  expect(report.changes).toMatchObject({ rejected: 0, remaining: 0, kept: 0 })
+  expect(await services.count('people where level is not null or phone is not null')).toBe(0)
+})

@@ -32,8 +32,10 @@ test('explain names the service of each lookup, in the order in which they were 
     { run: 1, service: 'acme', cells: [{ column: 'title' }] },
   ])
   expect(both.fields).toMatchObject([
-    { column: 'title', result: 'not written: the column holds what run 1 wrote from acme' },
-    { column: 'phone', result: 'written by run 2' },
+    { service: 'acme', column: 'title', result: 'written by run 1' },
+    { service: 'acme', column: 'phone', result: 'not written: the column holds what run 2 wrote from pdl' },
+    { service: 'pdl', column: 'title', result: 'not written: the column holds what run 1 wrote from acme' },
+    { service: 'pdl', column: 'phone', result: 'written by run 2' },
   ])
   const none = await explain(GROUP_ROWS.none)
   expect([...none.missed_lookups, none.lookup]).toMatchObject([

@@ -233,7 +233,11 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
   dataTable<ExplainedField>(
     'Fields of the record that are mapped to columns',
     [
-      { name: 'field', kind: 'row', cell: ({ field }) => field },
+      {
+        name: 'field',
+        kind: 'row',
+        cell: ({ service, field }) => (service === undefined ? field : `${service}: ${field}`),
+      },
       { name: 'value', kind: 'text', cell: ({ value }) => displayValue(value) },
       { name: 'column', cell: ({ column }) => column !== null && nameText(column) },
       { name: 'result', kind: 'text', cell: ({ result }) => withCode(result) },
