@@ -1,4 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
+import prospeo, { cases as prospeoCases } from '../../../examples/services/prospeo.ts'
 import { fitAnswer } from '../../../src/actions/fit-answer.ts'
 import type { ServiceCase } from '../../../src/actions/service-cases.ts'
 import { openServiceStandIn } from '../../../src/actions/service-stand-in.ts'
@@ -226,6 +227,22 @@ test('a job of any input gets the answer of a case, by the number that was sent 
     { domain: 'gamma.com', industry: 'machinery' },
     { domain: 'eps.com', industry: 'machinery' },
   ])
+})
+
+test('what is known of each person together, singly and in a job', async () => {
+  const client = await play(prospeo, prospeoCases as readonly ServiceCase[])
+  const ada = {
+    email: ADA,
+    linkedinUrl: 'https://www.linkedin.com/in/ada',
+    name: 'Ada Lovelace',
+    company: 'Engines',
+  }
+  expect(await client.enrichPerson(ada)).toMatchObject({ outcome: 'found' })
+  const inputs = ['p', 'q', 'r', 's'].map((name) => ({ ...ada, email: `${name}@x.example`, name }))
+  const { delivery } = await client.submitBulk({ inputs, webhookUrl: null })
+  const results = delivery?.results as { index: number; data: object | null }[]
+  expect(results.map(({ index }) => index).toSorted()).toEqual([0, 1, 2, 3])
+  expect(results.some(({ data }) => data !== null)).toBe(true)
 })
 
 test('a lookup that is answered with a job, for any email', async () => {
