@@ -386,6 +386,56 @@ describe('an account without credits', () => {
     },
   )
 
+  test('a job that ended without any after half of its results: these are used and counted, and the rest is in doubt', async () => {
+    const { name, sources } = await createPeople(20)
+    let polls = 0
+    let isPaid = false
+    const service = await playService(({ path, body }, bill) => {
+      const { emails = [], email = '' } = body as Sent
+      if (path === '/person') {
+        if (!isPaid) return { body: { error: 'no credits' } }
+        bill(email)
+        return { body: toTitle(email) }
+      }
+      if (path === '/bulk') {
+        bill(...emails.slice(0, 10))
+        return { body: { job_id: emails.join() } }
+      }
+      if (++polls > 1) return { body: { state: 'no credits' } }
+      const half = decodeURIComponent(path.slice('/jobs/'.length)).split(',').slice(0, 10)
+      return {
+        body: { state: 'running', results: half.map((one) => ({ request_id: one, data: toTitle(one) })) },
+      }
+    })
+    const definition: ServiceDefinition = {
+      name: 'Fetched',
+      person: PERSON,
+      bulk: { path: '/bulk', size: 20 },
+      poll: {
+        path: '/jobs/{job_id}',
+        after: '300ms',
+        read: ({ body }) => {
+          const { state, results } = body as { state: string; results?: object[] }
+          return state === 'no credits'
+            ? { outcome: 'unpaid' }
+            : { outcome: 'results', delivery: { status: 'running', results } }
+        },
+      },
+      fields: { person: { title: 'text' } },
+    }
+    await using fillrate = await open(definition, sources, service)
+    const stopped = await fillrate.run({ budget: 'unlimited', waitMs: 20_000 })
+    expect(stopped).toMatchObject({ status: 'out_of_credits', rows: { enriched: 10, waiting: 10 } })
+    isPaid = true
+    const report = await fillrate.run({ budget: 'unlimited', waitMs: 20_000 })
+    expect(report).toMatchObject({ status: 'completed', rows: { enriched: 10 } })
+    expect(await countTitles(name)).toEqual({ own: 20, others: 0 })
+    expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+    expect(await database.count(`fillrate.lookups where source = '${name}' and unconfirmed_calls = 1`)).toBe(
+      10,
+    )
+  })
+
   test('a job that is paid for is fetched all the same', async () => {
     const { name, sources } = await createPeople(60)
     const jobs: (readonly string[])[] = []
