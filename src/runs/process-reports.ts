@@ -67,7 +67,14 @@ function withoutSecrets({ adapter, sources, views, ...config }: Config): object 
   return {
     ...config,
     adapter: adapter.name,
-    views: views.map(withoutSecrets),
+    // What is no service's own is above.
+    views: views.map((view) => ({
+      ...withoutSecrets(view),
+      schedule: undefined,
+      keep: undefined,
+      notify: undefined,
+      dashboard: undefined,
+    })),
     // What the fields of the service look like is no part of the configuration.
     sources: Object.fromEntries(
       Object.entries(sources).map(([name, source]) => [name, { ...source, shapes: undefined }]),

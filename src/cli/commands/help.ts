@@ -64,11 +64,10 @@ export function renderProgramHelp(commands: readonly CliCommand[], page: HelpPag
       return renderTermSection(page, title, terms, { style: 'type', minColumns: 10 })
     }),
     ...renderTermSection(page, 'Options of every command', optionTerms(program.options)),
-    ...renderTermSection(
-      page,
-      'Environment',
-      variableTerms(Object.keys(ENVIRONMENT_VARIABLES) as EnvironmentVariable[]),
-    ),
+    ...renderTermSection(page, 'Environment', [
+      ...variableTerms(Object.keys(ENVIRONMENT_VARIABLES) as EnvironmentVariable[]),
+      ['FILLRATE_NAME_…', 'those of NAME where there are several services, such as FILLRATE_PDL_API_KEY'],
+    ]),
     ...renderTermSection(
       page,
       'Exit codes',

@@ -74,6 +74,42 @@ test('the history of a limit holds its changes, one a minute at most', async () 
   expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([90])
 })
 
+test('of several services the settings of each are shown, and no secret', async () => {
+  const { db } = database
+  const people = {
+    kind: 'person',
+    table: 'people',
+    inputs: { email: 't.email' },
+    outputs: { title: 'title' },
+  }
+  const config = parseConfig(
+    {
+      services: {
+        acme: {},
+        other: {
+          adapter: { name: 'Other', headers: { 'x-app': 'secret-app' }, person: { path: '/find' } },
+          concurrency: 3,
+        },
+      },
+      sources: { people },
+      notify: [{ url: 'https://hooks.slack.com/services/T0/B0/secret', form: 'slack' }],
+    },
+    null,
+  )
+  const reports = startProcessReports({ db, log, owner: 'host:2:cd' }, { role: 'start', config })
+  await expect.poll(() => listProcesses(db)).toHaveLength(1)
+  const [self] = await listProcesses(db)
+  await reports.stop()
+  expect(self?.config).toMatchObject({
+    sources: { people: { turn: { services: ['acme', 'other'] } } },
+    views: [
+      { serviceName: 'acme', service: { concurrency: 32 }, sources: { people: { turn: { isFirst: true } } } },
+      { serviceName: 'other', adapter: 'Other', service: { concurrency: 3 } },
+    ],
+  })
+  expect(JSON.stringify(self?.config)).not.toContain('secret')
+})
+
 test('a process is listed with its leases and configuration until it ends, and no secret is stored', async () => {
   const { db } = database
   const config = parseConfig(
