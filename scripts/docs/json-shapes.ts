@@ -665,6 +665,7 @@ export const JSON_SHAPES = {
       'these by source, state and reason, the most frequent first',
       object({
         source: text('its name'),
+        service: text('the service that finished the rows, where the database knows several').optional(),
         state: text('state of the rows'),
         reason: text('why'),
         rows: count('rows'),
@@ -675,6 +676,7 @@ export const JSON_SHAPES = {
       'the latest of these rows',
       object({
         source: text('its source'),
+        service: text('the service that finished it, where the database knows several').optional(),
         key: text('its key'),
         state: text('its state'),
         reason: orNull(text('why; null: the state says all')),
@@ -909,6 +911,7 @@ export const JSON_SHAPES = {
       'these by source, state and reason',
       object({
         source: text('its name'),
+        service: text('the service that finished the rows, where the database knows several').optional(),
         state: text('state of the rows'),
         reason: text('why they were in it'),
         rows: count('rows'),

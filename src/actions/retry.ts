@@ -3,6 +3,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/requeue-rows.ts'
+import { nameServices, toServiceName } from '../store/services.ts'
 import { inTransaction } from '../store/transaction.ts'
 
 /** Rows per batch, read from their source by key. */
@@ -33,6 +34,8 @@ export interface RetryReport {
 
 interface RetryReason {
   readonly source: string
+  /** The service that finished the rows. Absent: the database knows one alone. */
+  readonly service?: string
   readonly state: RetryState
   readonly reason: string
   readonly rows: number
@@ -48,7 +51,8 @@ export async function retryFailedRows(
   options: RetryOptions,
 ): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, row_missing: 0, complete: 0 }
-  const reasons = new Map<string, { source: string; state: RetryState; reason: string; rows: number }>()
+  const names = await nameServices(deps.db)
+  const reasons = new Map<string, RetryReason>()
   const lookups = new Set<number>()
   for (const source of options.sources) {
     let afterKey = ''
@@ -58,9 +62,16 @@ export async function retryFailedRows(
       counts.rows += retryable.length
       counts.row_missing += rest.gone
       counts.complete += rest.complete
-      for (const { state, reason, needsCall, lookup } of retryable) {
-        const name = JSON.stringify([source.name, state, reason])
-        const entry = reasons.get(name) ?? { source: source.name, state, reason: reason ?? '', rows: 0 }
+      for (const { state, reason, service: id, needsCall, lookup } of retryable) {
+        const service = toServiceName(names, id)
+        const name = JSON.stringify([source.name, service, state, reason])
+        const entry = reasons.get(name) ?? {
+          source: source.name,
+          ...service,
+          state,
+          reason: reason ?? '',
+          rows: 0,
+        }
         reasons.set(name, { ...entry, rows: entry.rows + 1 })
         if (!needsCall) counts.without_call++
         else if (lookup !== null) lookups.add(lookup)

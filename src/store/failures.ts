@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
+import { nameServices, toServiceName } from './services.ts'
 import { inSourceSql, type SourceFilter } from './sql.ts'
 
 /** Which failures: null is all. */
@@ -20,6 +21,8 @@ export const sharedReasonSql = sql`
 
 export interface FailureReason {
   readonly source: string
+  /** The service that finished the rows. Absent: the database knows one alone. */
+  readonly service?: string
   readonly state: FailureState
   readonly reason: string
   readonly rows: number
@@ -27,17 +30,20 @@ export interface FailureReason {
 
 /** Failure reasons with their numbers of rows, most frequent first; a confidence that is too low is reduced to its bound. */
 export async function countFailureReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
-  const { rows } = await sql<FailureReason>`
-    select source, state, ${sharedReasonSql} as reason, count(*) as rows
+  const names = await nameServices(db)
+  const { rows } = await sql<FailureReason & { readonly service_id: number | null }>`
+    select source, state, ${sharedReasonSql} as reason, count(*) as rows, ${names.size === 0 ? sql`null` : sql`service_id`} as service_id
       from fillrate.rows
      where ${matchesFilterSql(filter)}
-     group by 1, 2, 3
-     order by rows desc, array_position(array[${failureStatesSql}], state), 1, 3`.execute(db)
-  return rows
+     group by 1, 2, 3, 5
+     order by rows desc, array_position(array[${failureStatesSql}], state), 1, 3, 5`.execute(db)
+  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
 }
 
 export interface FailedRow {
   readonly source: string
+  /** The service that finished it. Absent: the database knows one alone. */
+  readonly service?: string
   readonly key: string
   readonly state: FailureState
   readonly reason: string | null
@@ -50,11 +56,12 @@ export async function latestFailures(
   filter: FailureFilter,
   limit: number,
 ): Promise<FailedRow[]> {
-  const { rows } = await sql<FailedRow>`
-    select source, key, state, reason, settled_at from fillrate.rows
+  const names = await nameServices(db)
+  const { rows } = await sql<FailedRow & { readonly service_id: number }>`
+    select source, key, state, reason, settled_at, service_id from fillrate.rows
      where ${matchesFilterSql(filter)}
      order by settled_at desc, source, key limit ${limit}`.execute(db)
-  return rows
+  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
 }
 
 /**

@@ -25,12 +25,21 @@ export async function findService(db: Database, host: string | null): Promise<nu
 }
 
 /** What to call each service, by its id. Empty: the database knows one alone, which needs no name. */
-export async function nameServices(db: Connection): Promise<ReadonlyMap<number, string>> {
+export async function nameServices(db: Connection): Promise<ServiceNames> {
   const known = await db
     .selectFrom('fillrate.services')
     .select(['id', sql<string>`coalesce(name, host)`.as('name')])
     .execute()
   return new Map(known.length < 2 ? [] : known.map(({ id, name }) => [id, name]))
+}
+
+/** The services by their ids. Empty: there is one alone, which is not named. */
+export type ServiceNames = ReadonlyMap<number, string>
+
+/** The field that names a service. None: it is not known, or alone. */
+export function toServiceName(names: ServiceNames, service: number | null): { readonly service?: string } {
+  const name = service === null ? undefined : names.get(service)
+  return name === undefined ? {} : { service: name }
 }
 
 const nextServiceId = (known: readonly KnownService[]): number =>

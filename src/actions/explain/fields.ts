@@ -5,7 +5,8 @@ import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
-import { type ColumnState, type ExplainedField, type ServiceNames, toServiceName } from './row-history.ts'
+import { type ServiceNames, toServiceName } from '../../store/services.ts'
+import type { ColumnState, ExplainedField } from './row-history.ts'
 
 /** What is known about a row and its outputs. */
 export interface FieldSituation {

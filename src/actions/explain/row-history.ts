@@ -8,6 +8,7 @@ import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
+import { type ServiceNames, toServiceName } from '../../store/services.ts'
 import type { NextStep } from './next-step.ts'
 
 /**
@@ -95,14 +96,6 @@ export interface LookupSummary extends Omit<LookupHistory, 'record' | 'service'>
   readonly service?: string
   /** Why the row went on to another service. Absent: it did not. */
   readonly went_on?: string
-}
-
-/** The services by their ids. Empty: there is one alone, which is not named. */
-export type ServiceNames = ReadonlyMap<number, string>
-
-export const toServiceName = (names: ServiceNames, service: number | null): { readonly service?: string } => {
-  const name = service === null ? undefined : names.get(service)
-  return name === undefined ? {} : { service: name }
 }
 
 /** The lookups of a pass in their order, each with the reason why the row went on to another service. */

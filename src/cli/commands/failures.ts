@@ -213,6 +213,7 @@ function renderFound(
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         STATE_COLUMN,
         { ...SOURCE_COLUMN, ifDifferent: true },
+        { title: 'service', text: (one) => one.service ?? '', minColumns: 6 },
         { title: 'reason', text: (one) => one.reason, minColumns: 12, wraps: true },
       ],
       { max: MAX_REASONS, describeRest: (rest) => describeRarest(rest, 'row') },
@@ -225,6 +226,7 @@ function renderFound(
       renderTable(output, rows, [
         { title: 'source', text: (row) => row.source, minColumns: 4 },
         { title: 'key', text: (row) => row.key, minColumns: 4 },
+        { title: 'service', text: (row) => row.service ?? '', minColumns: 6 },
         { ...STATE_COLUMN, minColumns: 6 },
         { title: 'when', text: (row) => relativeTime(row.settled_at, now), minColumns: 6 },
         { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },

@@ -79,6 +79,7 @@ function renderRetry(report: RetryReport, output: Output): string[] {
         { title: 'rows', text: (one) => formatCount(one.rows), number: true },
         { title: 'state', text: (one) => formatState(one.state) },
         { ...SOURCE_COLUMN, ifDifferent: true },
+        { title: 'service', text: (one) => one.service ?? '', minColumns: 6 },
         { title: 'reason', text: (one) => one.reason, minColumns: 12 },
       ],
       { max: MAX_REASONS, describeRest: (rest) => `and ${formatCount(rest.length)} more reasons` },

@@ -90,6 +90,10 @@ export const reasonsTable = (
       },
       { name: 'state', cell: ({ state }) => stateBadge(state) },
       isSourceShown && { name: 'source', cell: ({ source }) => nameText(source) },
+      reasons.some(({ service }) => service !== undefined) && {
+        name: 'service',
+        cell: ({ service = '' }) => nameText(service),
+      },
       canAct &&
         reasons.some(({ state }) => isRetryable(state)) && {
           name: 'action',
