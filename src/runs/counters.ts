@@ -40,4 +40,40 @@ export interface RunProgress {
   /** Why there is no progress, for people. */
   readonly stallReason: string | null
   readonly elapsedMs: number
+  /** Of several services, in their order; the numbers above are those of all. Absent: there is one. */
+  readonly services?: readonly ServiceProgress[]
+}
+
+/** The progress of one of several services. */
+interface ServiceProgress extends Pick<RunProgress, 'requested' | 'submitted' | 'rate' | 'stallReason'> {
+  readonly service: string
+}
+
+/** The progress of the runs of several services as that of one. A row is picked once, by the first that it comes to. Pure. */
+export function mergeProgress(
+  parts: readonly (readonly [service: string, progress: RunProgress, waiting: number])[],
+): RunProgress {
+  const sum = (of: (progress: RunProgress) => number): number =>
+    parts.reduce((total, [, progress]) => total + of(progress), 0)
+  const picked = sum((one) => one.picked)
+  const waiting = parts.reduce((total, [, , rows]) => total + rows, 0)
+  return {
+    picked,
+    finished: Math.max(0, picked - waiting),
+    requested: sum((one) => one.requested),
+    submitted: sum((one) => one.submitted),
+    jobsWaiting: sum((one) => one.jobsWaiting),
+    picking: parts.some(([, one]) => one.picking),
+    written: sum((one) => one.written),
+    rate: null,
+    stallReason: null,
+    elapsedMs: Math.max(0, ...parts.map(([, one]) => one.elapsedMs)),
+    services: parts.map(([service, { requested, submitted, rate, stallReason }]) => ({
+      service,
+      requested,
+      submitted,
+      rate,
+      stallReason,
+    })),
+  }
 }

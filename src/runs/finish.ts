@@ -9,6 +9,7 @@ import type { RunBudget } from '../pipeline/pick/budget.ts'
 import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
+import type { Source } from '../sources/source-model.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
@@ -63,6 +64,8 @@ export async function finishRun(
     readonly trigger: Trigger
     /** Names of the requested sources. */
     readonly named: readonly string[]
+    /** It is one of several services' runs, with these sources. */
+    readonly group?: { readonly sources: readonly Source[] }
     readonly budget: RunBudget
     readonly startedAt: number
     readonly observations: RunObservations
@@ -101,6 +104,11 @@ export async function finishRun(
     price: deps.policy.price,
     durationMs: performance.now() - run.startedAt,
     preview: dryRun ? (observations.preview ?? EMPTY_PREVIEW) : null,
+    columns: run.group
+      ? Object.fromEntries(
+          run.group.sources.map(({ name, outputs }) => [name, outputs.map(({ column }) => column)]),
+        )
+      : null,
   }
   const report = await retryWhileUnavailable(() => createRunReport(deps.db, ended), whileAway)
   const state = END_STATES[status]
@@ -275,7 +283,7 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
   const noun = budget.credits.isFlat ? 'lookup' : 'credit'
   const stoppedAt =
     budget.spentSources.size === 0
-      ? pluralize(limit ?? 0, noun)
+      ? pluralize(Math.min(budget.ownLimit ?? limit ?? 0, limit ?? budget.ownLimit ?? 0), noun)
       : [...budget.spentSources]
           .map(([source, lookups]) => `${pluralize(lookups, noun)} for ${source}`)
           .join(' and ')

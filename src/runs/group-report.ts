@@ -6,7 +6,7 @@ import type { RunReport, RunStatus } from './report.ts'
 /** How the run of one service ended. */
 export interface EndedServiceRun {
   readonly run: number
-  readonly service: string | null
+  readonly service: string
   /** Null: it failed, with `error`. */
   readonly report: RunReport | null
   readonly error: unknown
@@ -32,10 +32,10 @@ export function mergeReports(ended: readonly EndedServiceRun[]): RunReport {
   const [first] = reports
   if (first === undefined) throw ended[0]?.error
   const failures = ended.flatMap(({ service, error }) =>
-    error === null ? [] : [`${service ?? 'the service'}: ${describeError(error)}`],
+    error === null ? [] : [`${service}: ${describeError(error)}`],
   )
   const reasons = ended.flatMap(({ service, report }) =>
-    report?.reason == null ? [] : [`${service ?? 'the service'}: ${report.reason}`],
+    report?.reason == null ? [] : [`${service}: ${report.reason}`],
   )
   const statuses = new Set<RunStatus>([
     ...(failures.length > 0 ? (['failed'] as const) : []),
@@ -79,7 +79,7 @@ export function mergeReports(ended: readonly EndedServiceRun[]): RunReport {
       report === null
         ? []
         : {
-            service: service ?? '',
+            service,
             run: report.run,
             status: report.status,
             reason: report.reason,

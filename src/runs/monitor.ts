@@ -33,7 +33,7 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly findOpenCircuit: () => Promise<KnownCircuit | null>
   /** There may be lookups to request again. */
   readonly wakeCalls: () => void
-  readonly onProgress: ((progress: RunProgress) => void) | undefined
+  readonly onProgress: ((progress: RunProgress, waiting: number) => void) | undefined
 }
 
 /** What a run leaves behind when it ends. */
@@ -268,18 +268,21 @@ function markProgress(run: MonitoredRun): void {
 function reportProgress(run: MonitoredRun, state: MonitorState): void {
   if (!run.onProgress) return
   const rate = run.rate()
-  run.onProgress({
-    picked: run.counters.picked,
-    finished: state.finished,
-    requested: run.counters.requested,
-    submitted: run.counters.submitted,
-    jobsWaiting: state.jobsWaiting.all,
-    picking: run.isPicking(),
-    written: run.counters.written,
-    rate,
-    stallReason: describeStall(run, state, rate),
-    elapsedMs: performance.now() - run.startedAt,
-  })
+  run.onProgress(
+    {
+      picked: run.counters.picked,
+      finished: state.finished,
+      requested: run.counters.requested,
+      submitted: run.counters.submitted,
+      jobsWaiting: state.jobsWaiting.all,
+      picking: run.isPicking(),
+      written: run.counters.written,
+      rate,
+      stallReason: describeStall(run, state, rate),
+      elapsedMs: performance.now() - run.startedAt,
+    },
+    state.waiting,
+  )
 }
 
 /** A finished job waits for what its deliveries left out; the others for their first delivery. */

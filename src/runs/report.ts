@@ -4,6 +4,7 @@ import type { FinishedRun } from '../domain/run.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import { type BilledEndpoint, type Price, type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
+import { countCellsOfRun } from '../store/changes.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
@@ -118,19 +119,24 @@ interface EndedRun {
   readonly durationMs: number
   /** Dry runs only: what the waiting rows would become. */
   readonly preview?: Preview | null
+  /** Of a run of a group: the columns that it fills, by source. */
+  readonly columns?: Readonly<Record<string, readonly string[]>> | null
 }
 
 /** Builds the report from Postgres, so that it is right whichever processes did the work. */
 export async function createRunReport(db: Database, run: EndedRun): Promise<RunReport> {
-  const { preview = null, unreadOverBudget = [] } = run
-  const [bySource, lookups, spend, jobStates, cells, skipped] = await Promise.all([
+  const { preview = null, unreadOverBudget = [], columns = null } = run
+  const [bySource, lookups, spend, jobStates, rowCells, skipped, written] = await Promise.all([
     countRunRowsBySource(db, run.id),
-    readLookupTotals(db, run.id),
+    readLookupTotals(db, run.id, { isOfGroup: columns !== null }),
     listRunSpend(db, [run.id]),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
     preview === null ? groupSkippedCells(db, { run: run.id }) : preview.skipped,
+    // A row that other services have filled, too, counts all cells.
+    columns === null ? null : countCellsOfRun(db, run.id, columns),
   ])
+  const cells = written === null ? rowCells : { ...rowCells, written }
   const stored = sumStates(Object.values(bySource))
   const states = preview === null ? stored : projectStates(stored, preview.states)
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates

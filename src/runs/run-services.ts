@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { mergeProgress } from './counters.ts'
 import { type EndedServiceRun, mergeReports } from './group-report.ts'
 import type { RunReport } from './report.ts'
 import { executeRun, type ExecuteRunOptions, type RunDeps, RunExecution } from './run.ts'
@@ -25,17 +26,32 @@ export async function executeRuns(
     return executeRun(only.deps, { ...options, sources, ...(only.workers && { workers: only.workers }) })
   const group = new RunGroup()
   const executions: (() => Promise<EndedServiceRun>)[] = []
-  const { budgetName = `services ${randomUUID()}` } = options
+  const { budgetName = `services ${randomUUID()}`, onProgress, onStarted } = options
+  const progress = new Map<string, Parameters<typeof mergeProgress>[0][number]>()
   let first: number | null = null
   for (const { deps, workers } of services) {
     const served = sources.filter((name) => deps.sources.has(name) || deps.brokenSources?.has(name))
     if (served.length === 0 && sources.length > 0) continue
-    const own = { ...options, sources: served, budgetName, group: first, ...(workers && { workers }) }
+    const service = deps.serviceName ?? ''
+    const own: ExecuteRunOptions = {
+      ...options,
+      sources: served,
+      budgetName,
+      group: first,
+      ...(workers && { workers }),
+      onStarted: first === null ? onStarted : undefined,
+      onProgress:
+        onProgress &&
+        ((one, waiting) => {
+          progress.set(service, [service, one, waiting])
+          onProgress(mergeProgress([...progress.values()]), 0)
+        }),
+    }
     const run = await startRun(deps, own)
     first ??= run.id
     group.add(run)
     executions.push(async () => {
-      const ended = { run: run.id, service: deps.serviceName ?? null }
+      const ended = { run: run.id, service }
       try {
         return { ...ended, report: await new RunExecution(deps, own, run, group).execute(), error: null }
       } catch (error) {

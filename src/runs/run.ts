@@ -38,7 +38,8 @@ export interface RunDeps extends CallSetup {
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
   readonly waitMs: number
-  readonly onProgress?: ((progress: RunProgress) => void) | undefined
+  /** @param waiting rows that wait in this run */
+  readonly onProgress?: ((progress: RunProgress, waiting: number) => void) | undefined
   /** Notified when the run's receiver has stored a delivery. */
   readonly deliveries?: WakeSignal
   readonly onStarted?: ((run: number) => void) | undefined
@@ -194,8 +195,7 @@ export class RunExecution {
     await pickHandedOn(this.#deps, group, this.#run, {
       signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
       onPicked: (rows) => {
-        this.#counters.picked += rows
-        this.#counters.touch()
+        if (rows > 0) this.#counters.touch()
         this.#workers.wakeCalls()
         this.#workers.wakeWriters()
       },
@@ -265,7 +265,15 @@ export class RunExecution {
     }
     // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
     const [ended] = await Promise.allSettled([
-      finishRun(this.#deps, { ...this.#run, rate: this.#workers.rate() }, this.#options),
+      finishRun(
+        this.#deps,
+        {
+          ...this.#run,
+          rate: this.#workers.rate(),
+          ...(this.#group !== null && { group: { sources: this.#run.sources } }),
+        },
+        this.#options,
+      ),
       sampleLast(),
       this.#deps.metrics?.flush(),
     ])

@@ -36,6 +36,18 @@ export async function hasWrittenRows(
   return found.rows.length > 0
 }
 
+/** How many cells a run has written. @param columns those that are filled, by source: not those of `touch` */
+export async function countCellsOfRun(
+  db: Connection,
+  run: number,
+  columns: Readonly<Record<string, readonly string[]>>,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from fillrate.changes c cross join lateral jsonb_object_keys(c.after) as k (name)
+     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
 export interface UndoableChange extends NewChange {
   readonly id: number
   readonly source: string

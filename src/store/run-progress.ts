@@ -219,11 +219,22 @@ export interface LookupTotals {
 }
 
 /**
- * What a run needed and requested, and the results; nothing of a run that has ended, whose list is gone. A lookup that the run requested
+ * What a run needed and requested, and the results; of one of several services, what was needed of that service; nothing of a run that has ended, whose list is gone. A lookup that the run requested
  * itself, as it usually has all, is read once, and was not stored, whatever its state. Grouped, because that spills to disk at any
  * size; `except` keeps all identifiers in memory.
  */
-export function readLookupTotals(db: Connection, run: number): Promise<LookupTotals> {
+export function readLookupTotals(
+  db: Connection,
+  run: number,
+  { isOfGroup = false }: { readonly isOfGroup?: boolean } = {},
+): Promise<LookupTotals> {
+  // A row is of the run that it ended with; those before it have requested lookups for it, too.
+  const isOwn = isOfGroup
+    ? sql`run_id in (select g.id from fillrate.runs r join fillrate.runs g on g.group_id = r.group_id where r.id = ${run})`
+    : sql`run_id = ${run}`
+  const isOfService = isOfGroup
+    ? sql`and service_id = (select service_id from fillrate.runs where id = ${run})`
+    : sql``
   const totals = sql<LookupTotals>`
     with own as materialized (
       select l.id, l.state, l.requested_at is not null as is_requested, l.unconfirmed_calls
@@ -239,14 +250,14 @@ export function readLookupTotals(db: Connection, run: number): Promise<LookupTot
     ), other as (
       select id from (
         select id, true as is_own from own where is_requested
-        union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
-        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
+        union all select lookup_id, false from fillrate.rows where ${isOwn} and lookup_id is not null
+        union all select unnest(missed_lookup_ids), false from fillrate.rows where ${isOwn} and missed_lookup_ids is not null
       ) needed group by id having not bool_or(is_own)
     )
     select total.requested + needed.distinct as distinct, needed.stored, total.*
       from total cross join (
         select count(*) as distinct, count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
-          from other cross join lateral (select state from fillrate.lookups where id = other.id offset 0) l
+          from other cross join lateral (select state from fillrate.lookups where id = other.id ${isOfService} offset 0) l
       ) needed`
   return readOne(db, totals)
 }

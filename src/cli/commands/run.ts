@@ -84,10 +84,12 @@ export const runCommand = defineCommand(
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
       const view = new ProgressView(stderr, log)
-      if (!app.bulk.isPossible && route === 'auto') {
-        const text = `${app.bulk.reason}. To enable it, ${app.bulk.todo}.`
-        if (stderr.isTTY) stderr.line(`${stderr.paint('warn', 'Bulk is off:')} ${text}`)
-        else log.warn({ event: 'bulk_off' }, `bulk is off: ${text}`)
+      for (const { bulk, config } of route === 'auto' ? app.services : []) {
+        if (bulk.isPossible) continue
+        const name = config.serviceName === null ? '' : ` at ${config.serviceName}`
+        const text = `${bulk.reason}. To enable it, ${bulk.todo}.`
+        if (stderr.isTTY) stderr.line(`${stderr.paint('warn', `Bulk is off${name}:`)} ${text}`)
+        else log.warn({ event: 'bulk_off' }, `bulk is off${name}: ${text}`)
       }
       const report = await explainWhereError(where, () =>
         auditCommand(
@@ -126,10 +128,10 @@ export const runCommand = defineCommand(
 )
 
 /** The reason why a run failed is an error, so it is written to standard error. */
-function printFailure({ reason, status }: RunReport, stderr: Output): void {
+function printFailure({ reason, status, services }: RunReport, stderr: Output): void {
   const todo =
     status === 'unauthorized'
-      ? ' Check FILLRATE_API_KEY, FILLRATE_AUTH and FILLRATE_BASE_URL; `fillrate check --call email=…` proves the key. Nothing was lost; run again to continue.'
+      ? `${services === undefined ? ' Check FILLRATE_API_KEY, FILLRATE_AUTH and FILLRATE_BASE_URL;' : ' Check its variables;'} \`fillrate check --call email=…\` proves the key. Nothing was lost; run again to continue.`
       : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)
 }

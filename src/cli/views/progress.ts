@@ -2,7 +2,7 @@ import type { RunProgress } from '../../runs/counters.ts'
 import { formatLimit, type RateStatus } from '../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, formatPerSecond, pluralize } from '../../util/format.ts'
 import type { Log } from '../../util/log.ts'
-import { textWidth, truncate, type Output, type Paint } from '../terminal.ts'
+import { padText, textWidth, truncate, type Output, type Paint } from '../terminal.ts'
 import { compact, renderBar } from './layout.ts'
 import { SHARED_KEY_NOTICE } from './rate-status.ts'
 
@@ -121,7 +121,9 @@ export function renderProgress(
       ? joinFitting(parts, room)
       : `${renderBar(shareOf(progress), barColumns, paint)}  ${joinFitting(parts, room - barColumns - 2)}`,
     joinFitting(formatWork(progress), room),
-    renderLimit(progress.rate, room, paint),
+    ...(progress.services === undefined
+      ? [renderLimit(progress.rate, room, paint)]
+      : renderServices(progress.services, room, paint)),
     notice === null ? '' : paint('warn', notice),
   ].map((line) => ` ${line}`.trimEnd())
 }
@@ -144,8 +146,25 @@ export function formatProgressLine(progress: RunProgress, perSecond: number | nu
 }
 
 /** Why the run is stalled, else that another client uses the key. */
-const formatNotice = ({ stallReason, rate }: RunProgress): string | null =>
-  stallReason ?? (rate?.sharedKey ? SHARED_KEY_NOTICE : null)
+function formatNotice({ stallReason, rate, services = [] }: RunProgress): string | null {
+  const stalled = services.find((one) => one.stallReason !== null)
+  if (stalled !== undefined) return `${stalled.service}: ${stalled.stallReason}`
+  return stallReason ?? (rate?.sharedKey ? SHARED_KEY_NOTICE : null)
+}
+
+/** A line for each of several services: what it was requested with, and its limit. */
+function renderServices(
+  services: NonNullable<RunProgress['services']>,
+  room: number,
+  paint: Paint,
+): string[] {
+  const columns = Math.max(...services.map(({ service }) => textWidth(service)))
+  return services.map(({ service, requested, submitted, rate }) => {
+    const name = padText(service, columns)
+    const count = `${formatCount(requested + submitted)} looked up`
+    return `${name}  ${padText(count, 18)}  ${renderLimit(rate, room - columns - 22, paint)}`
+  })
+}
 
 const shareOf = ({ picked, finished }: RunProgress): number => (picked === 0 ? 0 : finished / picked)
 

@@ -3,6 +3,7 @@ import type { RunReport } from '../../runs/report.ts'
 import { billedUnits } from '../../domain/spend.ts'
 import { type Output, type TextStyle, padText } from '../terminal.ts'
 import { renderDryRun } from './diff.ts'
+import { renderTable } from './table.ts'
 import { renderSkippedSection } from './skipped-cells.ts'
 import { BANNED_NOTICE, SHARED_KEY_FIELD } from './rate-status.ts'
 import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../util/format.ts'
@@ -68,7 +69,11 @@ export const renderLeftOut = (leftOut: NonNullable<RunReport['left_out']>, outpu
 const renderDetails = (report: RunReport, output: Output): string[] => [
   ...renderRowStates(report.rows, output),
   '',
-  ...renderFields(output, [...workFields(report), ...rateFields(report)]),
+  ...(report.services === undefined ? [] : [...renderServiceReports(report.services, output), '']),
+  ...renderFields(output, [
+    ...workFields(report),
+    ...(report.services === undefined ? rateFields(report) : []),
+  ]),
   ...renderSkippedSection(
     report.dry_run ? 'Cells that would be skipped' : 'Skipped cells',
     report.skipped_cells,
@@ -76,6 +81,41 @@ const renderDetails = (report: RunReport, output: Output): string[] => [
   ),
   ...(report.dry_run ? renderDryRun(report.dry_run, output) : []),
 ]
+
+/** What each of several services found, filled and cost. */
+const renderServiceReports = (services: NonNullable<RunReport['services']>, output: Output): string[] =>
+  renderTable(
+    output,
+    services,
+    [
+      { title: 'service', text: ({ service }) => service, minColumns: 8 },
+      { title: 'requested', text: ({ lookups }) => formatCount(lookups.requested), number: true },
+      { title: 'stored', text: ({ lookups }) => formatCount(lookups.stored), number: true, dropOrder: 2 },
+      { title: 'found', text: ({ lookups }) => formatCount(lookups.found), number: true },
+      { title: 'cells', text: ({ cells }) => formatCount(cells.written), number: true },
+      {
+        title: 'cost',
+        text: ({ spend }) => (spend.cost === null ? '' : formatMoney(spend.cost)),
+        number: true,
+      },
+      { title: 'a cell', text: formatCellCost, number: true, dropOrder: 1 },
+      {
+        title: 'ended',
+        text: ({ status }) => (status === 'completed' ? '' : formatState(status)),
+        dropOrder: 3,
+      },
+    ],
+    { indent: 2 },
+  )
+
+/** What a cell has cost that the service has filled. */
+function formatCellCost({
+  cells,
+  spend,
+}: Pick<NonNullable<RunReport['services']>[number], 'cells' | 'spend'>): string {
+  if (spend.cost === null || cells.written === 0) return ''
+  return formatMoney({ ...spend.cost, amount: spend.cost.amount / cells.written })
+}
 
 const describeNothingPicked = (report: RunReport): string =>
   report.skipped_over_budget > 0 || report.status !== 'completed'

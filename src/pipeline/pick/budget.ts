@@ -15,7 +15,7 @@ export class RunBudget {
   readonly credits: ServiceCredits
   readonly #sourceLimits: ReadonlyMap<string, number>
   /** Of a budget that is shared, the most for this run. */
-  readonly #ownLimit: number | null
+  readonly ownLimit: number | null
   readonly #spentSources = new Set<string>()
   /** What may be spent until the current source's share ends; null: the whole budget. */
   #shareEnd: number | null = null
@@ -40,7 +40,7 @@ export class RunBudget {
     this.limit = limit
     this.credits = credits
     this.#sourceLimits = sourceLimits
-    this.#ownLimit = ownLimit
+    this.ownLimit = ownLimit
   }
 
   /** What is charged for a lookup: the most that it may cost. */
@@ -61,7 +61,7 @@ export class RunBudget {
     const sources = [...this.#sourceLimits.keys()]
     return {
       all:
-        this.limit === null && this.#ownLimit === null
+        this.limit === null && this.ownLimit === null
           ? Number.MAX_SAFE_INTEGER
           : Math.max(
               0,
@@ -75,7 +75,7 @@ export class RunBudget {
   }
 
   limits(source: string): ChargeLimits {
-    return { run: this.limit, source: this.#sourceLimits.get(source) ?? null, own: this.#ownLimit }
+    return { run: this.limit, source: this.#sourceLimits.get(source) ?? null, own: this.ownLimit }
   }
 
   /** Sources that have used up a budget of their own, with it. */
@@ -84,7 +84,7 @@ export class RunBudget {
   }
 
   #leftOfOwn({ own = 0 }: BudgetUsage): number {
-    return this.#ownLimit === null ? Number.MAX_SAFE_INTEGER : roundCredits(this.#ownLimit - own)
+    return this.ownLimit === null ? Number.MAX_SAFE_INTEGER : roundCredits(this.ownLimit - own)
   }
 
   #leftOfSource(spent: BudgetUsage, source: string): number {
