@@ -75,10 +75,11 @@ export async function pickHandedOn(
 ): Promise<void> {
   const sources = run.sources.filter(({ mapping }) => !mapping.turn.isFirst)
   if (sources.length === 0) return
+  // Its own rows that go on to their next identifier too: another run may wait for them while this one waits for its rows.
   const options = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   for (let isLast = false; !isLast && !signal.aborted;) {
     isLast = !(await retryWhileUnavailable(() => group.mayReceive(deps.db, { sources }), options))
-    const picked = await retryWhileUnavailable(() => pickOnce(deps, run, sources, signal), options)
+    const picked = await retryWhileUnavailable(() => pickOnce(deps, run, run.sources, signal), options)
     if (picked > 0) {
       onPicked(picked)
       isLast = false

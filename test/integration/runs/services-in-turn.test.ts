@@ -108,4 +108,32 @@ describe('three services that know 60, 55 and 45% of the people', () => {
     for (const [turn, name] of TRIO_NAMES.entries())
       expect(readBill(sandboxOf(name)).people).toEqual(await listExpected(harness, turn))
   })
+
+  test('two in opposite orders go on to the next identifier of a row before they wait for each other', async () => {
+    const source = {
+      ...trioConfig.sources.people,
+      inputs: { email: 't.email', linkedin_url: 't.profile' },
+      cascade: true,
+    }
+    harness = await startHarness({
+      config: {
+        services: { acme: {}, beta: {} },
+        sources: {
+          people: { ...source, services: ['acme', 'beta'] },
+          others: { ...source, table: 'others', services: ['beta', 'acme'] },
+        },
+        budget: 'unlimited',
+      },
+      services: { acme: { seed: 1, notFoundShare: 0.5 }, beta: { seed: 2, notFoundShare: 0.5 } },
+      prepare: async ({ pool }) => {
+        for (const name of ['people', 'others'])
+          await pool.query(`
+              create table ${name} (id int primary key, email text, profile text, title text, phone text);
+              insert into ${name} select n, '${name}' || n || '@example.com', 'https://www.linkedin.com/in/${name}-' || n
+                from generate_series(1, 20) n`)
+      },
+    })
+    const report = await harness.run({ route: 'sync' })
+    expect(report).toMatchObject({ status: 'completed', rows: { picked: 40, waiting: 0 } })
+  })
 })
