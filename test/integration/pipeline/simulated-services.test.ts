@@ -330,9 +330,7 @@ async function simulate(worlds: readonly World[], baseUrl: string): Promise<stri
     leaseMs: 1_000 * HOUR,
     scope: 'simulated',
   })
-  const lookups = worlds.flatMap((world) =>
-    world.names.map((name) => ({ world, ...LOOKUPS[world.kind](name) })),
-  )
+  const lookups = worlds.flatMap((world) => world.names.map((name) => ({ world, ...world.lookupOf(name) })))
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id, source, sync_only)
      select kind, key, input::jsonb, 'pending', $1, source, is_single
