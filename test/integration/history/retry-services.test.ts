@@ -18,7 +18,7 @@ beforeAll(async () => {
       budget: 'unlimited',
     },
     sandboxes: {
-      acme: { notFoundShare: 0.5, seed: 1 },
+      acme: { notFoundShare: 0.5, missingShare: 0, seed: 1 },
       beta: { notFoundShare: 0, missingShare: 0, seed: 2 },
     },
     prepare: async ({ pool }) => {
