@@ -91,7 +91,7 @@ export function requireSetting<T>(value: T | null, name: string, expected: strin
   return value
 }
 
-function requestProblem(
+export function requestProblem(
   place: string,
   found: string,
   expected: string,

@@ -21,6 +21,7 @@ import { sandboxCommand } from './commands/sandbox.ts'
 import { scheduleCommand } from './commands/schedule.ts'
 import { serveCommand } from './commands/serve.ts'
 import { sourceCommand } from './commands/source.ts'
+import { servicesCommand } from './commands/services.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
@@ -45,6 +46,7 @@ export const commands: readonly CliCommand[] = [
   resumeCommand,
   serveCommand,
   statusCommand,
+  servicesCommand,
   scheduleCommand,
   runsCommand,
   jobsCommand,

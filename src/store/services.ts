@@ -4,7 +4,7 @@ import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import type { Connection } from './transaction.ts'
 
-type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
+export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
 
 /** SQL: the number of a service that the configuration names; NULL if it was never called. */
 export const serviceNumberSql = (name: string): RawBuilder<number | null> =>

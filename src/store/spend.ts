@@ -116,6 +116,26 @@ export async function listDaySpend(db: Connection, days: number): Promise<DaySpe
   return rows
 }
 
+/** What was requested of a service through an endpoint. */
+export interface ServiceSpend extends EndpointSpend {
+  /** Null: its run is deleted. */
+  readonly service: number | null
+}
+
+/** What was requested of each service. A run calls one. @param sources null: for all */
+export async function listServiceSpend(
+  db: Connection,
+  { sources, since }: { readonly sources: readonly string[] | null; readonly since: Date | null },
+): Promise<ServiceSpend[]> {
+  const ofSources = sources === null ? sql`true` : sql`s.source = any(${[...sources]}::text[])`
+  const ofDays = since === null ? sql`true` : sql`s.day >= (${since}::timestamptz at time zone 'UTC')::date`
+  const { rows } = await sql<ServiceSpend>`
+    select service_id as service, endpoint, ${COUNTS_SQL}
+      from fillrate.spend s left join fillrate.runs r on r.id = s.run_id
+     where ${ofSources} and ${ofDays} group by service_id, endpoint order by service_id, endpoint`.execute(db)
+  return rows
+}
+
 /** The latest runs that requested something, newest first. */
 export async function listSpendingRuns(db: Connection, limit: number): Promise<number[]> {
   const { rows } = await sql<{ run: number }>`

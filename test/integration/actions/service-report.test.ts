@@ -1,0 +1,311 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readServiceReport, ReportTooLarge, type ServiceReport } from '../../../src/actions/service-report.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+// Three services in order, whose answers and writes are stored by the test; an oracle counts them row by row.
+
+const COLUMNS = ['title', 'phone', 'company'] as const
+const FIELDS = { title: 'title', phone: 'phone', company: 'company.name' } as const
+const NAMES = ['acme', 'pdl', 'other'] as const
+const PRICES = [0.01, 0.2, 0.5] as const
+
+const source = {
+  kind: 'person',
+  table: 'crm.contacts',
+  inputs: { email: 't.email' },
+  outputs: FIELDS,
+  minConfidence: 0.5,
+} as const
+
+/** In this order, each where the one before has found nothing or leaves a cell blank. */
+const config = parseConfig(
+  {
+    services: Object.fromEntries(
+      NAMES.map((name, n) => [name, { price: { currency: 'EUR', lookup: PRICES[n] } }]),
+    ),
+    sources: {
+      contacts: { ...source, services: NAMES.map((name, n) => (n === 0 ? name : { name, when: 'blank' })) },
+    },
+    budget: 'unlimited',
+  },
+  null,
+)
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await database.query(
+    `insert into fillrate.services (id, host, name) select n - 1, name || '.example', name from unnest($1::text[]) with ordinality as s (name, n)`,
+    [NAMES],
+  )
+})
+afterAll(() => database.drop())
+
+const read = (options: Partial<Parameters<typeof readServiceReport>[2]> = {}): Promise<ServiceReport> =>
+  readServiceReport(
+    database.db,
+    { config, address: null },
+    { sources: [], since: null, order: null, timeoutMs: 60_000, ...options },
+  )
+
+/** What a service has answered: nothing found, or a record with some of the columns. Null: it has not answered. */
+type Answer = 'not_found' | 'rejected' | 'failed' | { columns: readonly string[]; confidence: number } | null
+
+interface StoredRow {
+  readonly answers: readonly Answer[]
+  /** Which services have written their columns: the last one again after an undo, and in place of what another wrote. */
+  readonly writes: readonly { readonly service: number; readonly isUndone: boolean }[]
+  /** The services were called with other identifiers: only the row knows that the lookups are about it. */
+  readonly isByOtherKinds: boolean
+}
+
+const answer = fc.oneof(
+  fc.constantFrom<Answer>('not_found', 'rejected', 'failed', null),
+  fc.record({ columns: fc.subarray([...COLUMNS]), confidence: fc.constantFrom(0.4, 0.5, 0.9) }),
+)
+
+const storedRow = fc.record({
+  answers: fc.tuple(answer, answer, answer),
+  writes: fc.array(fc.record({ service: fc.nat(2), isUndone: fc.boolean() }), { maxLength: 4 }),
+  isByOtherKinds: fc.boolean(),
+})
+
+const isUsable = (one: Answer | undefined): one is Exclude<Answer, string | null> =>
+  typeof one === 'object' && one !== null && one.confidence >= 0.5
+
+const KINDS = ['email', 'linkedin_url', 'name_company'] as const
+
+/** Stores rows: their lookups, with all of a row in it, and what was written in its order. */
+async function storeRows(rows: readonly StoredRow[]): Promise<void> {
+  await database.query(
+    `truncate fillrate.lookups, fillrate.rows, fillrate.changes, fillrate.runs, fillrate.scheduled_runs, fillrate.jobs, fillrate.spend restart identity`,
+  )
+  await database.query(
+    `insert into fillrate.runs (service_id, trigger, sources, state, options, owner, lease_token, leased_until, finished_at)
+     select n % 3, 'manual', '{contacts}', 'completed', case when n < 3 then '{}' else '{"undoes": 1}'::jsonb end, 'test', gen_random_uuid(), now(), now()
+       from generate_series(0, 3) n`,
+  )
+  for (const [n, { answers, writes, isByOtherKinds }] of rows.entries()) {
+    const ids: number[] = []
+    for (const [service, one] of answers.entries()) {
+      if (one === null) continue
+      const record = typeof one === 'object' ? JSON.stringify(toRecord(one.columns)) : null
+      const [made] = await database.query<{ id: number }>(
+        `insert into fillrate.lookups (kind, key, service_id, input, source, state, resolved_at, record, confidence)
+         values ($1, $2, $3, '{}', 'contacts', $4, now(), $5, $6) returning id::int`,
+        [
+          isByOtherKinds ? KINDS[service] : 'email',
+          isByOtherKinds ? `${n} of ${service}` : String(n),
+          service,
+          typeof one === 'object' ? 'found' : one,
+          record,
+          typeof one === 'object' ? one.confidence : null,
+        ],
+      )
+      if (made) ids.push(made.id)
+    }
+    // Of the same kind and key, it is enough that the row knows one of them.
+    const last = ids.at(-1) ?? null
+    const missed = isByOtherKinds && ids.length > 1 ? ids.slice(0, -1) : null
+    await database.query(
+      `insert into fillrate.rows (source, key, state, settled_at, lookup_id, missed_lookup_ids) values ('contacts', $1, 'enriched', now(), $2, $3)`,
+      [String(n), last, missed],
+    )
+    for (const { service, columns, isUndone } of writesOf(answers, writes)) {
+      await database.query(
+        `with made as (
+           insert into fillrate.changes (run_id, source, key, before, after, undone_by_change_id)
+           values ($1, 'contacts', $2, '{}', $3, $4) returning key, id
+         )
+         insert into fillrate.changes (run_id, source, key, before, after) select 4, 'contacts', key, $3, '{}' from made where $4::bigint is not null`,
+        [service + 1, String(n), JSON.stringify(toRecord(columns, true)), isUndone ? 0 : null],
+      )
+    }
+  }
+}
+
+const toRecord = (columns: readonly string[], isChange = false): object => ({
+  ...(columns.includes('title') && { title: 'x' }),
+  ...(columns.includes('phone') ? { phone: '1' } : { phone: isChange ? null : ' ' }),
+  ...(columns.includes('company') && { company: isChange ? 'C' : { name: 'C' } }),
+  enriched_at: 'never a column of the source',
+})
+
+/** Writes of services that have a record for the row. */
+const writesOf = (answers: readonly Answer[], writes: StoredRow['writes']) =>
+  writes.flatMap(({ service, isUndone }) => {
+    const one = answers[service]
+    return isUsable(one) && one.columns.length > 0 ? [{ service, columns: one.columns, isUndone }] : []
+  })
+
+/** The services that have filled each cell last, and those that could have. */
+function countCells(rows: readonly StoredRow[]) {
+  const cells = rows.flatMap(({ answers, writes }) => {
+    const standing = writesOf(answers, writes).filter(({ isUndone }) => !isUndone)
+    const isCompared = answers.every((one) => one !== null && one !== 'failed')
+    return COLUMNS.flatMap((column) => {
+      const writer = standing.findLast(({ columns }) => columns.includes(column))?.service
+      if (writer === undefined) return []
+      const others = answers.filter(
+        (one, service) => service !== writer && isUsable(one) && one.columns.includes(column),
+      )
+      return [{ column, writer, isOnly: others.length === 0, isCompared }]
+    })
+  })
+  return NAMES.map((_, service) => {
+    const own = cells.filter(({ writer }) => writer === service)
+    const only = own.filter(({ isOnly }) => isOnly)
+    return {
+      cells: own.length,
+      only_cells: only.length,
+      only_cells_compared: only.filter(({ isCompared }) => isCompared).length,
+      columns: COLUMNS.flatMap((column) => {
+        const ofColumn = own.filter((one) => one.column === column)
+        const only_cells = ofColumn.filter(({ isOnly }) => isOnly).length
+        return ofColumn.length === 0
+          ? []
+          : [{ source: 'contacts', column, cells: ofColumn.length, only_cells }]
+      }),
+    }
+  })
+}
+
+test(
+  'asked, found, filled and the marginal gain are as counted row by row',
+  { timeout: 300_000 },
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(storedRow, { minLength: 1, maxLength: 12 }), async (rows) => {
+        await storeRows(rows)
+        const { services, what_if } = await read()
+        const counted = countCells(rows)
+        for (const [n, service] of services.entries()) {
+          const answers = rows.map((one) => one.answers[n])
+          const found = answers.filter((one) => typeof one === 'object' && one !== null).length
+          const missed = ['not_found', 'rejected'].map(
+            (state) => answers.filter((one) => one === state).length,
+          )
+          const columns = service.columns.toSorted((a, b) => a.column.localeCompare(b.column))
+          expect({ ...service, columns }).toMatchObject({
+            service: NAMES[n],
+            found,
+            not_found: missed[0],
+            rejected: missed[1],
+            answered: found + (missed[0] ?? 0) + (missed[1] ?? 0),
+            ...counted[n],
+            columns: counted[n]?.columns.toSorted((a, b) => a.column.localeCompare(b.column)),
+          })
+        }
+        const answered = rows.map(({ answers }) => answers.map((one) => one !== null && one !== 'failed'))
+        const isKnown = answered.filter((one) => one.includes(true)).length
+        expect(what_if.map((one) => one.rows)).toEqual(isKnown === 0 ? [] : [isKnown])
+        expect(what_if[0]?.rows_all_answered ?? 0).toBe(answered.filter((one) => !one.includes(false)).length)
+        expect(what_if[0]?.orders.length ?? 6).toBe(6)
+      }),
+      { numRuns: 60 },
+    )
+  },
+)
+
+/** A record of all columns. */
+const all = { columns: COLUMNS, confidence: 0.9 }
+
+const found = (columns: readonly string[]): Answer => ({ columns, confidence: 0.9 })
+const written = (...services: number[]): StoredRow['writes'] =>
+  services.map((service) => ({ service, isUndone: false }))
+
+/** Ten rows: pdl has answered about those that acme does not know, and about two that it does. */
+const TEN_ROWS: readonly StoredRow[] = [
+  ...Array.from({ length: 4 }, (): StoredRow => ({
+    answers: [all, null, null],
+    writes: written(0),
+    isByOtherKinds: false,
+  })),
+  {
+    answers: [found(['title']), found(['title', 'phone']), null],
+    writes: written(1, 0),
+    isByOtherKinds: true,
+  },
+  { answers: [found(['title']), 'not_found', all], writes: written(2, 0), isByOtherKinds: true },
+  { answers: ['not_found', all, null], writes: written(1), isByOtherKinds: false },
+  { answers: ['not_found', 'rejected', found(['phone'])], writes: written(2), isByOtherKinds: true },
+  ...Array.from({ length: 2 }, (): StoredRow => ({
+    answers: ['not_found', 'not_found', 'not_found'],
+    writes: [],
+    isByOtherKinds: true,
+  })),
+]
+
+test('costs are by the price of each service, and what runs spent that are deleted is of none', async () => {
+  await storeRows(TEN_ROWS)
+  await database.query(
+    `insert into fillrate.spend (run_id, source, endpoint, calls, lookups)
+     values (1, 'contacts', 'person', 11, 10), (2, 'contacts', 'person', 6, 6), (3, 'contacts', 'bulk', 1, 4), (99, 'contacts', 'person', 3, 3),
+            (1, 'gone', 'person', 5, 5)`,
+  )
+  const { services, unassigned, what_if } = await read()
+  expect(
+    services.map(({ service, calls, lookups, cost, cells, cost_per_cell }) => [
+      service,
+      calls,
+      lookups,
+      cost?.amount,
+      cells,
+      cost_per_cell?.amount,
+    ]),
+  ).toEqual([
+    ['acme', 11, 10, 0.1, 14, expect.closeTo(0.1 / 14, 6)],
+    ['pdl', 6, 6, 1.2, 4, 0.3],
+    ['other', 1, 4, 2, 3, expect.closeTo(2 / 3, 5)],
+  ])
+  expect(unassigned).toMatchObject({ calls: 3, lookups: 3 })
+
+  const [contacts] = what_if
+  expect(contacts).toMatchObject({ rows: 10, rows_all_answered: 4, currency: 'EUR' })
+  const [configured, ...others] = contacts?.orders ?? []
+  expect(configured).toMatchObject({ services: NAMES, is_configured: true, rows_estimated: 0 })
+  expect(configured?.steps.map(({ requested, found: hits }) => [requested.likely, hits.likely])).toEqual([
+    [10, 6],
+    [6, 2],
+    [4, 2],
+  ])
+  expect(others.map(({ services: names }) => names.join())).toHaveLength(5)
+  expect(contacts?.answer[0]).toContain('about 4 of 10 rows')
+  // One order only, beside the configured one.
+  const chosen = await read({ order: ['pdl', 'acme'] })
+  expect(chosen.what_if[0]?.orders.map((one) => one.services)).toEqual([[...NAMES], ['pdl', 'acme']])
+  await expect(read({ order: ['pld'] })).rejects.toThrow(/pdl/)
+  await expect(read({ sources: ['contact'] })).rejects.toThrow(/contacts/)
+})
+
+test('a span of days leaves out what was before', async () => {
+  await storeRows(TEN_ROWS)
+  await database.query(
+    `insert into fillrate.spend (run_id, day, source, endpoint, calls, lookups) values (1, '2020-01-01', 'contacts', 'person', 7, 7), (1, current_date, 'contacts', 'person', 2, 2)`,
+  )
+  await database.query(`update fillrate.lookups set resolved_at = '2020-01-01' where key < '4'`)
+  await database.query(`update fillrate.changes set written_at = '2020-01-01' where key < '4'`)
+  await database.query(`update fillrate.rows set settled_at = '2020-01-01' where key < '4'`)
+  const since = new Date('2021-01-01')
+  expect((await read()).services[0]).toMatchObject({ lookups: 9, answered: 10, cells: 14 })
+  const report = await read({ since })
+  expect(report.services[0]).toMatchObject({ lookups: 2, answered: 6, cells: 2 })
+  expect(report.what_if[0]?.rows).toBe(6)
+})
+
+test('a database with one service has a report, and no other order', async () => {
+  await storeRows(TEN_ROWS.map(({ answers, ...row }) => ({ ...row, answers: [answers[0] ?? null] })))
+  const { services, what_if } = await readServiceReport(
+    database.db,
+    { config: parseConfig({ sources: { contacts: source } }, null), address: 'acme.example' },
+    { sources: [], since: null, order: null, timeoutMs: 60_000 },
+  )
+  expect(services).toMatchObject([{ service: 'acme.example', answered: 10, found: 6 }])
+  expect(what_if).toMatchObject([{ orders: [{ services: ['acme.example'], is_configured: true }] }])
+})
+
+test('what takes too long is refused with advice', async () => {
+  await expect(read({ timeoutMs: 1 }).then(() => read({ timeoutMs: 1 }))).rejects.toThrow(ReportTooLarge)
+})
