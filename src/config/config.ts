@@ -11,7 +11,7 @@ export interface Config extends Omit<z.output<ConfigSchema>, 'views'> {
   /** With several services: the names of all of them, in their order. */
   readonly serviceNames: readonly string[]
   /**
-   * With several services: the configuration as each of them sees it, in their order, with the sources that it serves and
+   * With several services: the configuration as each of them that serves a source sees it, in their order, with the sources that it serves and
    * what it fills of them. Empty: the configuration has one service, and is its own view.
    */
   readonly views: readonly Config[]

@@ -122,6 +122,10 @@ type ServiceVariable = (typeof SERVICE_VARIABLES)[number]
 /** A service's name as it is in the names of variables. */
 export const toVariablePart = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')
 
+/** The name of a variable of a service. @param serviceName null: it is the only one */
+export const variableFor = (serviceName: string | null, name: ServiceVariable): string =>
+  variableOf(serviceName === null ? {} : { prefix: toPrefix(serviceName) }, name)
+
 const toPrefix = (serviceName: string): string => `FILLRATE_${toVariablePart(serviceName)}_`
 
 /** The name of a variable of the service that an environment is for. */

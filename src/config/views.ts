@@ -22,7 +22,8 @@ export function resolveViews(parsed: ParsedConfig, services: readonly Configured
     ),
     budget: parsed.budget,
     liveSync: resolveLiveSync(parsed, parsed.budget, toPrices(parsed)),
-    views,
+    // One that serves no source is not called, and needs no key.
+    views: views.filter(({ sources }) => Object.keys(sources).length > 0),
   }
 }
 

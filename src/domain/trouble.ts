@@ -130,7 +130,7 @@ export const TROUBLES = {
     describe: ({ subject, details }) => ({
       title: `${toHost(subject)} rejects ${keyName(subject)}${withReason(details)}`,
       meaning: `No lookup is answered. Nothing is lost: ${waitingRows(details)} and will continue with a valid key.`,
-      action: `Check FILLRATE_API_KEY and FILLRATE_AUTH; after a change, restart. The next lookup tries the key again, at most every 15 min; to prove it now: \`fillrate check --call email=…\`.`,
+      action: `Check FILLRATE_API_KEY and FILLRATE_AUTH (of several services those with its name: FILLRATE_NAME_API_KEY); after a change, restart. The next lookup tries the key again, at most every 15 min; to prove it now: \`fillrate check --call email=…\`.`,
     }),
   },
   banned: {

@@ -48,10 +48,6 @@ export async function* checkOneService(
   const [url, key, auth, cert, certKey, secret] = (
     ['BASE_URL', 'API_KEY', 'AUTH', 'CLIENT_CERT', 'CLIENT_KEY', 'WEBHOOK_SECRET'] as const
   ).map((name) => variableOf(environment, name)) as [string, string, string, string, string, string]
-  if (view !== null && name !== null && Object.keys(view.sources).length === 0)
-    yield createFinding('sources', 'warning', 'none: no source has it among its services', {
-      todo: 'Name it in `services` of a source, or remove it.',
-    })
   const withoutService = needs('service', url, 'HTTP_PROXY', 'HTTPS_PROXY', cert, certKey)
   if (withoutService !== null) yield withoutService
   const clock = withoutService === null ? yield* checkService(environment, now) : null

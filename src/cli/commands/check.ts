@@ -14,6 +14,7 @@ import {
   allOfService,
   createFinding,
   findInvalid,
+  ofService,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
@@ -149,6 +150,14 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
         clocks.push(yield* allOfService(view.serviceName, checkView(view)))
         yield* allOfService(view.serviceName, database.checkSources(view))
       }
+      for (const name of config.serviceNames)
+        if (!config.views.some(({ serviceName }) => serviceName === name))
+          yield ofService(
+            name,
+            createFinding('sources', 'warning', 'none: it is not called', {
+              todo: 'Name it in `services` of a source, or remove it.',
+            }),
+          )
       yield* database.summarizeGrants()
     }
   } finally {
@@ -193,7 +202,7 @@ function readValidEnvironment(env: NodeJS.ProcessEnv): {
 
 /** Of several services: variables of none of them, which are ignored silently. Null: there are none. */
 function checkUnreadVariables(environment: Environment, views: readonly Config[]): Finding | null {
-  const names = views.flatMap(({ serviceName }) => serviceName ?? [])
+  const names = views[0]?.serviceNames ?? []
   if (names.length === 0) return null
   const problems = listUnreadVariables(environment, names)
   return problems.length === 0

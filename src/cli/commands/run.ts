@@ -1,3 +1,4 @@
+import { variableFor } from '../../config/environment.ts'
 import type { RunReport } from '../../runs/report.ts'
 import {
   Exit,
@@ -129,9 +130,13 @@ export const runCommand = defineCommand(
 
 /** The reason why a run failed is an error, so it is written to standard error. */
 function printFailure({ reason, status, services }: RunReport, stderr: Output): void {
+  const refused = services?.flatMap((one) => (one.status === 'unauthorized' ? one.service : [])) ?? [null]
+  const variables = refused.flatMap((name) =>
+    (['API_KEY', 'AUTH', 'BASE_URL'] as const).map((variable) => variableFor(name, variable)),
+  )
   const todo =
     status === 'unauthorized'
-      ? `${services === undefined ? ' Check FILLRATE_API_KEY, FILLRATE_AUTH and FILLRATE_BASE_URL;' : ' Check its variables;'} \`fillrate check --call email=…\` proves the key. Nothing was lost; run again to continue.`
+      ? ` Check ${variables.slice(0, -1).join(', ')} and ${variables.at(-1)}; \`fillrate check --call email=…\` proves the key. Nothing was lost; run again to continue.`
       : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)
 }

@@ -15,7 +15,7 @@ describe('a valid configuration', () => {
       sources: {
         contacts: {
           name: 'contacts',
-          turn: { services: [], isFirst: true, next: null, takes: null },
+          turn: { service: null, services: [], isFirst: true, next: null, takes: null },
           kind: 'person',
           shapes: BUILT_IN_SERVICE.shapes.person,
           together: false,

@@ -65,8 +65,9 @@ describe('several services', () => {
     expect(config.views.map(({ serviceName, path, views }) => [serviceName, path, views])).toEqual([
       ['acme', '/crm/fillrate.config.ts', []],
       ['pdl', '/crm/fillrate.config.ts', []],
-      ['finder', '/crm/fillrate.config.ts', []],
     ])
+    // One that serves no source is not called.
+    expect(config.serviceNames).toEqual(['acme', 'pdl', 'finder'])
     expect(viewOf(config, 'acme')).toMatchObject({
       adapter: BUILT_IN_SERVICE,
       service: { concurrency: 32 },
@@ -89,6 +90,7 @@ describe('several services', () => {
 
   test('are asked in turn about the sources that list them', () => {
     expect(viewOf(config, 'acme').sources['contacts']?.turn).toEqual({
+      service: 'acme',
       services: ['acme', 'pdl'],
       isFirst: true,
       next: { service: 'pdl', when: 'blank' },
@@ -100,7 +102,6 @@ describe('several services', () => {
       freshness: { column: 'enriched_at', maxAgeMs: 180 * 86_400_000 },
       shapes: { mobile_phone: { type: 'text' } },
     })
-    expect(viewOf(config, 'finder').sources).toEqual({})
     // Only the built-in interface takes a domain.
     expect(viewOf(config, 'acme').sources['accounts']?.turn).toMatchObject({ isFirst: true, next: null })
     expect(Object.keys(viewOf(config, 'pdl').sources)).toEqual(['contacts'])
@@ -412,11 +413,14 @@ describe('a mistake in several services is reported with its place', () => {
       ...several,
       ...withContacts({ outputs: { title: 'title', phone: { acme: 'phon', pdl: 'mobile_phone' } } }),
     })
-    expect(error?.usable?.views.map(({ serviceName }) => serviceName)).toEqual(['acme', 'pdl', 'finder'])
+    expect(error?.usable?.views.map(({ serviceName }) => serviceName)).toEqual(['acme', 'pdl'])
     const columns = error?.usable?.views.map(({ sources }) =>
       sources['contacts']?.outputs.map(({ column }) => column),
     )
-    expect(columns).toEqual([['title', 'phone'], ['title', 'phone'], undefined])
+    expect(columns).toEqual([
+      ['title', 'phone'],
+      ['title', 'phone'],
+    ])
   })
 })
 
