@@ -288,8 +288,12 @@ function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   })
 }
 
-/** The variable of a service with a name that one was meant to be: `FILLRATE_ACME_APIKEY`. */
+/**
+ * The variable of a service with a name that one was meant to be: `FILLRATE_ACME_APIKEY`. Beside the variables of an only service such
+ * a name may be one that its description has chosen.
+ */
 function findIntended(name: string, env: NodeJS.ProcessEnv): string | undefined {
+  if (env['FILLRATE_BASE_URL'] || env['FILLRATE_API_KEY']) return undefined
   return SERVICE_VARIABLES.flatMap((variable) =>
     [-1, 0, 1].flatMap((difference) => {
       const cut = name.length - variable.length - 1 - difference

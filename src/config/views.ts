@@ -6,8 +6,10 @@ import { type ConfiguredService, outputFor, turnOf } from './turns.ts'
 
 /** The configuration as each of its services sees it, and as a whole: with the defaults that follow from another part. */
 export function resolveViews(parsed: ParsedConfig, services: readonly ConfiguredService[]) {
-  const views = services.map((one) => resolveView(parsed, one, services))
-  const [first] = views
+  const all = services.map((one) => resolveView(parsed, one, services))
+  // One that serves no source is not called, and needs no key.
+  const views = all.filter(({ sources }) => Object.keys(sources).length > 0)
+  const first = views[0] ?? all[0]
   if (first === undefined) throw new Error('a configuration has one service at least')
   if (first.serviceName === null) return { ...first, views: [] }
   return {
@@ -22,8 +24,7 @@ export function resolveViews(parsed: ParsedConfig, services: readonly Configured
     ),
     budget: parsed.budget,
     liveSync: resolveLiveSync(parsed, parsed.budget, toPrices(parsed)),
-    // One that serves no source is not called, and needs no key.
-    views: views.filter(({ sources }) => Object.keys(sources).length > 0),
+    views,
   }
 }
 

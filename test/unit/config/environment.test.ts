@@ -337,6 +337,11 @@ describe('the variables of services with names', () => {
     ])
   })
 
+  test('are no concern of an only service, whose description may have chosen a similar name', () => {
+    const one = { FILLRATE_API_KEY: 'k', FILLRATE_ACME_APP_KEY: 'id' }
+    expect(readEnvironment(one).variable('FILLRATE_ACME_APP_KEY')).toBe('id')
+  })
+
   test('are named in what is wrong with them', () => {
     const { problems } = environmentProblems({
       FILLRATE_ACME_BASE_URL: 'https://jane:s3cret@api.acme.example',

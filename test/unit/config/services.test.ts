@@ -139,6 +139,14 @@ describe('several services', () => {
     expect(reversed.sources['contacts']?.outputs.map(({ field }) => field)).toEqual(['title', 'mobile_phone'])
   })
 
+  test('begin with the first that serves a source', () => {
+    const services = { finder, pdl }
+    const sources = { contacts: { ...contacts, services: ['pdl'] } }
+    const config = parseConfig({ services, sources }, null)
+    expect(config.views.map(({ serviceName }) => serviceName)).toEqual(['pdl'])
+    expect(config.adapter.name).toBe('PDL')
+  })
+
   test('are all asked by default that take an input and fill a column, in their order', () => {
     const { services: _, ...unlisted } = several.sources.contacts
     const all = parseConfig(
