@@ -9,6 +9,7 @@ import {
   resolveSourceBudgets,
   roundCredits,
   type SpendAmount,
+  sumCosts,
   sumSpend,
 } from '../domain/spend.ts'
 import * as budgets from '../store/budgets.ts'
@@ -17,11 +18,12 @@ import * as runs from '../store/runs.ts'
 import * as spend from '../store/spend.ts'
 
 /** The parts of a configuration that decide how much may be spent, and the price. */
-export type SpendSettings = Pick<Config, 'price' | 'liveSync' | 'sources' | 'adapter'>
+export type SpendSettings = Pick<Config, 'price' | 'views' | 'liveSync' | 'sources' | 'adapter'>
 
 /** Before a configuration is loaded: no price, and no budget to report. */
 export const NO_SPEND_SETTINGS: SpendSettings = {
   price: null,
+  views: [],
   liveSync: { budget: null, importBudget: null },
   sources: {},
   adapter: BUILT_IN_SERVICE,
@@ -99,42 +101,55 @@ export async function readSpend(
   settings: SpendSettings,
   now: number = Date.now(),
 ): Promise<SpendReport> {
-  const { price } = settings
   const daySpend = await spend.listDaySpend(db, DAYS)
   const days = listDays(now).map((day) => {
     const ofDay = daySpend.filter((one) => one.day === day)
     const bySource = Map.groupBy(ofDay, (one) => one.source)
     return {
       day,
-      ...sumSpend(ofDay, price),
+      ...sumPriced(ofDay, settings),
       by_source: Object.fromEntries([...bySource].map(([name, all]) => [name, sumSpend(all, null).lookups])),
     }
   })
   const sources = [...Map.groupBy(daySpend, (one) => one.source)]
-    .map(([source, all]) => ({ source, ...sumSpend(all, price) }))
+    .map(([source, all]) => ({ source, ...sumPriced(all, settings) }))
     .sort((a, b) => (b.cost?.amount ?? b.lookups) - (a.cost?.amount ?? a.lookups))
-  const today = sumSpend(
+  const today = sumPriced(
     daySpend.filter((one) => one.day === days.at(-1)?.day),
-    price,
+    settings,
   )
   const first = days.findIndex(({ calls, lookups }) => calls + lookups > 0)
   const week = days.slice(Math.max(first, DAYS - WEEK_DAYS))
-  const weekSpend = sumSpend(
+  const weekSpend = sumPriced(
     daySpend.filter((one) => week.some(({ day }) => day === one.day)),
-    price,
+    settings,
   )
   return {
     today,
-    last_30_days: sumSpend(daySpend, price),
+    last_30_days: sumPriced(daySpend, settings),
     days,
     sources,
-    runs: await listRuns(db, price),
+    runs: await listRuns(db, settings),
     budgets: await listBudgets(db, settings, now),
     forecast: {
       today: scaleSpend(today, forecastDay(today.lookups, now) / Math.max(1, today.lookups)),
       next_30_days: scaleSpend(weekSpend, DAYS / week.length),
     },
   }
+}
+
+type Prices = Pick<SpendSettings, 'price' | 'views'>
+
+/** What parts come to, each at the price of its service. @param prices null: unknown */
+function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): SpendAmount {
+  const total = sumSpend(parts, prices?.price ?? null)
+  const views = prices?.views ?? []
+  const billed = parts.filter((part) => part.lookups > 0 || (part.credits ?? 0) > 0)
+  if (views.length === 0 || billed.length === 0) return total
+  const costs = [...Map.groupBy(billed, ({ service }) => service)].map(
+    ([name, own]) => sumSpend(own, views.find((view) => view.serviceName === name)?.price ?? null).cost,
+  )
+  return { ...total, cost: sumCosts(costs) }
 }
 
 const scaleSpend = ({ lookups, credits, cost }: SpendAmount, factor: number): Forecast => ({
@@ -153,15 +168,15 @@ const listDays = (now: number): string[] =>
 export async function readRunSpends(
   db: Database,
   ids: readonly number[],
-  price: SpendSettings['price'],
+  prices: Prices | null,
 ): Promise<ReadonlyMap<number, SpendAmount>> {
   const byRun = Map.groupBy(await spend.listRunSpend(db, ids), (one) => one.run)
-  return new Map(ids.map((id) => [id, sumSpend(byRun.get(id) ?? [], price)]))
+  return new Map(ids.map((id) => [id, sumPriced(byRun.get(id) ?? [], prices)]))
 }
 
-async function listRuns(db: Database, price: SpendSettings['price']): Promise<SpendReport['runs']> {
+async function listRuns(db: Database, prices: Prices): Promise<SpendReport['runs']> {
   const ids = await spend.listSpendingRuns(db, RUNS)
-  const spends = await readRunSpends(db, ids, price)
+  const spends = await readRunSpends(db, ids, prices)
   const stored = await runs.findRuns(db, ids)
   return stored.map((run) => ({
     run: run.id,
@@ -170,7 +185,7 @@ async function listRuns(db: Database, price: SpendSettings['price']): Promise<Sp
     outcome: runOutcome(run),
     sources: run.sources,
     started_at: run.started_at,
-    ...(spends.get(run.id) ?? sumSpend([], price)),
+    ...(spends.get(run.id) ?? sumPriced([], prices)),
   }))
 }
 

@@ -89,19 +89,26 @@ export interface EndpointSpend extends SpendCounts {
   readonly endpoint: BilledEndpoint
 }
 
+/** What was requested of a service that the configuration may name. */
+export interface NamedSpend extends EndpointSpend {
+  /** Null: it has no name, or its run is deleted. */
+  readonly service: string | null
+}
+
 /** What runs have requested, by run and endpoint. Runs that requested nothing are missing. */
 export async function listRunSpend(
   db: Connection,
   runs: readonly number[],
-): Promise<(EndpointSpend & { readonly run: number })[]> {
-  const { rows } = await sql<EndpointSpend & { run: number }>`
-    select run_id as run, endpoint, ${COUNTS_SQL} from fillrate.spend where run_id = any(${[...runs]}::bigint[])
-     group by run_id, endpoint`.execute(db)
+): Promise<(NamedSpend & { readonly run: number })[]> {
+  const { rows } = await sql<NamedSpend & { run: number }>`
+    select run_id as run, endpoint, ${COUNTS_SQL},
+           (select v.name from fillrate.runs r join fillrate.services v on v.id = r.service_id where r.id = run_id) as service
+      from fillrate.spend where run_id = any(${[...runs]}::bigint[]) group by run_id, endpoint`.execute(db)
   return rows
 }
 
 /** What was requested on a day, for a source, through an endpoint. */
-interface DaySpend extends EndpointSpend {
+interface DaySpend extends NamedSpend {
   /** UTC: `2026-11-22`. */
   readonly day: string
   readonly source: string
@@ -110,9 +117,10 @@ interface DaySpend extends EndpointSpend {
 /** What was requested today and on the days before it, by Postgres's clock, in UTC. @param days including today */
 export async function listDaySpend(db: Connection, days: number): Promise<DaySpend[]> {
   const { rows } = await sql<DaySpend>`
-    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, ${COUNTS_SQL} from fillrate.spend s
+    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, v.name as service, ${COUNTS_SQL}
+      from fillrate.spend s left join fillrate.runs r on r.id = s.run_id left join fillrate.services v on v.id = r.service_id
      where day > (now() at time zone 'UTC')::date - ${days}::integer
-     group by s.day, source, endpoint order by s.day, source, endpoint`.execute(db)
+     group by s.day, source, endpoint, v.name order by s.day, source, endpoint, v.name`.execute(db)
   return rows
 }
 

@@ -35,11 +35,11 @@ export const runsCommand = defineCommand(
       const store = await import('../../store/runs.ts')
       const { readRunSpends } = await import('../../actions/spend.ts')
       const config = await readConfigOrProblems(call)
-      const price = config instanceof ConfigProblems ? null : config.price
+      const prices = config instanceof ConfigProblems ? null : config
       const db = await useDatabase(call)
       const found = await store.listRuns(db, limit, state)
       const ids = found.map(({ id }) => id)
-      const spends = await readRunSpends(db, ids, price)
+      const spends = await readRunSpends(db, ids, prices)
       const grouped = await store.withGroups(db, found)
       const runs = grouped.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
       const none = state === null ? 'No run yet.' : `No run is ${state}.`

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readSpend } from '../../../src/actions/spend.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
 import { runRequest } from '../../support/harness.ts'
@@ -64,6 +66,15 @@ test('before the first answer a plan has the bound alone; after a first run it i
 
   const first = await services.run({ limit: KNOWN })
   expect(first).toMatchObject({ status: 'completed', rows: { picked: KNOWN } })
+  // Each service's lookups cost its own price.
+  const spent = await readSpend(services.database.db, parseConfig(config, null))
+  const cost = (first.services ?? []).reduce(
+    (sum, { lookups }, n) => sum + lookups.requested * (PRICES[n] ?? 0),
+    0,
+  )
+  expect(spent.today.cost).toEqual({ amount: expect.closeTo(cost, 6) as number, currency: 'EUR' })
+  expect(spent.runs.map((run) => run.cost?.amount)).toHaveLength(3)
+  expect(spent.runs.reduce((sum, run) => sum + (run.cost?.amount ?? 0), 0)).toBeCloseTo(cost, 6)
   const after = await plan()
   expect(after.sources).toMatchObject([{ source: 'people', fresh: expect.any(Number), picked: ROWS - KNOWN }])
   const next = await services.run()
@@ -95,4 +106,29 @@ test('a stored miss goes on for certain, a stored record ends the row, and a bud
   const limited = await plan({ budget: 1_000 })
   expect(limited.cost).toMatchObject({ lookups: 1_000, budget: 1_000, beyond_budget: misses - 1_000 })
   expect((limited.services ?? []).reduce((sum, { lookups }) => sum + lookups.max, 0)).toBe(1_000)
+})
+
+test('with `blank` as many rows that a service found go on as before', async () => {
+  const blank = {
+    ...config,
+    services: { acme, pdl },
+    sources: {
+      people: { ...config.sources.people, services: ['acme', { name: 'pdl', when: 'blank' }] },
+    },
+  }
+  await services.query(`
+    truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.row_counts, fillrate.due_rows;
+    update people set title = null, phone = null`)
+  const app = await services.open({ config: blank })
+  const request = runRequest({ route: 'sync' })
+  const unknown = await app.plan({ ...request, limit: null })
+  expect(unknown.services?.map(({ lookups }) => lookups.likely)).toEqual([ROWS, null])
+  await app.run({ ...request, limit: KNOWN })
+  const { services: planned } = await app.plan({ ...request, limit: null })
+  const next = await app.run({ ...request, limit: null })
+  await app.close()
+  const real = next.services?.[1]?.lookups.requested ?? 0
+  // Those that `acme` has found without a title or phone, too.
+  expect(real).toBeGreaterThan((ROWS - KNOWN) * 0.5)
+  expect(Math.abs((planned?.[1]?.lookups.likely ?? 0) / real - 1)).toBeLessThan(0.1)
 })
