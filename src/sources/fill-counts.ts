@@ -7,7 +7,7 @@ import type { Source } from './source-model.ts'
 export interface FillCounts {
   /** Rows that belong to the source, and have a key. */
   readonly eligible: number
-  /** For each output, in the configured order, the number of rows with a value. */
+  /** For each output of any service, in the configured order, the number of rows with a value. */
   readonly columns: ReadonlyArray<{ readonly column: string; readonly filled: number }>
 }
 
@@ -23,7 +23,8 @@ export function filledShare(eligible: number, filled: readonly (number | undefin
 
 /** Counts the rows of a source, and per column those that are not blank. Reads the table once. */
 export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
-  const counts = source.outputs.map(
+  const { allOutputs: outputs = source.outputs } = source
+  const counts = outputs.map(
     (output, i) => `count(*) filter (where not ${isBlankSql(output)})::float8 as c${i}`,
   )
   const [row] = await query<Readonly<Record<string, number>>>(
@@ -34,7 +35,7 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
   )
   return {
     eligible: row?.['eligible'] ?? 0,
-    columns: source.outputs.map((output, i) => ({ column: output.column, filled: row?.[`c${i}`] ?? 0 })),
+    columns: outputs.map((output, i) => ({ column: output.column, filled: row?.[`c${i}`] ?? 0 })),
   }
 }
 

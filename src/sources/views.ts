@@ -75,11 +75,13 @@ async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void>
     for (const [name, source] of sources) {
       const { ownWrites, freshness = source.freshness } = linked.get(name) ?? {}
       const later = listLaterOutputs(source, views)
+      const all = merged.get(name)?.outputs ?? []
       sources.set(name, {
         ...source,
         freshness,
         ...(ownWrites && { ownWrites }),
         ...(later.length > 0 && { laterOutputs: later }),
+        ...(all.length > source.outputs.length && { allOutputs: all }),
       })
     }
 }

@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readLastFillRates } from '../../../src/actions/status.ts'
+import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+
+let services: OrderedServices
+beforeAll(async () => {
+  services = await startServicesInOrder({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: {
+        people: {
+          kind: 'person',
+          table: 'people',
+          inputs: { email: 't.email' },
+          outputs: { title: { acme: 'title' }, phone: 'phone', level: { beta: 'seniority' } },
+        },
+      },
+      budget: 'unlimited',
+    },
+    sandboxes: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table people (id int primary key, email text, title text, phone text, level text);
+        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
+    },
+  })
+  await services.run()
+})
+afterAll(() => services.close())
+
+test('fill rates are those of the columns of all services, whichever of them has counted', async () => {
+  const [counted] = await services.query(
+    'select count(title)::int as title, count(phone)::int as phone, count(level)::int as level from people',
+  )
+  const app = await services.open()
+  const columns = app.sources.get('people')?.outputs.map(({ column }) => column) ?? []
+  await app.close()
+  const rates = await readLastFillRates(services.database.db, 'people', columns)
+  expect(rates).toMatchObject({
+    eligible: 40,
+    columns: ['title', 'phone', 'level'].map((column) => ({
+      column,
+      filled: (counted as Record<string, number>)[column],
+    })),
+  })
+})
