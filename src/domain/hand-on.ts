@@ -1,3 +1,4 @@
+import type { AnsweredState } from './lookup.ts'
 import type { NextWhen } from './mapping.ts'
 import { Row, type RowOutcome, type RowState } from './row.ts'
 
@@ -25,4 +26,18 @@ export function afterEarlier(outcome: RowOutcome, earlier: EarlierServices): Row
   if (!earlier.onlyBlanks || !addsNothing) return outcome
   const reason = outcome.state === Row.unchanged ? outcome.reason : 'a service before has found it'
   return earlier.cellsWritten > 0 ? { state: Row.enriched, reason: null } : { state: Row.unchanged, reason }
+}
+
+/**
+ * When a row is due again after this service's answer: with the first of its records that is out of date, or a lookup that failed;
+ * without a record with the first of its lookups that may be repeated. Each has the age of its own service. Pure.
+ */
+export function dueAfterEarlier(
+  own: { readonly state: AnsweredState; readonly dueAt: Date | null },
+  { foundDueAt, missedDueAt }: { readonly foundDueAt: Date | null; readonly missedDueAt: Date | null },
+): Date | null {
+  const isMiss = own.state === 'not_found' || own.state === 'rejected'
+  const dates =
+    foundDueAt !== null && isMiss ? [foundDueAt] : [own.dueAt, foundDueAt ?? (isMiss ? missedDueAt : null)]
+  return dates.reduce((first, at) => (first === null || (at !== null && at < first) ? at : first), null)
 }

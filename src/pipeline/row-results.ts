@@ -1,5 +1,5 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { afterEarlier } from '../domain/hand-on.ts'
+import { afterEarlier, dueAfterEarlier } from '../domain/hand-on.ts'
 import {
   afterAnswer,
   afterWrite,
@@ -74,9 +74,15 @@ type PlacedRow = writeBackQueue.AnsweredRow & Partial<Pick<writeBackQueue.Claime
 const withPassed = ({ passed }: PlacedRow, outcome: RowOutcome): RowOutcome =>
   passed === undefined ? outcome : afterEarlier(outcome, passed)
 
-/** A record of an earlier service is refreshed when it is out of date, whenever this one is to be called again. */
-const dueAfter = ({ state, dueAt, passed }: PlacedRow): Date | null =>
-  passed?.foundDueAt == null || state === 'found' ? dueAt : new Date(passed.foundDueAt)
+const toDate = (text: string | null): Date | null => (text === null ? null : new Date(text))
+
+const dueAfter = (row: PlacedRow): Date | null =>
+  row.passed === undefined
+    ? row.dueAt
+    : dueAfterEarlier(row, {
+        foundDueAt: toDate(row.passed.foundDueAt),
+        missedDueAt: toDate(row.passed.missedDueAt),
+      })
 
 const baseResult = (row: PlacedRow) => ({
   key: row.key,
@@ -115,7 +121,7 @@ export function toFinishedRow(
     change,
     ownWrites: result.ownWrites ?? null,
     notes: null,
-    nextAt: isMissing ? null : row.dueAt,
+    nextAt: isMissing ? null : dueAfter(row),
     ...(isMissing && { isMissing }),
     cells: {
       written: Object.keys(change?.after ?? {}).filter((column) => Object.hasOwn(write.values, column))

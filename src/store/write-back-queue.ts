@@ -33,8 +33,9 @@ export interface AnsweredRow {
 
 /** What services before this one have left of a row. */
 interface PassedServices extends EarlierServices {
-  /** When the first of their records is out of date; null: they have found none. */
+  /** When the first of the lookups that found a record is out of date, and the first of the others. Null: there are none. */
   readonly foundDueAt: string | null
+  readonly missedDueAt: string | null
 }
 
 /** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
@@ -115,8 +116,11 @@ export async function claimForWriteBack(
 }
 
 /** SQL: `PassedServices` of the row `r`. */
-const passedSql = sql`, jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written, 'foundDueAt', (
-             select min(refresh_at) from fillrate.lookups where id = any(r.missed_lookup_ids) and state = 'found')) as passed`
+const passedSql = sql`, (
+  select jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written,
+                            'foundDueAt', min(refresh_at) filter (where state = 'found'),
+                            'missedDueAt', min(refresh_at) filter (where state <> 'found'))
+    from fillrate.lookups where id = any(r.missed_lookup_ids)) as passed`
 
 export interface FinishedRow {
   readonly key: string

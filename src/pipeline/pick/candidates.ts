@@ -48,7 +48,7 @@ interface EarlierLookups {
   readonly kinds: readonly LookupKind[]
   /** The same as they are stored, where requests take along what else a row has. */
   readonly inputs?: readonly Readonly<Record<string, string>>[] | null
-  /** When the last of them may be requested again; the first that has found a record, where one has. */
+  /** When the last of them may be requested again; of several services the first, or of those that found a record. */
   readonly dueAt: string | null
   /** What other services have left. Absent: there is one service. */
   readonly earlier?: EarlierServices
@@ -305,7 +305,7 @@ const earlierLookupsSql = (service: number, inputs: RawBuilder<unknown>) => sql<
     select jsonb_build_object(
              'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
              'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
-             'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), max(l.refresh_at)),
+             'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), min(l.refresh_at)),
              'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written) ${inputs})
       from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { afterEarlier, handedOnStates } from '../../../src/domain/hand-on.ts'
+import { afterEarlier, dueAfterEarlier, handedOnStates } from '../../../src/domain/hand-on.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 
 describe('a row that goes on to the next service', () => {
@@ -34,5 +34,32 @@ describe('a row that goes on to the next service', () => {
     const found = { onlyBlanks: true, cellsWritten: 2 }
     for (const state of ['enriched', 'failed', 'write_rejected', 'suppressed'] as const)
       expect(afterEarlier({ state, reason: 'x' }, found)).toEqual({ state, reason: 'x' })
+  })
+})
+
+describe('when a row is due that several services have answered', () => {
+  const [soon, later, last] = [30, 90, 180].map((days) => new Date(days * 86_400_000)) as [Date, Date, Date]
+  const none = { foundDueAt: null, missedDueAt: null }
+
+  it('is when the first of its records is out of date, whatever was not found', () => {
+    expect(dueAfterEarlier({ state: 'found', dueAt: last }, { foundDueAt: later, missedDueAt: soon })).toBe(
+      later,
+    )
+    expect(dueAfterEarlier({ state: 'found', dueAt: last }, { ...none, missedDueAt: soon })).toBe(last)
+    expect(dueAfterEarlier({ state: 'not_found', dueAt: soon }, { ...none, foundDueAt: later })).toBe(later)
+    expect(dueAfterEarlier({ state: 'rejected', dueAt: null }, { ...none, foundDueAt: later })).toBe(later)
+  })
+
+  it('is when the first of its lookups may be repeated, if none has found it', () => {
+    expect(dueAfterEarlier({ state: 'not_found', dueAt: later }, { ...none, missedDueAt: soon })).toBe(soon)
+    expect(dueAfterEarlier({ state: 'rejected', dueAt: null }, { ...none, missedDueAt: soon })).toBe(soon)
+    expect(dueAfterEarlier({ state: 'rejected', dueAt: null }, none)).toBe(null)
+  })
+
+  it('is the next day if a lookup has failed, whatever was found before', () => {
+    expect(dueAfterEarlier({ state: 'failed', dueAt: soon }, { foundDueAt: later, missedDueAt: null })).toBe(
+      soon,
+    )
+    expect(dueAfterEarlier({ state: 'failed', dueAt: soon }, none)).toBe(soon)
   })
 })
