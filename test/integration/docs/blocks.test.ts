@@ -10,6 +10,7 @@ import type { ExitCode } from '../../../src/cli/command.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { codeBlocks, fillrateLines, type CodeBlock } from '../../support/code-blocks.ts'
+import { copyExampleServices } from '../../support/example-services.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
@@ -40,6 +41,7 @@ beforeAll(async () => {
     },
   })
   folder = await mkdtemp(join(tmpdir(), 'fillrate-blocks-'))
+  await copyExampleServices(folder)
   cli = await createCommandLine(harness.database.url, harness.sandbox, crmConfig)
 })
 afterAll(async () => {

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { programPath } from '../../support/cli.ts'
 import { codeBlocks } from '../../support/code-blocks.ts'
+import { copyExampleServices } from '../../support/example-services.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 // The schema that fillrate.config.example.ts and the configurations of README and docs are written for.
@@ -61,6 +62,7 @@ beforeAll(async () => {
   await database.query(SCHEMA)
   sandbox = await startSandbox()
   folder = await mkdtemp(join(tmpdir(), 'fillrate-example-'))
+  await copyExampleServices(folder)
 })
 afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
