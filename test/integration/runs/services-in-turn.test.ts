@@ -38,46 +38,49 @@ const sandboxOf = (name: TrioName) => {
 }
 
 describe('three services that know 60, 55 and 45% of the people', () => {
-  test('fill what any of them knows, and each is requested with whom those before it do not know', async () => {
-    await startTrio()
-    const report = await harness.run({ route: 'sync', waitMs: 600_000 })
-    expect(report).toMatchObject({ status: 'completed', rows: { picked: PEOPLE, waiting: 0 } })
-    expect(stateSum(report)).toBe(PEOPLE)
-    expect(await harness.count(WRONG_ROWS)).toBe(0)
-    for (const [turn, name] of TRIO_NAMES.entries()) {
-      const expected = await listExpected(harness, turn)
-      const { people, paid } = readBill(sandboxOf(name))
-      const { refused } = sandboxOf(name).stats().calls
-      const { service, lookups, spend } = report.services?.[turn] ?? {}
-      expect({
-        people,
-        paid,
-        refused,
-        service,
-        requested: lookups?.requested,
-        billed: spend?.lookups,
-      }).toEqual({
-        people: expected,
-        paid: expected.length,
-        refused: 0,
-        service: name,
-        requested: paid,
-        billed: paid,
+  test.each(['sync', 'auto'] as const)(
+    'fill what any of them knows, and each is requested with whom those before it do not know: %s',
+    async (route) => {
+      await startTrio()
+      const report = await harness.run({ route, waitMs: 600_000 })
+      expect(report).toMatchObject({ status: 'completed', rows: { picked: PEOPLE, waiting: 0 } })
+      expect(stateSum(report)).toBe(PEOPLE)
+      expect(await harness.count(WRONG_ROWS)).toBe(0)
+      for (const [turn, name] of TRIO_NAMES.entries()) {
+        const expected = await listExpected(harness, turn)
+        const { people, paid } = readBill(sandboxOf(name))
+        const { refused } = sandboxOf(name).stats().calls
+        const { service, lookups, spend } = report.services?.[turn] ?? {}
+        expect({
+          people,
+          paid,
+          refused,
+          service,
+          requested: lookups?.requested,
+          billed: spend?.lookups,
+        }).toEqual({
+          people: expected,
+          paid: expected.length,
+          refused: 0,
+          service: name,
+          requested: paid,
+          billed: paid,
+        })
+        expect(spend?.cost?.currency).toBe('EUR')
+        expect(spend?.cost?.amount).toBeCloseTo(paid * TRIO[name].price, 6)
+      }
+      if (route === 'sync') await expectSimultaneous()
+      const used = TRIO_NAMES.map((name) => ({ name, used: utilisationOfSandbox(sandboxOf(name)) }))
+      expect(isMeasured && route === 'sync' ? used.filter((one) => !(one.used >= 0.97)) : []).toEqual([])
+      // Tomorrow's run pays nothing.
+      const calls = harness.calls()
+      expect(await harness.run({ route })).toMatchObject({
+        status: 'completed',
+        lookups: { requested: 0 },
       })
-      expect(spend?.cost?.currency).toBe('EUR')
-      expect(spend?.cost?.amount).toBeCloseTo(paid * TRIO[name].price, 6)
-    }
-    await expectSimultaneous()
-    const used = TRIO_NAMES.map((name) => ({ name, used: utilisationOfSandbox(sandboxOf(name)) }))
-    expect(isMeasured ? used.filter((one) => !(one.used >= 0.97)) : []).toEqual([])
-    // Tomorrow's run pays nothing.
-    const calls = harness.calls()
-    expect(await harness.run({ route: 'sync' })).toMatchObject({
-      status: 'completed',
-      lookups: { requested: 0 },
-    })
-    expect(harness.calls()).toBe(calls)
-  })
+      expect(harness.calls()).toBe(calls)
+    },
+  )
 
   /** The first lookup of each is asked before the last of the one before it is answered. */
   async function expectSimultaneous(): Promise<void> {
