@@ -103,29 +103,34 @@ export class Actions implements OpenedSources {
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   async plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan> {
     const budget = toBudgetLimit(request.budget ?? lookupBudgetOf(this.config))
-    if (this.config.views.length === 0) return createPlan(...(await this.#preparePlan(request, budget)))
-    await this.validate(request)
+    const chosen = await this.validate(request)
+    if (this.config.views.length === 0)
+      return createPlan(...(await this.#preparePlan(request, chosen, budget)))
     const parties: PlannedParty[] = []
     for (const service of this.services) {
-      const { serviceName, budget: own, price } = service.config
-      const sources = request.sources.filter((name) => service.mappings.has(name))
-      if (request.sources.length > 0 && sources.length === 0) continue
-      const [deps, options] = await service.#preparePlan({ ...request, sources }, budget)
-      const limit = toBudgetLimit(toLookupBudget(own, [price]))
-      parties.push({ name: serviceName ?? '', deps, options, budget: limit })
+      const { serviceName, budget: limit, price } = service.config
+      const names = request.sources.filter((name) => service.mappings.has(name))
+      if (request.sources.length > 0 && names.length === 0) continue
+      // The route is that of services that have it: the others are called singly.
+      const own = { ...request, sources: names }
+      const sources = await checkRequest(service, own, { isPossible: true, todo: null })
+      const [deps, options] = await service.#preparePlan(own, sources, budget)
+      const ownBudget = toBudgetLimit(toLookupBudget(limit, [price]))
+      parties.push({ name: serviceName ?? '', deps, options, budget: ownBudget })
     }
     return planInOrder(parties, budget)
   }
 
   async #preparePlan(
     request: PassRequest & { readonly sample?: number | null },
+    sources: readonly Source[],
     budget: number | null,
   ): Promise<Parameters<typeof createPlan>> {
     const { scope } = this
     const { adapter } = this.config
     const options = {
       ...request,
-      sources: await this.validate(request),
+      sources,
       leftOut: listLeftOut(this, request.sources),
       budget,
       isBoundedByBudget: request.budget !== undefined,

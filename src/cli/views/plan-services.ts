@@ -1,6 +1,6 @@
 import type { Plan } from '../../actions/plan/plan.ts'
 import type { ServicePlan } from '../../actions/plan/report.ts'
-import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatPercent, pluralize } from '../../util/format.ts'
 import type { Output } from '../terminal.ts'
 import { renderFields } from './layout.ts'
 import { formatAmounts, formatPlanBudget, formatTimeEstimate, type PlanSettings } from './plan-cost.ts'
@@ -25,13 +25,13 @@ export function renderServicePlans(
         { title: 'certain', text: ({ lookups }) => formatCount(lookups.certain), number: true, dropOrder: 1 },
         { title: 'likely', text: ({ lookups }) => formatLikely(lookups.likely), number: true },
         { title: 'at most', text: ({ lookups }) => formatCount(lookups.max), number: true },
-        { title: 'cost', text: (one) => formatAmounts(one.cost) ?? '', number: true },
+        { title: 'cost', text: (one) => formatAmounts(one.cost) ?? '', number: true, dropOrder: 4 },
         {
           title: 'budget',
           text: (one) => (one.cost.budget === null ? '' : formatCount(one.cost.budget)),
           number: true,
         },
-        { title: 'time', text: (one) => formatTimeEstimate(one.time), minColumns: 12, dropOrder: 3 },
+        { title: 'time', text: (one) => formatShortTime(one.time), number: true, dropOrder: 3 },
       ],
       { indent: 2 },
     ),
@@ -70,5 +70,11 @@ export function renderServicePlans(
 
 const describeFound = ({ found }: ServicePlan): string =>
   found === null ? 'not known yet' : `${formatPercent(found.share)} of ${pluralize(found.rows, 'row')}`
+
+/** Of the likely lookups, and of the most where they take longer. */
+function formatShortTime({ ms, max_ms: most }: ServicePlan['time']): string {
+  if (ms === null || most === null) return '?'
+  return most > ms ? `${formatDuration(ms)} to ${formatDuration(most)}` : formatDuration(ms)
+}
 
 const formatLikely = (likely: number | null): string => (likely === null ? '?' : formatCount(likely))

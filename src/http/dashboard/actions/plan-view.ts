@@ -5,7 +5,10 @@ import { html, type Html, type HtmlPart } from '../html.ts'
 
 /** Cards that show what a run would request and pick. */
 export const planCards = (plan: Plan): readonly Html[] => [
-  card('cost', 'What it requests', definitionList(costFields(plan))),
+  card('cost', 'What it requests', [
+    definitionList(costFields(plan)),
+    plan.services !== undefined && servicesTable(plan.services),
+  ]),
   card('plan', 'What it picks', [leftOutNotice(plan.left_out), sourcesTable(plan)]),
 ]
 
@@ -36,6 +39,29 @@ function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
   ]
 }
 
+const servicesTable = (services: NonNullable<Plan['services']>): Html =>
+  dataTable<NonNullable<Plan['services']>[number]>(
+    'Lookups of each service, in their order',
+    [
+      { name: 'service', kind: 'row', cell: ({ service }) => nameText(service) },
+      {
+        name: 'found so far',
+        cell: ({ found }) =>
+          found === null
+            ? 'not known yet'
+            : `${formatPercent(found.share)} of ${pluralize(found.rows, 'row')}`,
+      },
+      {
+        name: 'likely',
+        kind: 'number',
+        cell: ({ lookups: { likely } }) => (likely === null ? 'not known yet' : formatCount(likely)),
+      },
+      { name: 'at most', kind: 'number', cell: ({ lookups: { max } }) => formatCount(max) },
+      { name: 'cost', kind: 'number', cell: ({ cost }) => describeAmount(cost) },
+    ],
+    services,
+  )
+
 const expectedFields = ({ cost, time }: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
   [
     'Expected matches',
@@ -47,7 +73,10 @@ const expectedFields = ({ cost, time }: Plan): ReadonlyArray<readonly [string, H
 ]
 
 /** Null without a price in the configuration. */
-function describeAmount({ amount, max_amount: max }: Plan['cost']): string | null {
+function describeAmount({
+  amount,
+  max_amount: max,
+}: Pick<Plan['cost'], 'amount' | 'max_amount'>): string | null {
   if (amount === null || max === null) return null
   return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
 }
