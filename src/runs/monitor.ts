@@ -176,7 +176,10 @@ async function checkCompletion(
     .map((one) => one.id)
   // Otherwise the write-back does it.
   if (run.isDryRun) await waiting.advanceCascade(deps.db, run.id, run.cascading)
-  const readCounts = () => waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited)
+  const group = running.find((one) => one.id === run.id)?.group ?? null
+  const siblings = running.flatMap((one) => (group !== null && one.group === group ? one.id : []))
+  const readCounts = () =>
+    waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited, siblings)
   let counts = await readCounts()
   const before = counts
   if (await takeOver(deps, run, runningIds, counts, signal)) counts = await readCounts()

@@ -148,6 +148,7 @@ export interface WaitingCounts {
  * runs, or the two would wait for each other for ever.
  * @param brokenSources whose rows are neither picked again nor written
  * @param unawaited running runs that no other run waits for
+ * @param siblings those that it was started with: their rows are no others'
  */
 export async function readWaitingCounts(
   db: Connection,
@@ -156,8 +157,9 @@ export async function readWaitingCounts(
   runningRuns: readonly number[],
   brokenSources: readonly string[] = [],
   unawaited: readonly number[] = [],
+  siblings: readonly number[] = [],
 ): Promise<WaitingCounts> {
-  const others = runningRuns.filter((id) => id !== run.id)
+  const others = runningRuns.filter((id) => id !== run.id && !siblings.includes(id))
   const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run_id = ${run.id}`
   const isBroken = sql`r.source = any(${[...brokenSources]}::text[]) and (l.id is null or l.state in (${ANSWERED_STATES}))`

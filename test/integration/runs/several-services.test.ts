@@ -204,6 +204,20 @@ describe('several services in order', () => {
     expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
   })
 
+  it('goes on in a dry run where nothing was found, and writes nothing', async () => {
+    const two = await startTwo({})
+    const report = await two.run({ dryRun: { sample: 3 } })
+    const [acme, beta] = await two.query<{ requested: number; found: number }>(LOOKUPS)
+    expect(report).toMatchObject({ status: 'completed', reason: null })
+    expect(stateSum(report)).toBe(ROWS)
+    expect(report.rows.enriched + report.rows.unchanged).toBe((acme?.found ?? 0) + (beta?.found ?? 0))
+    expect(await two.count('people where title is not null or phone is not null')).toBe(0)
+    // The next run writes what was found, without a call.
+    const next = await two.run()
+    expect(next.lookups.requested).toBe(0)
+    expect(next.rows.enriched).toBe(report.rows.enriched)
+  })
+
   it('fills a cell that only the second service fills', async () => {
     const two = await startTwo({
       services: ['acme', { name: 'beta', when: 'blank' }],
