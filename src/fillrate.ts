@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { RowHistory } from './actions/explain/row-history.ts'
 import type { Plan } from './actions/plan/plan.ts'
+import { REPORT_TIMEOUT_MS, type ServiceReport, type ServiceReportOptions } from './actions/service-report.ts'
 import type { UndoReport } from './actions/undo/report.ts'
 import type { UndoOptions } from './actions/undo/undo.ts'
 import type { PassRequest } from './actions/validate-request.ts'
@@ -90,6 +91,15 @@ export interface Fillrate {
    * const history = await fillrate.explain('contacts', '42')
    */
   explain(source: string, key: string): Promise<RowHistory>
+  /**
+   * What each service found, filled and cost, and what another order of the services would have come to. Calls nothing. `sources`:
+   * default all; `since`: from this time on; `order`: of services, by name; `timeoutMs`: for the reading, ten minutes by default.
+   * @throws ConfigProblems for an unknown source or service
+   * @example
+   * const { services, what_if } = await fillrate.services({ sources: ['contacts'] })
+   * for (const { service, cells, cost_per_cell } of services) console.log(service, cells, cost_per_cell?.amount)
+   */
+  services(options?: Partial<ServiceReportOptions>): Promise<ServiceReport>
   /**
    * Reverts the writes of a run, except cells that have changed since.
    * @example
@@ -202,6 +212,8 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
     },
     start,
     explain: (source, key) => app.explain(source, key),
+    services: (options = {}) =>
+      app.serviceReport({ sources: [], since: null, order: null, timeoutMs: REPORT_TIMEOUT_MS, ...options }),
     undo: async (run, { dryRun = false, signal = new AbortController().signal } = {}) => {
       if (dryRun) return app.undo({ run, dryRun, signal })
       const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')

@@ -319,6 +319,15 @@ const spendReport = object({
     'of the last 30 days, the most expensive first',
     object({ source: text('its name'), ...spendFields }),
   ),
+  services: list(
+    'by service, each at its own price; only where this database knows several',
+    object({
+      service: text('its name in the configuration, or its address'),
+      host: text('its address'),
+      today: spend.describe('since midnight UTC'),
+      last_30_days: spend.describe('of the last 30 days, today included'),
+    }),
+  ).optional(),
   runs: list(
     'the latest that requested anything, newest first',
     object({

@@ -41,7 +41,9 @@ const CONFIG: Config = {
 }
 
 const pagesOf = (source: string, more: readonly string[] = []): string[] => [
-  ...'/ /sources /rows /failures /runs /jobs /service /service?hours=24 /spend /system /audit'.split(' '),
+  ...'/ /sources /rows /failures /runs /jobs /service /service?hours=24 /services /spend /system /audit'.split(
+    ' ',
+  ),
   '/runs/new',
   `/runs/start?source=${source}&budget=500`,
   '/retry',

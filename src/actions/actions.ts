@@ -25,6 +25,7 @@ import { remapInOrder } from './remap-in-order.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
 import { openServiceClient } from './service-client.ts'
+import { readServiceReport, type ServiceReport, type ServiceReportOptions } from './service-report.ts'
 import { setTriggers, type TriggerStatus } from './triggers.ts'
 import type { UndoReport } from './undo/report.ts'
 import { undoRun, type UndoOptions } from './undo/undo.ts'
@@ -62,7 +63,7 @@ export class Actions implements OpenedSources {
   /** Whether lookups can be submitted in bulk, and if not, why. */
   readonly bulk: BulkAvailability
   /** The configured service's address; null: none is configured. */
-  protected readonly address: string | null
+  readonly address: string | null
   protected readonly opened: OpenedConfig
   protected readonly base: Omit<MaintenanceDeps, 'service'> & { readonly metrics: MetricsRecorder }
   #client: EnrichmentClient | null = null
@@ -149,6 +150,11 @@ export class Actions implements OpenedSources {
     for (const service of isAlone ? [this] : this.#listFilling(chosen))
       served.set(await service.service(), chooseSource(service, source))
     return explainRow({ ...(await this.deps()), served }, chosen, key)
+  }
+
+  /** What each service earns, and what another order of them would have come to. Reads all lookups, rows and changes. */
+  serviceReport(options: ServiceReportOptions): Promise<ServiceReport> {
+    return readServiceReport(this.db, this, options)
   }
 
   /** Reverts the writes of a run. */

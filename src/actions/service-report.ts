@@ -70,6 +70,9 @@ export interface ServiceReportOptions {
   readonly timeoutMs: number
 }
 
+/** For all that is stored: a million rows take a minute on a busy machine. */
+export const REPORT_TIMEOUT_MS = 10 * 60_000
+
 /** There is more to read than the time allows. */
 export class ReportTooLarge extends FillrateError {
   override readonly name = 'ReportTooLarge'

@@ -15,6 +15,7 @@ import {
 import * as budgets from '../store/budgets.ts'
 import type { Database } from '../store/open.ts'
 import * as runs from '../store/runs.ts'
+import { listServices } from '../store/services.ts'
 import * as spend from '../store/spend.ts'
 
 /** The parts of a configuration that decide how much may be spent, and the price. */
@@ -44,6 +45,14 @@ export interface SpendReport {
   })[]
   /** Of the last 30 days, the most expensive first. */
   readonly sources: readonly (SpendAmount & { readonly source: string })[]
+  /** By service, where this database knows several: each at its own price. */
+  readonly services?: readonly {
+    /** Its name in the configuration; its address if it has none. */
+    readonly service: string
+    readonly host: string
+    readonly today: SpendAmount
+    readonly last_30_days: SpendAmount
+  }[]
   /** The latest that requested anything, newest first. */
   readonly runs: readonly (SpendAmount & {
     readonly run: number
@@ -129,6 +138,7 @@ export async function readSpend(
     last_30_days: sumPriced(daySpend, settings),
     days,
     sources,
+    ...(await readByService(db, settings, now)),
     runs: await listRuns(db, settings),
     budgets: await listBudgets(db, settings, now),
     forecast: {
@@ -152,6 +162,30 @@ function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): S
   return { ...total, cost: sumCosts(costs) }
 }
 
+async function readByService(
+  db: Database,
+  { price, views }: SpendSettings,
+  now: number,
+): Promise<Pick<SpendReport, 'services'>> {
+  const known = await listServices(db)
+  if (known.length < 2) return {}
+  const startOfDay = now - (now % DAY_MS)
+  const since = (ms: number) => spend.listServiceSpend(db, { sources: null, since: new Date(ms) })
+  const [today, month] = [await since(startOfDay), await since(startOfDay - (DAYS - 1) * DAY_MS)]
+  const services = known.map(({ id, host, name }) => {
+    const own = views.find(({ serviceName }) => serviceName === name)?.price ?? null
+    const sum = (all: typeof month): SpendAmount =>
+      sumSpend(
+        all.filter(({ service }) => service === id),
+        views.length === 0 ? price : own,
+      )
+    return { service: name ?? host, host, today: sum(today), last_30_days: sum(month) }
+  })
+  return { services }
+}
+
+const DAY_MS = 86_400_000
+
 const scaleSpend = ({ lookups, credits, cost }: SpendAmount, factor: number): Forecast => ({
   lookups: Math.round(lookups * factor),
   ...(credits !== undefined && { credits: Math.max(credits, Math.round(credits * factor)) }),
@@ -160,9 +194,7 @@ const scaleSpend = ({ lookups, credits, cost }: SpendAmount, factor: number): Fo
 
 /** The days in UTC up to today, oldest first. */
 const listDays = (now: number): string[] =>
-  Array.from({ length: DAYS }, (_, n) =>
-    new Date(now - (DAYS - 1 - n) * 86_400_000).toISOString().slice(0, 10),
-  )
+  Array.from({ length: DAYS }, (_, n) => new Date(now - (DAYS - 1 - n) * DAY_MS).toISOString().slice(0, 10))
 
 /** What each of some runs spent, killed and running ones included; none: nothing. */
 export async function readRunSpends(

@@ -160,8 +160,8 @@ export const TROUBLES = {
   calls_waiting: {
     severity: 'warning',
     holdMs: HOLD_MS,
-    describe: ({ details }, now) => ({
-      title: `Calls have been waiting${details.ms === undefined ? '' : ` for ${formatDuration(details.ms)}`}${afterDash(details)}`,
+    describe: ({ subject, details }, now) => ({
+      title: `Calls to ${toHost(subject)} have been waiting${details.ms === undefined ? '' : ` for ${formatDuration(details.ms)}`}${afterDash(details)}`,
       meaning: `No call is permitted at the moment; ${waitingRows(details)}.`,
       action: `They continue by themselves${when(details, now)}. If this happens often, the limit of the key is too low for these sources.`,
     }),

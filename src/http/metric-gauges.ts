@@ -1,4 +1,5 @@
 import type { DashboardData } from '../actions/dashboard-data.ts'
+import type { SpendReport } from '../actions/spend.ts'
 import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
 import { Run } from '../domain/run.ts'
@@ -184,8 +185,15 @@ function spendGauges({ data: { spend, sources } }: MetricsInput): GaugeList {
       'Billed lookups since midnight UTC, by source.',
       [...names].map((source) => ({ labels: { source }, value: today[source] ?? 0 })),
     ],
+    ...(spend.services === undefined ? [] : [serviceSpendGauge(spend.services)]),
   ]
 }
+
+const serviceSpendGauge = (services: NonNullable<SpendReport['services']>): GaugeList[number] => [
+  'fillrate_service_lookups_spent_today',
+  'Billed lookups since midnight UTC, by service; only where there are several.',
+  services.map(({ service, host, today }) => ({ labels: { service, host }, value: today.lookups })),
+]
 
 function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
   const sources = [...new Set([...followed, ...backlogs.map(({ source }) => source)])]

@@ -5,9 +5,6 @@ import { readEnvironment } from '../../config/environment.ts'
 import { parseDay } from '../../util/format.ts'
 import { renderServices } from '../views/services.ts'
 
-/** A million rows take a minute on a busy machine. */
-const REPORT_TIMEOUT_MS = 10 * 60_000
-
 export const servicesCommand = defineCommand(
   createParser('services')
     .summary('shows what each service found, filled and cost, and what another order would have come to')
@@ -35,7 +32,7 @@ export const servicesCommand = defineCommand(
     async handler(call) {
       const { flags, stdout } = call
       const config = await readConfig(call)
-      const { readServiceReport } = await import('../../actions/service-report.ts')
+      const { readServiceReport, REPORT_TIMEOUT_MS } = await import('../../actions/service-report.ts')
       const { configuredAddress } = await import('../../pipeline/deps.ts')
       const report = await readServiceReport(
         await useDatabase(call),

@@ -220,10 +220,14 @@ function describeGroupRun(run: NonNullable<StatusReport['last_group']>[number]):
 }
 
 /** What was spent, what is foreseen, and what is left of each budget. */
-function spendFields({ today, last_30_days: month, forecast, budgets }: SpendReport): Field[] {
+function spendFields({ today, last_30_days: month, forecast, budgets, services = [] }: SpendReport): Field[] {
   const foreseen = today.lookups === 0 ? '' : `${formatSpend(forecast.today)} by midnight UTC at this pace`
   return [
     ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`, foreseen],
+    ...services.map((one, n): Field => [
+      n === 0 ? 'By service' : '',
+      `${one.service}: ${formatSpend(one.last_30_days)} in 30 days`,
+    ]),
     ...budgets
       .filter(({ limit }) => limit !== null)
       .map((budget, n): Field => [

@@ -15,7 +15,7 @@ if (skipped)
 
 /** Every page of the dashboard, each with content. */
 const PAGES =
-  '/ /sources /sources/contacts /rows?source=accounts /failures /runs /runs/2 /jobs /service /spend /system /row?source=contacts&key=3 /nowhere'.split(
+  '/ /sources /sources/contacts /rows?source=accounts /failures /runs /runs/2 /jobs /service /services /spend /system /row?source=contacts&key=3 /nowhere'.split(
     ' ',
   )
 

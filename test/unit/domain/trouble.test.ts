@@ -31,6 +31,26 @@ test.each(codes)('%s is described in whole sentences, with and without details',
     }
 })
 
+/** Troubles whose subject is a service and its key. */
+const ofScopes = [
+  'service_down',
+  'service_slow',
+  'circuit_open',
+  'out_of_credits',
+  'key_refused',
+  'banned',
+  'shared_key',
+  'calls_waiting',
+] as const satisfies readonly TroubleCode[]
+
+test.each(ofScopes)('%s of two services has two titles', (code) => {
+  const [one, other] = ['acme.example a1', 'pdl.example a1'].map(
+    (subject) => describeTrouble({ code, subject, details: FULL }, NOW).title,
+  )
+  expect(one).toContain('acme.example')
+  expect(other).toContain('pdl.example')
+})
+
 test('a service that cannot be reached', () => {
   expect(describeTrouble({ code: 'service_down', subject: '127.0.0.1:9 62af', details: FULL }, NOW)).toEqual({
     title: 'Cannot reach 127.0.0.1:9 (connection refused)',
