@@ -852,6 +852,7 @@ export const JSON_SHAPES = {
       'the rate limits, the latest first',
       object({
         scope: text('service and key'),
+        service: text('its name, of several services').optional(),
         limit: count('calls in a window'),
         window_ms: orNull(number('length of the window in milliseconds; null: unknown')),
         observed_at: time('when the limit was last seen'),

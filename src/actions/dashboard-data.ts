@@ -76,7 +76,7 @@ export interface SourceOverview {
   readonly lastRun: runHistory.SourceRun | null
 }
 
-export interface RunOverview extends runs.StoredRun {
+export interface RunOverview extends runs.GroupedRun {
   readonly alive: boolean
   /** Of a running run: its rows so far. */
   readonly states: Readonly<Record<RowState, number>> | null
@@ -98,7 +98,7 @@ export async function listRunOverviews(
     null,
   )
   return Promise.all(
-    list.map(async (run) => ({
+    (await runs.withGroups(db, list)).map(async (run) => ({
       ...run,
       states: run.alive ? await rows.countRowStates(db, { run: run.id }) : null,
       spend: spends.get(run.id) ?? sumSpend([], null),

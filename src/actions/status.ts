@@ -13,6 +13,7 @@ import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
+import * as services from '../store/services.ts'
 import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
 import { listBackfills } from '../store/run-history.ts'
@@ -113,14 +114,18 @@ export async function readDeletedRows(
 /** The limit of a key, with its leader's last report; null: none yet. */
 export interface RateLimitStatus extends KnownLimit {
   readonly scope: string
+  /** What the configuration calls the service; null or absent: it has one. */
+  readonly service?: string | null
   readonly status: StoredRateStatus | null
 }
 
 /** Reads all known limits, the most recent first. */
 export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
   const statuses = await rateLimits.readRateStatuses(db)
+  const names = new Map((await services.listServices(db)).map(({ host, name }) => [host, name]))
   return (await rateLimits.listRateLimits(db)).map((one) => ({
     ...one,
+    service: names.get(one.scope.split(' ')[0] ?? '') ?? null,
     status: statuses.get(one.scope) ?? null,
   }))
 }
@@ -192,6 +197,8 @@ export interface StatusReport extends Omit<Status, 'limit'> {
   readonly troubles: readonly ReportedTrouble[]
   readonly limits: ReadonlyArray<{
     readonly scope: string
+    /** Of several services. */
+    readonly service?: string
     readonly limit: number
     readonly window_ms: number | null
     readonly observed_at: Date
@@ -217,6 +224,7 @@ export async function createStatusReport(
   const retired = await listRetiredSources(db, names)
   const limits = (await readRateLimits(db)).map((one) => ({
     scope: one.scope,
+    ...(one.service != null && { service: one.service }),
     limit: one.limit,
     window_ms: one.windowMs,
     observed_at: new Date(one.observedAt),

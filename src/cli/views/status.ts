@@ -265,11 +265,19 @@ function formatStates(states: Readonly<Record<string, number>>): string {
 }
 
 function limitField(
-  { scope, limit, window_ms: windowMs, observed_at: observedAt, status }: StatusReport['limits'][number],
+  {
+    scope,
+    service,
+    limit,
+    window_ms: windowMs,
+    observed_at: observedAt,
+    status,
+  }: StatusReport['limits'][number],
   now: number,
 ): Field {
   const [host = scope, key] = scope.split(' ')
   const whose = key === undefined ? host : `${host}, key ${key}`
   const known = formatLimit(limit, windowMs, status?.window_at_most_ms)
-  return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, whose]
+  const name = service === undefined ? '' : `${service}, `
+  return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, `${name}${whose}`]
 }

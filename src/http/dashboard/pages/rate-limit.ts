@@ -25,7 +25,10 @@ export function rateLimitStatus({
   return livePart('quota', html`<div id="quota">${body}</div>`)
 }
 
-function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLimitStatus, at: number): Html {
+function rateLimitFields(
+  { scope, service = null, limit, windowMs, observedAt, status }: RateLimitStatus,
+  at: number,
+): Html {
   const [host = scope, key] = scope.split(' ')
   const isNow = status?.isLive === true
   const fields: [string, HtmlPart][] = [
@@ -34,7 +37,8 @@ function rateLimitFields({ scope, limit, windowMs, observedAt, status }: RateLim
     ...(status === null || status.limit === null ? [] : usageFields(status)),
   ]
   return html`<p class="sub">
-      ${host}${key !== undefined && html`, key <code>${key}</code>`} ·
+      ${service !== null && html`<strong>${service}</strong>, `}${host}${key !== undefined && html`, key <code>${key}</code>`}
+      ·
       ${
         isNow
           ? badge('calling', 'busy')
