@@ -85,7 +85,7 @@ function describeField(
     if (isSame) return `written by ${by}`
     const service = names.get(origin?.service ?? lookup.service)
     if (service !== undefined && origin?.service !== lookup.service)
-      return `not written: the column holds what ${by} wrote from ${service}`
+      return `not written: ${misfit?.reason === 'absent' ? describeSkip(misfit) : `the column holds what ${by} wrote from ${service}`}`
     const from = origin?.lookup === lookup.id ? 'from an earlier record' : 'for other inputs'
     return `not written: the column holds what ${by} wrote ${from}`
   }

@@ -208,14 +208,16 @@ function workFields(
 
 /** A run of a group: its service, and the share of it. */
 function describeGroupRun(run: NonNullable<StatusReport['last_group']>[number]): [string, string] {
-  const [picked, enriched] = [
-    readTotal(run.totals, 'rows', 'picked'),
-    readTotal(run.totals, 'rows', 'enriched'),
+  const total = (of: 'lookups' | 'cells', name: string): number | null => readTotal(run.totals, of, name)
+  const [requested, found, cells] = [
+    total('lookups', 'requested'),
+    total('lookups', 'found'),
+    total('cells', 'written'),
   ]
   const share =
-    picked === null || enriched === null
+    requested === null || found === null || cells === null
       ? ''
-      : `${formatCount(enriched)} of ${pluralize(picked, 'row')} enriched`
+      : `found ${formatCount(found)} of ${pluralize(requested, 'lookup')}, ${pluralize(cells, 'cell')} written`
   return [`run ${run.id}, ${run.service}, ${formatState(runOutcome(run))}`, share]
 }
 

@@ -33,7 +33,7 @@ test('explain names the service of each lookup, in the order in which they were 
   ])
   expect(both.fields).toMatchObject([
     { service: 'acme', column: 'title', result: 'written by run 1' },
-    { service: 'acme', column: 'phone', result: 'not written: the column holds what run 2 wrote from pdl' },
+    { service: 'acme', column: 'phone', result: 'not written: the record has no value' },
     { service: 'pdl', column: 'title', result: 'not written: the column holds what run 1 wrote from acme' },
     { service: 'pdl', column: 'phone', result: 'written by run 2' },
   ])

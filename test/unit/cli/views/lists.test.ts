@@ -166,6 +166,27 @@ describe('status', () => {
     },
   }
 
+  test('names the runs of a group with what each service found and filled', () => {
+    const totals = { lookups: { requested: 200, found: 119 }, cells: { written: 100 } }
+    const run = { ...view.last_run, state: 'completed', reason: null, totals } as NonNullable<
+      StatusReport['last_run']
+    >
+    const text = renderStatus(
+      {
+        ...view,
+        last_group: [
+          { ...run, id: 2, group: 2, service: 'acme' },
+          { ...run, id: 3, group: 2, service: 'pdl', totals: {} },
+        ],
+      },
+      onTerminal(100).output,
+      now,
+    ).join('\n')
+    expect(text).toMatch(
+      /Group 2 +run 2, acme, completed \(found 119 of 200 lookups, 100 cells written\)\n +run 3, pdl, completed/,
+    )
+  })
+
   test('of twenty sources, shows those in full that need a look, and the rest on a line each', () => {
     const names = Array.from({ length: 20 }, (_, n) => `source_${n + 1}`)
     const rows = Object.fromEntries(names.map((name) => [name, { ...none, total: 10, enriched: 10 }]))
