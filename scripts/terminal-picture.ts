@@ -10,7 +10,7 @@ const [, , from = 'demo.typescript'] = process.argv
 const lines = renderScreen(readFileSync(from, 'utf8'))
 const text = (line: readonly Cell[]): string => line.map((cell) => cell.text).join('')
 const first = lines.findIndex((line) => text(line).startsWith('── The run'))
-const last = lines.findIndex((line) => text(line).startsWith('── What the service counted'))
+const last = lines.findIndex((line) => text(line).startsWith('── What the services counted'))
 const shown = lines.slice(first, last).map((line) => line.slice(0, COLUMNS))
 while (text(shown.at(-1) ?? []).trim() === '') shown.pop()
 

@@ -24,7 +24,7 @@ export interface Visit {
 }
 
 const CONFIG: Config = {
-  ...demoConfig(FULL_DEMO),
+  ...demoConfig(FULL_DEMO, { isAlone: true }),
   schedule: [
     {
       cron: '15 2 * * *',

@@ -8,7 +8,7 @@ import { ProgressView } from '../cli/views/progress.ts'
 import { renderPlan } from '../cli/views/plan.ts'
 import { demoCommands, demoNextStepLines } from './views/next-steps.ts'
 import { showFaults, showInterrupted, showKept, showResults } from './views/sections.ts'
-import { type DemoSettings, FULL_DEMO } from './settings.ts'
+import { DEMO_SERVICE_NAMES, type DemoSettings, FULL_DEMO } from './settings.ts'
 import { Presenter } from './presenter.ts'
 import { type DemoResult, planDemo, runDemo } from './script.ts'
 import { type DemoEnvironment, STATE_FOLDER, withDemoEnvironment } from './environment.ts'
@@ -34,7 +34,7 @@ export async function showDemo(
     { logLevel: flags.logLevel ?? 'warn', settings },
     async (world) => {
       const dashboard = flags.keep ? await openDashboard(presenter, world, signal) : null
-      showFaults(presenter, world.service.settings)
+      showFaults(presenter, world.services.acme.settings)
       const plan = await planDemo(world, signal)
       presenter.section(
         'What a run would request',
@@ -66,7 +66,7 @@ export async function showDemo(
         })
       if (dashboard !== null && !signal.aborted) {
         const folder = await writeTryFolder(world)
-        showKept(presenter, typed, { dashboard: dashboard.url, variables: world.variables, folder })
+        showKept(presenter, typed, { ...world, dashboard: dashboard.url, folder })
         await once(signal, 'abort')
         presenter.lines([
           '',
@@ -128,8 +128,7 @@ function toDemoJson(
   results: { readonly plan: Plan; readonly story: DemoResult },
   durationMs: number,
 ): object {
-  const { fillRates, run, status, deliveries, service, manualValues, examples } = results.story
-  const { settings } = world.service
+  const { fillRates, run, status, deliveries, services, manualValues, examples } = results.story
   return {
     status: run.status,
     crm: { accounts: size.accounts, contacts: size.contacts, made_now: world.isNewCrm },
@@ -140,18 +139,28 @@ function toDemoJson(
         source,
         {
           eligible: eligible.after,
-          columns: Object.fromEntries(columns.map(({ column, ...filled }) => [column, filled])),
+          columns: Object.fromEntries(
+            columns.map(({ column, before, after, afterEach }) => [
+              column,
+              {
+                before,
+                after,
+                after_each: Object.fromEntries(afterEach.map(({ service, filled }) => [service, filled])),
+              },
+            ]),
+          ),
         },
       ]),
     ),
     rows: status.rows,
     deliveries: { taken: deliveries, states: status.deliveries },
-    service: {
-      limit: settings.limit,
-      window_ms: settings.windowMs,
-      faults: settings.faults,
-      counts: { ...service, windows: service.windows.length },
-    },
+    services: Object.fromEntries(
+      DEMO_SERVICE_NAMES.map((name) => {
+        const { limit, windowMs, faults } = world.services[name].settings
+        const counts = { ...services[name], windows: services[name].windows.length }
+        return [name, { limit, window_ms: windowMs, faults, counts }]
+      }),
+    ),
     manual_values: manualValues,
     examples,
     duration_ms: Math.round(durationMs),

@@ -1,9 +1,9 @@
 import pg from 'pg'
-import * as services from '../store/services.ts'
+import { moveService } from '../store/services.ts'
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type App, openApp } from '../app.ts'
-import { type Environment, readEnvironment } from '../config/environment.ts'
+import { type Environment, readEnvironment, toVariablePart } from '../config/environment.ts'
 import type { Sandbox } from '../sandbox/server.ts'
 import { toServiceAddress } from '../service/dispatcher.ts'
 import { migrate } from '../store/migrate.ts'
@@ -11,8 +11,15 @@ import { type Database, openDatabase } from '../store/open.ts'
 import type { Context } from '../cli/command.ts'
 import { createLog } from '../cli/log.ts'
 import { formatLimit } from '../domain/rate-status.ts'
-import { formatCount, pluralize } from '../util/format.ts'
-import { type DemoSettings, demoConfig, startDemoService } from './settings.ts'
+import { formatCount, formatPercent, pluralize } from '../util/format.ts'
+import {
+  DEMO_SERVICE_NAMES,
+  DEMO_SERVICES,
+  type DemoServiceName,
+  type DemoSettings,
+  demoConfig,
+  startDemoService,
+} from './settings.ts'
 import { createCrm } from './crm/crm.ts'
 import { type DemoPostgres, openPostgres } from './postgres/open.ts'
 import type { Presenter } from './presenter.ts'
@@ -20,7 +27,7 @@ import type { Presenter } from './presenter.ts'
 /** The demo's folder, in the working directory. */
 export const STATE_FOLDER = '.fillrate'
 
-type DemoVariable = 'DATABASE_URL' | 'FILLRATE_BASE_URL' | 'FILLRATE_API_KEY' | 'FILLRATE_WEBHOOK_SECRET'
+type DemoServices = Readonly<Record<DemoServiceName, Sandbox>>
 
 /** The running parts of a demo. */
 export interface DemoEnvironment {
@@ -29,10 +36,10 @@ export interface DemoEnvironment {
   readonly postgres: DemoPostgres
   /** Whether the CRM was created by this demo. */
   readonly isNewCrm: boolean
-  readonly service: Sandbox
+  readonly services: DemoServices
   readonly app: App
   /** The settings with which other commands reach its parts. */
-  readonly variables: Readonly<Record<DemoVariable, string>>
+  readonly variables: Readonly<Record<string, string>>
   /** For the demo's own queries, independent of the code that it shows. */
   readonly client: pg.Client
 }
@@ -81,22 +88,22 @@ export async function withDemoEnvironment<T>(
     await expireLeases(client)
     signal.throwIfAborted()
 
-    const service = await presenter.step(
-      'starting the service',
-      () => startDemoService(settings),
-      (started) =>
-        `An enrichment service on ${started.url.replace('http://', '')}, ${formatLimit(settings.limit, started.settings.windowMs)}`,
-    )
-    ending.push(() => service.close())
-    // Treat it as the service of the last demo, whatever its port, so that stored answers count.
-    await withStore(postgres.url, (db) => services.moveService(db, toServiceAddress(service.url)))
-
-    const variables: DemoEnvironment['variables'] = {
-      DATABASE_URL: postgres.url,
-      FILLRATE_BASE_URL: service.url,
-      FILLRATE_API_KEY: service.keys.join(','),
-      FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
+    const started: Partial<Record<DemoServiceName, Sandbox>> = {}
+    for (const name of DEMO_SERVICE_NAMES) {
+      const service = await presenter.step(
+        `starting the service ${name}`,
+        () => startDemoService(settings, name),
+        ({ url, settings: { limit, windowMs } }) =>
+          `An enrichment service, ${name}, on ${url.replace('http://', '')}: it knows ${formatPercent(DEMO_SERVICES[name].knows)} of all, ${formatLimit(limit ?? 0, windowMs)}`,
+      )
+      ending.push(() => service.close())
+      started[name] = service
+      // Treat it as the service of the last demo, whatever its port, so that stored answers count.
+      await withStore(postgres.url, (db) => moveService(db, name, toServiceAddress(service.url)))
     }
+    const services = started as DemoServices
+
+    const variables = { DATABASE_URL: postgres.url, ...listVariables(services) }
     const app = await openApp({
       config: demoConfig(settings),
       // Only the demo's own settings: never the user's database or service.
@@ -104,12 +111,26 @@ export async function withDemoEnvironment<T>(
       log: createLog({ level: options.logLevel, format: 'pretty', output: stderr, mask: (text) => text }),
     })
     ending.push(() => app.close())
-    return await act({ state, postgres, isNewCrm, service, app, variables, client })
+    return await act({ state, postgres, isNewCrm, services, app, variables, client })
   } finally {
     // In reverse order; a failure does not keep the others from stopping.
     for (const end of ending.toReversed()) await end().catch(() => {})
   }
 }
+
+/** The address and the secrets of each service. */
+const listVariables = (services: DemoServices): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    DEMO_SERVICE_NAMES.flatMap((name) => {
+      const { url, keys, webhookSecret } = services[name]
+      const prefix = `FILLRATE_${toVariablePart(name)}`
+      return [
+        [`${prefix}_BASE_URL`, url],
+        [`${prefix}_API_KEY`, keys.join(',')],
+        [`${prefix}_WEBHOOK_SECRET`, webhookSecret],
+      ]
+    }),
+  )
 
 /**
  * Ends the leases of a killed demo, which would hold its rows for some seconds more: no other process works on this

@@ -6,6 +6,7 @@ import type { RunReport } from '../runs/report.ts'
 import { type Status, readStatus } from '../actions/status.ts'
 import type { SandboxStats } from '../sandbox/stats.ts'
 import type { DemoEnvironment } from './environment.ts'
+import { DEMO_SERVICE_NAMES, type DemoServiceName } from './settings.ts'
 import { BLANK_CHARACTERS } from '../sources/cell.ts'
 
 /** The results of a demo, with evidence. */
@@ -17,7 +18,7 @@ export interface DemoResult {
   readonly knownLookups: number
   /** Deliveries received during this run. */
   readonly deliveries: number
-  readonly service: SandboxStats
+  readonly services: Readonly<Record<DemoServiceName, SandboxStats>>
   readonly manualValues: ManualValues
   readonly examples: readonly ContactExample[]
 }
@@ -34,7 +35,7 @@ export const planDemo = ({ app }: DemoEnvironment, signal: AbortSignal): Promise
 
 /** Runs once, and inspects the database and the service before and after. */
 export async function runDemo(
-  { app, client, service }: DemoEnvironment,
+  { app, client, services }: DemoEnvironment,
   options: { readonly signal: AbortSignal; readonly onProgress: (progress: RunProgress) => void },
 ): Promise<DemoResult> {
   const values = await snapshotManualValues(client)
@@ -42,7 +43,7 @@ export async function runDemo(
   const before = await coverages()
   const knownLookups = await counted('fillrate.lookups where resolved_at is not null')
   const deliveriesBefore = await counted('fillrate.deliveries')
-  service.reset()
+  for (const service of Object.values(services)) service.reset()
 
   const report = await app.run({
     ...passOptions(options.signal),
@@ -51,13 +52,16 @@ export async function runDemo(
   })
 
   const after = await coverages()
+  const filledBy = await countFilledBy(client, report)
   return {
     run: report,
-    fillRates: [...app.sources.keys()].map((source, n) => compareFillRates(source, before[n], after[n])),
-    status: await readStatus(app.db, [...app.sources.keys()], app.scope),
+    fillRates: [...app.sources.keys()].map((source, n) =>
+      compareFillRates(source, before[n], after[n], filledBy.get(source)),
+    ),
+    status: await readStatus(app.db, [...app.sources.keys()], null),
     knownLookups,
     deliveries: (await counted('fillrate.deliveries')) - deliveriesBefore,
-    service: service.stats(),
+    services: { acme: services.acme.stats(), beta: services.beta.stats() },
     manualValues: await values.check(),
     examples: await contacts.examples(report.run),
   }
@@ -80,15 +84,61 @@ export async function runDemo(
 export interface FillRateChange {
   readonly source: string
   readonly eligible: { readonly before: number; readonly after: number }
-  readonly columns: readonly { readonly column: string; readonly before: number; readonly after: number }[]
+  readonly columns: readonly {
+    readonly column: string
+    readonly before: number
+    /** Cells that were filled after each service, in their order. */
+    readonly afterEach: readonly { readonly service: DemoServiceName; readonly filled: number }[]
+    readonly after: number
+  }[]
 }
 
-const compareFillRates = (source: string, before?: FillCounts, after?: FillCounts): FillRateChange => ({
+type FilledBy = ReadonlyMap<DemoServiceName, ReadonlyMap<string, number>>
+
+/** How many cells each service has filled, by source and column. */
+async function countFilledBy(client: pg.Client, { run }: RunReport): Promise<ReadonlyMap<string, FilledBy>> {
+  const { rows } = await client.query<{
+    source: string
+    service: DemoServiceName
+    columns: Record<string, number>
+  }>(
+    `select source, service, jsonb_object_agg(name, cells) as columns from (
+       select c.source, s.name as service, k.name, count(*)::integer as cells
+         from fillrate.changes c join fillrate.runs r on r.id = c.run_id join fillrate.services s on s.id = r.service_id
+        cross join lateral jsonb_object_keys(c.after) as k(name)
+        where $1 in (r.id, r.group_id) group by 1, 2, 3) counted
+      group by 1, 2`,
+    [run],
+  )
+  const bySource = Map.groupBy(rows, ({ source }) => source)
+  return new Map(
+    [...bySource].map(([source, counted]) => [
+      source,
+      new Map(counted.map(({ service, columns }) => [service, new Map(Object.entries(columns))])),
+    ]),
+  )
+}
+
+const compareFillRates = (
+  source: string,
+  before: FillCounts | undefined,
+  after: FillCounts | undefined,
+  filledBy: FilledBy = new Map(),
+): FillRateChange => ({
   source,
   eligible: { before: before?.eligible ?? 0, after: after?.eligible ?? 0 },
   columns: (after?.columns ?? []).map(({ column, filled }, n) => ({
     column,
     before: before?.columns[n]?.filled ?? 0,
+    afterEach: DEMO_SERVICE_NAMES.map((service, turn) => ({
+      service,
+      filled:
+        (before?.columns[n]?.filled ?? 0) +
+        DEMO_SERVICE_NAMES.slice(0, turn + 1).reduce(
+          (sum, one) => sum + (filledBy.get(one)?.get(column) ?? 0),
+          0,
+        ),
+    })),
     after: filled,
   })),
 })

@@ -21,15 +21,32 @@ export const FULL_DEMO = {
 
 export type DemoSettings = Readonly<typeof FULL_DEMO>
 
+/** The services of the demo, in their order: a cheap one, and a dearer one for those that it does not know. */
+export const DEMO_SERVICES = {
+  acme: { seedStep: 0, knows: 0.6, lookup: 0.05 },
+  beta: { seedStep: 1, knows: 0.5, lookup: 0.2 },
+} as const
+export type DemoServiceName = keyof typeof DEMO_SERVICES
+export const DEMO_SERVICE_NAMES = Object.keys(DEMO_SERVICES) as DemoServiceName[]
+
 /** Why the demo cannot continue, and what to do about it. Printed as it is. */
 export class DemoError extends Error {
   override readonly name = 'DemoError'
 }
 
-/** The demo's configuration, as in a fillrate.config.ts. */
-export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): Config =>
-  parseConfig(
+/** The demo's configuration, as in a fillrate.config.ts. @param isAlone with one service, which needs no name */
+export function demoConfig(
+  { jobDeadline }: Pick<DemoSettings, 'jobDeadline'>,
+  { isAlone = false }: { readonly isAlone?: boolean } = {},
+): Config {
+  const bulk = { deadline: jobDeadline, grace: '1s' } as const
+  const named = DEMO_SERVICE_NAMES.map((name) => {
+    const { lookup } = DEMO_SERVICES[name]
+    return [name, { price: { currency: 'EUR', lookup }, bulk }] as const
+  })
+  return parseConfig(
     defineConfig({
+      ...(isAlone ? { bulk } : { services: Object.fromEntries(named) }),
       sources: {
         accounts: {
           kind: 'company',
@@ -79,20 +96,25 @@ export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>): 
           touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
         },
       },
-      bulk: { deadline: jobDeadline, grace: '1s' },
       budget: 'unlimited',
     }),
     null,
   )
+}
 
 /**
- * The enrichment service of the demo: the sandbox with a low rate limit and typical faults. It keeps no state between
+ * An enrichment service of the demo: the sandbox with a low rate limit and typical faults. It keeps no state between
  * demos, but the same lookup always gets the same answer.
  */
-export function startDemoService({ seed, limit }: DemoSettings): Promise<Sandbox> {
+export function startDemoService(
+  { seed, limit }: DemoSettings,
+  name: DemoServiceName = 'acme',
+): Promise<Sandbox> {
+  const { seedStep, knows } = DEMO_SERVICES[name]
   return startSandbox({
-    seed,
-    keys: ['demo-key'],
+    seed: seed + seedStep,
+    notFoundShare: 1 - knows,
+    keys: [`${name}-key`],
     webhookSecret: 'demo-webhook-secret',
     limit,
     windowMs: 2_000,

@@ -109,7 +109,7 @@ export async function countRecordsByForm(
   return rows
 }
 
-/** The first service has moved: its results belong to another host from now on. */
-export async function moveService(db: Database, host: string): Promise<void> {
-  await db.updateTable('fillrate.services').set({ host }).where('id', '=', 0).execute()
+/** A service has moved: its results belong to another host from now on. */
+export async function moveService(db: Database, name: string, host: string): Promise<void> {
+  await db.updateTable('fillrate.services').set({ host }).where('name', '=', name).execute()
 }

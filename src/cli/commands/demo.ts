@@ -4,11 +4,11 @@ export const demoCommand = defineCommand(
   createParser('demo')
     .summary('runs a complete demo on this machine; needs no configuration')
     .description(
-      'Starts an embedded Postgres in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts the ' +
-        'sandbox, and enriches the missing data. A second demo repeats no lookup. With --keep, database, sandbox and ' +
-        'dashboard run until Ctrl-C; their addresses are shown.',
+      'Starts an embedded Postgres in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts two ' +
+        'sandboxes that know different people, and enriches the missing data with one after the other. A second demo ' +
+        'repeats no lookup. With --keep, database, sandboxes and dashboard run until Ctrl-C; their addresses are shown.',
     )
-    .option('--keep', 'leave database, sandbox and dashboard running until Ctrl-C', false),
+    .option('--keep', 'leave database, sandboxes and dashboard running until Ctrl-C', false),
   {
     group: 'setup',
     examples: [

@@ -32,6 +32,7 @@ export function demoCommands(env: NodeJS.ProcessEnv): DemoCommands {
       [there('check'), 'verify it'],
       [there('plan'), 'estimate what a run costs'],
       [there('status'), 'rows by state, fill rates, jobs and the rate limit'],
+      [there('services'), 'what each service found, filled and cost'],
     ],
     own: [
       settings,

@@ -4,26 +4,27 @@ import { formatCount, formatDuration, formatPercent, pluralize } from '../../uti
 import { renderReport, renderRowStates } from '../../cli/views/report.ts'
 import type { ContactExample, DemoResult, FillRateChange } from '../script.ts'
 import type { DemoEnvironment } from '../environment.ts'
+import { DEMO_SERVICE_NAMES } from '../settings.ts'
 import { STEP_LAYOUT, type DemoCommands } from './next-steps.ts'
 import type { Presenter } from '../presenter.ts'
 import type { SandboxStats } from '../../sandbox/stats.ts'
 import { type Output, padText, textWidth, truncate } from '../../cli/terminal.ts'
-import { formatCounts, renderFields, renderTerms } from '../../cli/views/layout.ts'
+import { type Field, formatCounts, renderFields, renderTerms } from '../../cli/views/layout.ts'
 import { renderCellGroups, renderTable } from '../../cli/views/table.ts'
 
 export function showFaults(presenter: Presenter, { faults }: Pick<SandboxOptions, 'faults'>): void {
   const often = (share = 0): string => `${Number((share * 100).toFixed(1))}%`
   presenter.text(
-    `The service fails on purpose: it answers ${often((faults['500'] ?? 0) + (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0))} of the calls with ` +
-      `500 or 503, fails ${often(faults['job-failed'])} of the jobs, delivers ${often(faults.duplicate)} of them twice, ` +
-      `${often(faults.early)} too early and ${often(faults['bad-signature'])} with a wrong signature, and leaves results out.`,
+    `The services fail on purpose: they answer ${often((faults['500'] ?? 0) + (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0))} of the calls with ` +
+      `500 or 503, fail ${often(faults['job-failed'])} of the jobs, deliver ${often(faults.duplicate)} of them twice, ` +
+      `${often(faults.early)} too early and ${often(faults['bad-signature'])} with a wrong signature, and leave results out.`,
   )
 }
 
 /** The report of the run, and the evidence for it. */
 export function showResults(presenter: Presenter, result: DemoResult, { again }: DemoCommands): void {
   const { output } = presenter
-  const { run, status, knownLookups, fillRates, service, deliveries } = result
+  const { run, status, knownLookups, fillRates, services, deliveries } = result
   presenter.lines(renderReport(run, output))
   if (run.rows.waiting > 0) {
     presenter.lines([''])
@@ -47,7 +48,11 @@ export function showResults(presenter: Presenter, result: DemoResult, { again }:
   )
   const { person, company, bulk } = run.requests
   const counted = { calls: person + company + bulk, deliveries }
-  presenter.section('What the service counted', null, serviceStatsLines(service, counted, output))
+  presenter.section(
+    'What the services counted',
+    null,
+    serviceStatsLines(Object.values(services), counted, output),
+  )
   showManualValues(presenter, result)
 }
 
@@ -99,16 +104,19 @@ function showManualValues(presenter: Presenter, { manualValues, examples }: Demo
 export function showKept(
   presenter: Presenter,
   { tryOut }: DemoCommands,
-  kept: Pick<DemoEnvironment, 'variables'> & { readonly dashboard: string; readonly folder: string },
+  kept: Pick<DemoEnvironment, 'variables' | 'services'> & {
+    readonly dashboard: string
+    readonly folder: string
+  },
 ): void {
   const { output } = presenter
-  const { variables, dashboard, folder } = kept
+  const { variables, services, dashboard, folder } = kept
   presenter.section('It keeps running', null, [
     ...renderFields(output, [
       ['Dashboard', `${dashboard}/`],
       // PGSSLMODE may be set for another server: the variable has more than a person needs.
-      ['Database', variables.DATABASE_URL.replace(/\?.*$/, '')],
-      ['Service', variables.FILLRATE_BASE_URL],
+      ['Database', variables['DATABASE_URL']?.replace(/\?.*$/, '') ?? ''],
+      ...Object.entries(services).map(([name, { url }]): Field => [`Service ${name}`, url]),
     ]),
     '',
     '  Next, in another terminal: your first configuration, for this CRM',
@@ -119,12 +127,15 @@ export function showKept(
   ])
 }
 
-/** What the service counted, and the faults it injected, beside what Fillrate counted. */
+/** What the services counted together, and the faults that they injected, beside what Fillrate counted. */
 export function serviceStatsLines(
-  stats: SandboxStats,
+  all: readonly SandboxStats[],
   counted: { readonly calls: number; readonly deliveries: number },
   output: Output,
 ): string[] {
+  const stats = addNumbers(
+    all.map(({ calls, inputs, deliveries, faults, jobs }) => ({ calls, inputs, deliveries, faults, jobs })),
+  )
   const { calls, inputs, deliveries, faults, jobs } = stats
   if (calls.accepted + calls.refused === 0 && counted.calls === 0) return ['  No calls.']
   const failures = { 500: faults['500'] ?? 0, 503: (faults['503'] ?? 0) + (faults['503-retry-after'] ?? 0) }
@@ -164,8 +175,21 @@ export function serviceStatsLines(
   ])
 }
 
+/** Adds objects of numbers up, field by field. */
+function addNumbers<Part extends object>(parts: readonly Part[]): Part {
+  const names = new Set(parts.flatMap((part) => Object.keys(part)))
+  const add = (values: readonly unknown[]): unknown => {
+    const objects = values.filter((value) => typeof value === 'object' && value !== null)
+    if (objects.length > 0) return addNumbers(objects)
+    return values.reduce((sum: number, value) => sum + (typeof value === 'number' ? value : 0), 0)
+  }
+  return Object.fromEntries(
+    [...names].map((name) => [name, add(parts.map((part) => (part as Record<string, unknown>)[name]))]),
+  ) as Part
+}
+
 /** Why lookups were repeated: the service had not answered them. */
-function describeRepeats({ inputs, jobs, faults }: SandboxStats): string {
+function describeRepeats({ inputs, jobs, faults }: Pick<SandboxStats, 'inputs' | 'jobs' | 'faults'>): string {
   if (inputs.requested_more_than_once === 0) return 'none repeated'
   const why = formatCounts(
     { failed: jobs.failed, missing: faults['missing-result'] ?? 0 },
@@ -206,7 +230,7 @@ function formatCell(value: string | null): string {
     : JSON.stringify(value).replaceAll('\u00a0', '\\u00a0').replaceAll('\u200b', '\\u200b')
 }
 
-const BAR_WIDTH = 26
+const BAR_WIDTH = 20
 
 /** What was filled, column by column, with a bar for cells filled before, filled now, and still blank. */
 export function fillRateChangeLines(all: readonly FillRateChange[], output: Output): string[] {
@@ -218,16 +242,22 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
     ...all.flatMap(({ source, eligible, columns }) => [
       ...renderTable(
         output,
-        columns.map(({ column, before, after }) => ({
+        columns.map(({ column, before, after, afterEach }) => ({
           column,
           before: share(before, eligible.before),
+          afterEach: afterEach.map(({ filled }) => share(filled, eligible.after)),
           after: share(after, eligible.after),
           gained: after - before,
         })),
         [
           { title: padText(source, names), text: (line) => line.column },
           { title: 'before', text: (line) => formatPercent(line.before), number: true },
-          { title: ' after', text: (line) => formatPercent(line.after), number: true },
+          ...DEMO_SERVICE_NAMES.map((name, turn) => ({
+            title: `+ ${name}`,
+            text: (line: { readonly afterEach: readonly number[] }) =>
+              formatPercent(line.afterEach[turn] ?? 0),
+            number: true,
+          })),
           {
             title: 'filled',
             text: (line) => (line.gained === 0 ? '·' : `+${formatCount(line.gained)}`),
@@ -235,7 +265,7 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
           },
           {
             title: `of ${formatCount(eligible.after)} rows`,
-            text: (line) => gainBar(line.before, line.after),
+            text: (line) => gainBar([line.before, ...line.afterEach.slice(0, -1), line.after]),
             minColumns: 8,
           },
         ],
@@ -243,15 +273,25 @@ export function fillRateChangeLines(all: readonly FillRateChange[], output: Outp
       ),
       '',
     ]),
-    output.paint('quiet', `  ${BEFORE} filled before   ${GAINED} filled now   ${BLANK} still blank`),
+    output.paint(
+      'quiet',
+      `  ${BEFORE} filled before   ${GAINED.map((mark, turn) => `${mark} by ${DEMO_SERVICE_NAMES[turn]}`).join('   ')}   ${BLANK} still blank`,
+    ),
   ]
 }
 
-const [BEFORE, GAINED, BLANK] = ['▓', '█', '░']
+const BEFORE = '▓'
+const GAINED = ['█', '▒']
+const BLANK = '░'
 
-/** Uses different characters, so that it works without colour. */
-function gainBar(before: number, after: number): string {
-  const there = Math.round(before * BAR_WIDTH)
-  const filled = Math.max(there, Math.round(after * BAR_WIDTH))
-  return BEFORE.repeat(there) + GAINED.repeat(filled - there) + BLANK.repeat(BAR_WIDTH - filled)
+/** Uses different characters, so that it works without colour. @param shares filled before, and after each service */
+function gainBar(shares: readonly number[]): string {
+  let drawn = 0
+  const marks = shares.map((share, n) => {
+    const until = Math.max(drawn, Math.round(share * BAR_WIDTH))
+    const part = (n === 0 ? BEFORE : (GAINED[n - 1] ?? '█')).repeat(until - drawn)
+    drawn = until
+    return part
+  })
+  return marks.join('') + BLANK.repeat(BAR_WIDTH - drawn)
 }

@@ -9,12 +9,29 @@ import { removeDemo } from './remove.ts'
 import { showSmallDemo, SMALL } from './small-demo.ts'
 
 const number = z.number()
+const service = z.object({
+  counts: z.object({
+    calls: z.object({ accepted: number, refused: number }),
+    inputs: z.object({ distinct: number, requested_more_than_once: number }),
+    jobs: z.object({ accepted: number, failed: number }),
+    deliveries: z.object({ badly_signed_accepted: number }),
+    faults: z.record(z.string(), number),
+  }),
+})
 const report = z.object({
   status: z.string(),
   crm: z.object({ accounts: number, contacts: number, made_now: z.boolean() }),
   run: z.object({
     rows: z.record(z.string(), number),
     lookups: z.object({ requested: number, in_doubt: number }),
+    services: z.array(
+      z.object({
+        service: z.string(),
+        lookups: z.object({ requested: number, found: number }),
+        cells: z.object({ written: number }),
+        spend: z.object({ cost: z.object({ amount: number, currency: z.string() }).nullable() }),
+      }),
+    ),
     requests: z.object({ person: number, company: number, bulk: number, throttled: number }),
     cells: z.object({ written: number }),
   }),
@@ -22,20 +39,15 @@ const report = z.object({
     z.string(),
     z.object({
       eligible: number,
-      columns: z.record(z.string(), z.object({ before: number, after: number })),
+      columns: z.record(
+        z.string(),
+        z.object({ before: number, after: number, after_each: z.object({ acme: number, beta: number }) }),
+      ),
     }),
   ),
   rows: z.record(z.string(), z.record(z.string(), number)),
   deliveries: z.object({ taken: number }),
-  service: z.object({
-    counts: z.object({
-      calls: z.object({ accepted: number, refused: number }),
-      inputs: z.object({ distinct: number, requested_more_than_once: number }),
-      jobs: z.object({ accepted: number, failed: number }),
-      deliveries: z.object({ badly_signed_accepted: number }),
-      faults: z.record(z.string(), number),
-    }),
-  }),
+  services: z.object({ acme: service, beta: service }),
   manual_values: z.object({ values: number, before: z.string(), after: z.string(), changed: number }),
   examples: z.array(z.object({ name: z.string(), cells: z.array(z.unknown()) })),
 })
@@ -74,16 +86,33 @@ test.concurrent('fills blank cells only, and repeats no lookup when run again', 
   expect(columns.every(({ before, after }) => after > before)).toBe(true)
   expect(columns.reduce((sum, { before, after }) => sum + after - before, 0)).toBe(first.run.cells.written)
 
-  // The service counts the same calls, and repeats only of lookups that it left unanswered.
-  const { person, company, bulk, throttled } = first.run.requests
-  const { calls, inputs, jobs, faults, deliveries } = first.service.counts
-  expect({ ...calls, throttled }).toEqual({ accepted: person + company + bulk, refused: 0, throttled: 0 })
-  expect(inputs.distinct).toBe(first.run.lookups.requested)
-  expect(inputs.requested_more_than_once).toBeLessThanOrEqual(
-    100 * jobs.failed + (faults['missing-result'] ?? 0),
+  // The fill rate of each column rises with the first service, and with the second to what it is in the end.
+  expect(columns.filter(({ before, after_each }) => after_each.acme <= before)).toEqual([])
+  expect(columns.filter(({ after_each }) => after_each.beta <= after_each.acme)).toEqual([])
+  expect(columns.filter(({ after, after_each }) => after_each.beta !== after)).toEqual([])
+  const [acme, beta] = first.run.services
+  expect([acme?.service, beta?.service]).toEqual(['acme', 'beta'])
+  expect(beta?.lookups.requested).toBeLessThan(acme?.lookups.requested ?? 0)
+  expect((beta?.spend.cost?.amount ?? 0) / (beta?.cells.written ?? 0)).toBeGreaterThan(
+    (acme?.spend.cost?.amount ?? 0) / (acme?.cells.written ?? 0),
   )
-  expect(first.deliveries.taken).toBe(jobs.accepted)
-  expect(deliveries.badly_signed_accepted).toBe(0)
+
+  // The services count the same calls, and repeats only of lookups that they left unanswered.
+  const { person, company, bulk, throttled } = first.run.requests
+  const counts = Object.values(first.services).map((one) => one.counts)
+  const sum = (of: (one: (typeof counts)[number]) => number) => counts.reduce((all, one) => all + of(one), 0)
+  expect({
+    accepted: sum(({ calls }) => calls.accepted),
+    refused: sum(({ calls }) => calls.refused),
+    throttled,
+  }).toEqual({ accepted: person + company + bulk, refused: 0, throttled: 0 })
+  expect(sum(({ inputs }) => inputs.distinct)).toBe(first.run.lookups.requested)
+  for (const { inputs, jobs, faults } of counts)
+    expect(inputs.requested_more_than_once).toBeLessThanOrEqual(
+      100 * jobs.failed + (faults['missing-result'] ?? 0),
+    )
+  expect(first.deliveries.taken).toBe(sum(({ jobs }) => jobs.accepted))
+  expect(sum(({ deliveries }) => deliveries.badly_signed_accepted)).toBe(0)
 
   expect(first.manual_values).toMatchObject({ changed: 0, after: first.manual_values.before })
   expect(first.manual_values.values).toBeGreaterThan(1_000)
@@ -91,7 +120,8 @@ test.concurrent('fills blank cells only, and repeats no lookup when run again', 
 
   const second = await demo(folder)
   expect(second).toMatchObject({ exit: 0, status: 'completed', crm: { made_now: false } })
-  expect(second.service.counts.calls).toEqual({ accepted: 0, refused: 0 })
+  for (const { counts: again } of Object.values(second.services))
+    expect(again.calls).toEqual({ accepted: 0, refused: 0 })
   expect(second.run.rows['picked']).toBe(0)
   expect(second.manual_values).toMatchObject({ changed: 0, after: second.manual_values.before })
   expect(Object.values(second.rows).reduce((sum, source) => sum + (source['total'] ?? 0), 0)).toBe(

@@ -20,13 +20,23 @@ function terminal(): { output: Output; written: () => string } {
 const accounts = {
   source: 'accounts',
   eligible: { before: 200, after: 200 },
-  columns: [{ column: 'attributes.sub_industry', before: 50, after: 150 }],
-}
+  columns: [
+    {
+      column: 'attributes.sub_industry',
+      before: 50,
+      afterEach: [
+        { service: 'acme', filled: 110 },
+        { service: 'beta', filled: 150 },
+      ],
+      after: 150,
+    },
+  ],
+} as const
 
-test('what was filled stands between what was there and what is blank', () => {
+test('what each service filled stands between what was there and what is blank', () => {
   const lines = fillRateChangeLines([accounts], terminal().output)
   expect(lines[1]).toContain('attributes.sub_industry')
-  expect(lines[1]).toMatch(/25\.?0?% +75\.?0?% +\+100 +▓{7}█{13}░{6}$/)
+  expect(lines[1]).toMatch(/25\.?0?% +55\.?0?% +75\.?0?% +\+100 +▓{5}█{6}▒{4}░{5}$/)
 })
 
 test('nothing on the screen is wider than 80 columns', () => {
@@ -83,7 +93,7 @@ test('the deliveries add up, and repeated lookups are explained', () => {
   recorder.done(['a', 'b'], 'bulk')
   recorder.done(['a'], 'single')
   const text = serviceStatsLines(
-    recorder.snapshot(0, false),
+    [recorder.snapshot(0, false), new StatsRecorder().snapshot(0, false)],
     { calls: 9, deliveries: 2 },
     terminal().output,
   ).join('\n')
@@ -94,7 +104,7 @@ test('the deliveries add up, and repeated lookups are explained', () => {
 
 test('a difference between the two counts is reported', () => {
   const text = serviceStatsLines(
-    new StatsRecorder().snapshot(0, false),
+    [new StatsRecorder().snapshot(0, false)],
     { calls: 3, deliveries: 0 },
     terminal().output,
   ).join('\n')
