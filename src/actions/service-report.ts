@@ -179,7 +179,7 @@ function toEntry(
         one.source === source &&
         participants.every((service) => Object.hasOwn(one.answers ?? {}, service.id)),
     )
-    return ofAll.map((one) => one.cells?.[`{${id}}`] ?? 0)
+    return ofAll.map((one) => one.count * (one.cells?.[`{${id}}`] ?? 0))
   })
   const perCell = (amount: number): number | null =>
     cells === 0 ? null : Math.round((amount / cells) * 1e6) / 1e6

@@ -204,7 +204,26 @@ test(
         expect(what_if[0]?.rows_all_answered ?? 0).toBe(answered.filter((one) => !one.includes(false)).length)
         expect(what_if[0]?.orders.length ?? 6).toBe(6)
       }),
-      { numRuns: 60 },
+      {
+        numRuns: 60,
+        // Rows of which everything is the same.
+        examples: [
+          [
+            Array.from({ length: 2 }, () => ({
+              answers: [all, all, 'not_found'],
+              writes: written(1),
+              isByOtherKinds: false,
+            })),
+          ],
+          [
+            Array.from({ length: 3 }, () => ({
+              answers: [found(['title']), 'not_found', 'rejected'],
+              writes: written(0),
+              isByOtherKinds: false,
+            })),
+          ],
+        ],
+      },
     )
   },
 )
