@@ -9,10 +9,14 @@ export interface AnswersSoFar {
 
 /** How likely a service's answers are, by those so far. */
 export interface AnswerShares {
-  /** Of the rows that it was called for: those that it found. */
+  /** Of all rows that it was called for: those that it found. */
   readonly found: number
-  /** Of the rows found: those that went on, because a wanted cell was still blank. Null: not known yet. */
+  /** Of the rows that no service before had found: those that it found. */
+  readonly foundFirst: number
+  /** Of these: those that went on, because a wanted cell was still blank. Null: not known yet. */
   readonly foundOnward: number | null
+  /** Of the rows that a service before had found: those that went on. Null: not known yet. */
+  readonly filledOnward: number | null
   /** Lookups of a row: more than one in a cascade. */
   readonly lookupsPerRow: number
   /** The rows that this is known from. */
@@ -25,6 +29,7 @@ const ENOUGH_ROWS = 30
 /**
  * The shares of a service at a place of the order: by the rows that came to it past every service before, where there are enough,
  * because it knows fewer of those that the others miss. Null: it was never called. Pure.
+ * @param when which rows go on from it
  */
 export function toAnswerShares(
   history: readonly AnswersSoFar[],
@@ -32,30 +37,39 @@ export function toAnswerShares(
   when: 'miss' | 'blank' | null,
 ): AnswerShares | null {
   const called = history.filter(({ found }) => found[place] != null)
-  const isPast = ({ found }: AnswersSoFar): boolean => found.slice(0, place).every((one) => one !== null)
-  const past = called.filter(isPast)
-  const [own, all] = [past, called].map((ones) => sumRows(ones, () => true))
-  const used = own !== undefined && (own >= ENOUGH_ROWS || own === all) ? past : called
-  const observations = sumRows(used, () => true)
+  const observations = sumRows(called)
   if (observations === 0) return null
-  const found = sumRows(used, (one) => one.found[place] === true)
-  const wentOn = sumRows(used, (one) => one.found[place] === true && isCalledAfter(one, place))
-  // None of them: the source had no service after this one for blank cells until now.
-  const onward = when !== 'blank' ? 0 : wentOn > 0 ? wentOn / found : null
+  const past = called.filter(({ found }) => found.slice(0, place).every((one) => one !== null))
+  const missed = past.filter(({ found }) => found.slice(0, place).every((one) => one === false))
+  const isEnough = sumRows(missed) >= ENOUGH_ROWS || missed.length === called.length
+  const alone = isEnough ? missed : called
+  const isFound = ({ found }: AnswersSoFar): boolean => found[place] === true
+  const foundAlone = alone.filter(isFound)
+  const filled = past.filter((one) => !missed.includes(one))
+  const used = isEnough ? past : called
   const lookups = used.reduce((sum, one) => sum + (one.lookups[place] ?? 0), 0)
   return {
-    found: found / observations,
-    foundOnward: onward,
-    lookupsPerRow: Math.max(1, lookups / observations),
-    observations,
+    found: sumRows(used.filter(isFound)) / sumRows(used),
+    foundFirst: sumRows(foundAlone) / sumRows(alone),
+    foundOnward: toOnwardShare(foundAlone, place, when),
+    filledOnward: toOnwardShare(filled, place, when),
+    lookupsPerRow: Math.max(1, lookups / sumRows(used)),
+    observations: sumRows(used),
   }
 }
 
-const isCalledAfter = ({ found }: AnswersSoFar, place: number): boolean =>
-  found.slice(place + 1).some((one) => one !== null)
+/** The share of rows that went on for their blank cells. None so far: until now there was perhaps no service for them. */
+function toOnwardShare(
+  rows: readonly AnswersSoFar[],
+  place: number,
+  when: 'miss' | 'blank' | null,
+): number | null {
+  if (when !== 'blank') return 0
+  const wentOn = sumRows(rows.filter(({ found }) => found.slice(place + 1).some((one) => one !== null)))
+  return wentOn === 0 ? null : wentOn / sumRows(rows)
+}
 
-const sumRows = (history: readonly AnswersSoFar[], isCounted: (one: AnswersSoFar) => boolean): number =>
-  history.reduce((sum, one) => sum + (isCounted(one) ? one.rows : 0), 0)
+const sumRows = (history: readonly AnswersSoFar[]): number => history.reduce((sum, one) => sum + one.rows, 0)
 
 /**
  * What is known, before a run, of how a row comes to a service: a letter for each service before it.
@@ -83,17 +97,22 @@ export interface StepEstimate {
   readonly max: number
 }
 
-/** What each service in the order would be called with for a source. @param shares of each service. Pure. */
+/**
+ * What each service in the order would be called with for a source. Pure.
+ * @param shares of each service
+ * @param when which rows go on from each
+ */
 export function estimateSteps(
   steps: readonly StepCounts[],
   shares: readonly (AnswerShares | null)[],
+  when: readonly ('miss' | 'blank' | null)[],
 ): StepEstimate[] {
   return steps.map(({ byWay, further }, place) => {
     const ways = [...byWay]
     const first = ways.reduce((sum, [, lookups]) => sum + lookups, 0)
     const certain = ways.reduce((sum, [way, lookups]) => sum + (isCertain(way) ? lookups : 0), 0)
     const likelyFirst = ways.reduce<number | null>((sum, [way, lookups]) => {
-      const share = lookups === 0 ? 0 : shareOfWay(way, shares)
+      const share = lookups === 0 ? 0 : shareOfWay(way, shares, when)
       return sum === null || share === null ? null : sum + lookups * share
     }, 0)
     const perRow = first === 0 ? 1 : Math.min(1 + further / first, shares[place]?.lookupsPerRow ?? 1)
@@ -108,16 +127,28 @@ export function estimateSteps(
 const isCertain = (way: Way): boolean => [...way].every((letter) => letter === 'm')
 
 /** The share of rows that go all of a way. Null: a service on it has answered nothing so far. */
-function shareOfWay(way: Way, shares: readonly (AnswerShares | null)[]): number | null {
-  let product = 1
+function shareOfWay(
+  way: Way,
+  shares: readonly (AnswerShares | null)[],
+  when: readonly ('miss' | 'blank' | null)[],
+): number | null {
+  // Rows that no service on the way has found, and those that one has found and that have a blank cell left.
+  let [missed, filled]: [number, number] = [1, 0]
   for (const [place, letter] of [...way].entries()) {
-    if (letter === 'm') continue
+    const goesOnFilled = when[place] === 'blank'
+    if (letter === 'm') {
+      if (!goesOnFilled) filled = 0
+      continue
+    }
     const known = shares[place] ?? null
     if (known === null) return null
-    if (known.foundOnward === null) return null
-    product *= letter === 'f' ? known.foundOnward : 1 - known.found * (1 - known.foundOnward)
+    const found = letter === 'f' ? 1 : known.foundFirst
+    const stays = [missed * found > 0 ? known.foundOnward : 0, filled > 0 ? known.filledOnward : 0] as const
+    if (stays[0] === null || stays[1] === null) return null
+    filled = missed * found * stays[0] + filled * stays[1]
+    missed *= 1 - found
   }
-  return product
+  return missed + filled
 }
 
 /**

@@ -52,7 +52,8 @@ export class OnwardRows {
       if (next === null) return
       rows = rows.flatMap(({ chain, way }, n) => {
         const letter = letters[n] ?? 'm'
-        return letter === 'f' && next.when === 'miss' ? [] : [{ chain, way: way + letter }]
+        const isFound = letter === 'f' || way.includes('f')
+        return isFound && next.when === 'miss' ? [] : [{ chain, way: way + letter }]
       })
     }
   }

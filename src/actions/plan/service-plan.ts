@@ -40,7 +40,7 @@ export function planServices(
   const found = parties.map(() => ({ found: 0, rows: 0 }))
   for (const { parties: order, steps, when, history } of chains) {
     const shares = order.map((_, place) => toAnswerShares(history, place, when[place] ?? null))
-    for (const [place, estimate] of estimateSteps(steps, shares).entries()) {
+    for (const [place, estimate] of estimateSteps(steps, shares, when).entries()) {
       const party = order[place] ?? -1
       wanted[party] = addEstimates(wanted[party] ?? none, estimate)
       const [kinds, so] = [byKind[party], found[party]]

@@ -27,6 +27,9 @@ const step = (ways: Record<string, number>, further = 0): StepCounts => ({
   further,
 })
 
+const MISS = ['miss', 'miss', null] as const
+const BLANK = ['blank', null] as const
+
 const sharesOf = (history: readonly AnswersSoFar[], when: readonly ('miss' | 'blank' | null)[]) =>
   when.map((one, place) => toAnswerShares(history, place, one))
 
@@ -49,7 +52,7 @@ test('without an answer nothing is likely, and the bound stands alone', () => {
   const shares = sharesOf([answers([true, null], 10), answers([false, null], 10)], ['miss', null])
   expect(shares[1]).toBeNull()
   const steps = [step({ '': 100 }), step({ c: 100 }), step({ cc: 100 })]
-  expect(estimateSteps(steps, shares)).toEqual([
+  expect(estimateSteps(steps, shares, MISS)).toEqual([
     { certain: 100, likely: 100, max: 100 },
     { certain: 0, likely: 50, max: 100 },
     { certain: 0, likely: null, max: 100 },
@@ -59,7 +62,7 @@ test('without an answer nothing is likely, and the bound stands alone', () => {
 test('likely calls follow the shares; a stored miss goes on for certain, a stored record ends the row', () => {
   const shares = sharesOf(HISTORY, ['miss', 'miss', null])
   const steps = [step({ '': 1_000 }), step({ c: 1_000, m: 100 }), step({ cc: 1_000, mc: 100, mm: 7, fm: 50 })]
-  expect(estimateSteps(steps, shares)).toEqual([
+  expect(estimateSteps(steps, shares, MISS)).toEqual([
     { certain: 1_000, likely: 1_000, max: 1_000 },
     { certain: 100, likely: 500, max: 1_100 },
     { certain: 7, likely: 257, max: 1_157 },
@@ -71,20 +74,24 @@ test('with `blank` rows that were found go on as often as they did before', () =
   const shares = sharesOf(history, ['blank', null])
   expect(shares[0]).toMatchObject({ found: 0.6, foundOnward: 0.5 })
   const steps = [step({ '': 1_000 }), step({ c: 1_000, f: 80 })]
-  expect(estimateSteps(steps, shares)[1]).toEqual({ certain: 0, likely: 740, max: 1_080 })
+  expect(estimateSteps(steps, shares, BLANK)[1]).toEqual({ certain: 0, likely: 740, max: 1_080 })
   expect(toAnswerShares(history, 0, 'miss')).toMatchObject({ found: 0.6, foundOnward: 0 })
   // Until now the source had no service for blank cells: how many rows have one is not known.
   const [ended] = sharesOf([answers([true, null], 300)], ['blank', null])
   expect(ended).toMatchObject({ foundOnward: null })
-  expect(estimateSteps(steps, [ended ?? null, null])[1]).toMatchObject({ likely: null, max: 1_080 })
+  expect(estimateSteps(steps, [ended ?? null, null], BLANK)[1]).toMatchObject({ likely: null, max: 1_080 })
 })
 
 test('a cascade takes as many lookups a row as it did, and no more than there are', () => {
   const history = [answers([true], 50, [50]), answers([false], 50, [100])]
   const shares = sharesOf(history, [null])
   expect(shares[0]?.lookupsPerRow).toBe(1.5)
-  expect(estimateSteps([step({ '': 100 }, 80)], shares)).toEqual([{ certain: 100, likely: 150, max: 180 }])
-  expect(estimateSteps([step({ '': 100 }, 20)], shares)).toEqual([{ certain: 100, likely: 120, max: 120 }])
+  expect(estimateSteps([step({ '': 100 }, 80)], shares, [null])).toEqual([
+    { certain: 100, likely: 150, max: 180 },
+  ])
+  expect(estimateSteps([step({ '': 100 }, 20)], shares, [null])).toEqual([
+    { certain: 100, likely: 120, max: 120 },
+  ])
 })
 
 test('a budget of one service leaves fewer rows for the next', () => {
@@ -119,7 +126,7 @@ test('certain ≤ likely ≤ max, whatever the counts, shares and budgets', () =
       when,
       fc.array(fc.nat(2_000), { maxLength: 3 }),
       (rows, steps, one, budgets) => {
-        const estimates = estimateSteps(steps, sharesOf(rows, [one, one, null]))
+        const estimates = estimateSteps(steps, sharesOf(rows, [one, one, null]), [one, one, null])
         for (const { certain, likely, max } of [...estimates, ...limitSteps(estimates, budgets)]) {
           expect(certain).toBeLessThanOrEqual(max)
           if (likely === null) continue
@@ -129,4 +136,20 @@ test('certain ≤ likely ≤ max, whatever the counts, shares and budgets', () =
       },
     ),
   )
+})
+
+test('a row that one service has found ends where the next goes on with misses alone', () => {
+  // Of 1,000 people the first finds 600, of which 300 go on for a blank cell; the second finds half of all that come.
+  const history = [
+    answers([true, null, null], 300),
+    answers([true, true, null], 150),
+    answers([true, false, null], 150),
+    answers([false, true, null], 200),
+    answers([false, false, true], 200),
+  ]
+  const when = ['blank', 'miss', null] as const
+  const steps = [step({ '': 1_000 }), step({ c: 1_000 }), step({ cc: 1_000 })]
+  expect(estimateSteps(steps, sharesOf(history, when), when).map(({ likely }) => likely)).toEqual([
+    1_000, 700, 200,
+  ])
 })
