@@ -88,7 +88,7 @@ function playSource(of: Played, source: string, rows: readonly AnswerLine[]): Wh
   const { config, services, lines, order } = of
   const mapping = config.sources[source]
   const participants = sortByTurn(listParticipants(services, lines, source), mapping?.turn)
-  const groups = toGroups(rows, participants)
+  const groups = toGroups(rows, participants, mapping?.turn.services.length ?? 0)
   const { costs, currency } = priceRows(of, source, participants, groups)
   const configured = participants.map((service, index) => ({
     index,
@@ -112,7 +112,9 @@ function playSource(of: Played, source: string, rows: readonly AnswerLine[]): Wh
   }))
   const played = {
     rows: countRows(groups),
-    rowsAllAnswered: countRows(groups.filter(({ answers }) => !answers.includes(null))),
+    rowsAllAnswered: countRows(
+      groups.filter(({ answers }) => answers.every((one) => typeof one === 'boolean')),
+    ),
     currency,
     orders,
   }
@@ -156,11 +158,18 @@ const whenOf = (
     : 'miss'
 
 /** The lines of a source by what the services have answered, and of which of them the cells are. */
-function toGroups(rows: readonly AnswerLine[], participants: readonly ReportedService[]): AnsweredRows[] {
+function toGroups(
+  rows: readonly AnswerLine[],
+  participants: readonly ReportedService[],
+  inTurn: number,
+): AnsweredRows[] {
   const indexOf = new Map(participants.map(({ id }, n) => [id, n]))
-  const groups = new Map<string, { rows: number; answers: (boolean | null)[]; cells: Map<number, number> }>()
+  const groups = new Map<
+    string,
+    { rows: number; answers: AnsweredRows['answers']; cells: Map<number, number> }
+  >()
   for (const line of rows) {
-    const answers = participants.map(({ id }) => line.answers?.[id] ?? null)
+    const answers = participants.map(({ id }): AnsweredRows['answers'][number] => line.answers?.[id] ?? null)
     const cells = new Map<number, number>()
     for (const [set, count] of Object.entries(line.cells ?? {})) {
       const indexes = parseServices(set).flatMap((id) => indexOf.get(id) ?? [])
@@ -171,6 +180,9 @@ function toGroups(rows: readonly AnswerLine[], participants: readonly ReportedSe
         count,
       )
     }
+    // A row reaches a service only after those before it: without an answer of one, it had no input for that.
+    const last = answers.slice(0, inTurn).findLastIndex((one) => one !== null)
+    for (let index = 0; index < last; index++) answers[index] ??= 'passed'
     const key = `${answers.join()} ${[...cells.keys()].toSorted((a, b) => a - b).join()}`
     const group = groups.get(key)
     if (group === undefined)
@@ -199,7 +211,7 @@ function priceRows(
   const [currency = null] = currencies.size === 1 ? currencies : []
   const costs = participants.map(({ id, view }, n) => {
     const entry = entries[services.findIndex((one) => one.id === id)]
-    const rows = countRows(groups.filter(({ answers }) => answers[n] !== null))
+    const rows = countRows(groups.filter(({ answers }) => typeof answers[n] === 'boolean'))
     const lookups = countAnswered(lines.filter((one) => one.source === source && one.service === id))
     // Rows share lookups, and a cascade requests several for a row.
     const perRow = rows === 0 ? 1 : lookups / rows

@@ -1,8 +1,8 @@
 /** Rows of a source that all services have answered alike, with the cells of them that were filled. */
 export interface AnsweredRows {
   readonly rows: number
-  /** By service: whether it has found them. Null: it has not answered. */
-  readonly answers: readonly (boolean | null)[]
+  /** By service: whether it has found them. Null: it has not answered. `passed`: they have no input that it takes, so it never will. */
+  readonly answers: readonly (boolean | 'passed' | null)[]
   /**
    * Their filled cells together, by the services whose records have a value for them: bit n is the nth service, which has found the
    * rows. Each of the rows has cells of every such set.
@@ -134,6 +134,7 @@ class OrderPlay {
     const service = this.#order[k]
     if (service === undefined || !this.#goesOn(group, service, before)) return this.#nothing
     const answer = group.answers[service.index] ?? null
+    if (answer === 'passed') return this.estimate(group, k + 1, before)
     if (answer === null) {
       const alike = this.#rowsLike(group.answers, service.index)
       const all = countRows(alike)
@@ -156,7 +157,7 @@ class OrderPlay {
     if (service === undefined || !this.#goesOn(group, service, before)) return false
     const answer = group.answers[service.index] ?? null
     if (answer === null) return true
-    return this.needsMissingAnswer(group, k + 1, answer ? before | (1 << service.index) : before)
+    return this.needsMissingAnswer(group, k + 1, answer === true ? before | (1 << service.index) : before)
   }
 
   boundsOf(group: AnsweredRows): Bounds {
@@ -184,6 +185,7 @@ class OrderPlay {
     const all = before.known | before.assumed
     if (service === undefined || (all !== 0 && service.when === 'miss')) return nothing
     // What an assumed record leaves blank is not known, and of a record without a cell to fill neither whether others are blank.
+    if (answers[service.index] === 'passed') return this.#bounds(group, answers, k + 1, before)
     const isSure = all === 0 || (before.assumed === 0 && hasCellBeyond(group, before.known))
     const requested = this.#boundsOfRequest(group, answers, k, before)
     return isSure ? requested : hullOf(nothing, requested)
@@ -204,7 +206,7 @@ class OrderPlay {
       high: addTo(rest.high, this.#step(k, found, all, cells[1])),
     })
     if (answer === false) return withStep(this.#bounds(group, answers, k + 1, before), false, [0, 0])
-    if (answer) {
+    if (answer === true) {
       const cells = cellsOf(group, index, before.known)
       const rest = this.#bounds(group, answers, k + 1, { ...before, known: before.known | set })
       return withStep(rest, true, [before.assumed === 0 ? cells : 0, cells])
@@ -247,7 +249,7 @@ class OrderPlay {
     if (known !== undefined) return known
     const found = this.#groups.filter(
       (one) =>
-        (one.answers[index] ?? null) !== null &&
+        typeof one.answers[index] === 'boolean' &&
         answers.every((answer, n) => answer === null || n === index || one.answers[n] === answer),
     )
     this.#alike.set(key, found)

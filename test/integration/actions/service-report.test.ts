@@ -173,7 +173,7 @@ function countCells(rows: readonly StoredRow[]) {
 }
 
 test(
-  'asked, found, filled and the marginal gain are as counted row by row',
+  'answered, found, filled and the marginal gain are as counted row by row',
   { timeout: 300_000 },
   async () => {
     await fc.assert(

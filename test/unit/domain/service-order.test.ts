@@ -225,6 +225,41 @@ test('what nothing stored says has bounds, and no estimate', () => {
   expect(forecast.total.cost).toEqual({ low: 1_800, high: 3_000, likely: null })
 })
 
+test('a service that takes no input of a row is passed, in any order', () => {
+  const groups: AnsweredRows[] = [
+    { rows: 10, answers: ['passed', true], cells: new Map([[2, 20]]) },
+    { rows: 5, answers: ['passed', false], cells: new Map() },
+    { rows: 85, answers: [true, true], cells: new Map([[3, 85]]) },
+  ]
+  for (const indexes of [
+    [0, 1],
+    [1, 0],
+  ]) {
+    const { steps, total, estimatedRows } = playOrder(
+      groups,
+      toOrder(indexes, ['miss', 'miss']),
+      COSTS,
+      COLUMNS,
+    )
+    expect(estimatedRows).toBe(0)
+    const requested = new Map(steps.map((step) => [step.index, step.requested.likely]))
+    expect(requested).toEqual(
+      new Map(
+        indexes[0] === 0
+          ? [
+              [0, 85],
+              [1, 15],
+            ]
+          : [
+              [1, 100],
+              [0, 0],
+            ],
+      ),
+    )
+    expect(total).toMatchObject({ found: { low: 95, high: 95 }, cells: { low: 105, high: 105 } })
+  }
+})
+
 test('a share is between its bounds, which a larger sample narrows', () => {
   fc.assert(
     fc.property(fc.nat(500), fc.integer({ min: 1, max: 500 }), (count, of) => {
