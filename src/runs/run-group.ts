@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { repick } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import { findWaitingRows } from '../store/run-progress.ts'
+import { advanceCascade, findWaitingRows, hasOpenDryRows } from '../store/run-progress.ts'
 import { hasWaitingRows } from '../store/waiting-rows.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { logWait } from './loop.ts'
@@ -45,7 +46,9 @@ export class RunGroup {
       // Looked at before the rows: what is picked after that waits in one of these runs.
       if (earlier.some(({ isFirst, member }) => isFirst && !member.hasScanned)) return true
       const runs = earlier.map(({ member }) => member.run.id)
-      if (runs.length > 0 && (await hasWaitingRows(db, runs, source.name))) return true
+      // Rows that a dry run has found wait for the run that writes them.
+      const hasRows = earlier.some(({ member }) => member.run.isDryRun) ? hasOpenDryRows : hasWaitingRows
+      if (runs.length > 0 && (await hasRows(db, runs, source.name))) return true
     }
     return false
   }
@@ -62,6 +65,10 @@ export class RunGroup {
   }
 }
 
+/** In a dry run, to the next identifier or the next service. */
+export const goesOnAfterMiss = ({ mapping }: Source): boolean =>
+  hasCascade(mapping) || mapping.turn.next !== null
+
 /** How often rows that are handed on are looked for, in milliseconds; and while the budget cannot pay some of them. */
 const HANDED_ON_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
@@ -76,9 +83,11 @@ export async function pickHandedOn(
   const sources = run.sources.filter(({ mapping }) => !mapping.turn.isFirst)
   if (sources.length === 0) return
   // Its own rows that go on to their next identifier too: another run may wait for them while this one waits for its rows.
+  const cascading = run.sources.filter(goesOnAfterMiss).map(({ name }) => name)
   const options = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   for (let isLast = false; !isLast && !signal.aborted;) {
     isLast = !(await retryWhileUnavailable(() => group.mayReceive(deps.db, { sources }), options))
+    if (run.isDryRun) await retryWhileUnavailable(() => advanceCascade(deps.db, run.id, cascading), options)
     const picked = await retryWhileUnavailable(() => pickOnce(deps, run, run.sources, signal), options)
     if (picked > 0) {
       onPicked(picked)

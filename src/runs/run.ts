@@ -1,7 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { hasCascade } from '../domain/identifiers/kind.ts'
 import { type Preview, previewRun } from '../pipeline/preview.ts'
-import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
@@ -15,7 +13,7 @@ import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
-import { pickHandedOn, type RunGroup } from './run-group.ts'
+import { goesOnAfterMiss, pickHandedOn, type RunGroup } from './run-group.ts'
 import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
 import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
 import { type CallSetup, Workers } from './workers.ts'
@@ -281,9 +279,6 @@ export class RunExecution {
     return ended.value
   }
 }
-
-/** In a dry run, to the next identifier or the next service. */
-const goesOnAfterMiss = ({ mapping }: Source): boolean => hasCascade(mapping) || mapping.turn.next !== null
 
 /** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
 const FIRST_PAGE_MS = 500

@@ -112,31 +112,44 @@ describe('three services that know 60, 55 and 45% of the people', () => {
       expect(readBill(sandboxOf(name)).people).toEqual(await listExpected(harness, turn))
   })
 
-  test('two in opposite orders go on to the next identifier of a row before they wait for each other', async () => {
-    const source = {
-      ...trioConfig.sources.people,
-      inputs: { email: 't.email', linkedin_url: 't.profile' },
-      cascade: true,
-    }
-    harness = await startHarness({
-      config: {
-        services: { acme: {}, beta: {} },
-        sources: {
-          people: { ...source, services: ['acme', 'beta'] },
-          others: { ...source, table: 'others', services: ['beta', 'acme'] },
+  test.each([false, true])(
+    'two in opposite orders go on to the next identifier of a row before they wait for each other: dry run %s',
+    async (isDryRun) => {
+      const source = {
+        ...trioConfig.sources.people,
+        inputs: { email: 't.email', linkedin_url: 't.profile' },
+        cascade: true,
+      }
+      harness = await startHarness({
+        config: {
+          services: { acme: {}, beta: {} },
+          sources: {
+            people: { ...source, services: ['acme', 'beta'] },
+            others: { ...source, table: 'others', services: ['beta', 'acme'] },
+          },
+          budget: 'unlimited',
         },
-        budget: 'unlimited',
-      },
-      services: { acme: { seed: 1, notFoundShare: 0.5 }, beta: { seed: 2, notFoundShare: 0.5 } },
-      prepare: async ({ pool }) => {
-        for (const name of ['people', 'others'])
-          await pool.query(`
+        services: { acme: { seed: 1, notFoundShare: 0.5 }, beta: { seed: 2, notFoundShare: 0.5 } },
+        prepare: async ({ pool }) => {
+          for (const name of ['people', 'others'])
+            await pool.query(`
               create table ${name} (id int primary key, email text, profile text, title text, phone text);
               insert into ${name} select n, '${name}' || n || '@example.com', 'https://www.linkedin.com/in/${name}-' || n
                 from generate_series(1, 20) n`)
-      },
-    })
-    const report = await harness.run({ route: 'sync' })
-    expect(report).toMatchObject({ status: 'completed', rows: { picked: 40, waiting: 0 } })
-  })
+        },
+      })
+      const report = await harness.run({ route: 'sync', ...(isDryRun && { dryRun: { sample: 1 } }) })
+      expect(report).toMatchObject({ status: 'completed', rows: { picked: 40, waiting: 0 } })
+      // Each is requested with all people of the first source that it serves, and with some of the other one's.
+      const requested = await harness.query<{ name: string; source: string }>(
+        `select distinct s.name, l.source from fillrate.lookups l join fillrate.services s on s.id = l.service_id order by 1, 2`,
+      )
+      expect(requested.map(({ name, source: of }) => `${name} ${of}`)).toEqual([
+        'acme others',
+        'acme people',
+        'beta others',
+        'beta people',
+      ])
+    },
+  )
 })
