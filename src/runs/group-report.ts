@@ -47,12 +47,14 @@ export function mergeReports(ended: readonly EndedServiceRun[]): RunReport {
   ]
   const unread = list((report) => report.unread_sources)
   const unreadOverBudget = list((report) => report.unread_over_budget)
+  const cancelled = reports.find((report) => report.cancelled_by !== undefined)
   const leftOut = new Map(reports.flatMap((report) => report.left_out ?? []).map((one) => [one.source, one]))
   return {
     ...first,
     run: ended[0]?.run ?? first.run,
     status: BY_SEVERITY.find((one) => statuses.has(one)) ?? 'completed',
     reason: [...failures, ...reasons].join('; ') || null,
+    ...(cancelled?.cancelled_by !== undefined && { cancelled_by: cancelled.cancelled_by }),
     rows: sum((report) => report.rows),
     ...(first.rows_by_source && { rows_by_source: mergeBySource(reports) }),
     skipped_over_budget: reports.reduce((total, one) => total + one.skipped_over_budget, 0),

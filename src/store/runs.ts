@@ -86,7 +86,7 @@ const updateHeld = (db: Connection, run: number, token: string) =>
 const EXPIRED_REASON_SQL = sql<string>`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
 
 /**
- * Cancels a running run: its process reads this with its next heartbeat and closes it. One whose process is dead is
+ * Cancels a running run, and with the first of a group all of it: its process reads this with its next heartbeat and closes it. One whose process is dead is
  * closed here. The first one to cancel a run is recorded.
  * @returns false if no such run is running
  */
@@ -98,8 +98,8 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
            finished_at = case when leased_until > now() then null else now() end,
            reason = case when leased_until > now() then reason
                        else 'cancelled by ' || coalesce(cancelled_by, ${by}::text) || '; its process died' end
-     where id = ${run} and state = 'running'`.execute(db)
-  return result.numAffectedRows === 1n
+     where (id = ${run} or group_id = ${run}) and state = 'running'`.execute(db)
+  return (result.numAffectedRows ?? 0n) > 0n
 }
 
 /** Those of these runs that are cancelled. */

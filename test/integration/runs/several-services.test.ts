@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
+import { cancelRunningRun } from '../../../src/store/runs.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { environmentFor } from '../../support/environment.ts'
 import { type Harness, runRequest, startHarness, stateSum } from '../../support/harness.ts'
@@ -22,8 +23,12 @@ interface Two extends Harness {
   daemon(until: () => Promise<void>): Promise<void>
 }
 
-async function startTwo(source: object, rest: object = {}): Promise<Two> {
-  const second = await startSandbox({ jobDelayMs: [10, 100], ...SECOND })
+async function startTwo(
+  source: object,
+  rest: object = {},
+  changes: Partial<SandboxOptions> = {},
+): Promise<Two> {
+  const second = await startSandbox({ jobDelayMs: [10, 100], ...SECOND, ...changes })
   opened.push(second)
   const config = {
     services: { acme: {}, beta: {} },
@@ -231,6 +236,25 @@ describe('several services in order', () => {
       ['beta', ROWS],
     ])
     expect(await two.count('people where phone is not null')).toBeGreaterThan(0)
+    expect(stateSum(report)).toBe(ROWS)
+  })
+
+  it('is cancelled as a whole by the number of its first run', async () => {
+    const two = await startTwo({}, {}, { limit: 5, windowMs: 600_000 })
+    const app = await two.open()
+    const started = Promise.withResolvers<number>()
+    const request = runRequest({ route: 'sync', onStarted: started.resolve })
+    const running = app.run(request).finally(() => app.close())
+    const first = await started.promise
+    await expect
+      .poll(() => two.count("fillrate.rows where state <> 'waiting'"), { interval: 20 })
+      .toBeGreaterThan(0)
+    expect(await cancelRunningRun(two.database.db, first, 'ada')).toBe(true)
+    const report = await running
+    expect(report).toMatchObject({ status: 'interrupted', cancelled_by: 'ada' })
+    expect(report.services?.at(-1)?.status).toBe('interrupted')
+    // Nothing is lost.
+    expect(await two.count('fillrate.rows')).toBe(ROWS)
     expect(stateSum(report)).toBe(ROWS)
   })
 
