@@ -2,6 +2,8 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readServiceReport, ReportTooLarge, type ServiceReport } from '../../../src/actions/service-report.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
+import { readAnswers } from '../../../src/store/service-report.ts'
+import { tuplesReadSoFar } from '../../support/tuples-read.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 // Three services in order, whose answers and writes are stored by the test; an oracle counts them row by row.
@@ -323,6 +325,41 @@ test('a database with one service has a report, and no other order', async () =>
   )
   expect(services).toMatchObject([{ service: 'acme.example', answered: 10, found: 6 }])
   expect(what_if).toMatchObject([{ orders: [{ services: ['acme.example'], is_configured: true }] }])
+})
+
+test('it reads each lookup, row and change once, and records where several services have found a row', async () => {
+  await storeRows([])
+  const [rows, both] = [3_000, 300]
+  await database.query(
+    `insert into fillrate.lookups (kind, key, service_id, input, source, state, resolved_at, record)
+     select 'email', n::text, service, '{}', 'contacts', 'found', now(), '{"title": "x", "phone": "1"}'
+       from generate_series(1, $1::int) n cross join generate_series(0, 1) service where service = 0 or n <= $2::int`,
+    [rows, both],
+  )
+  await database.query(
+    `insert into fillrate.rows (source, key, state, settled_at, lookup_id) select 'contacts', key, 'enriched', now(), id from fillrate.lookups where service_id = 0`,
+  )
+  await database.query(
+    `insert into fillrate.changes (run_id, lookup_id, source, key, before, after) select 1, lookup_id, 'contacts', key, '{}', '{"title": "x"}' from fillrate.rows`,
+  )
+  for (const table of ['lookups', 'rows', 'changes']) await database.query(`vacuum analyze fillrate.${table}`)
+  const filter = { sources: ['contacts'], since: null }
+  const of = { source: 'contacts', minConfidence: 0 }
+  const outputs = [0, 1].map((service) => ({ ...of, service, column: 'title', field: 'title' }))
+  const reads = await database.db.transaction().execute(async (tx) => {
+    const tables = ['lookups', 'rows', 'changes']
+    const count = () => Promise.all(tables.map((table) => tuplesReadSoFar(tx, table)))
+    const before = await count()
+    const lines = await readAnswers(tx, filter, outputs, [])
+    expect(lines.filter(({ kind }) => kind === 'cells')).toMatchObject([{ count: rows, only: rows - both }])
+    return (await count()).map((after, n) => after - (before[n] ?? 0))
+  })
+  // The planner looks at the ends of an index, too.
+  const [planning, known] = [10, rows + both]
+  const [lookups = 0, ...others] = reads
+  for (const read of others) expect(read - rows).toBeLessThanOrEqual(planning)
+  expect(lookups).toBeGreaterThanOrEqual(known)
+  expect(lookups).toBeLessThanOrEqual(2 * known + planning)
 })
 
 test('what takes too long is refused with advice', async () => {
