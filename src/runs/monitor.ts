@@ -26,6 +26,8 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly waitMs: number
   readonly startedAt: number
   readonly isPicking: () => boolean
+  /** Whether it may end, by whether its rows are done or to be left. Called at each check. */
+  readonly mayEnd: (isDone: boolean) => boolean
   readonly rate: () => RateStatus | null
   /** What Postgres refuses to this process, in words; null: nothing. */
   readonly describeOutage: () => string | null
@@ -114,7 +116,7 @@ export async function monitorRun(
       const isIdle = now - run.counters.lastProgressAt >= POLL_INTERVAL_MS
       if (!run.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
         lastCheckAt = now
-        if (await checkCompletion(deps, run, state, signal)) {
+        if (run.mayEnd(await checkCompletion(deps, run, state, signal))) {
           if (run.onProgress) await countFinished(deps, run, state)
           reportProgress(run, state)
           return state

@@ -16,6 +16,8 @@ interface GroupMember {
   /** It has read all tables whose rows it picks itself. */
   hasScanned: boolean
   hasEnded: boolean
+  /** When its own rows were done but for those that others may hand on, by `#changes`; null: they are not. */
+  idleAt: number | null
 }
 
 /**
@@ -24,9 +26,11 @@ interface GroupMember {
  */
 export class RunGroup {
   readonly #members = new Map<number, GroupMember>()
+  /** Counted up whenever a run has work: what was idle before must be looked at again. */
+  #changes = 0
 
   add(run: StartedRun): void {
-    this.#members.set(run.id, { run, hasScanned: false, hasEnded: false })
+    this.#members.set(run.id, { run, hasScanned: false, hasEnded: false, idleAt: null })
   }
 
   markScanned(run: number): void {
@@ -37,6 +41,23 @@ export class RunGroup {
   markEnded(run: number): void {
     const member = this.#members.get(run)
     if (member) member.hasEnded = true
+  }
+
+  markBusy(run: number): void {
+    const member = this.#members.get(run)
+    if (member) member.idleAt = null
+    this.#changes++
+  }
+
+  /**
+   * A run that awaits others has done its own rows, as far as it will: some wait for the budget, or for a service that is down. With
+   * opposite orders of services two runs may await such rows of each other.
+   * @returns whether nothing can come of the others either
+   */
+  markIdle(run: number): boolean {
+    const member = this.#members.get(run)
+    if (member) member.idleAt = this.#changes
+    return [...this.#members.values()].every(({ hasEnded, idleAt }) => hasEnded || idleAt === this.#changes)
   }
 
   /** Whether rows may still be handed on to a run. */

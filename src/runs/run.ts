@@ -73,6 +73,8 @@ export class RunExecution {
   /** Ends all steps. */
   readonly #stopping: AbortSignal
   #isPicking = true
+  /** It has picked its own rows, and rows of other runs may be handed on to it. */
+  #awaitsOthers = false
   readonly #firstPage = Promise.withResolvers<void>()
 
   constructor(deps: RunDeps, options: ExecuteRunOptions, run: StartedRun, group: RunGroup | null = null) {
@@ -188,11 +190,20 @@ export class RunExecution {
     wakeCalls()
   }
 
+  #mayEnd(isDone: boolean): boolean {
+    if (this.#group === null || !this.#awaitsOthers) return isDone
+    if (isDone) return this.#group.markIdle(this.#run.id)
+    this.#group.markBusy(this.#run.id)
+    return false
+  }
+
   async #pickHandedOn(group: RunGroup): Promise<void> {
     group.markScanned(this.#run.id)
+    this.#awaitsOthers = true
     await pickHandedOn(this.#deps, group, this.#run, {
       signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
       onPicked: (rows) => {
+        group.markBusy(this.#run.id)
         if (rows > 0) this.#counters.touch()
         this.#workers.wakeCalls()
         this.#workers.wakeWriters()
@@ -200,6 +211,7 @@ export class RunExecution {
     }).catch((error: unknown) => {
       if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
     })
+    this.#awaitsOthers = false
   }
 
   /** Samples fill rates while the run writes. */
@@ -231,7 +243,8 @@ export class RunExecution {
         limit: this.#options.limit,
         counters: this.#counters,
         waitMs: this.#options.waitMs,
-        isPicking: () => this.#isPicking,
+        isPicking: () => this.#isPicking && !this.#awaitsOthers,
+        mayEnd: (isDone) => this.#mayEnd(isDone),
         rate: () => this.#workers.rate(),
         describeOutage: deps.describeOutage,
         findOpenCircuit: () => deps.elector.findOpenCircuit(),

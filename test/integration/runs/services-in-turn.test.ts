@@ -115,29 +115,7 @@ describe('three services that know 60, 55 and 45% of the people', () => {
   test.each([false, true])(
     'two in opposite orders go on to the next identifier of a row before they wait for each other: dry run %s',
     async (isDryRun) => {
-      const source = {
-        ...trioConfig.sources.people,
-        inputs: { email: 't.email', linkedin_url: 't.profile' },
-        cascade: true,
-      }
-      harness = await startHarness({
-        config: {
-          services: { acme: {}, beta: {} },
-          sources: {
-            people: { ...source, services: ['acme', 'beta'] },
-            others: { ...source, table: 'others', services: ['beta', 'acme'] },
-          },
-          budget: 'unlimited',
-        },
-        services: { acme: { seed: 1, notFoundShare: 0.5 }, beta: { seed: 2, notFoundShare: 0.5 } },
-        prepare: async ({ pool }) => {
-          for (const name of ['people', 'others'])
-            await pool.query(`
-              create table ${name} (id int primary key, email text, profile text, title text, phone text);
-              insert into ${name} select n, '${name}' || n || '@example.com', 'https://www.linkedin.com/in/${name}-' || n
-                from generate_series(1, 20) n`)
-        },
-      })
+      await startOpposite()
       const report = await harness.run({ route: 'sync', ...(isDryRun && { dryRun: { sample: 1 } }) })
       expect(report).toMatchObject({ status: 'completed', rows: { picked: 40, waiting: 0 } })
       // Each is requested with all people of the first source that it serves, and with some of the other one's.
@@ -152,4 +130,40 @@ describe('three services that know 60, 55 and 45% of the people', () => {
       ])
     },
   )
+
+  test('two in opposite orders do not wait for what the budget cannot pay of each other', async () => {
+    await startOpposite()
+    const report = await harness.run({ route: 'sync', budget: 47 })
+    expect(report).toMatchObject({ status: 'budget_reached', lookups: { requested: 47 } })
+    const rest = await harness.run({ route: 'sync' })
+    expect(rest).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+    for (const sandbox of Object.values(harness.sandboxes)) expect(sandbox.stats().inputs.max_paid).toBe(1)
+  })
 })
+
+/** Two services, one before the other for one source and after it for another, in a cascade. */
+async function startOpposite(): Promise<void> {
+  const source = {
+    ...trioConfig.sources.people,
+    inputs: { email: 't.email', linkedin_url: 't.profile' },
+    cascade: true,
+  }
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: {
+        people: { ...source, services: ['acme', 'beta'] },
+        others: { ...source, table: 'others', services: ['beta', 'acme'] },
+      },
+      budget: 'unlimited',
+    },
+    services: { acme: { seed: 1, notFoundShare: 0.5 }, beta: { seed: 2, notFoundShare: 0.5 } },
+    prepare: async ({ pool }) => {
+      for (const name of ['people', 'others'])
+        await pool.query(`
+          create table ${name} (id int primary key, email text, profile text, title text, phone text);
+          insert into ${name} select n, '${name}' || n || '@example.com', 'https://www.linkedin.com/in/${name}-' || n
+            from generate_series(1, 20) n`)
+    },
+  })
+}
