@@ -1,4 +1,5 @@
 import type { DryRunReport } from '../pipeline/preview.ts'
+import { mergeSkippedGroups } from '../domain/skipped-cell.ts'
 import { sumCosts } from '../domain/spend.ts'
 import { describeError } from '../util/error-text.ts'
 import type { RunReport, RunStatus } from './report.ts'
@@ -69,7 +70,7 @@ export function mergeReports(ended: readonly EndedServiceRun[]): RunReport {
     },
     jobs: sum((report) => report.jobs),
     cells: sum((report) => report.cells),
-    skipped_cells: reports.flatMap((report) => report.skipped_cells),
+    skipped_cells: mergeSkippedGroups(reports.flatMap((report) => report.skipped_cells)),
     duration_ms: Math.max(...reports.map((report) => report.duration_ms)),
     ...(first.dry_run && {
       dry_run: {

@@ -59,6 +59,38 @@ describe('the report of several services', () => {
     ])
   })
 
+  it('lists a reason once, whichever services met it', () => {
+    const group = (rows: number, values: readonly string[]) => ({
+      source: 'people',
+      column: 'title',
+      reason: 'too_long' as const,
+      detail: null,
+      description: 'the text is longer than the column allows',
+      rows,
+      distinct_values: values.length,
+      values: values.map((value) => ({ value, rows: 1 })),
+    })
+    const merged = mergeReports([
+      ended('acme', report(1, { skipped_cells: [group(2, ['Engineer', 'Analyst'])] })),
+      ended(
+        'beta',
+        report(2, { skipped_cells: [group(1, ['Engineer']), { ...group(9, ['x']), column: 'phone' }] }),
+      ),
+    ])
+    expect(merged.skipped_cells).toMatchObject([
+      { column: 'phone', rows: 9 },
+      {
+        column: 'title',
+        rows: 3,
+        distinct_values: 2,
+        values: [
+          { value: 'Engineer', rows: 2 },
+          { value: 'Analyst', rows: 1 },
+        ],
+      },
+    ])
+  })
+
   it('adds no amounts of two currencies, nor one that is unknown', () => {
     for (const cost of [null, { amount: 1, currency: 'USD' }]) {
       const spend = { calls: 1, lookups: 1, in_doubt: 0, cost }
