@@ -156,7 +156,7 @@ export interface RunningRun {
  */
 export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
-    select id, trigger, options, picking_finished_at is null as picking, scope, service_id as service, group_id as group from fillrate.runs
+    select id, trigger, options, picking_finished_at is null as picking, scope, group_id as group, service_id as service from fillrate.runs
      where state = 'running' and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope} and cancelled_at is null`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
