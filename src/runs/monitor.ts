@@ -26,6 +26,8 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly waitMs: number
   readonly startedAt: number
   readonly isPicking: () => boolean
+  /** It picks rows that others hand on, and its own: a second picker would begin anew with one that is just finished. */
+  readonly awaitsOthers: () => boolean
   /** Whether it may end, by whether its rows are done or to be left. Called at each check. */
   readonly mayEnd: (isDone: boolean) => boolean
   readonly rate: () => RateStatus | null
@@ -100,8 +102,7 @@ export async function monitorRun(
     countAt: Number.NEGATIVE_INFINITY,
   }
   const maybeComplete = run.counters.maybeComplete.listen()
-  let isWoken = true
-  let lastCheckAt = Number.NEGATIVE_INFINITY
+  let [isWoken, lastCheckAt] = [true, Number.NEGATIVE_INFINITY]
   while (!signal.aborted) {
     try {
       const now = performance.now()
@@ -164,7 +165,7 @@ async function checkCompletion(
   const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, fit)
   // Rows that the budget cannot pay stay requeued, and are checked rarely.
   if (run.budget.rowsAwaitingBudget === 0 && hasRequeued) {
-    await repickSources(deps, run, { includeAbandoned: false, signal })
+    if (!run.awaitsOthers()) await repickSources(deps, run, { includeAbandoned: false, signal })
     return false
   }
   if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
@@ -182,9 +183,9 @@ async function checkCompletion(
   const siblings = running.flatMap((one) => (group !== null && one.group === group ? one.id : []))
   const readCounts = () =>
     waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited, siblings)
-  let counts = await readCounts()
-  const before = counts
-  if (await takeOver(deps, run, runningIds, counts, signal)) counts = await readCounts()
+  const before = await readCounts()
+  const hasTaken = !run.awaitsOthers() && (await takeOver(deps, run, runningIds, before, signal))
+  const counts = hasTaken ? await readCounts() : before
   // What a dead run had leased became free meanwhile. The next check takes it over: only what is left then is beyond the budget.
   if (before.abandoned === 0 && counts.abandoned > 0) return false
   state.fullCheckAt = nextReadAt(startedAt, performance.now())

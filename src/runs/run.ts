@@ -244,6 +244,7 @@ export class RunExecution {
         counters: this.#counters,
         waitMs: this.#options.waitMs,
         isPicking: () => this.#isPicking && !this.#awaitsOthers,
+        awaitsOthers: () => this.#awaitsOthers,
         mayEnd: (isDone) => this.#mayEnd(isDone),
         rate: () => this.#workers.rate(),
         describeOutage: deps.describeOutage,
