@@ -30,7 +30,7 @@ export function compareClocks(readings: readonly ClockReading[]): Finding {
   const [first, second] = off
   if (first === undefined) {
     if (readings.length === 0) return createFinding('clock', 'skipped', 'no other clock to compare with')
-    const others = readings.map((reading) => reading.whose).join(' and ')
+    const others = [...new Set(readings.map((reading) => reading.whose))].join(' and ')
     return createFinding('clock', 'ok', `agrees with ${others}`)
   }
   const describeOffset = (against: string): string =>
