@@ -26,7 +26,8 @@ const SLOW = [
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',
-  'test/integration/runs/{job-outcomes,result-pages,unstated-limit}.test.ts',
+  'test/integration/runs/{job-outcomes,result-pages,service-report,services-in-turn,services-model,together,unstated-limit}.test.ts',
+  'test/integration/actions/plan-services.test.ts',
 ]
 
 const SETUP = { setupFiles: ['test/support/seed-setup.ts'] }

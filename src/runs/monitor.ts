@@ -28,8 +28,8 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly isPicking: () => boolean
   /** It picks rows that others hand on, and its own: a second picker would begin anew with one that is just finished. */
   readonly awaitsOthers: () => boolean
-  /** Whether it may end, by whether its rows are done or to be left. Called at each check. */
-  readonly mayEnd: (isDone: boolean) => boolean
+  /** Whether it may end, by whether its rows are done or to be left; null: not looked at again. Called at each check. */
+  readonly mayEnd: (isDone: boolean | null) => boolean
   readonly rate: () => RateStatus | null
   /** What Postgres refuses to this process, in words; null: nothing. */
   readonly describeOutage: () => string | null
@@ -156,7 +156,7 @@ async function checkCompletion(
   run: MonitoredRun,
   state: MonitorState,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<boolean | null> {
   const startedAt = performance.now()
   const idleMs = startedAt - run.counters.lastProgressAt
   const names = run.sources.map((source) => source.name)
@@ -169,7 +169,7 @@ async function checkCompletion(
     return false
   }
   if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
-  if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return false
+  if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return null
   const running = await runs.listRunning(deps.db)
   const runningIds = running.map((one) => one.id)
   // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and

@@ -190,7 +190,9 @@ export class RunExecution {
     wakeCalls()
   }
 
-  #mayEnd(isDone: boolean): boolean {
+  #mayEnd(isDone: boolean | null): boolean {
+    // What was not looked at again is as it was: a run that counts as busy with each look would never be found idle.
+    if (isDone === null) return false
     if (this.#group === null || !this.#awaitsOthers) return isDone
     if (isDone) return this.#group.markIdle(this.#run.id)
     this.#group.markBusy(this.#run.id)
