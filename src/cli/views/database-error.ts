@@ -73,6 +73,9 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
   const isTimeout = message.includes('timeout exceeded when trying to connect')
   const [why, fix] = UNREACHABLE[code] ?? (isTimeout ? UNREACHABLE['ETIMEDOUT'] : undefined) ?? []
   if (why !== undefined && fix !== undefined) return explain(`${why} (${code || 'no response'})`, fix)
+  // Postgres, or a proxy before it, closed the connection in the middle of a statement: pg gives it no code.
+  if (code === '' && /^connection terminated/i.test(message))
+    return explain('the connection was closed', 'Postgres may be restarting: try again in a moment.')
   if (/SASL|client password must be a string/.test(message))
     return explain(
       'Postgres requires a password, and none is set',
