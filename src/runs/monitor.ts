@@ -13,6 +13,7 @@ import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 import { isFit, unlessBroken } from './source-health.ts'
+import { describeStall } from './stall.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
@@ -102,7 +103,8 @@ export async function monitorRun(
     countAt: Number.NEGATIVE_INFINITY,
   }
   const maybeComplete = run.counters.maybeComplete.listen()
-  let [isWoken, lastCheckAt] = [true, Number.NEGATIVE_INFINITY]
+  let isWoken = true
+  let lastCheckAt = Number.NEGATIVE_INFINITY
   while (!signal.aborted) {
     try {
       const now = performance.now()
@@ -284,36 +286,14 @@ function reportProgress(run: MonitoredRun, state: MonitorState): void {
       picking: run.isPicking(),
       written: run.counters.written,
       rate,
-      stallReason: describeStall(run, state, rate),
+      stallReason: describeStall({
+        ...state,
+        databaseOutage: run.describeOutage(),
+        rate,
+        idleMs: performance.now() - run.counters.lastProgressAt,
+      }),
       elapsedMs: performance.now() - run.startedAt,
     },
     state.waiting,
   )
-}
-
-/** A finished job waits for what its deliveries left out; the others for their first delivery. */
-function describeAwaitedJobs({ all, finished }: waiting.AwaitedJobs): string {
-  if (all > finished)
-    return all - finished === 1
-      ? 'a job waits for its delivery'
-      : `${all - finished} jobs wait for their delivery`
-  return finished === 1
-    ? 'a finished job waits for its missing results'
-    : `${finished} finished jobs wait for their missing results`
-}
-
-function describeStall(run: MonitoredRun, state: MonitorState, rate: RateStatus | null): string | null {
-  const outage = run.describeOutage()
-  if (outage !== null) return outage
-  if (rate?.stallReason) return rate.stallReason
-  if (performance.now() - run.counters.lastProgressAt < 2 * FULL_CHECK_MS) return null
-  if (state.locked > 0)
-    return state.locked === 1
-      ? 'another transaction has locked a row'
-      : `other transactions have locked ${state.locked} rows`
-  if (state.waiting > 0 && state.jobsWaiting.all > 0) return describeAwaitedJobs(state.jobsWaiting)
-  if (state.waiting === 0 && state.others > 0)
-    return `another run works on ${state.others} rows of the same sources`
-  if (rate === null || rate.isRemote) return 'another process calls the service'
-  return null
 }

@@ -1,0 +1,45 @@
+import type { RateStatus } from '../domain/rate-status.ts'
+import type { AwaitedJobs } from '../store/run-progress.ts'
+import { FULL_CHECK_MS } from './completion.ts'
+
+interface StallFacts {
+  /** What Postgres refuses to this process, in words; null: nothing. */
+  readonly databaseOutage: string | null
+  readonly rate: RateStatus | null
+  /** Time without progress, in milliseconds. */
+  readonly idleMs: number
+  /** Own rows that are answered but locked by other transactions. */
+  readonly locked: number
+  /** Own rows that are not finished. */
+  readonly waiting: number
+  readonly jobsWaiting: AwaitedJobs
+  /** Rows of the same sources held by other runs. */
+  readonly others: number
+}
+
+/** Why a run makes no progress, in words; null: it makes some. Pure. */
+export function describeStall(run: StallFacts): string | null {
+  const { databaseOutage, rate, locked, waiting, jobsWaiting, others } = run
+  if (databaseOutage !== null) return databaseOutage
+  if (rate?.stallReason) return rate.stallReason
+  if (run.idleMs < 2 * FULL_CHECK_MS) return null
+  if (locked > 0)
+    return locked === 1
+      ? 'another transaction has locked a row'
+      : `other transactions have locked ${locked} rows`
+  if (waiting > 0 && jobsWaiting.all > 0) return describeAwaitedJobs(jobsWaiting)
+  if (waiting === 0 && others > 0) return `another run works on ${others} rows of the same sources`
+  if (rate === null || rate.isRemote) return 'another process calls the service'
+  return null
+}
+
+/** A finished job waits for what its deliveries left out; the others for their first delivery. */
+function describeAwaitedJobs({ all, finished }: AwaitedJobs): string {
+  if (all > finished)
+    return all - finished === 1
+      ? 'a job waits for its delivery'
+      : `${all - finished} jobs wait for their delivery`
+  return finished === 1
+    ? 'a finished job waits for its missing results'
+    : `${finished} finished jobs wait for their missing results`
+}
