@@ -276,14 +276,14 @@ function describeUnanswered({
 
 /** What is left, as far as it was read. */
 function describeBudget({ budget, observations }: Parameters<typeof decideStatus>[0]): string {
-  const { limit, rowsSkipped, rowsAwaitingBudget } = budget
+  const { rowsSkipped, rowsAwaitingBudget } = budget
   // A sample is described as such.
   const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))
   const isUnread = budget.unreadSources.length > 0
   const noun = budget.credits.isFlat ? 'lookup' : 'credit'
   const stoppedAt =
     budget.spentSources.size === 0
-      ? pluralize(Math.min(budget.ownLimit ?? limit ?? 0, limit ?? budget.ownLimit ?? 0), noun)
+      ? pluralize(budget.runLimit ?? 0, noun)
       : [...budget.spentSources]
           .map(([source, lookups]) => `${pluralize(lookups, noun)} for ${source}`)
           .join(' and ')

@@ -50,28 +50,25 @@ export class RunBudget {
 
   /** Credits that a source may still spend, within the current share. */
   remaining(spent: BudgetUsage, source: string): number {
-    const left = roundCredits((this.#shareEnd ?? this.limit ?? Number.POSITIVE_INFINITY) - spent.lookups)
     const leftOfSource = this.#leftOfSource(spent, source)
     if (leftOfSource <= 0) this.#spentSources.add(source)
-    return Math.max(0, Math.min(left, leftOfSource, this.#leftOfOwn(spent)))
+    const leftOfShare = leftOf(this.#shareEnd ?? this.limit, spent.lookups)
+    return Math.min(leftOfShare, leftOfSource, leftOf(this.ownLimit, spent.own))
   }
 
   /** Credits that may still be spent, in all and by the sources with a budget of their own. */
   left(spent: BudgetUsage): { readonly all: number; readonly bySource: Readonly<Record<string, number>> } {
     const sources = [...this.#sourceLimits.keys()]
     return {
-      all:
-        this.limit === null && this.ownLimit === null
-          ? Number.MAX_SAFE_INTEGER
-          : Math.max(
-              0,
-              Math.min(
-                roundCredits((this.limit ?? Number.MAX_SAFE_INTEGER) - spent.lookups),
-                this.#leftOfOwn(spent),
-              ),
-            ),
+      all: Math.min(leftOf(this.limit, spent.lookups), leftOf(this.ownLimit, spent.own)),
       bySource: Object.fromEntries(sources.map((name) => [name, this.#leftOfSource(spent, name)])),
     }
+  }
+
+  /** The most that this run may spend of the whole budget; null is unlimited. */
+  get runLimit(): number | null {
+    const limits = [this.limit, this.ownLimit].filter((limit) => limit !== null)
+    return limits.length === 0 ? null : Math.min(...limits)
   }
 
   limits(source: string): ChargeLimits {
@@ -83,13 +80,8 @@ export class RunBudget {
     return new Map([...this.#sourceLimits].filter(([name]) => this.#spentSources.has(name)))
   }
 
-  #leftOfOwn({ own = 0 }: BudgetUsage): number {
-    return this.ownLimit === null ? Number.MAX_SAFE_INTEGER : roundCredits(this.ownLimit - own)
-  }
-
   #leftOfSource(spent: BudgetUsage, source: string): number {
-    const limit = this.#sourceLimits.get(source) ?? Number.POSITIVE_INFINITY
-    return Math.max(0, roundCredits(limit - (spent.bySource[source] ?? 0)))
+    return leftOf(this.#sourceLimits.get(source) ?? null, spent.bySource[source])
   }
 
   /**
@@ -163,6 +155,10 @@ export class RunBudget {
     this.#pendingSkips.set(source, rows)
   }
 }
+
+/** @param limit null is unlimited */
+const leftOf = (limit: number | null, spent = 0): number =>
+  limit === null ? Number.MAX_SAFE_INTEGER : Math.max(0, roundCredits(limit - spent))
 
 const sum = (rows: ReadonlyMap<string, number>): number =>
   [...rows.values()].reduce((total, one) => total + one, 0)
