@@ -29,12 +29,10 @@ export interface ChosenLookup {
 export function chooseLookup(
   kind: SourceKind,
   raw: Partial<RawInputs>,
-  options: { after?: LookupKind; takes?: readonly InputName[] | null } = {},
+  options: KindFilter = {},
 ): ChosenLookup {
   const notes: InputNote[] = []
-  const { takes = null } = options
-  for (const lookupKind of listKindsAfter(LOOKUP_KINDS[kind], options.after)) {
-    if (takes !== null && !takes.some((input) => toLookupKind(input) === lookupKind)) continue
+  for (const lookupKind of listKinds(kind, options)) {
     const normalized = normalizeInput(lookupKind, raw)
     if (normalized === null) continue
     if (normalized.ok)
@@ -55,8 +53,7 @@ export function takeAlong(
   lookup: { readonly kind: LookupKind; readonly input: object },
   takes: readonly InputName[] | null = null,
 ): object {
-  const others = listKindsAfter(LOOKUP_KINDS[kind], lookup.kind).flatMap((one) => {
-    if (takes !== null && !takes.some((input) => toLookupKind(input) === one)) return []
+  const others = listKinds(kind, { after: lookup.kind, takes }).flatMap((one) => {
     const normalized = normalizeInput(one, raw)
     return normalized?.ok === true ? [normalized.input] : []
   })
@@ -85,8 +82,18 @@ function normalizeInput(kind: LookupKind, raw: Partial<RawInputs>): NormalizedIn
   }
 }
 
+interface KindFilter {
+  readonly after?: LookupKind
+  /** What the service takes; null: everything. */
+  readonly takes?: readonly InputName[] | null
+}
+
 /** Empty if `after` is not a kind of this source: starting over would repeat the same lookup. */
-function listKindsAfter(kinds: readonly LookupKind[], after: LookupKind | undefined): readonly LookupKind[] {
-  if (after === undefined) return kinds
-  return kinds.includes(after) ? kinds.slice(kinds.indexOf(after) + 1) : []
+function listKinds(source: SourceKind, { after, takes = null }: KindFilter): readonly LookupKind[] {
+  const all: readonly LookupKind[] = LOOKUP_KINDS[source]
+  const isAfter = (kind: LookupKind): boolean =>
+    after === undefined || (all.includes(after) && all.indexOf(kind) > all.indexOf(after))
+  return all.filter(
+    (kind) => isAfter(kind) && (takes === null || takes.some((input) => toLookupKind(input) === kind)),
+  )
 }
