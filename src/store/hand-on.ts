@@ -9,16 +9,15 @@ import type { Tx } from './transaction.ts'
  * Hands finished rows on to the next service: each waits for the run that was started together with its own for that service,
  * which picks it next. A run that has ended leaves it to the next pass, as any row that waits. A row whose run is alone stays finished.
  * Call it in the transaction that finishes them.
- * @returns how many went on
  */
 export async function handOnRows(
   tx: Tx,
   source: string,
   keys: readonly string[],
   { next }: ServiceTurn,
-): Promise<number> {
-  if (next === null || keys.length === 0) return 0
-  const { numAffectedRows } = await sql`
+): Promise<void> {
+  if (next === null || keys.length === 0) return
+  await sql`
     update fillrate.rows r
        set state = 'waiting', reason = null, run_id = next.id, settled_at = null, due_at = null,
            only_blanks = r.only_blanks or r.state in ('enriched', 'unchanged'),
@@ -30,7 +29,6 @@ export async function handOnRows(
        and ${opaque(sql`r.state = any(${[...handedOnStates(next.when)]}::text[]) and r.input_hash is not null`)}`.execute(
     tx,
   )
-  return Number(numAffectedRows ?? 0)
 }
 
 /**

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { UNDONE_NOTE } from '../domain/row.ts'
-import type { RemapRow } from './requeue-rows.ts'
+import { queueForWrite, type RemapRow } from './requeue-rows.ts'
 import { readOne, unnestByRow } from './sql.ts'
-import { ConflictError, type Connection, type Tx } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 import { parseRows, type Unparsed } from './write-back-queue.ts'
 
 /** A record of a row that one of several services has found. */
@@ -81,12 +81,6 @@ export async function requeueForRecord(
     readonly onlyBlanks: boolean
   })[],
 ): Promise<void> {
-  if (rows.length === 0) return
-  const lookups = [...new Set(rows.map((row) => row.lookup))]
-  // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
-  const { rows: locked } = await sql`
-    select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
-     order by id for no key update`.execute(tx)
   const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
     key,
     inputHash,
@@ -94,19 +88,18 @@ export async function requeueForRecord(
     lookup,
     onlyBlanks,
   }))
-  const { numAffectedRows: taken } = await sql`
+  await queueForWrite(
+    tx,
+    rows,
+    sql`
     update fillrate.rows r
        set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
            lookup_id = v.lookup, missed_lookup_ids = nullif(array_remove(array_remove(${lookupsSql}, v.lookup), null), '{}'), only_blanks = v."onlyBlanks",
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
-       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`.execute(
-    tx,
+       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`,
   )
-  if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
-    throw new ConflictError('rows have changed since they were read')
-  await tx.insertInto('fillrate.write_back_queue').values({ lookup_ids: lookups }).execute()
 }
 
 /** Gives rows that a run has finished their lookups back, in their order. @returns the keys of rows that still wait */

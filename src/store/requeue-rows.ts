@@ -150,22 +150,37 @@ export async function requeueRowsForWrite(
   run: number,
   rows: readonly Pick<RemapRow, 'key' | 'inputHash' | 'settledAt' | 'lookup'>[],
 ): Promise<void> {
+  const values = rows.map(({ key, inputHash, settledAt, lookup }) => ({ key, inputHash, settledAt, lookup }))
+  await queueForWrite(
+    tx,
+    rows,
+    sql`
+    update fillrate.rows r
+       set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
+           notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
+      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint' })}
+     where r.ctid = v.ctid
+       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null`,
+  )
+}
+
+/**
+ * Queues found lookups for write-back together with their rows.
+ * @param requeue makes these rows wait, unless they have changed
+ * @throws ConflictError if it has left one out, or a lookup has lost its record
+ */
+export async function queueForWrite(
+  tx: Tx,
+  rows: readonly { readonly lookup: number }[],
+  requeue: RawBuilder<unknown>,
+): Promise<void> {
   if (rows.length === 0) return
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
   const { rows: locked } = await sql`
     select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
      order by id for no key update`.execute(tx)
-  const values = rows.map(({ key, inputHash, settledAt, lookup }) => ({ key, inputHash, settledAt, lookup }))
-  const { numAffectedRows: taken } = await sql`
-    update fillrate.rows r
-       set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
-           notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
-      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint' })}
-     where r.ctid = v.ctid
-       and r.lookup_id = v.lookup and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null`.execute(
-    tx,
-  )
+  const { numAffectedRows: taken } = await requeue.execute(tx)
   if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
     throw new ConflictError('rows have changed since they were read')
   await tx.insertInto('fillrate.write_back_queue').values({ lookup_ids: lookups }).execute()
