@@ -9,6 +9,7 @@ import { inTransaction, type Tx } from '../store/transaction.ts'
 import { type PreviewedRemap, RemapFindings, type RemapReport } from './remap-findings.ts'
 import {
   keepsState,
+  forEachPage,
   needsWrite,
   previewRemap,
   type RemapOptions,
@@ -38,14 +39,21 @@ export async function remapInOrder(
   const [first] = services
   if (first === undefined) throw new Error('a source has a service')
   const findings = new RemapFindings(source, options.sample, first.deps.random)
+  const { db } = first.deps
+  const numbers = numbersOf(services)
+  const count = (): Promise<number> => store.countRowsWithRecord(db, source.name, numbers)
+  const readPage = (afterKey: string): Promise<RowLookups[]> =>
+    store.listRowLookups(db, source.name, numbers, afterKey, REMAP_BATCH_SIZE)
   if (dryRun) {
-    await forEachPage(services, options, async (rows) => {
+    await forEachPage(options, count, async (afterKey) => {
+      const rows = await readPage(afterKey)
       const previewed: PreviewedRemap[] = []
       for (const service of services) {
         const { own } = await inPage(service, (tx) => previewService(tx, services, service, rows, previewed))
         previewed.push(...own)
       }
       findings.add(mergeByRow(previewed))
+      return rows
     })
     return findings.report(null)
   }
@@ -53,11 +61,12 @@ export async function remapInOrder(
     let open: RowLookups[] = []
     const restore = async (rows: readonly RowLookups[]): Promise<RowLookups[]> => {
       const waiting = await attempt(() =>
-        inTransaction(first.deps.db, (tx) => store.restoreLookups(tx, source.name, id, rows)),
+        inTransaction(db, (tx) => store.restoreLookups(tx, source.name, id, rows)),
       )
       return rows.filter(({ key }) => waiting.has(key))
     }
-    await forEachPage(services, { ...options, signal: stopping }, async (rows) => {
+    await forEachPage({ ...options, signal: stopping }, count, async (afterKey) => {
+      const rows = await attempt(() => readPage(afterKey))
       const previewed: PreviewedRemap[] = []
       for (const service of services) {
         const page = await attempt(() =>
@@ -72,6 +81,7 @@ export async function remapInOrder(
       }
       findings.add(mergeByRow(previewed))
       open = [...open, ...(await restore(rows))]
+      return rows
     })
     for (const service of services)
       await writeLockedRows(service.deps, { source: service.source, signal: stopping }, id, attempt)
@@ -83,26 +93,6 @@ const inPage = <Result>({ deps }: RemapService, act: (tx: Tx) => Promise<Result>
   inTransaction(deps.db, act, deps.policy.sourceTimeoutMs)
 
 const numbersOf = (services: readonly RemapService[]): number[] => services.map(({ deps }) => deps.service)
-
-async function forEachPage(
-  services: readonly RemapService[],
-  { source, signal, onProgress }: Pick<RemapOptions, 'source' | 'signal' | 'onProgress'>,
-  act: (rows: readonly RowLookups[]) => Promise<void>,
-): Promise<void> {
-  const db = services[0]?.deps.db
-  if (db === undefined) return
-  const numbers = numbersOf(services)
-  const total = onProgress ? await store.countRowsWithRecord(db, source.name, numbers) : 0
-  let processed = 0
-  for (let after = ''; !signal.aborted;) {
-    const rows = await store.listRowLookups(db, source.name, numbers, after, REMAP_BATCH_SIZE)
-    await act(rows)
-    processed += rows.length
-    onProgress?.(processed, total)
-    if (rows.length < REMAP_BATCH_SIZE) return
-    after = rows.at(-1)?.key ?? ''
-  }
-}
 
 interface ServiceRecords {
   /** What those of the service would change. */

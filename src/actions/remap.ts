@@ -39,23 +39,22 @@ export interface RemapOptions {
 export async function remapSource(deps: MaintenanceDeps, options: RemapOptions): Promise<RemapReport> {
   const { source, dryRun, signal } = options
   const findings = new RemapFindings(source, options.sample, deps.random)
+  const count = (): Promise<number> => store.countRemapRows(deps.db, source.name, options.service)
   if (dryRun) {
-    await forEachPage(
-      deps,
-      options,
-      (afterKey) => remapPage(deps, options, afterKey, null),
-      (page) => findings.add(page),
-    )
+    await forEachPage(options, count, async (afterKey) => {
+      const page = await remapPage(deps, options, afterKey, null)
+      findings.add(page)
+      return page.map(({ row }) => row)
+    })
     return findings.report(null)
   }
   return writeRemap(deps, findings, signal, async ({ id, attempt, signal: stopping }) => {
-    await forEachPage(
-      deps,
-      { ...options, signal: stopping },
-      (afterKey) => attempt(() => remapPage(deps, options, afterKey, id)),
-      (page) => findings.add(page),
-      () => writeRequeued(deps, source, id, attempt),
-    )
+    await forEachPage({ ...options, signal: stopping }, count, async (afterKey) => {
+      const page = await attempt(() => remapPage(deps, options, afterKey, id))
+      findings.add(page)
+      await writeRequeued(deps, source, id, attempt)
+      return page.map(({ row }) => row)
+    })
     await writeLockedRows(deps, { source, signal: stopping }, id, attempt)
   })
 }
@@ -86,24 +85,25 @@ export async function writeRemap(
   return findings.report(report)
 }
 
-async function forEachPage(
-  deps: MaintenanceDeps,
-  { source, service, signal, onProgress }: RemapOptions,
-  read: (afterKey: string) => Promise<PreviewedRemap[]>,
-  addPage: (previewed: readonly PreviewedRemap[]) => void,
-  write: () => Promise<void> = async () => {},
+/**
+ * Goes through the rows of a source in pages of `REMAP_BATCH_SIZE`.
+ * @param count all rows, for the progress
+ * @param processPage those after a key; resolves to them, in key order
+ */
+export async function forEachPage(
+  { signal, onProgress }: Pick<RemapOptions, 'signal' | 'onProgress'>,
+  count: () => Promise<number>,
+  processPage: (afterKey: string) => Promise<readonly { readonly key: string }[]>,
 ): Promise<void> {
-  const total = onProgress ? await store.countRemapRows(deps.db, source.name, service) : 0
+  const total = onProgress ? await count() : 0
   let processed = 0
   let afterKey = ''
   while (!signal.aborted) {
-    const previewed = await read(afterKey)
-    addPage(previewed)
-    await write()
-    processed += previewed.length
+    const rows = await processPage(afterKey)
+    processed += rows.length
     onProgress?.(processed, total)
-    if (previewed.length < REMAP_BATCH_SIZE) return
-    afterKey = previewed.at(-1)?.row.key ?? ''
+    if (rows.length < REMAP_BATCH_SIZE) return
+    afterKey = rows.at(-1)?.key ?? ''
   }
 }
 

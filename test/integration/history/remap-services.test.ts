@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
+import { whileOpen } from '../../support/answered-people.ts'
 import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
 
 // Stored records of two services, written again under a mapping with more columns.
@@ -116,4 +117,18 @@ test('an undo restores columns that only a later service fills', async () => {
   await app.close()
   expect(report.changes).toMatchObject({ rejected: 0, remaining: 0, kept: 0 })
   expect(await services.count('people where level is not null or phone is not null')).toBe(0)
+})
+
+test('a remap waits while Postgres is away, also between two pages', async () => {
+  const lookups = await services.database.checksum(LOOKUPS)
+  const readers = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%as missed from fillrate.rows%'`
+  let remapped: Promise<readonly object[]> | null = null
+  await whileOpen(services.database, 'lock table fillrate.rows in access exclusive mode', async () => {
+    // Settled: a rejection is looked at later.
+    remapped = Promise.allSettled([remap(false)])
+    await vi.waitUntil(() => services.count(`(select ${readers}) as reader`), { timeout: 30_000 })
+    await services.query(`select pg_terminate_backend(pid) ${readers}`)
+  })
+  expect(await remapped).toMatchObject([{ value: { report: { status: 'completed' } } }])
+  expect(await services.database.checksum(LOOKUPS)).toBe(lookups)
 })
