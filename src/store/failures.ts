@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { nameServices, toServiceName } from './services.ts'
+import { nameServices, type ServiceNames, toServiceName } from './services.ts'
 import { inSourceSql, type SourceFilter } from './sql.ts'
 
 /** Which failures: null is all. */
@@ -50,6 +50,11 @@ export interface FailedRow {
   readonly settled_at: Date
 }
 
+type StoredFailure = Omit<FailedRow, 'service'> & { readonly service_id: number }
+
+const nameFailures = (rows: readonly StoredFailure[], names: ServiceNames): FailedRow[] =>
+  rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
+
 /** The latest failed rows. */
 export async function latestFailures(
   db: Database,
@@ -57,11 +62,11 @@ export async function latestFailures(
   limit: number,
 ): Promise<FailedRow[]> {
   const names = await nameServices(db)
-  const { rows } = await sql<FailedRow & { readonly service_id: number }>`
+  const { rows } = await sql<StoredFailure>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
      where ${matchesFilterSql(filter)}
      order by settled_at desc, source, key limit ${limit}`.execute(db)
-  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
+  return nameFailures(rows, names)
 }
 
 /**
@@ -76,14 +81,15 @@ export async function* iterateFailures(
 ): AsyncGenerator<FailedRow[]> {
   let after: Pick<FailedRow, 'source' | 'key'> | null = null
   let left = limit ?? Number.POSITIVE_INFINITY
+  const names = await nameServices(db)
   while (left > 0) {
     const beyond: RawBuilder<unknown> =
       after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`
-    const { rows }: { rows: FailedRow[] } = await sql<FailedRow>`
-      select source, key, state, reason, settled_at from fillrate.rows
+    const { rows }: { rows: StoredFailure[] } = await sql<StoredFailure>`
+      select source, key, state, reason, settled_at, service_id from fillrate.rows
        where ${matchesFilterSql(filter)} and ${beyond}
        order by source, key limit ${Math.min(left, size)}`.execute(db)
-    if (rows.length > 0) yield rows
+    if (rows.length > 0) yield nameFailures(rows, names)
     if (rows.length < size) return
     left -= rows.length
     after = rows.at(-1) ?? null

@@ -3,6 +3,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { FAILURE_STATES, type RowState } from '../domain/row.ts'
 import { sharedReasonSql } from './failures.ts'
 import type { Database } from './open.ts'
+import { nameServices, toServiceName } from './services.ts'
 import type { Tx } from './transaction.ts'
 import { runsWithWaitingSql } from './waiting-rows.ts'
 
@@ -46,6 +47,8 @@ export interface FoundRow {
   /** When it was finished; when it was picked, if it waits. */
   readonly at: Date
   readonly dueAt: Date | null
+  /** The service that it was looked up by last. Absent: the database knows one alone. */
+  readonly service?: string
   /** Identifies its place in the order. */
   readonly cursor: RowCursor
 }
@@ -96,20 +99,22 @@ export async function searchRows(
   return db.transaction().execute(async (tx) => {
     await sql`set local statement_timeout = ${sql.lit(SEARCH_TIMEOUT)}`.execute(tx)
     const waitingRuns = filter.state === 'waiting' ? await listRunsWithWaiting(tx, filter.source) : []
-    const { rows } = await sql<Omit<FoundRow, 'cursor'> & { cursorAt: string }>`
+    const names = await nameServices(tx)
+    const { rows } = await sql<Omit<FoundRow, 'cursor' | 'service'> & { cursorAt: string; service: number }>`
       with page as (
-        select r.source, r.key, r.state, r.reason, r.run_id, r.lookup_id, r.cells_written, ${atSql} as at, r.due_at
+        select r.source, r.key, r.state, r.reason, r.run_id, r.lookup_id, r.service_id, r.cells_written, ${atSql} as at, r.due_at
           from fillrate.rows r where ${matchesSql(filter, waitingRuns)} and ${bound}
          order by ${columns} limit ${limit}
       )
       select r.source, r.key, r.state, r.reason, r.run_id as run, l.kind as "lookupKind", l.key as "lookupKey",
-             r.cells_written as "cellsWritten", r.at, r.at::text as "cursorAt", r.due_at as "dueAt"
+             r.cells_written as "cellsWritten", r.at, r.at::text as "cursorAt", r.due_at as "dueAt", r.service_id as service
         from page r left join fillrate.lookups l on l.id = r.lookup_id
        order by ${sort === 'key' ? sql`r.source ${order}, r.key ${order}` : sql`r.at ${order}, r.source ${order}, r.key ${order}`}`.execute(
       tx,
     )
-    const found = rows.map(({ cursorAt, ...row }) => ({
+    const found = rows.map(({ cursorAt, service, ...row }) => ({
       ...row,
+      ...toServiceName(names, service),
       cursor: { at: cursorAt, source: row.source, key: row.key },
     }))
     return isReversed ? found.toReversed() : found

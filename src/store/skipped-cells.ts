@@ -7,12 +7,15 @@ import {
   type SkippedCell,
   type SkippedGroup,
 } from '../domain/skipped-cell.ts'
+import { nameServices, type ServiceNames, toServiceName } from './services.ts'
 import { inSourceSql, jsonBatch, type SourceFilter, unnestByRow } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
 interface SkippedCellsOfRow {
   readonly key: string
+  /** Absent: the row's own. */
+  readonly lookup?: number
   readonly skipped: readonly SkippedCell[]
 }
 
@@ -20,7 +23,7 @@ interface SkippedCellsOfRow {
  * SQL, a statement for a WITH clause: deletes the skipped cells of rows. Goes from the keys to the cells by the index
  * (`offset 0`), whatever the statistics say: most rows have none. If the source has none, no key is searched. The state is
  * that of the cell's row, not of the key, or it would be read for every key.
- * @param isWaiting only of rows that wait
+ * @param isWaiting only of rows that wait, and not what services before this one have skipped of a row that they found
  */
 export const deleteSkippedCellsSql = (
   source: string,
@@ -32,7 +35,13 @@ export const deleteSkippedCellsSql = (
    cross join lateral (
      select ctid from fillrate.skipped_cells where source = ${source} and key = k.key offset 0) as target
    where c.ctid = target.ctid and exists (select from fillrate.skipped_cells where source = ${source})
-     ${isWaiting ? sql`and (select state = 'waiting' from fillrate.rows where source = ${source} and key = c.key offset 0)` : sql``}`
+     ${
+       isWaiting
+         ? sql`and (
+       select state = 'waiting' and not (only_blanks and coalesce(c.lookup_id <> lookup_id and c.lookup_id = any(missed_lookup_ids), false))
+         from fillrate.rows where source = ${source} and key = c.key offset 0)`
+         : sql``
+     }`
 
 /**
  * Stores skipped cells with the run and lookup of their rows, in one statement; none if there are none. Of two reasons for
@@ -43,16 +52,31 @@ export async function insertSkippedCells(
   source: string,
   rows: readonly SkippedCellsOfRow[],
 ): Promise<void> {
-  const cells = rows.flatMap(({ key, skipped }) => skipped.map((cell) => ({ key, ...cell })))
+  const cells = rows.flatMap(({ key, lookup = null, skipped }) =>
+    skipped.map((cell) => ({ key, lookup, ...cell })),
+  )
   if (cells.length === 0) return
   await sql`
     insert into fillrate.skipped_cells (source, key, "column", run_id, lookup_id, reason, detail, value)
-    select ${source}, v.key, v."column", r.run_id, r.lookup_id, v.reason, v.detail, v.value
+    select ${source}, v.key, v."column", r.run_id, coalesce(v.lookup, r.lookup_id), v.reason, v.detail, v.value
       from jsonb_to_recordset(${jsonBatch(cells)}) as v
-           (key text, "column" text, reason text, detail text, value jsonb)
+           (key text, lookup bigint, "column" text, reason text, detail text, value jsonb)
      cross join lateral (
        select run_id, lookup_id from fillrate.rows where source = ${source} and key = v.key offset 0) as r
         on conflict do nothing`.execute(tx)
+}
+
+/** Deletes what services before this one have skipped of cells that it has filled. */
+export async function deleteFilledCells(
+  tx: Connection,
+  source: string,
+  rows: readonly { readonly key: string; readonly filled?: readonly string[] }[],
+): Promise<void> {
+  const cells = rows.flatMap(({ key, filled = [] }) => filled.map((column) => ({ key, column })))
+  if (cells.length === 0) return
+  await sql`
+    delete from fillrate.skipped_cells c using jsonb_to_recordset(${jsonBatch(cells)}) as v (key text, "column" text)
+     where c.source = ${source} and c.key = v.key and c."column" = v."column"`.execute(tx)
 }
 
 /** Deletes the skipped cells of rows. */
@@ -65,8 +89,8 @@ export async function deleteSkippedCells(
 }
 
 /**
- * Replaces the skipped cells of finished rows that still have the same lookup. Skips rows that another transaction has
- * locked: it stores its own.
+ * Replaces what was skipped of the record of a lookup in finished rows that still have it. Skips rows that another transaction
+ * has locked: it stores its own.
  */
 export async function replaceSkippedCells(
   tx: Connection,
@@ -78,15 +102,22 @@ export async function replaceSkippedCells(
   const { rows: locked } = await sql<{ key: string }>`
     select r.key
       from ${unnestByRow(source, records, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = v.ctid
-     where r.lookup_id = v.lookup and r.state <> 'waiting'
+     where v.lookup = any(r.missed_lookup_ids || r.lookup_id) and r.state <> 'waiting'
        for no key update of r skip locked`.execute(tx)
-  const held = new Set(locked.map((row) => row.key))
-  await deleteSkippedCells(tx, source, [...held])
-  await insertSkippedCells(
-    tx,
-    source,
-    rows.filter((row) => held.has(row.key)),
-  )
+  const keys = new Set(locked.map((row) => row.key))
+  const held = rows.filter(({ key }) => keys.has(key))
+  if (held.length === 0) return
+  // What is noted of another lookup of the row is that of another service.
+  await sql`
+    delete from fillrate.skipped_cells c
+     using jsonb_to_recordset(${jsonBatch(held.map(({ key, lookup }) => ({ key, lookup })))}) as v (key text, lookup bigint)
+     cross join lateral (
+       select missed_lookup_ids || lookup_id as lookups from fillrate.rows where source = ${source} and key = v.key offset 0) as r
+     cross join lateral (
+       select ctid from fillrate.skipped_cells
+        where source = ${source} and key = v.key and not coalesce(lookup_id <> v.lookup and lookup_id = any(r.lookups), false) offset 0) as target
+     where c.ctid = target.ctid`.execute(tx)
+  await insertSkippedCells(tx, source, held)
 }
 
 /** Which skipped cells: null is all. */
@@ -143,17 +174,24 @@ export interface SkippedRow extends SkippedCell {
   readonly description: string
   readonly run: number | null
   readonly skipped_at: Date
+  /** The service whose record had the value. Absent: the database knows one alone. */
+  readonly service?: string
 }
 
-type StoredSkippedRow = Omit<SkippedRow, 'description' | 'value'> & { readonly value: string | null }
+type StoredSkippedRow = Omit<SkippedRow, 'description' | 'value' | 'service'> & {
+  readonly value: string | null
+  readonly service_id: number | null
+}
 
 const selectSkippedSql = sql`
-  select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at
+  select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at,
+         (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
     from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null`
 
-const parseSkipped = (rows: readonly StoredSkippedRow[]): SkippedRow[] =>
-  rows.map(({ value, ...row }) => ({
+const parseSkipped = (rows: readonly StoredSkippedRow[], names: ServiceNames): SkippedRow[] =>
+  rows.map(({ value, service_id: service, ...row }) => ({
     ...row,
+    ...toServiceName(names, service),
     description: describeSkip(row),
     value: value === null ? null : parseExactJson(value),
   }))
@@ -167,7 +205,7 @@ export async function latestSkippedCells(
   const { rows } = await sql<StoredSkippedRow>`
     ${selectSkippedSql} where ${matchesSkippedSql(filter)}
      order by c.skipped_at desc, c.source, c.key, c."column" limit ${limit}`.execute(db)
-  return parseSkipped(rows)
+  return parseSkipped(rows, await nameServices(db))
 }
 
 /** The skipped cells of one row. */
@@ -178,7 +216,7 @@ export async function listSkippedCellsOfRow(
 ): Promise<SkippedRow[]> {
   const { rows } = await sql<StoredSkippedRow>`
     ${selectSkippedSql} where c.source = ${source} and c.key = ${key}`.execute(db)
-  return parseSkipped(rows)
+  return parseSkipped(rows, await nameServices(db))
 }
 
 /**
@@ -193,6 +231,7 @@ export async function* iterateSkippedCells(
 ): AsyncGenerator<SkippedRow[]> {
   let after: SkippedRow | null = null
   let left = limit ?? Number.POSITIVE_INFINITY
+  const names = await nameServices(db)
   while (left > 0) {
     const beyond: RawBuilder<unknown> =
       after === null
@@ -202,7 +241,7 @@ export async function* iterateSkippedCells(
       ${selectSkippedSql} where ${matchesSkippedSql(filter)} and ${beyond}
        order by c.source, c.key, c."column" limit ${Math.min(left, size)}`.execute(db)
     if (rows.length === 0) return
-    const page = parseSkipped(rows)
+    const page = parseSkipped(rows, names)
     yield page
     if (rows.length < size) return
     left -= rows.length

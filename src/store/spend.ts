@@ -108,7 +108,9 @@ export async function listRunSpend(
 }
 
 /** What was requested on a day, for a source, through an endpoint. */
-interface DaySpend extends NamedSpend {
+export interface DaySpend extends NamedSpend {
+  /** The service; null: its run is deleted. */
+  readonly service_id: number | null
   /** UTC: `2026-11-22`. */
   readonly day: string
   readonly source: string
@@ -117,10 +119,12 @@ interface DaySpend extends NamedSpend {
 /** What was requested today and on the days before it, by Postgres's clock, in UTC. @param days including today */
 export async function listDaySpend(db: Connection, days: number): Promise<DaySpend[]> {
   const { rows } = await sql<DaySpend>`
-    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, v.name as service, ${COUNTS_SQL}
+    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, r.service_id, v.name as service, ${COUNTS_SQL}
       from fillrate.spend s left join fillrate.runs r on r.id = s.run_id left join fillrate.services v on v.id = r.service_id
      where day > (now() at time zone 'UTC')::date - ${days}::integer
-     group by s.day, source, endpoint, v.name order by s.day, source, endpoint, v.name`.execute(db)
+     group by s.day, source, endpoint, r.service_id, v.name order by s.day, source, endpoint, r.service_id`.execute(
+    db,
+  )
   return rows
 }
 

@@ -13,8 +13,8 @@ export interface FieldSituation {
   readonly row: Pick<RowHistoryRow, 'state' | 'written'> | null
   /** The current values; empty if the row is deleted. */
   readonly columns: readonly ColumnState[]
-  /** As stored by the last write. */
-  readonly skipped: readonly SkippedCell[]
+  /** As stored by the last write of each service. */
+  readonly skipped: readonly (SkippedCell & { readonly service?: string })[]
   /** Newest first. */
   readonly changes: readonly ChangeHistory[]
   readonly names: ServiceNames
@@ -29,14 +29,15 @@ export function explainFields(
   const { record, confidence } = lookup
   if (record === null) return []
   const now = coerceRecord(source, record, confidence)
+  const service = toServiceName(situation.names, lookup.service)
   return source.outputs.map(({ column, mapping: { field, sql } }) => {
     const isOf = (one: { readonly column: string }): boolean => one.column === column
     const current = situation.columns.find(isOf)
-    const stored = situation.skipped.find(isOf)
+    const stored = situation.skipped.find((one) => isOf(one) && one.service === service.service)
     const misfit = now.skipped.find(isOf)
     const value = sql === null ? now.values[column] : undefined
     return {
-      ...toServiceName(situation.names, lookup.service),
+      ...service,
       field,
       column,
       value: readField(record, field) ?? null,

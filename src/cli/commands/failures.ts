@@ -30,7 +30,7 @@ const failuresParser = createParser('failures')
   )
   .option(
     '--csv <FILE>',
-    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value; - for standard output',
+    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value, with several services service; - for standard output',
     parseText,
     null,
   )
@@ -100,7 +100,7 @@ async function refuseUnknown(db: Database, source: string | null): Promise<void>
   ])
 }
 
-const HEAD = formatCsvLine(['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value'])
+const COLUMNS = ['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value']
 
 async function writeCsv(
   db: Database,
@@ -115,18 +115,23 @@ async function writeCsv(
   }
   const { iterateFailures } = await import('../../store/failures.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
+  const { nameServices } = await import('../../store/services.ts')
+  const hasSeveral = (await nameServices(db)).size > 0
+  // Last, and only where there are several: a program that reads the file of one service sees no other columns.
+  const format = (fields: readonly (string | null)[], service: string | undefined): string =>
+    formatCsvLine(hasSeveral ? [...fields, service ?? null] : fields)
   let rows = 0
   let cells = 0
   try {
-    await write(HEAD)
+    await write(format(COLUMNS, 'service'))
     for await (const page of iterateFailures(db, filter, flags.limit)) {
       signal.throwIfAborted()
-      await write(page.map(formatFailedLine).join(''))
+      await write(page.map((row) => format(toFailedFields(row), row.service)).join(''))
       rows += page.length
     }
     for await (const page of iterateSkippedCells(db, filter, flags.limit)) {
       signal.throwIfAborted()
-      await write(page.map(formatSkippedLine).join(''))
+      await write(page.map((cell) => format(toSkippedFields(cell), cell.service)).join(''))
       cells += page.length
     }
   } finally {
@@ -138,20 +143,26 @@ async function writeCsv(
   return Exit.done
 }
 
-const formatFailedLine = ({ source, key, state, reason, settled_at: at }: FailedRow): string =>
-  formatCsvLine([source, key, state, reason, at.toISOString(), null, null])
+const toFailedFields = ({ source, key, state, reason, settled_at: at }: FailedRow) => [
+  source,
+  key,
+  state,
+  reason,
+  at.toISOString(),
+  null,
+  null,
+]
 
 /** A value that is no text is written as JSON. */
-const formatSkippedLine = (cell: SkippedRow): string =>
-  formatCsvLine([
-    cell.source,
-    cell.key,
-    cell.state,
-    cell.description,
-    cell.skipped_at.toISOString(),
-    cell.column,
-    typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
-  ])
+const toSkippedFields = (cell: SkippedRow) => [
+  cell.source,
+  cell.key,
+  cell.state,
+  cell.description,
+  cell.skipped_at.toISOString(),
+  cell.column,
+  typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
+]
 
 async function openFile(path: string, target: string): Promise<Awaited<ReturnType<typeof open>>> {
   try {

@@ -12,11 +12,11 @@ export async function sendCsv(
   deps: DashboardDeps,
 ): Promise<FastifyReply> {
   try {
-    const { name, lines } = await open(request, deps)
+    const { name, moreColumns = [], lines } = await open(request, deps)
     return reply
       .type('text/csv; charset=utf-8')
       .header('content-disposition', `attachment; filename="${name}"`)
-      .send(Readable.from(toText(columns, lines)))
+      .send(Readable.from(toText([...columns, ...moreColumns], lines)))
   } catch (error) {
     if (!(error instanceof PageRefused)) throw error
     return reply.code(error.status).send({ error: error.message })

@@ -49,10 +49,14 @@ interface Redirect {
 export interface CsvFile {
   readonly path: string
   readonly columns: readonly string[]
-  readonly open: (
-    request: PageRequest,
-    deps: DashboardDeps,
-  ) => Promise<{ readonly name: string; readonly lines: AsyncIterable<CsvLines> | Iterable<CsvLines> }>
+  readonly open: (request: PageRequest, deps: DashboardDeps) => Promise<OpenedCsv>
+}
+
+interface OpenedCsv {
+  readonly name: string
+  /** Columns after the others that not every database has. */
+  readonly moreColumns?: readonly string[]
+  readonly lines: AsyncIterable<CsvLines> | Iterable<CsvLines>
 }
 
 type CsvLines = readonly (readonly (string | null)[])[]

@@ -87,6 +87,20 @@ test('with two services each is shown beside the other, with its own counts', as
   expect(lines).toHaveLength(1 + services.length + services.flatMap(({ columns }) => columns).length)
 })
 
+test('files name the service of each line in their last column', async () => {
+  const readLines = async (path: string) => (await read(path)).trim().split('\r\n')
+  const [head, ...spend] = await readLines('/spend.csv')
+  expect(head).toBe('day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits,service')
+  const hosts = await harness.query<{ host: string }>('select host from fillrate.services order by id')
+  expect(new Set(spend.map((line) => line.split(',').at(-1)))).toEqual(new Set(hosts.map(({ host }) => host)))
+  const [rowHead, ...rows] = await readLines('/rows.csv')
+  expect(rowHead).toMatch(/,due_at,service$/)
+  const stored = await harness.query<{ host: string }>(
+    'select host from fillrate.rows r join fillrate.services s on s.id = r.service_id order by r.source, r.key',
+  )
+  expect(rows.map((line) => line.split(',').at(-1))).toEqual(stored.map(({ host }) => host))
+})
+
 test('troubles of two services are told apart', async () => {
   const scopes = ['acme.example k1', 'pdl.example k2']
   await harness.query(

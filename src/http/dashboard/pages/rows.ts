@@ -3,6 +3,7 @@ import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../.
 import type { LookupKind } from '../../../domain/identifiers/kind.ts'
 import type { Database } from '../../../store/open.ts'
 import type { FoundRow } from '../../../store/row-search.ts'
+import { nameServices } from '../../../store/services.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import {
   clamped,
@@ -40,11 +41,19 @@ export const rowsPage: Page = {
   csv: {
     path: '/rows.csv',
     columns: 'source,key,looked_up_by,identifier,state,reason,cells_written,run,at,due_at'.split(','),
-    open: async ({ query }, { db }) => ({ name: 'rows.csv', lines: iterateLines(db, parseRowQuery(query)) }),
+    open: async ({ query }, { db }) => {
+      const hasSeveral = (await nameServices(db)).size > 0
+      const lines = iterateLines(db, parseRowQuery(query), hasSeveral)
+      return { name: 'rows.csv', ...(hasSeveral && { moreColumns: ['service'] }), lines }
+    },
   },
 }
 
-async function* iterateLines(db: Database, search: RowSearch): AsyncGenerator<(string | null)[][]> {
+async function* iterateLines(
+  db: Database,
+  search: RowSearch,
+  hasSeveral: boolean,
+): AsyncGenerator<(string | null)[][]> {
   for await (const page of iterateRows(db, toRowFilter(search), search.sort ?? 'key'))
     yield page.map((row) => [
       row.source,
@@ -57,6 +66,7 @@ async function* iterateLines(db: Database, search: RowSearch): AsyncGenerator<(s
       row.run === null ? null : String(row.run),
       row.at.toISOString(),
       row.dueAt?.toISOString() ?? null,
+      ...(hasSeveral ? [row.service ?? null] : []),
     ])
 }
 

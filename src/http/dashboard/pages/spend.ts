@@ -1,7 +1,8 @@
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { BudgetReport, SpendReport } from '../../../actions/spend.ts'
 import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
-import { listDaySpend } from '../../../store/spend.ts'
+import { nameServices, toServiceName } from '../../../store/services.ts'
+import { type DaySpend, listDaySpend } from '../../../store/spend.ts'
 import { formatCount, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   badge,
@@ -41,26 +42,32 @@ export const spendPage: Page = {
   csv: {
     path: '/spend.csv',
     columns: 'day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits'.split(','),
-    open: async (_, { db }) => ({
-      name: 'spend.csv',
-      lines: [
-        (await listDaySpend(db, CSV_DAYS)).map((one) => [
-          one.day,
-          one.source,
-          one.endpoint,
-          ...[
-            one.calls,
-            one.retried,
-            one.throttled,
-            one.lookups,
-            one.in_doubt,
-            one.credits ?? one.lookups,
-          ].map(String),
-        ]),
-      ],
-    }),
+    open: async (_, { db }) => {
+      const names = await nameServices(db)
+      const spend = await listDaySpend(db, CSV_DAYS)
+      const hasSeveral = names.size > 0
+      return {
+        name: 'spend.csv',
+        ...(hasSeveral && { moreColumns: ['service'] }),
+        lines: [
+          spend.map((one) => [
+            ...toCsvLine(one),
+            ...(hasSeveral ? [toServiceName(names, one.service_id).service ?? null] : []),
+          ]),
+        ],
+      }
+    },
   },
 }
+
+const toCsvLine = (one: DaySpend): string[] => [
+  one.day,
+  one.source,
+  one.endpoint,
+  ...[one.calls, one.retried, one.throttled, one.lookups, one.in_doubt, one.credits ?? one.lookups].map(
+    String,
+  ),
+]
 
 /** Days of its file: a year, and the month of the year before. */
 const CSV_DAYS = 396
