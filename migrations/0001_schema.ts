@@ -252,7 +252,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 
 async function createRows(db: Kysely<unknown>): Promise<void> {
   // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups that were requested before `lookup_id` in the same pass: of a
-  // cascade, and of the services before this one; null: none. `only_blanks`: one of those services has found a record, and this one
+  // cascade, and of the services before this one; null: none. While `remap` writes the record of one of several: all of them, in their
+  // order. `only_blanks`: one of those services has found a record, and this one
   // fills only what that left blank.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it

@@ -3,7 +3,7 @@ import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { Source } from '../sources/source-model.ts'
 import { toBlankOnlySource } from '../sources/views.ts'
 import * as store from '../store/remap-in-order.ts'
-import type { FoundRecord, RowLookups } from '../store/remap-in-order.ts'
+import type { FoundRecord } from '../store/remap-in-order.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { type PreviewedRemap, RemapFindings, type RemapReport } from './remap-findings.ts'
@@ -42,8 +42,8 @@ export async function remapInOrder(
   const { db } = first.deps
   const numbers = numbersOf(services)
   const count = (): Promise<number> => store.countRowsWithRecord(db, source.name, numbers)
-  const readPage = (afterKey: string): Promise<RowLookups[]> =>
-    store.listRowLookups(db, source.name, numbers, afterKey, REMAP_BATCH_SIZE)
+  const readPage = (afterKey: string): Promise<RowKey[]> =>
+    store.listKeysWithRecord(db, source.name, numbers, afterKey, REMAP_BATCH_SIZE)
   if (dryRun) {
     await forEachPage(options, count, async (afterKey) => {
       const rows = await readPage(afterKey)
@@ -58,13 +58,6 @@ export async function remapInOrder(
     return findings.report(null)
   }
   return writeRemap(first.deps, findings, signal, async ({ id, attempt, signal: stopping }) => {
-    let open: RowLookups[] = []
-    const restore = async (rows: readonly RowLookups[]): Promise<RowLookups[]> => {
-      const waiting = await attempt(() =>
-        inTransaction(db, (tx) => store.restoreLookups(tx, source.name, id, rows)),
-      )
-      return rows.filter(({ key }) => waiting.has(key))
-    }
     await forEachPage({ ...options, signal: stopping }, count, async (afterKey) => {
       const rows = await attempt(() => readPage(afterKey))
       const previewed: PreviewedRemap[] = []
@@ -80,12 +73,10 @@ export async function remapInOrder(
         await writeRequeued(service.deps, service.source, id, attempt)
       }
       findings.add(mergeByRow(previewed))
-      open = [...open, ...(await restore(rows))]
       return rows
     })
     for (const service of services)
       await writeLockedRows(service.deps, { source: service.source, signal: stopping }, id, attempt)
-    await restore(open)
   })
 }
 
@@ -93,6 +84,8 @@ const inPage = <Result>({ deps }: RemapService, act: (tx: Tx) => Promise<Result>
   inTransaction(deps.db, act, deps.policy.sourceTimeoutMs)
 
 const numbersOf = (services: readonly RemapService[]): number[] => services.map(({ deps }) => deps.service)
+
+type RowKey = Pick<FoundRecord, 'key'>
 
 interface ServiceRecords {
   /** What those of the service would change. */
@@ -106,7 +99,7 @@ async function previewService(
   tx: Tx,
   services: readonly RemapService[],
   { deps, source }: RemapService,
-  rows: readonly RowLookups[],
+  rows: readonly RowKey[],
   earlier: readonly PreviewedRemap[],
 ): Promise<ServiceRecords> {
   const keys = rows.map(({ key }) => key)

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAnswer, ROW_STATE_FACTS, toEarlierValues } from '../domain/row.ts'
+import { afterAnswer, ROW_STATE_FACTS } from '../domain/row.ts'
 import { toDiffRow } from '../pipeline/preview.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps, type MaintenanceRun } from '../runs/maintenance.ts'
 import { createRunReport } from '../runs/report.ts'
-import { listSkippedCells } from '../pipeline/row-results.ts'
-import { coerceRecord } from '../sources/coerce/record.ts'
+import { fitRow, listSkippedCells } from '../pipeline/row-results.ts'
 import type { Source } from '../sources/source-model.ts'
 import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import * as store from '../store/requeue-rows.ts'
@@ -200,11 +199,9 @@ export async function previewRemap(
     afterAnswer({ state: 'found', reason: null, confidence: row.confidence }, minConfidence) === null
   const confident = rows.filter(isConfident)
   const fitted = confident.map((row) => {
-    const { key, inputHash, written, record, confidence } = row
-    const { values: all, skipped } = coerceRecord(source, record, confidence)
-    const values = Object.fromEntries(Object.entries(all).filter(([column]) => !isDropped(key, column)))
-    const earlier = toEarlierValues(row.earlier)
-    return { row, skipped, write: { key, inputHash, values, lastWritten: written, earlier, confidence } }
+    const one = fitRow(source, row)
+    const kept = Object.entries(one.write.values).filter(([column]) => !isDropped(row.key, column))
+    return { ...one, write: { ...one.write, values: Object.fromEntries(kept) } }
   })
   const batch = fitted.map(({ write }) => write)
   const results = await writeBatch(tx, source, batch, { preview: true })

@@ -18,8 +18,8 @@ import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
 
 /** An answered row with the values for its columns. */
-export interface FittedRow {
-  readonly row: PlacedRow
+export interface FittedRow<Answered = PlacedRow> {
+  readonly row: Answered
   readonly write: WriteRow
   /** Outputs without a value to write. */
   readonly skipped: readonly SkippedCell[]
@@ -42,7 +42,13 @@ export function partitionAnswered(
   return { finished, fitted: toWrite }
 }
 
-function fitRow(source: Source, row: PlacedRow): FittedRow {
+type RowToFit = Pick<
+  PlacedRow,
+  'key' | 'inputHash' | 'record' | 'confidence' | 'written' | 'earlier' | 'passed'
+>
+
+/** Fits the values of a row's record to its columns. Pure. */
+export function fitRow<Answered extends RowToFit>(source: Source, row: Answered): FittedRow<Answered> {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
   const earlier = toEarlierValues(row.earlier)
@@ -92,7 +98,10 @@ const baseResult = (row: PlacedRow) => ({
   nextAt: dueAfter(row),
   cells: NO_CELLS,
   skipped: [],
+  ...toRemapped(row),
 })
+
+const toRemapped = ({ passed }: PlacedRow) => (passed?.isRemapped === true ? { isRemapped: true } : {})
 
 /** The state of a row after its write or previewed write. */
 export function toFinishedRow(
@@ -123,6 +132,8 @@ export function toFinishedRow(
     notes: null,
     nextAt: isMissing ? null : dueAfter(row),
     ...(isMissing && { isMissing }),
+    ...toRemapped(row),
+    ...(write.onlyBlanks === true && change !== null && { filled: Object.keys(change.after) }),
     cells: {
       written: Object.keys(change?.after ?? {}).filter((column) => Object.hasOwn(write.values, column))
         .length,

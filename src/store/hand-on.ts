@@ -3,7 +3,7 @@ import { handedOnStates } from '../domain/hand-on.ts'
 import type { ServiceTurn } from '../domain/mapping.ts'
 import { serviceNumberSql } from './services.ts'
 import { opaque } from './sql.ts'
-import type { Tx } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 /**
  * Hands finished rows on to the next service: each waits for the run that was started together with its own for that service,
@@ -40,4 +40,20 @@ export async function releaseHandedOn(tx: Tx, source: string, keys: readonly str
   await sql`
     update fillrate.rows set run_id = null, missed_lookup_ids = null, only_blanks = false
      where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`is_requeued`)}`.execute(tx)
+}
+
+/** Gives rows that `remap` has written their lookups back, in their order (`remap-in-order.ts:requeueForRecord`). */
+export async function restoreLookups(
+  tx: Connection,
+  source: string,
+  finished: readonly { readonly key: string; readonly isRemapped?: boolean }[],
+): Promise<void> {
+  const keys = finished.filter(({ isRemapped }) => isRemapped === true).map(({ key }) => key)
+  if (keys.length === 0) return
+  const last = sql`missed_lookup_ids[cardinality(missed_lookup_ids)]`
+  await sql`
+    update fillrate.rows
+       set lookup_id = case when state <> 'waiting' then ${last} end,
+           missed_lookup_ids = nullif(missed_lookup_ids[:cardinality(missed_lookup_ids) - 1], '{}')
+     where source = ${source} and key = any(${keys}::text[])`.execute(tx)
 }

@@ -10,13 +10,6 @@ export interface FoundRecord extends RemapRow {
   readonly service: number
 }
 
-/** A row's lookups as its last pass has left them. */
-export interface RowLookups {
-  readonly key: string
-  readonly lookup: number | null
-  readonly missed: readonly number[] | null
-}
-
 const lookupsSql = sql`(r.missed_lookup_ids || r.lookup_id)`
 
 const hasRecordSql = (services: readonly number[]) => sql`
@@ -24,15 +17,15 @@ const hasRecordSql = (services: readonly number[]) => sql`
        and exists (select from fillrate.lookups l where l.id = any(${lookupsSql}) and l.state = 'found' and l.service_id = any(${[...services]}::smallint[]))`
 
 /** Finished rows of a source for which one of these services has found a record, in key order. @param after keyset: keys after this one */
-export async function listRowLookups(
+export async function listKeysWithRecord(
   db: Connection,
   source: string,
   services: readonly number[],
   after: string,
   limit: number,
-): Promise<RowLookups[]> {
-  const { rows } = await sql<RowLookups>`
-    select r.key, r.lookup_id as lookup, to_jsonb(r.missed_lookup_ids) as missed from fillrate.rows r
+): Promise<{ readonly key: string }[]> {
+  const { rows } = await sql<{ key: string }>`
+    select r.key from fillrate.rows r
      where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`.execute(
     db,
   )
@@ -69,7 +62,8 @@ export async function listFoundRecords(
 }
 
 /**
- * Queues rows for write-back from the record of one of their lookups, which becomes the row's own until `restoreLookups`.
+ * Queues rows for write-back from the record of one of their lookups, which becomes the row's own until it is written. Until then
+ * `missed_lookup_ids` has all lookups of the row in their order, its own included: from that `finishRows` restores both.
  * @throws ConflictError if a row has changed since it was read; the next attempt reads it again
  */
 export async function requeueForRecord(
@@ -94,34 +88,10 @@ export async function requeueForRecord(
     sql`
     update fillrate.rows r
        set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
-           lookup_id = v.lookup, missed_lookup_ids = nullif(array_remove(array_remove(${lookupsSql}, v.lookup), null), '{}'), only_blanks = v."onlyBlanks",
+           lookup_id = v.lookup, missed_lookup_ids = ${lookupsSql}, only_blanks = v."onlyBlanks",
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
        and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`,
   )
-}
-
-/** Gives rows that a run has finished their lookups back, in their order. @returns the keys of rows that still wait */
-export async function restoreLookups(
-  tx: Tx,
-  source: string,
-  run: number,
-  rows: readonly RowLookups[],
-): Promise<ReadonlySet<string>> {
-  if (rows.length === 0) return new Set()
-  const values = rows.map(({ key, lookup, missed }) => ({ key, lookup, missed }))
-  await sql`
-    update fillrate.rows r
-       set lookup_id = v.lookup, missed_lookup_ids = case when v.missed is not null then array(select jsonb_array_elements_text(v.missed)::bigint) end
-      from ${unnestByRow(source, values, { lookup: 'bigint', missed: 'jsonb' })}
-     where r.ctid = v.ctid and r.run_id = ${run} and r.state <> 'waiting' and r.lookup_id is distinct from v.lookup`.execute(
-    tx,
-  )
-  const { rows: waiting } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and key = any(${rows.map(({ key }) => key)}::text[]) and run_id = ${run} and state = 'waiting'`.execute(
-    tx,
-  )
-  return new Set(waiting.map(({ key }) => key))
 }

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
@@ -73,6 +73,10 @@ export interface ChangeHistory {
   readonly undone: readonly string[]
 }
 
+/** SQL: while `remap` writes the record of one of several lookups, `missed_lookup_ids` has all of them (`requeueForRecord`). */
+const inOrder = (remapped: RawBuilder<unknown>, otherwise: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`case when lookup_id = any(missed_lookup_ids) then ${remapped} else ${otherwise} end`
+
 /** The stored state of a row, also of a deleted one. Null: it was never picked. */
 export async function findRowHistory(
   db: Database,
@@ -80,8 +84,9 @@ export async function findRowHistory(
   key: string,
 ): Promise<RowHistoryRow | null> {
   const { rows } = await sql<RowHistoryRow>`
-    select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service, lookup_id as lookup,
-           coalesce(to_jsonb(missed_lookup_ids), '[]') as tried, input_hash::text, last_written as written, earlier_writes as earlier, picked_at, settled_at,
+    select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service,
+           ${inOrder(sql`missed_lookup_ids[cardinality(missed_lookup_ids)]`, sql`lookup_id`)} as lookup,
+           coalesce(to_jsonb(${inOrder(sql`missed_lookup_ids[:cardinality(missed_lookup_ids) - 1]`, sql`missed_lookup_ids`)}), '[]') as tried, input_hash::text, last_written as written, earlier_writes as earlier, picked_at, settled_at,
            due_at
       from fillrate.rows where source = ${source} and key = ${key}`.execute(db)
   return rows[0] ?? null

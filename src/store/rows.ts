@@ -70,7 +70,8 @@ export async function claimRows(
      order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`.execute(tx)
   const claimed = rows.map((row) => row.key)
   // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
-  const finished = new Set(picked.filter((row) => row.state !== 'waiting').map((row) => row.key))
+  const isBare = (row: PickedRow): boolean => row.state !== 'waiting' && row.onlyBlanks !== true
+  const finished = new Set(picked.filter(isBare).map((row) => row.key))
   await deleteSkippedCells(
     tx,
     source,

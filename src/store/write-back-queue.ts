@@ -6,11 +6,12 @@ import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
+import { restoreLookups } from './hand-on.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import { earlierWritesSql, withoutColumnsSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { serviceNumberSql } from './services.ts'
-import { deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
+import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -36,6 +37,8 @@ interface PassedServices extends EarlierServices {
   /** When the first of the lookups that found a record is out of date, and the first of the others. Null: there are none. */
   readonly foundDueAt: string | null
   readonly missedDueAt: string | null
+  /** `remap` writes the record of one of its lookups (`requeueForRecord`). */
+  readonly isRemapped: boolean
 }
 
 /** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
@@ -118,6 +121,7 @@ export async function claimForWriteBack(
 /** SQL: `PassedServices` of the row `r`. */
 const passedSql = sql`, (
   select jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written,
+                            'isRemapped', coalesce(l.id = any(r.missed_lookup_ids), false),
                             'foundDueAt', min(refresh_at) filter (where state = 'found'),
                             'missedDueAt', min(refresh_at) filter (where state <> 'found'))
     from fillrate.lookups where id = any(r.missed_lookup_ids)) as passed`
@@ -137,6 +141,10 @@ export interface FinishedRow {
   readonly cells: CellCounts
   /** Values of the record that were not written. They replace those that are stored for the row. */
   readonly skipped: readonly SkippedCell[]
+  /** Its lookups are those before `requeueForRecord` again. */
+  readonly isRemapped?: boolean
+  /** The cells that it filled after services before had found the row. */
+  readonly filled?: readonly string[]
   /** Goes on to its next identifier because the lookup found nothing: the lookup is stored as missed. */
   readonly missed?: boolean
   /** It is no longer in the source: once it is back it is picked again, with whatever inputs. */
@@ -212,7 +220,9 @@ export async function finishRows(
     throw new Error(
       `${changes} rows of source ${source} were written, and ${recorded.numAffectedRows} of their changes recorded: nothing is kept`,
     )
+  await deleteFilledCells(tx, source, finished)
   await insertSkippedCells(tx, source, finished)
+  await restoreLookups(tx, source, finished)
 }
 
 /**

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
 import { whileOpen } from '../../support/answered-people.ts'
+import { createCommandLine } from '../../support/cli.ts'
 import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
 
 // Stored records of two services, written again under a mapping with more columns.
@@ -121,7 +122,7 @@ test('an undo restores columns that only a later service fills', async () => {
 
 test('a remap waits while Postgres is away, also between two pages', async () => {
   const lookups = await services.database.checksum(LOOKUPS)
-  const readers = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%as missed from fillrate.rows%'`
+  const readers = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%from fillrate.rows r%order by r.key limit%'`
   let remapped: Promise<readonly object[]> | null = null
   await whileOpen(services.database, 'lock table fillrate.rows in access exclusive mode', async () => {
     // Settled: a rejection is looked at later.
@@ -131,4 +132,44 @@ test('a remap waits while Postgres is away, also between two pages', async () =>
   })
   expect(await remapped).toMatchObject([{ value: { report: { status: 'completed' } } }])
   expect(await services.database.checksum(LOOKUPS)).toBe(lookups)
+})
+
+test.each([
+  ['while the first service’s records are written', `old.state = 'waiting' and new.state = 'enriched'`],
+  ['before those of the second are queued', `new.state = 'waiting' and new.only_blanks`],
+])('a remap that is killed %s leaves the order in which they were asked', async (_, when) => {
+  const { database } = services
+  const lookups = await database.checksum(LOOKUPS)
+  const cli = await createCommandLine(database.url, services.sandboxes, after)
+  const blocked = `(select from pg_locks where locktype = 'advisory' and not granted
+     and database = (select oid from pg_database where datname = current_database())) waiting`
+  try {
+    await services.query(`
+      update people set phone = null, level = null;
+      create function wait_for_test() returns trigger language plpgsql as $$
+        begin perform pg_advisory_xact_lock(7); return new; end $$;
+      create trigger wait_for_test before update on fillrate.rows for each row when (${when}) execute function wait_for_test()`)
+    await whileOpen(database, 'select pg_advisory_xact_lock(7)', async () => {
+      const { child, ended } = cli.start('remap', 'people')
+      await vi.waitUntil(() => services.count(blocked), { timeout: 60_000 })
+      child.kill('SIGKILL')
+      await ended
+    })
+    await services.query('drop function wait_for_test() cascade')
+    const touched = await services.query<{ key: string }>(`
+      select key from fillrate.rows where run_id = (select max(id) from fillrate.runs)`)
+    const app = await services.open({ config: after })
+    const orders = new Set<string>()
+    for (const { key } of touched) {
+      const { missed_lookups: missed, lookup } = await app.explain('people', key)
+      orders.add([...missed, lookup].flatMap((one) => one?.service ?? []).join())
+    }
+    await app.close()
+    expect([...orders].sort()).toEqual(['acme', 'acme,beta'])
+    expect(await remap(false)).toMatchObject({ report: { status: 'completed' } })
+    expect(await services.run()).toMatchObject({ lookups: { requested: 0 }, rows: { waiting: 0 } })
+    expect(await database.checksum(LOOKUPS)).toBe(lookups)
+  } finally {
+    await cli.remove()
+  }
 })
