@@ -26,14 +26,20 @@ export interface DiffCell {
   readonly column: string
   readonly before: unknown
   readonly after: unknown
+  /** The service whose record has the value. Absent: the configuration names none. */
+  readonly service?: string
 }
 
 /** Converts a previewed write to the row's difference; null if nothing would change. Pure. */
 export function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
   const { before, after } = result
   if (after === null) return null
+  const { service } = source.mapping.turn
+  const by = service === null ? {} : { service }
   const cell = ({ column }: { readonly column: string }): DiffCell[] =>
-    Object.hasOwn(after, column) ? [{ column, before: before?.[column] ?? null, after: after[column] }] : []
+    Object.hasOwn(after, column)
+      ? [{ column, before: before?.[column] ?? null, after: after[column], ...by }]
+      : []
   return {
     source: source.name,
     key: result.key,

@@ -1,19 +1,18 @@
 import type { RunSpec } from '../../domain/run.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
 import { createPass, nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
-import { previewWriteBack, type DiffRow } from '../../pipeline/preview.ts'
-import { RandomSample } from '../../pipeline/random-sample.ts'
+import type { DiffRow } from '../../pipeline/preview.ts'
+import type { RandomSample } from '../../pipeline/random-sample.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
-import * as storedAnswers from '../../store/stored-records.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import type { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './planned-page.ts'
+import { sampleCandidates, sampleStoredRecords } from './sample.ts'
 
 /**
  * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
@@ -72,10 +71,7 @@ export async function planSource(
   const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
   const invalid: Record<string, number> = {}
   let recentlyEnriched = 0
-  const answered = new RandomSample<AnsweredCandidate>(
-    options.sample * CANDIDATES_PER_SAMPLED_ROW,
-    deps.random,
-  )
+  const answered = sampleCandidates(options.sample, deps.random)
   const readAhead = new ReadAhead()
   // Where lookups cost parts of a credit, a budget pays more of them than it has credits.
   const each = Math.min(1, ...Object.values(deps.adapter.credits.most))
@@ -110,7 +106,7 @@ export async function planSource(
         else {
           counts.valid_input++
           free++
-          answered.add({ candidate, lookup: outcome })
+          answered.add({ candidate, answers: [{ place: 0, lookup: outcome }] })
         }
       }
     }
@@ -142,7 +138,8 @@ export async function planSource(
     recently_enriched: stamped,
     invalid_input: invalid,
   }
-  return { funnel, sample: await sampleStoredRecords(deps, source, answered.take(), options.sample) }
+  const sample = await sampleStoredRecords([{ deps, source }], answered.take(), options.sample, deps.random)
+  return { funnel, sample }
 }
 
 /** Where a row's chain ends, as far as that is known before any request: at a stored record or at a call. */
@@ -196,46 +193,4 @@ async function countFilteredOut(
     filtered_out: filteredOut,
     where_out: whereOut,
   }
-}
-
-/** A row whose lookup costs nothing. */
-interface AnsweredCandidate {
-  readonly candidate: PickCandidate
-  readonly lookup: LookupSpec
-}
-
-/** Some stored records change nothing. */
-const CANDIDATES_PER_SAMPLED_ROW = 10
-
-/** Rows previewed at once. */
-const SAMPLE_BATCH_SIZE = 200
-
-/** Previews the values that stored records would give to some of these rows. Writes nothing, calls nothing. */
-async function sampleStoredRecords(
-  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random'>,
-  source: Source,
-  candidates: readonly AnsweredCandidate[],
-  max: number,
-): Promise<RandomSample<DiffRow>> {
-  const sample = new RandomSample<DiffRow>(max, deps.random)
-  for (let offset = 0; offset < candidates.length; offset += SAMPLE_BATCH_SIZE) {
-    const requests = candidates.slice(offset, offset + SAMPLE_BATCH_SIZE).map(({ candidate, lookup }) => ({
-      row: candidate.key,
-      inputHash: candidate.input_hash,
-      kind: lookup.kind,
-      key: lookup.key,
-    }))
-    const previewed = await inTransaction(
-      deps.db,
-      async (tx) =>
-        previewWriteBack(
-          tx,
-          source,
-          await storedAnswers.findRecords(tx, source.name, requests, deps.service),
-        ),
-      deps.policy.sourceTimeoutMs,
-    )
-    for (const { diff } of previewed) if (diff !== null) sample.add(diff)
-  }
-  return sample
 }

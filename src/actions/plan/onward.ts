@@ -3,6 +3,8 @@ import type { Deps } from '../../pipeline/deps.ts'
 import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { distinctLookups, LookupMap } from '../../pipeline/pick/choose.ts'
+import type { DiffRow } from '../../pipeline/preview.ts'
+import type { RandomSample } from '../../pipeline/random-sample.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { listStoredStates } from '../../store/answers-so-far.ts'
 import * as runs from '../../store/runs.ts'
@@ -11,6 +13,7 @@ import * as lookups from '../../store/upsert-lookups.ts'
 import type { StepCounts, Way } from './chain.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, toLookupChain } from './planned-page.ts'
+import { type AnsweredCandidate, sampleCandidates, sampleStoredRecords } from './sample.ts'
 
 /** A service of a source, at its place in the order. */
 export interface PlannedService {
@@ -25,8 +28,13 @@ export interface PlannedStep extends StepCounts {
   readonly byKind: Readonly<Record<LookupKind, number>>
 }
 
-/** How a row leaves a service: see `Way`. */
-type Letter = 'm' | 'f' | 'c'
+/** How a row leaves a service. */
+interface Leaving {
+  /** See `Way`. */
+  readonly letter: 'm' | 'f' | 'c'
+  /** The lookup whose stored record it takes. */
+  readonly answer?: lookups.LookupSpec
+}
 
 interface WayCounts {
   first: number
@@ -41,21 +49,49 @@ interface WayCounts {
 export class OnwardRows {
   readonly #estimates = new Map<number, LookupEstimate>()
   readonly #counts = new Map<string, WayCounts>()
+  readonly #answered = new Map<string, RandomSample<AnsweredCandidate>>()
+  readonly #sample: number
+  readonly #random: () => number
+
+  /** @param sample rows of each source to show before and after */
+  constructor(sample: number, random: () => number) {
+    this.#sample = sample
+    this.#random = random
+  }
 
   /** Adds rows that the first service picks. @param services those of the source, in their order */
   async add(services: readonly PlannedService[], chains: readonly LookupChain[]): Promise<void> {
     let rows: OnwardRow[] = chains.map((chain) => ({ chain, way: '' }))
+    const answered = new Map<string, AnsweredCandidate>()
     for (const [place, service] of services.entries()) {
       const { next } = service.source.mapping.turn
       if (place > 0) rows = await toOwnChains(service, services[0], rows)
-      const letters = await this.#judge(service, rows)
-      if (next === null) return
+      const left = await this.#judge(service, rows)
       rows = rows.flatMap(({ chain, way }, n) => {
-        const letter = letters[n] ?? 'm'
+        const { letter, answer } = left[n] ?? { letter: 'm' }
+        const { candidate } = chain
+        // After a call it is unknown what is left for a stored record.
+        if (answer !== undefined && !way.includes('c')) {
+          const { answers = [] } = answered.get(candidate.key) ?? {}
+          answered.set(candidate.key, { candidate, answers: [...answers, { place, lookup: answer }] })
+        }
+        if (next === null) return []
         const isFound = letter === 'f' || way.includes('f')
         return isFound && next.when === 'miss' ? [] : [{ chain, way: way + letter }]
       })
     }
+    const [first] = services
+    if (first === undefined) return
+    const { name } = first.source
+    const sample = this.#answered.get(name) ?? sampleCandidates(this.#sample, this.#random)
+    this.#answered.set(name, sample)
+    for (const one of answered.values()) sample.add(one)
+  }
+
+  /** Rows of a source before and after, by the stored records of its services. */
+  showSample(services: readonly PlannedService[]): Promise<RandomSample<DiffRow>> {
+    const candidates = this.#answered.get(services[0]?.source.name ?? '')?.take() ?? []
+    return sampleStoredRecords(services, candidates, this.#sample, this.#random)
   }
 
   /** What the services of a source would be called with. */
@@ -74,7 +110,7 @@ export class OnwardRows {
   }
 
   /** How rows leave a service, and counts what it would be called with. */
-  async #judge({ deps, source, index }: PlannedService, rows: readonly OnwardRow[]): Promise<Letter[]> {
+  async #judge({ deps, source, index }: PlannedService, rows: readonly OnwardRow[]): Promise<Leaving[]> {
     const { db, service } = deps
     const distinct = distinctLookups(rows.flatMap(({ chain }) => chain.lookups))
     const live = (await runs.listRunning(db)).map((run) => run.id)
@@ -84,19 +120,19 @@ export class OnwardRows {
     for (const [n, lookup] of distinct.entries())
       known.set(lookup, { costs: billable[n] === true, answer: states[n] ?? null })
     const costs = (lookup: lookups.LookupSpec): boolean => known.get(lookup)?.costs === true
-    return rows.map(({ chain: { candidate, lookups: chain }, way }) => {
-      if (!candidate.lacks) return 'f'
+    return rows.map(({ chain: { candidate, lookups: chain }, way }): Leaving => {
+      if (!candidate.lacks) return { letter: 'f' }
       for (const [step, lookup] of chain.entries()) {
         const answer = known.get(lookup)?.answer ?? null
         if (costs(lookup) || answer === null || answer.state === 'open') {
           this.#count(index, source.name, way, chain.slice(step).filter(costs))
-          return 'c'
+          return { letter: 'c' }
         }
         if (answer.state === 'missed' && hasCascade(source.mapping)) continue
         const isTaken = answer.confidence === null || answer.confidence >= source.mapping.minConfidence
-        return answer.state === 'found' && isTaken ? 'f' : 'm'
+        return answer.state === 'found' && isTaken ? { letter: 'f', answer: lookup } : { letter: 'm' }
       }
-      return 'm'
+      return { letter: 'm' }
     })
   }
 

@@ -1,3 +1,5 @@
+import type { DiffRow } from '../../pipeline/preview.ts'
+import { type RandomSample, sampleEvenly } from '../../pipeline/random-sample.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { AnswersSoFar } from './chain.ts'
 import { readAnswersSoFar } from '../../store/answers-so-far.ts'
@@ -13,13 +15,15 @@ import { type PlannedChain, type PlannedParty, planServices, sumServicePlans } f
  * @param budget the most lookups of all of them together; null: no limit
  */
 export async function planInOrder(parties: readonly PlannedParty[], budget: number | null): Promise<Plan> {
-  const onward = new OnwardRows()
+  const sample = parties[0]?.options.sample ?? null
+  const onward = new OnwardRows(sample ?? 0, parties[0]?.deps.random ?? Math.random)
   const bySource = listServicesBySource(parties)
   const plans: Plan[] = []
   for (const { deps, options } of parties) {
     const isFirst = (name: string): boolean => bySource.get(name)?.[0]?.deps === deps
     const plan = await createPlan(deps, {
       ...options,
+      sample: null,
       sources: options.sources.filter(({ name }) => isFirst(name)),
       onPicked: (source, chains) => onward.add(bySource.get(source.name) ?? [], chains),
     })
@@ -34,8 +38,14 @@ export async function planInOrder(parties: readonly PlannedParty[], budget: numb
       when: services.map(({ source }) => source.mapping.turn.next?.when ?? null),
       history: histories.get(services) ?? [],
     })
-  const { sample, ...merged } = mergePlans(plans)
-  return { ...merged, ...toServices(parties, chains, budget), ...(sample && { sample }) }
+  const samples: RandomSample<DiffRow>[] = []
+  if (sample !== null)
+    for (const services of bySource.values()) samples.push(await onward.showSample(services))
+  return {
+    ...mergePlans(plans),
+    ...toServices(parties, chains, budget),
+    ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
+  }
 }
 
 function toServices(
@@ -111,7 +121,6 @@ function mergePlans(plans: readonly Plan[]): Omit<Plan, 'calls' | 'cost' | 'time
   const sum = (of: (plan: Plan) => number): number => plans.reduce((total, plan) => total + of(plan), 0)
   const kind = (name: keyof Plan['lookups']['to_request']): number =>
     sum(({ lookups }) => lookups.to_request[name])
-  const samples = plans.flatMap(({ sample }) => sample ?? [])
   const leftOut = new Map(plans.flatMap((plan) => plan.left_out).map((one) => [one.source, one]))
   return {
     sources: plans.flatMap((plan) => plan.sources),
@@ -129,6 +138,5 @@ function mergePlans(plans: readonly Plan[]): Omit<Plan, 'calls' | 'cost' | 'time
       requested: sum(({ lookups }) => lookups.requested),
       is_estimate: plans.some(({ lookups }) => lookups.is_estimate),
     },
-    ...(plans.some(({ sample }) => sample !== undefined) && { sample: samples }),
   }
 }

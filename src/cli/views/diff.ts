@@ -16,6 +16,7 @@ export function renderDiff(sample: readonly DiffRow[], output: Output): string[]
     { title: 'column', text: (cell) => cell.column, minColumns: 8 },
     { title: 'before', text: (cell) => formatValue(cell.before), minColumns: 8 },
     { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8, style: () => 'good' },
+    { title: 'service', text: (cell) => cell.service ?? '', minColumns: 6 },
   ])
   return lines.length === 0 ? [] : [...lines, ...renderTouchedColumns(sample, output)]
 }

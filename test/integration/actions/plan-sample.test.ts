@@ -2,6 +2,7 @@ import { afterEach, expect, test } from 'vitest'
 import { describeSource } from '../../../src/sources/describe-source.ts'
 import { requestsFor, cascadeConfig, createPeople, HALF, readPeople } from '../../support/cascade.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
+import { startServicesInOrder } from '../../support/services-in-order.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
 let harness: Harness
@@ -55,6 +56,56 @@ test('rows with a stored record are shown before and after, as the next run writ
       expect(row?.[column]).toEqual(after)
     }
   }
+})
+
+test('of several services the records of each are shown with its name, as the next run writes them', async () => {
+  const { people } = cascadeConfig.sources
+  const services = await startServicesInOrder({
+    config: {
+      services: { acme: {}, beta: {}, gamma: {} },
+      sources: {
+        people: {
+          ...people,
+          inputs: { email: 't.email' },
+          services: ['acme', { name: 'beta', when: 'blank' }, 'gamma'],
+          outputs: { title: 'title', phone: 'phone' },
+        },
+      },
+      budget: 'unlimited',
+    },
+    sandboxes: {
+      acme: { notFoundShare: 0.4, missingShare: 0.4, seed: 1 },
+      beta: { notFoundShare: 0.4, missingShare: 0.4, seed: 2 },
+      gamma: { notFoundShare: 0.4, seed: 3 },
+    },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table people (id int primary key, email text, title text, phone text);
+        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 120) n`)
+    },
+  })
+  harness = services as Harness
+  const first = await services.run()
+  await services.query(`
+    update people set title = null, phone = null;
+    delete from fillrate.rows; delete from fillrate.changes; delete from fillrate.skipped_cells`)
+  const app = await services.open()
+  const { sample = [], cost } = await app.plan({ ...runRequest(), sample: 1_000 })
+  expect((await app.plan({ ...runRequest(), sample: 7 })).sample).toHaveLength(7)
+  await app.close()
+  expect(cost.lookups).toBe(0)
+  const next = await services.run()
+  expect(next).toMatchObject({ lookups: { requested: 0 }, cells: { written: first.cells.written } })
+  const written = await services.query(`
+    select c.key, v."column", v.after, s.name as service
+      from fillrate.changes c join fillrate.lookups l on l.id = c.lookup_id join fillrate.services s on s.id = l.service_id
+     cross join lateral jsonb_each_text(c.after) v ("column", after) order by c.key || ' ' || v."column" collate "C"`)
+  const shown = sample.flatMap(({ key, cells }) =>
+    cells.map(({ column, after, service }) => ({ key, column, after, service })),
+  )
+  expect(new Set(shown.map(({ service }) => service))).toEqual(new Set(['acme', 'beta', 'gamma']))
+  const sorted = shown.sort((a, b) => (`${a.key} ${a.column}` < `${b.key} ${b.column}` ? -1 : 1))
+  expect(sorted).toEqual(written)
 })
 
 test('the sample excludes manually entered values, and rows excluded by a filter or limit', async () => {
