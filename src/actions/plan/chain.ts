@@ -150,28 +150,3 @@ function shareOfWay(
   }
   return missed + filled
 }
-
-/**
- * What budgets leave of these: a row that an earlier service's budget does not pay does not come to a later one. Those with a
- * stored answer come all the same. Pure.
- * @param budgets the most lookups of each service
- */
-export function limitSteps(steps: readonly StepEstimate[], budgets: readonly number[]): StepEstimate[] {
-  let [likelyLeft, mostLeft] = [1, 1]
-  return steps.map(({ certain, likely, max }, place) => {
-    const limit = budgets[place] ?? Number.POSITIVE_INFINITY
-    const reach = (lookups: number, share: number): number => certain + (lookups - certain) * share
-    const pay = (lookups: number): number => Math.round(Math.min(lookups, limit))
-    const wanted = { likely: likely === null ? null : reach(likely, likelyLeft), max: reach(max, mostLeft) }
-    likelyLeft *= paidShare(wanted.likely ?? certain, limit)
-    // The least that the rows need: further lookups of a cascade may not be needed.
-    mostLeft *= paidShare(certain, limit)
-    return {
-      certain: pay(certain),
-      likely: wanted.likely === null ? null : pay(wanted.likely),
-      max: pay(wanted.max),
-    }
-  })
-}
-
-const paidShare = (wanted: number, limit: number): number => (wanted <= limit ? 1 : limit / wanted)

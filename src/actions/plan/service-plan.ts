@@ -1,8 +1,9 @@
 import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, sumCosts } from '../../domain/spend.ts'
+import { costOf, resolveSourceBudgets, type SourceBudget, sumCosts } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { type AnswersSoFar, estimateSteps, limitSteps, type StepEstimate, toAnswerShares } from './chain.ts'
+import { limitChains, type WantedChain } from './budgets.ts'
+import { type AnswersSoFar, estimateSteps, type StepEstimate, toAnswerShares } from './chain.ts'
 import { type CallCounts, estimateTime, type PlannedTime } from './duration.ts'
 import { estimateCalls, estimateMatches, NO_LOOKUPS, sumCredits } from './estimates.ts'
 import type { Plan, PlanOptions, ServicePlan } from './report.ts'
@@ -23,6 +24,8 @@ export interface PlannedChain {
   readonly steps: readonly PlannedStep[]
   readonly when: readonly ('miss' | 'blank' | null)[]
   readonly history: readonly AnswersSoFar[]
+  /** The source's own budget; null: none. */
+  readonly budget: SourceBudget | null
 }
 
 /**
@@ -34,15 +37,14 @@ export function planServices(
   chains: readonly PlannedChain[],
   total: number | null,
 ): ServicePlan[] {
-  const none: StepEstimate = { certain: 0, likely: 0, max: 0 }
-  const wanted = parties.map(() => none)
+  const wanted: WantedChain[] = []
   const byKind = parties.map(() => ({ ...NO_LOOKUPS }))
   const found = parties.map(() => ({ found: 0, rows: 0 }))
-  for (const { parties: order, steps, when, history } of chains) {
+  for (const { parties: order, steps, when, history, budget } of chains) {
     const shares = order.map((_, place) => toAnswerShares(history, place, when[place] ?? null))
-    for (const [place, estimate] of estimateSteps(steps, shares, when).entries()) {
-      const party = order[place] ?? -1
-      wanted[party] = addEstimates(wanted[party] ?? none, estimate)
+    const ofSource = resolveSourceBudgets([{ name: '', budget }], total).get('') ?? Infinity
+    wanted.push({ parties: order, steps: estimateSteps(steps, shares, when), budget: ofSource })
+    for (const [place, party] of order.entries()) {
       const [kinds, so] = [byKind[party], found[party]]
       for (const kind of ALL_LOOKUP_KINDS) if (kinds) kinds[kind] += steps[place]?.byKind[kind] ?? 0
       const share = shares[place]
@@ -52,13 +54,16 @@ export function planServices(
       }
     }
   }
-  const own = limitSteps(
-    wanted,
-    parties.map(({ budget, deps }) => (budget ?? Infinity) / mostOf(deps.adapter.credits.most)),
-  )
-  return limitTotal(own, total).map((lookups, n) =>
-    toServicePlan(parties[n] as PlannedParty, lookups, byKind[n] ?? NO_LOOKUPS, found[n]),
-  )
+  const limited = limitChains(wanted, {
+    parties: parties.map(({ budget, deps }) => (budget ?? Infinity) / mostOf(deps.adapter.credits.most)),
+    total: total ?? Infinity,
+    charges: parties.map(() => 1),
+  })
+  return parties.map((party, n) => {
+    const own = wanted.flatMap(({ parties: order }, chain) => limited[chain]?.[order.indexOf(n)] ?? [])
+    const lookups = own.reduce(addEstimates, { certain: 0, likely: 0, max: 0 })
+    return toServicePlan(party, lookups, byKind[n] ?? NO_LOOKUPS, found[n])
+  })
 }
 
 const mostOf = (credits: Readonly<Record<LookupKind, number>>): number =>
@@ -69,23 +74,6 @@ const addEstimates = (a: StepEstimate, b: StepEstimate): StepEstimate => ({
   likely: a.likely === null || b.likely === null ? null : a.likely + b.likely,
   max: a.max + b.max,
 })
-
-/** A budget of all services is used by whichever comes first: each gets a part in proportion. */
-function limitTotal(steps: readonly StepEstimate[], total: number | null): StepEstimate[] {
-  if (total === null) return [...steps]
-  const partOf = (of: (step: StepEstimate) => number): ((step: StepEstimate) => number) => {
-    const sum = steps.reduce((all, step) => all + of(step), 0)
-    return (step) => (sum <= total ? of(step) : Math.round((of(step) * total) / sum))
-  }
-  const certain = partOf((step) => step.certain)
-  const likely = partOf((step) => step.likely ?? step.certain)
-  const max = partOf((step) => step.max)
-  return steps.map((step) => ({
-    certain: certain(step),
-    likely: step.likely === null ? null : likely(step),
-    max: max(step),
-  }))
-}
 
 function toServicePlan(
   { name, deps, options, budget }: PlannedParty,
@@ -161,7 +149,10 @@ export function sumServicePlans(
     },
     cost: {
       lookups,
-      max_lookups: sum((service) => service.lookups.max),
+      max_lookups: Math.min(
+        budget ?? Infinity,
+        sum((service) => service.lookups.max),
+      ),
       amount: sumCosts(services.map(({ cost }) => cost.amount)),
       max_amount: sumCosts(services.map(({ cost }) => cost.max_amount)),
       budget,

@@ -37,6 +37,7 @@ export async function planInOrder(parties: readonly PlannedParty[], budget: numb
       steps: onward.listSteps(services),
       when: services.map(({ source }) => source.mapping.turn.next?.when ?? null),
       history: histories.get(services) ?? [],
+      budget: services[0]?.source.mapping.budget ?? null,
     })
   const samples: RandomSample<DiffRow>[] = []
   if (sample !== null)
@@ -56,7 +57,7 @@ function toServices(
   const services = planServices(parties, chains, budget)
   const wanted = planServices(
     parties.map((party) => ({ ...party, budget: null })),
-    chains,
+    chains.map((chain) => ({ ...chain, budget: null })),
     null,
   )
   const { cost, ...sums } = sumServicePlans(services, budget)

@@ -108,6 +108,36 @@ test('a stored miss goes on for certain, a stored record ends the row, and a bud
   expect((limited.services ?? []).reduce((sum, { lookups }) => sum + lookups.max, 0)).toBe(1_000)
 })
 
+test('the budget of a source and that of a service leave fewer rows for the services after it', async () => {
+  const open = ROWS - KNOWN
+  const reset = () =>
+    services.query(`
+      truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.row_counts, fillrate.due_rows;
+      update people set title = null, phone = null`)
+  const compare = async (limited: object) => {
+    await reset()
+    await services.run({ limit: KNOWN })
+    const app = await services.open({ config: limited })
+    const request = { ...runRequest({ route: 'sync' }), limit: null }
+    const { services: planned = [], cost } = await app.plan(request)
+    const next = await app.run(request)
+    await app.close()
+    const real = next.services?.map(({ lookups }) => lookups.requested) ?? []
+    return { likely: planned.map(({ lookups }) => lookups.likely ?? 0), real, cost }
+  }
+  const own = await compare({ ...config, services: { ...config.services, pdl: { ...pdl, budget: 600 } } })
+  expect(own.real.slice(0, 2)).toEqual([open, 600])
+  expect(own.likely.slice(0, 2)).toEqual([open, 600])
+  expect(Math.abs((own.likely[2] ?? 0) / (own.real[2] ?? 0) - 1)).toBeLessThan(0.1)
+
+  const people = { ...config.sources.people, services: ['acme', 'pdl'], budget: open + 700 }
+  const ofSource = await compare({ ...config, sources: { people } })
+  expect(ofSource.real).toEqual([open, 700])
+  expect(ofSource.likely).toEqual([open, 700])
+  expect(ofSource.cost).toMatchObject({ lookups: open + 700, beyond_budget: expect.any(Number) })
+  expect(ofSource.cost.beyond_budget).toBeGreaterThan(500)
+})
+
 test('with `blank` as many rows that a service found go on as before, and end where the next is for misses', async () => {
   const blank = {
     ...config,

@@ -3,10 +3,11 @@ import { expect, test } from 'vitest'
 import {
   type AnswersSoFar,
   estimateSteps,
-  limitSteps,
   type StepCounts,
+  type StepEstimate,
   toAnswerShares,
 } from '../../../src/actions/plan/chain.ts'
+import { limitChains } from '../../../src/actions/plan/budgets.ts'
 
 const answers = (
   found: AnswersSoFar['found'],
@@ -94,16 +95,69 @@ test('a cascade takes as many lookups a row as it did, and no more than there ar
   ])
 })
 
+const limitOne = (
+  steps: readonly StepEstimate[],
+  budgets: readonly number[],
+  total = Infinity,
+  budget = Infinity,
+): StepEstimate[] =>
+  limitChains([{ parties: steps.map((_, n) => n), steps, budget }], {
+    parties: steps.map((_, n) => budgets[n] ?? Infinity),
+    total,
+    charges: steps.map(() => 1),
+  })[0] ?? []
+
 test('a budget of one service leaves fewer rows for the next', () => {
   const steps = [
     { certain: 1_000, likely: 1_000, max: 1_000 },
     { certain: 0, likely: 400, max: 1_000 },
     { certain: 0, likely: 200, max: 1_000 },
   ]
-  expect(limitSteps(steps, [500, Infinity, 50])).toEqual([
+  expect(limitOne(steps, [500, Infinity, 50])).toEqual([
     { certain: 500, likely: 500, max: 500 },
     { certain: 0, likely: 200, max: 500 },
     { certain: 0, likely: 50, max: 50 },
+  ])
+})
+
+test('a budget that services share is used by those that come first', () => {
+  const steps = [
+    { certain: 1_000, likely: 1_000, max: 1_000 },
+    { certain: 0, likely: 400, max: 1_000 },
+    { certain: 0, likely: 200, max: 1_000 },
+  ]
+  const [likely, most] = [(one: StepEstimate) => one.likely, (one: StepEstimate) => one.max]
+  expect(limitOne(steps, [], 1_300).map(likely)).toEqual([1_000, 300, 0])
+  expect(limitOne(steps, [], Infinity, 1_500).map(likely)).toEqual([1_000, 400, 100])
+  expect(limitOne(steps, [], 600).map(most)).toEqual([600, 0, 0])
+  // Of rows that are not paid at the second, none comes to the third.
+  expect(limitOne(steps, [Infinity, 200], Infinity, 1_250).map(likely)).toEqual([1_000, 200, 50])
+})
+
+test('sources with opposite orders share what their first services leave', () => {
+  const steps = [
+    { certain: 100, likely: 100, max: 100 },
+    { certain: 0, likely: 50, max: 100 },
+  ]
+  const limited = (parties: readonly number[], total: number, budget = Infinity) =>
+    limitChains(
+      [
+        { parties: [0, 1], steps, budget },
+        { parties: [1, 0], steps, budget: Infinity },
+      ],
+      { parties, total, charges: [1, 1] },
+    ).map((source) => source.map((one) => one.likely))
+  expect(limited([Infinity, Infinity], 200)).toEqual([
+    [100, 0],
+    [100, 0],
+  ])
+  expect(limited([120, Infinity], Infinity)).toEqual([
+    [100, 50],
+    [100, 20],
+  ])
+  expect(limited([Infinity, Infinity], Infinity, 60)).toEqual([
+    [60, 0],
+    [100, 50],
   ])
 })
 
@@ -125,9 +179,14 @@ test('certain ≤ likely ≤ max, whatever the counts, shares and budgets', () =
       chain,
       when,
       fc.array(fc.nat(2_000), { maxLength: 3 }),
-      (rows, steps, one, budgets) => {
+      fc.nat(5_000),
+      fc.nat(3_000),
+      (rows, steps, one, budgets, total, source) => {
         const estimates = estimateSteps(steps, sharesOf(rows, [one, one, null]), [one, one, null])
-        for (const { certain, likely, max } of [...estimates, ...limitSteps(estimates, budgets)]) {
+        for (const { certain, likely, max } of [
+          ...estimates,
+          ...limitOne(estimates, budgets, total, source),
+        ]) {
           expect(certain).toBeLessThanOrEqual(max)
           if (likely === null) continue
           expect(likely).toBeLessThanOrEqual(max + 1)

@@ -1,0 +1,154 @@
+import type { StepEstimate } from './chain.ts'
+
+/** The lookups of a source at each of its services, in their order. */
+export interface WantedChain {
+  /** The services, by their place in `PlannedBudgets.parties`. */
+  readonly parties: readonly number[]
+  readonly steps: readonly StepEstimate[]
+  /** The most that the source may spend at all of them. */
+  readonly budget: number
+}
+
+export interface PlannedBudgets {
+  /** The most lookups of each service. */
+  readonly parties: readonly number[]
+  /** The most that all may spend together. */
+  readonly total: number
+  /** What a lookup of each service takes of the budgets of sources and of all. */
+  readonly charges: readonly number[]
+}
+
+/**
+ * What is assumed of services that spend before: `certain` is left of a budget though they need the most, and `max` as they need
+ * the least.
+ */
+const SPENT_BEFORE = { certain: 'max', likely: 'likely', max: 'certain' } as const
+type Bound = keyof typeof SPENT_BEFORE
+const BOUNDS = Object.keys(SPENT_BEFORE) as Bound[]
+
+/**
+ * What budgets leave of these, for each source. A budget that several share is used by the services that come first: these are
+ * charged while the table is read, and later ones when rows are handed on to them. A row that an earlier service's budget does not
+ * pay does not come to a later one; those with a stored answer come all the same. Pure.
+ */
+export function limitChains(chains: readonly WantedChain[], budgets: PlannedBudgets): StepEstimate[][] {
+  const limited = chains.map((): StepEstimate[] => [])
+  const pools = Object.fromEntries(BOUNDS.map((bound) => [bound, new Pool(chains, budgets)])) as Record<
+    Bound,
+    Pool
+  >
+  const reach = chains.map(() => ({ certain: 0, likely: 1, max: 1 }))
+  const places = Math.max(0, ...chains.map(({ steps }) => steps.length))
+  for (let place = 0; place < places; place++) {
+    const wanted = chains.map(({ steps }, n) => reachable(steps[place], reach[n]))
+    const paid = Object.fromEntries(
+      BOUNDS.map((bound) => [
+        bound,
+        pools[bound].pay(
+          place,
+          wanted.map((one) => one[bound]),
+        ),
+      ]),
+    ) as Record<Bound, number[]>
+    for (const bound of BOUNDS) pools[bound].take(place, paid[SPENT_BEFORE[bound]])
+    for (const [n, { steps }] of chains.entries()) {
+      const [step, want, left] = [steps[place], wanted[n], reach[n]]
+      if (step === undefined || want === undefined || left === undefined) continue
+      const of = (bound: Bound): number => paid[bound][n] ?? 0
+      left.likely *= paidShare(want.likely, of('likely'))
+      // The least that the rows need: further lookups of a cascade may not be needed.
+      left.max *= paidShare(want.certain, of('certain'))
+      limited[n]?.push(toEstimate(step, of))
+    }
+  }
+  return limited
+}
+
+type Shares = Record<Bound, number>
+
+/** The lookups of those rows that earlier services' budgets have paid. */
+function reachable(step: StepEstimate | undefined, left: Shares | undefined): Shares {
+  if (step === undefined || left === undefined) return { certain: 0, likely: 0, max: 0 }
+  const { certain, max } = step
+  const likely = step.likely ?? certain
+  const of = (lookups: number, share: number): number => certain + (lookups - certain) * share
+  return { certain, likely: of(likely, left.likely), max: of(max, left.max) }
+}
+
+const paidShare = (wanted: number, paid: number): number => (paid >= wanted ? 1 : paid / wanted)
+
+function toEstimate({ likely }: StepEstimate, of: (bound: Bound) => number): StepEstimate {
+  const max = Math.round(Math.max(of('max'), of('likely')))
+  return {
+    certain: Math.round(Math.min(of('certain'), of('likely'))),
+    likely: likely === null ? null : Math.round(of('likely')),
+    max,
+  }
+}
+
+/** What is left of the budgets. */
+class Pool {
+  readonly #chains: readonly WantedChain[]
+  readonly #charges: readonly number[]
+  readonly #sources: number[]
+  readonly #parties: number[]
+  #total: number
+
+  constructor(chains: readonly WantedChain[], { parties, total, charges }: PlannedBudgets) {
+    this.#chains = chains
+    this.#charges = charges
+    this.#sources = chains.map(({ budget }) => budget)
+    this.#parties = [...parties]
+    this.#total = total
+  }
+
+  /** The lookups at a place of each order that are paid: sources share what is left evenly, as far as they need it. */
+  pay(place: number, wanted: readonly number[]): number[] {
+    const paid = wanted.map(() => 0)
+    for (const isShared of [true, false]) {
+      const spent = this.#sum(place, paid)
+      let total = this.#total - spent.total
+      const parties = this.#parties.map((left, party) => left - (spent.parties[party] ?? 0))
+      for (const [n, want] of wanted.entries()) {
+        const party = this.#chains[n]?.parties[place]
+        if (party === undefined) continue
+        const charge = this.#charges[party] ?? 1
+        const others = this.#chains.slice(n)
+        const shareOf = (left: number, sharing: number): number =>
+          isShared ? left / Math.max(1, sharing) : left
+        const added = Math.max(
+          0,
+          Math.min(
+            want - (paid[n] ?? 0),
+            shareOf(parties[party] ?? 0, others.filter((one) => one.parties[place] === party).length),
+            shareOf(total, others.length) / charge,
+            (this.#sources[n] ?? 0) / charge - (paid[n] ?? 0),
+          ),
+        )
+        paid[n] = (paid[n] ?? 0) + added
+        parties[party] = (parties[party] ?? 0) - added
+        total -= added * charge
+      }
+    }
+    return paid
+  }
+
+  take(place: number, paid: readonly number[]): void {
+    const spent = this.#sum(place, paid)
+    this.#total = Math.max(0, this.#total - spent.total)
+    for (const [party, lookups] of spent.parties.entries())
+      this.#parties[party] = Math.max(0, (this.#parties[party] ?? 0) - lookups)
+    for (const [n, amount] of spent.sources.entries())
+      this.#sources[n] = Math.max(0, (this.#sources[n] ?? 0) - amount)
+  }
+
+  #sum(place: number, paid: readonly number[]) {
+    const parties = this.#parties.map(() => 0)
+    const sources = paid.map((lookups, n) => {
+      const party = this.#chains[n]?.parties[place] ?? -1
+      if (party >= 0) parties[party] = (parties[party] ?? 0) + lookups
+      return lookups * (this.#charges[party] ?? 1)
+    })
+    return { parties, sources, total: sources.reduce((sum, amount) => sum + amount, 0) }
+  }
+}
