@@ -255,7 +255,7 @@ async function repickSources(
 ): Promise<boolean> {
   let hasPicked = false
   for (const source of run.sources) {
-    // What a dead run had been handed begins anew with the first service, which answers from what is stored.
+    // The pick of the first service passes on what a dead run of a later one had been handed.
     const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
     const result = await unlessBroken(deps, source, () =>
       repick(deps, run, source, { ...options, includeAbandoned, limit: run.limit }),

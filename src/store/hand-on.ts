@@ -7,7 +7,7 @@ import type { Connection, Tx } from './transaction.ts'
 
 /**
  * Hands finished rows on to the next service: each waits for the run that was started together with its own for that service,
- * which picks it next. A run that has ended leaves it to the next pass, as any row that waits. A row whose run is alone stays finished.
+ * which picks it next. A run that has ended leaves it to the next pass (`resumeHandedOn`). A row whose run is alone stays finished.
  * Call it in the transaction that finishes them.
  */
 export async function handOnRows(
@@ -29,6 +29,34 @@ export async function handOnRows(
        and ${opaque(sql`r.state = any(${[...handedOnStates(next.when)]}::text[]) and r.input_hash is not null`)}`.execute(
     tx,
   )
+}
+
+/**
+ * Lets rows that an ended run of a later service left waiting go on there: in the run for that service that was started together with
+ * this one, if it still runs. What services before have found and written decides about the next one, and is known only on the way.
+ * @returns their keys
+ */
+export async function resumeHandedOn(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+  { run, services }: { readonly run: number } & Pick<ServiceTurn, 'services'>,
+): Promise<string[]> {
+  if (keys.length === 0) return []
+  const { rows } = await sql<{ key: string }>`
+    with held as materialized (
+      select ctid, run_id from fillrate.rows
+       where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`state = 'waiting'`)}
+       order by key for no key update
+    )
+    update fillrate.rows r set run_id = next.id, lookup_id = null, reason = null, due_at = null
+      from held join fillrate.runs ended on ended.id = held.run_id and ended.state <> 'running' and ended.group_id is not null
+      join fillrate.runs own on own.id = ${run} and own.service_id <> ended.service_id
+      join fillrate.runs next on next.group_id = own.group_id and next.service_id = ended.service_id and next.state = 'running'
+     where r.ctid = held.ctid
+       and next.service_id in (select id from fillrate.services where name = any(${[...services]}::text[]))
+    returning r.key`.execute(tx)
+  return rows.map(({ key }) => key)
 }
 
 /**

@@ -105,12 +105,28 @@ export function readBill(sandbox: Pick<Sandbox, 'stats'>): {
 }
 
 /** The share of its limit that a sandbox has answered, in whole windows of steady work: without its first ones and its last. */
-export function utilisationOfSandbox({ stats }: Pick<Sandbox, 'stats'>): number {
-  const windows = stats().windows.slice(3, -1)
-  const first = windows[0]
+export function utilisationOfSandbox({ stats }: Pick<Sandbox, 'stats'>): {
+  readonly used: number
+  /** The calls of each window, and after how many milliseconds the next one began. */
+  readonly windows: readonly string[]
+} {
+  const all = stats().windows
+  const windows = all.slice(3, -1)
+  const [first] = windows
   const last = windows.at(-1)
-  if (first === undefined || last === undefined) return Number.NaN
   const accepted = windows.reduce((sum, one) => sum + one.accepted, 0)
-  const length = first.ends_at - first.starts_at
-  return accepted / (((last.ends_at - first.starts_at) / length) * first.limit)
+  const length = first === undefined ? Number.NaN : first.ends_at - first.starts_at
+  const possible =
+    first === undefined || last === undefined
+      ? Number.NaN
+      : ((last.ends_at - first.starts_at) / length) * first.limit
+  return {
+    used: accepted / possible,
+    windows: all.map((one, n) => {
+      const next = all[n + 1]
+      return next === undefined
+        ? `${one.accepted}`
+        : `${one.accepted} in ${Math.round(next.starts_at - one.starts_at)} ms`
+    }),
+  }
 }

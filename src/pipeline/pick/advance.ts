@@ -16,7 +16,8 @@ export interface PickResult {
 }
 
 /** A page as it was read and claimed. */
-export interface ClaimedPage extends ClaimResult, Pick<PhasePage, 'next' | 'known' | 'scanned' | 'densest'> {
+export interface ClaimedPage
+  extends ClaimResult, Pick<PhasePage, 'next' | 'known' | 'scanned' | 'densest' | 'resumed'> {
   /** It was not considered to its end, and the rest is read again. */
   readonly isCut: boolean
   readonly claimMs: number
@@ -39,7 +40,7 @@ export async function advancePass(
   const isRepick = pass.phase === 'requeued'
   const picked = isRepick ? 0 : page.picked
   const takenBefore = budget.rowsTaken(name)
-  if (takenBefore !== null) budget.setRowsTaken(name, takenBefore + picked)
+  if (takenBefore !== null) budget.setRowsTaken(name, takenBefore + picked + page.resumed)
   if (pass.phase === 'scan' && pass.skippedInPhase > 0)
     pass.readAhead.add(page.scanned, page.pickedWithLookup)
   pass.known += page.known

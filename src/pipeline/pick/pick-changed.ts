@@ -24,6 +24,7 @@ import {
   rowColumnsSql,
 } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
+import { resumeAtLater } from './read-phase.ts'
 import { settleStamped } from './stamped.ts'
 
 /** A running live-sync run. */
@@ -123,11 +124,13 @@ async function claimKeys(
   const deleted = await withTableTimeouts(tx, timeoutMs, () => findDeletedKeys(tx, source, missing))
   await markDeleted(tx, source, deleted)
   if (finishMissing) await writeBackQueue.finishRows(tx, source.name, missing.map(toMissingRow))
-  const candidates = await settleStamped(
+  const { candidates: left } = await resumeAtLater(
     tx,
     source,
+    run.id,
     found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned'),
   )
+  const candidates = await settleStamped(tx, source, left)
   if (candidates.length === 0) return NOTHING
   const claimed = await claimCandidates(tx, source, { ...run, live: runningIds, isDryRun: false }, candidates)
   return {

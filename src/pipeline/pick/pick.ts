@@ -90,7 +90,7 @@ async function claimPage(
     () => readPage(tick, tx, stretch),
     ({ gone }) => gone.length === 0,
   )
-  const { candidates, gone, known, newcomers, next, scanned, densest } = page
+  const { candidates, resumed, gone, known, newcomers, next, scanned, densest } = page
   if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
   // A run that began since the stretch was read keeps its rows.
   const live = stretch === null ? tick.runningIds : (await runs.listRunning(tx)).map((one) => one.id)
@@ -105,6 +105,7 @@ async function claimPage(
     known: isCut || (newcomers > 0 && claim.picked < candidates.length) ? Number.NaN : known + newcomers,
     scanned,
     densest,
+    resumed,
     claimMs: performance.now() - startedAt,
     size: tick.size,
   }

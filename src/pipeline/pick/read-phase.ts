@@ -1,6 +1,7 @@
+import type { Source } from '../../sources/source-model.ts'
 import { toBlankOnlySource } from '../../sources/views.ts'
 import { listDueRows } from '../../store/due-rows.ts'
-import { releaseHandedOn } from '../../store/hand-on.ts'
+import { releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
@@ -32,6 +33,8 @@ export interface PickTick {
 
 export interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers' | 'next' | 'scanned' | 'densest'> {
   readonly candidates: PickCandidate[]
+  /** How many more go on with a later service, where they waited when its run ended. */
+  readonly resumed: number
   /** Rows that wait and are no longer in the source. */
   readonly gone: writeBackQueue.FinishedRow[]
 }
@@ -53,7 +56,13 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
   const { run, pass } = tick
   if (pass.phase === 'scan') {
     const page = stretch ?? (await readCandidates(tx, pass.source, scanOptions(tick)))
-    return { ...page, candidates: await settleStamped(tx, pass.source, page.candidates), gone: [] }
+    const { candidates, resumed } = await resumeAtLater(tx, pass.source, run.id, page.candidates)
+    return {
+      ...page,
+      candidates: await settleStamped(tx, pass.source, candidates),
+      resumed,
+      gone: [],
+    }
   }
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
@@ -65,9 +74,14 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     tx,
     keys.flatMap((key) => byKey.get(key) ?? []),
   )
-  const candidates = await settleStamped(tx, pass.source, found)
+  const { candidates: left, resumed } =
+    pass.phase === 'abandoned'
+      ? await resumeAtLater(tx, pass.source, run.id, found)
+      : { candidates: found, resumed: 0 }
+  const candidates = await settleStamped(tx, pass.source, left)
   const isWaiting = pass.phase !== 'due'
   return {
+    resumed,
     candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
     gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
     known: 0,
@@ -95,6 +109,27 @@ async function readHandedOn(
   const blanks = await readCandidatesByKey(tx, toBlankOnlySource(source), filled, run.service)
   const lacking = new Map(blanks.map((one) => [one.key, one]))
   return found.flatMap((one) => (one.missed === null ? [] : (lacking.get(one.key) ?? one)))
+}
+
+/** Lets candidates that wait for a later service, with the inputs that those before were requested with, go on there. */
+export async function resumeAtLater(
+  tx: Tx,
+  { name, mapping: { turn } }: Source,
+  run: number,
+  candidates: PickCandidate[],
+): Promise<{ readonly candidates: PickCandidate[]; readonly resumed: number }> {
+  const { isFirst, services } = turn
+  if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
+  const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
+  const keys = new Set(
+    await resumeHandedOn(
+      tx,
+      name,
+      waiting.map(({ key }) => key),
+      { run, services },
+    ),
+  )
+  return { candidates: candidates.filter(({ key }) => !keys.has(key)), resumed: keys.size }
 }
 
 /** The most keys of a page that is listed. */

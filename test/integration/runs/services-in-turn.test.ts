@@ -70,7 +70,8 @@ describe('three services that know 60, 55 and 45% of the people', () => {
         expect(spend?.cost?.amount).toBeCloseTo(paid * TRIO[name].price, 6)
       }
       if (route === 'sync') await expectSimultaneous()
-      const used = TRIO_NAMES.map((name) => ({ name, used: utilisationOfSandbox(sandboxOf(name)) }))
+      const used = TRIO_NAMES.map((name) => ({ name, ...utilisationOfSandbox(sandboxOf(name)) }))
+      if (isMeasured) console.log(JSON.stringify({ route, used }))
       expect(isMeasured && route === 'sync' ? used.filter((one) => !(one.used >= 0.97)) : []).toEqual([])
       // Tomorrow's run pays nothing.
       const calls = harness.calls()
@@ -140,6 +141,60 @@ describe('three services that know 60, 55 and 45% of the people', () => {
     for (const sandbox of Object.values(harness.sandboxes)) expect(sandbox.stats().inputs.max_paid).toBe(1)
   })
 })
+
+test.each([false, true])(
+  'a row that waits for a service when its run ends goes on there, although another has found it: changed inputs %s',
+  async (hasChanged) => {
+    harness = await startHarness({
+      config: {
+        services: { acme: {}, beta: {}, gamma: {} },
+        sources: {
+          people: {
+            ...trioConfig.sources.people,
+            services: ['acme', 'beta', { name: 'gamma', when: 'blank' }],
+            // With the title that it has from beta, acme has nothing to fill.
+            outputs: { title: { acme: 'title', beta: 'title' }, phone: { gamma: 'phone' } },
+          },
+        },
+        budget: 'unlimited',
+      },
+      services: trioSandboxes({ acme: 1_000, beta: 1_000, gamma: 1_000 }, 1_000),
+      prepare: ({ pool }) => createPeople(pool, 60),
+    })
+    const { keys } = sandboxOf('gamma')
+    sandboxOf('gamma').configure({ keys: ['another'] })
+    await harness.run({ route: 'sync' })
+    const waiting = await harness.query<{ id: number }>(
+      `select key::int as id from fillrate.rows where state = 'waiting' order by 1`,
+    )
+    const listTitles = () =>
+      harness.query<{ id: number; title: string | null }>('select id, title from people order by id')
+    const titles = await listTitles()
+    expect(waiting.length).toBeGreaterThan(20)
+    sandboxOf('gamma').configure({ keys })
+    const [changed] = waiting
+    if (hasChanged)
+      await harness.query(`update people set email = 'new@example.com', title = null where id = $1`, [
+        changed?.id,
+      ])
+    const report = await harness.run({ route: 'sync' })
+    expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+    const rest = waiting.map(({ id }) => id).slice(hasChanged ? 1 : 0)
+    const emails = await harness.query<{ email: string }>(
+      `select distinct lower(email) as email from people where id = any($1)`,
+      [rest],
+    )
+    const { people } = readBill(sandboxOf('gamma'))
+    expect(emails.filter(({ email }) => !people.includes(email))).toEqual([])
+    // One whose address has changed begins anew.
+    expect(report.services?.[0]?.lookups.requested).toBe(hasChanged ? 1 : 0)
+    const unchanged = (rows: typeof titles) => rows.filter((row) => !hasChanged || row.id !== changed?.id)
+    expect(unchanged(await listTitles())).toEqual(unchanged(titles))
+    const isUnfilled = `people p join oracle.known k on k.key = lower(p.email)
+      where k.turn = 2 and k.confidence >= 0.3 and p.id = any(array[${rest.join(', ')}]) and p.phone is distinct from k.phone`
+    expect(await harness.count(isUnfilled)).toBe(0)
+  },
+)
 
 /** Two services, one before the other for one source and after it for another, in a cascade. */
 async function startOpposite(): Promise<void> {
