@@ -16,6 +16,7 @@ import {
   REMAP_BATCH_SIZE,
   toSkippedRow,
   writeLockedRows,
+  writeQueued,
   writeRemap,
   writeRequeued,
 } from './remap.ts'
@@ -58,6 +59,8 @@ export async function remapInOrder(
     return findings.report(null)
   }
   return writeRemap(first.deps, findings, signal, async ({ id, attempt, signal: stopping }) => {
+    // Rows that wait are in no page: those that a remap left when it was killed lack the records of later services.
+    for (const service of services) await writeQueued(service.deps, service.source, attempt)
     await forEachPage({ ...options, signal: stopping }, count, async (afterKey) => {
       const rows = await attempt(() => readPage(afterKey))
       const previewed: PreviewedRemap[] = []

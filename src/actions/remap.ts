@@ -156,12 +156,23 @@ export async function writeRequeued(
   step: <T>(act: () => Promise<T>) => Promise<T>,
 ): Promise<void> {
   for (;;) {
-    const { rows, more } = await step(() => writeBackBatch(deps, source))
-    if (rows > 0 || more) continue
+    await writeQueued(deps, source, step)
     // Locked rows are written at the end.
     if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: false })))) return
     // Another process is writing them.
     await sleep(50)
+  }
+}
+
+/** Writes what is queued of a source, whichever run its rows wait in. */
+export async function writeQueued(
+  deps: MaintenanceDeps,
+  source: Source,
+  step: <T>(act: () => Promise<T>) => Promise<T>,
+): Promise<void> {
+  for (let isDone = false; !isDone;) {
+    const { rows, more } = await step(() => writeBackBatch(deps, source))
+    isDone = rows === 0 && !more
   }
 }
 
