@@ -10,10 +10,8 @@ import {
   findClusterBinaries,
   readPassword,
 } from '../../src/demo/postgres/cluster.ts'
-import { migrate } from '../../src/store/migrate.ts'
-import { openDatabase } from '../../src/store/open.ts'
 import { freePort } from '../support/free-port.ts'
-import { TEMPLATE, onServer } from '../support/server.ts'
+import { createTemplate } from '../support/server.ts'
 
 /** A Postgres server that a test can crash. */
 export interface CrashableServer {
@@ -49,12 +47,7 @@ export async function startCrashableServer(): Promise<CrashableServer> {
   await start()
   const password = await readPassword(home, '18')
   const url = `postgres://${CLUSTER_ROLE}:${password}@127.0.0.1:${port}/postgres`
-  await onServer(url, (client) => client.query(`create database ${TEMPLATE}`))
-  const template = new URL(url)
-  template.pathname = `/${TEMPLATE}`
-  const db = openDatabase({ url: template.href, max: 1 })
-  await migrate(db)
-  await db.destroy()
+  await createTemplate(url)
   const halt = (): Promise<void> => control('stop', '-m', 'immediate')
   return {
     url,

@@ -13,7 +13,7 @@ const seen = new Map<string, number>()
 function pass(point: string): void {
   const times = (seen.get(point) ?? 0) + 1
   seen.set(point, times)
-  if (record !== undefined && times === 1) appendFileSync(record, `${point}\n`)
+  if (record !== undefined) appendFileSync(record, `${point}\n`)
   if (point === killAt && times === Number(nth)) process.kill(process.pid, 'SIGKILL')
 }
 
@@ -54,11 +54,21 @@ client.query = function send(this: Client & { chaosWrites?: string }, ...args: u
 }
 
 interface Request {
+  readonly origin?: string | URL
   readonly method: string
   readonly path: string
 }
+/** Of several services each has its name, wherever it listens. */
+const serviceNames = new Map(
+  Object.entries(process.env).flatMap(([variable, url]) => {
+    const [, name] = /^FILLRATE_(\w+)_BASE_URL$/.exec(variable) ?? []
+    return name === undefined || url === undefined ? [] : [[new URL(url).origin, `${name} `] as const]
+  }),
+)
 const http = (when: string, one: Request | undefined): void => {
-  if (one) pass(`${when} ${one.method} ${one.path.split('?')[0]}`)
+  if (!one) return
+  const service = serviceNames.get(String(one.origin)) ?? ''
+  pass(`${when} ${service}${one.method} ${one.path.split('?')[0]}`)
 }
 const requestOf = (message: unknown): Request | undefined => (message as { request?: Request }).request
 subscribe('undici:request:create', (message) => http('before', requestOf(message)))

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type pg from 'pg'
 import pino from 'pino'
-import { openApp } from '../../src/app.ts'
+import { openApp, type App, type AppOptions } from '../../src/app.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { SourceMapping } from '../../src/domain/mapping.ts'
 import { markAllDeleted } from '../../src/pipeline/deleted-rows.ts'
@@ -13,30 +13,12 @@ import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { createCommandLine, type CommandLine, type Ended, type Started } from '../support/cli.ts'
-import { createCrm, withAccounts } from '../support/crm.ts'
-import { environmentFor, runRequest } from '../support/environment.ts'
+import { environmentFor, environmentForServices, runRequest } from '../support/environment.ts'
 import { freePort } from '../support/free-port.ts'
 import { onServer } from '../support/server.ts'
 import { takeSnapshot, type Snapshot } from './invariants.ts'
+import { ONE_SERVICE, type Scenario } from './scenario.ts'
 
-const { touch: _, ...contacts } = withAccounts.sources.contacts
-/** Emails go in jobs, profiles and companies one by one, so that every step has work. */
-export const config = {
-  ...withAccounts,
-  sources: {
-    ...withAccounts.sources,
-    contacts: {
-      ...contacts,
-      inputs: { email: 't.email', linkedin_url: 't.linkedin' },
-      // An input that is filled too: after a kill, what was written must not be taken for the user's.
-      outputs: { ...contacts.outputs, linkedin: 'linkedin', phone: { field: 'phone', unique: ['email'] } },
-      freshness: { column: 'enriched_at' },
-    },
-  },
-  bulk: { minimum: 20, grace: '0s' },
-  service: { concurrency: 8 },
-}
-export const CONCURRENCY = config.service.concurrency
 const SANDBOX = {
   latencyAfterMs: [1, 5] as const,
   jobDelayMs: [5, 30] as const,
@@ -47,6 +29,7 @@ export const PRELOADED = { NODE_OPTIONS: `--import=${new URL('failpoint.ts', imp
 
 /** A prepared database, and what a run without faults makes of it. */
 export interface ChaosFixture {
+  readonly scenario: Scenario
   readonly server: string
   /** The database that each trial clones. */
   readonly prepared: string
@@ -54,26 +37,25 @@ export interface ChaosFixture {
   readonly finished: string
   readonly expected: Snapshot
   /** Every point at which a run can be killed, in the order of a run without faults. */
-  readonly points: readonly string[]
+  readonly points: readonly KillPoint[]
   remove(): Promise<void>
 }
 
+/** A step of a run, with how often it is passed without faults. */
+export interface KillPoint {
+  readonly name: string
+  readonly times: number
+}
+
 /** Prepares a CRM, runs once without faults, and records each point that the run passes. */
-export async function prepareFixture(server: string): Promise<ChaosFixture> {
+export async function prepareFixture(server: string, scenario = ONE_SERVICE): Promise<ChaosFixture> {
   const database = await cloneDatabase(server)
-  await createCrm(database.pool, 120, 12)
-  await database.pool.query(
-    `insert into crm.contacts (linkedin) select 'https://www.linkedin.com/in/chaos-' || n from generate_series(1, 12) n`,
-  )
-  // Every fourth row has a bad cell: its batch is bisected, and the cell is listed.
-  await database.pool.query(
-    'alter table crm.contacts add constraint no_seniority check (id % 4 <> 0 or seniority is null)',
-  )
-  await liveEarlierLives(database)
+  await scenario.prepare(database.pool)
+  await liveEarlierLives(database, scenario)
   await database.end()
   // The names are unique, because two test files may prepare at the same time.
   const prepared = databaseName(database)
-  const { trial, points } = await recordPoints({ server, prepared })
+  const { trial, points } = await recordPoints({ server, prepared, scenario })
   const expected = await takeSnapshot(trial.database.pool)
   await trial.close({ keepsDatabase: true })
   const finished = databaseName(trial.database)
@@ -81,22 +63,26 @@ export async function prepareFixture(server: string): Promise<ChaosFixture> {
     onServer(server, async (client) => {
       for (const name of [prepared, finished]) await client.query(`drop database if exists ${name}`)
     })
-  return { server, prepared, finished, expected, points, remove }
+  return { scenario, server, prepared, finished, expected, points, remove }
 }
 
 export const databaseName = ({ url }: Pick<TestDatabase, 'url'>): string => new URL(url).pathname.slice(1)
 
+/** What a trial needs of its fixture. */
+export type TrialFixture = Pick<ChaosFixture, 'scenario' | 'server' | 'prepared'>
+
 /** Runs once without faults, and records each point that the process passes. */
 export async function recordPoints(
-  fixture: Pick<ChaosFixture, 'server' | 'prepared'>,
+  fixture: TrialFixture,
   options: TrialOptions = {},
-): Promise<{ readonly trial: Trial; readonly points: readonly string[] }> {
+): Promise<{ readonly trial: Trial; readonly points: readonly KillPoint[] }> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-chaos-'))
   const record = join(folder, 'points')
   const trial = await runTrial(fixture, { ...options, variables: { ...PRELOADED, CHAOS_RECORD: record } })
   const { code, stderr } = trial.ended
   if (code !== 0) throw new Error(`without faults it exited with ${code}: ${stderr}`)
-  const points = (await readFile(record, 'utf8')).trim().split('\n')
+  const passed = Map.groupBy((await readFile(record, 'utf8')).trim().split('\n'), (name) => name)
+  const points = [...passed].map(([name, { length }]) => ({ name, times: length }))
   await rm(folder, { recursive: true, force: true })
   return { trial, points }
 }
@@ -105,16 +91,16 @@ export async function recordPoints(
  * Some rows were enriched before, and changed since: addresses, keys that are used again, rows that are deleted, and one that is
  * there again. So the run that is killed claims rows that it knows, takes cells over from earlier inputs, and looks for deletions.
  */
-async function liveEarlierLives(database: TestDatabase): Promise<void> {
+async function liveEarlierLives(database: TestDatabase, scenario: Scenario): Promise<void> {
   const { pool, db } = database
-  const sandbox = await startSandbox(SANDBOX)
+  const services = await startServices(scenario)
   try {
-    await finishRun({ database, sandbox, port: await freePort() }, 30_000, 't.id % 9 = 1')
+    await finishRun({ database, scenario, ...services, port: await freePort() }, 30_000, 't.id % 9 = 1')
   } finally {
-    await sandbox.close()
+    await services.closeServices()
   }
   await pool.query('delete from crm.contacts where id in (1, 10)')
-  const source = await openSource(db, parseConfig(config, null).sources['contacts'] as SourceMapping)
+  const source = await openSource(db, parseConfig(scenario.config, null).sources['contacts'] as SourceMapping)
   const policy = { sourceTimeoutMs: 60_000 } as Deps['policy']
   await markAllDeleted({ db, policy }, source, new AbortController().signal)
   await pool.query(`
@@ -128,9 +114,31 @@ async function liveEarlierLives(database: TestDatabase): Promise<void> {
     truncate fillrate.changes, fillrate.spend`)
 }
 
-export interface Trial {
-  readonly database: TestDatabase
+/** The services of a trial. */
+interface Services {
+  /** The only one, or the first of several. */
   readonly sandbox: Sandbox
+  /** By their names; one alone has none. */
+  readonly sandboxes: Readonly<Record<string, Sandbox>>
+}
+
+async function startServices(
+  { services }: Scenario,
+  options: Partial<SandboxOptions> = {},
+): Promise<Services & { closeServices(): Promise<void> }> {
+  const sandboxes: Record<string, Sandbox> = {}
+  for (const [name, played] of Object.entries(services ?? { '': {} }))
+    sandboxes[name] = await startSandbox({ ...SANDBOX, ...played, ...options })
+  const all = Object.values(sandboxes)
+  const closeServices = async (): Promise<void> => {
+    for (const one of all) await one.close()
+  }
+  return { sandbox: all[0] as Sandbox, sandboxes, closeServices }
+}
+
+export interface Trial extends Services {
+  readonly scenario: Scenario
+  readonly database: TestDatabase
   readonly port: number
   readonly ended: Ended
   /** The folder in which the process ran. */
@@ -138,14 +146,17 @@ export interface Trial {
   close(options?: { readonly keepsDatabase: boolean }): Promise<void>
 }
 
+/** What another process needs to run in a trial too. */
+type RunningTrial = Services & Pick<Trial, 'scenario' | 'database' | 'port'>
+
 export interface TrialOptions {
   /** By default a run. */
   readonly command?: readonly string[]
-  readonly config?: object
+  readonly config?: Scenario['config']
   /** Added to the environment of the process. */
   readonly variables?: Record<string, string>
   readonly sandbox?: Partial<SandboxOptions>
-  readonly prepare?: (pool: pg.Pool, sandbox: Sandbox) => Promise<void>
+  readonly prepare?: (pool: pg.Pool, sandboxes: Services['sandboxes']) => Promise<void>
   /** Returns another URL of the same database, through a proxy. */
   readonly through?: (url: URL) => string
   /** Runs in this process, with these options of the application. */
@@ -153,27 +164,26 @@ export interface TrialOptions {
   /** Called before the database is dropped. */
   readonly cleanUp?: () => Promise<void>
   /** Injects the fault while the process runs. Afterwards the process is awaited. */
-  readonly during?: (
-    trial: Pick<Trial, 'database' | 'sandbox' | 'port'> & { readonly child: Started['child'] | null },
-  ) => Promise<void>
+  readonly during?: (trial: RunningTrial & { readonly child: Started['child'] | null }) => Promise<void>
 }
 
-/** Runs Fillrate in a process of its own, with its own database and service. */
+/** Runs Fillrate in a process of its own, with its own database and services. */
 export async function runTrial(
-  { server, prepared }: Pick<ChaosFixture, 'server' | 'prepared'>,
+  { scenario, server, prepared }: TrialFixture,
   options: TrialOptions = {},
 ): Promise<Trial> {
   const database = await cloneDatabase(server, prepared)
-  const sandbox = await startSandbox({ ...SANDBOX, ...options.sandbox })
-  await options.prepare?.(database.pool, sandbox)
+  const { closeServices, ...services } = await startServices(scenario, options.sandbox)
+  const { sandbox, sandboxes } = services
+  await options.prepare?.(database.pool, sandboxes)
   const url = options.through?.(new URL(database.url)) ?? database.url
-  const cli = await createCommandLine(url, sandbox, options.config ?? config)
-  const port = await freePort()
-  const trial = { database, sandbox, port }
+  const reached = scenario.services === null ? sandbox : sandboxes
+  const cli = await createCommandLine(url, reached, options.config ?? scenario.config)
+  const trial = { scenario, database, ...services, port: await freePort() }
   const started = options.inProcess
-    ? { child: null, ended: runInProcess({ ...trial, url }, options.inProcess.silentAfterMs) }
+    ? { child: null, ended: runInProcess(trial, url, options.inProcess.silentAfterMs) }
     : cli.startWith(
-        { FILLRATE_PORT: String(port), ...options.variables },
+        { FILLRATE_PORT: String(trial.port), ...options.variables },
         ...(options.command ?? ['run', '--json', '--wait', '30s']),
       )
   await options.during?.({ ...trial, child: started.child })
@@ -183,7 +193,7 @@ export async function runTrial(
     ended: await started.ended,
     close: async ({ keepsDatabase } = { keepsDatabase: false }) => {
       await cli.remove()
-      await sandbox.close()
+      await closeServices()
       await options.cleanUp?.()
       await (keepsDatabase ? database.end() : database.drop())
     },
@@ -205,16 +215,23 @@ export async function expireDeadlines({ pool }: TestDatabase): Promise<void> {
   )
 }
 
-async function runInProcess(
-  { url, sandbox, port }: Pick<Trial, 'sandbox' | 'port'> & { readonly url: string },
-  silentAfterMs: number,
-): Promise<Ended> {
-  const app = await openApp({
-    config: parseConfig(config, null),
-    environment: { ...environmentFor(url, sandbox), port },
+const openTrial = (
+  { scenario, sandbox, sandboxes, port }: Omit<RunningTrial, 'database'>,
+  url: string,
+  options: Partial<AppOptions> = {},
+): Promise<App> => {
+  const environment =
+    scenario.services === null ? environmentFor(url, sandbox) : environmentForServices(url, sandboxes)
+  return openApp({
+    config: parseConfig(scenario.config, null),
+    environment: { ...environment, port },
     log: pino({ level: process.env['TEST_LOG'] ?? 'silent' }, pino.destination(2)),
-    silentAfterMs,
+    ...options,
   })
+}
+
+async function runInProcess(trial: RunningTrial, url: string, silentAfterMs: number): Promise<Ended> {
+  const app = await openTrial(trial, url, { silentAfterMs })
   try {
     const { status } = await app.run(runRequest({ waitMs: 30_000 }))
     return { code: status === 'completed' ? 0 : 1, stdout: '', stderr: '' }
@@ -227,15 +244,11 @@ async function runInProcess(
 
 /** A second process, on the same database and port, finishes what is left. */
 export async function finishRun(
-  { database, sandbox, port }: Pick<Trial, 'database' | 'sandbox' | 'port'>,
+  trial: RunningTrial,
   waitMs: number,
   where: string | null = null,
 ): Promise<void> {
-  const app = await openApp({
-    config: parseConfig(config, null),
-    environment: { ...environmentFor(database.url, sandbox), port },
-    log: pino({ level: process.env['TEST_LOG'] ?? 'silent' }, pino.destination(2)),
-  })
+  const app = await openTrial(trial, trial.database.url)
   try {
     await app.run(runRequest({ waitMs, where }))
   } finally {

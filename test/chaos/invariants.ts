@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { CONCURRENCY } from './scenario.ts'
 
 /** What must be the same whatever faults are injected: by name, as text. */
 export interface Snapshot {
@@ -41,7 +42,8 @@ export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
          from fillrate.rows`,
     ),
     records: await read(
-      `select kind || ' ' || key as name, state || coalesce(record::text, '') as value from fillrate.lookups`,
+      `select concat_ws(' ', coalesce(s.name, s.id::text), kind, key) as name, state || coalesce(record::text, '') as value
+         from fillrate.lookups l join fillrate.services s on s.id = l.service_id`,
     ),
     cells: await read(
       `select 'contacts ' || id as name, (to_jsonb(t) - 'enriched_at')::text as value from crm.contacts t
@@ -57,36 +59,43 @@ export const differences = (
 ): string[] =>
   [...new Set([...found.keys(), ...expected.keys()])].filter((name) => found.get(name) !== expected.get(name))
 
-/** Compares the result with that of a run without faults, and with what the service counted. */
+/** What the services of a trial have counted, by their names; one alone has none. */
+type Counted = Readonly<Record<string, Pick<Sandbox, 'stats'>>>
+
+/** Compares the result with that of a run without faults, and with what each service counted. */
 export async function checkInvariants(
-  pool: pg.Pool,
-  sandbox: Sandbox,
-  expected: Snapshot,
-  slots: number,
+  {
+    database: { pool },
+    sandboxes,
+  }: { readonly database: { readonly pool: pg.Pool }; readonly sandboxes: Counted },
+  { expected }: { readonly expected: Snapshot },
 ): Promise<InvariantReport> {
   const found = await takeSnapshot(pool)
-  const { rows } = await pool.query<{ key: string; calls: number; sync_only: boolean }>(
-    'select key, unconfirmed_calls as calls, sync_only from fillrate.lookups where unconfirmed_calls > 0',
+  const { rows } = await pool.query<{ service: string; key: string; calls: number; sync_only: boolean }>(
+    `select coalesce(s.name, '') as service, key, unconfirmed_calls as calls, sync_only
+       from fillrate.lookups l join fillrate.services s on s.id = l.service_id where unconfirmed_calls > 0`,
   )
-  const unconfirmed = new Map(rows.map((row) => [row.key, row.calls]))
-  const inDoubt = rows.filter((row) => !row.sync_only).length
-  const paid = Object.entries(sandbox.stats({ inputs: true }).inputs.all ?? {})
-  const paidTwice = paid.filter(
-    ([key, one]) =>
-      one.single + one.bulk + one.unanswered > 1 + (unconfirmed.get(key.replace(/^\w+:/, '')) ?? 0),
+  const unconfirmed = new Map(rows.map(({ service, key, calls }) => [`${service} ${key}`, calls]))
+  const paid = Object.entries(sandboxes).flatMap(([service, sandbox]) =>
+    Object.entries(sandbox.stats({ inputs: true }).inputs.all ?? {}).map(([key, one]) => ({
+      ...one,
+      allowed: 1 + (unconfirmed.get(`${service} ${key.replace(/^\w+:/, '')}`) ?? 0),
+    })),
   )
-  const writtenTwice = await countWrittenTwice(pool)
+  const paidTwice = paid.filter((one) => one.single + one.bulk + one.unanswered > one.allowed)
+  const doubted = Object.keys(sandboxes).filter(
+    (name) => rows.filter((row) => row.service === name && !row.sync_only).length > 3 * CONCURRENCY,
+  )
   const miscounted = await findMiscounted(pool)
   const unlisted = [...(await findUnlisted(pool)), ...(await findUnlistedLookups(pool))]
-  const spendFaults = await findSpendFaults(pool, sandbox)
-  const postedTwice = paid.filter(([, one]) => one.bulk > 1).length
+  const spendFaults = await findSpendFaults(pool, sandboxes)
+  const postedTwice = paid.filter((one) => one.bulk > 1)
   return {
     rowsLost: differences(found.rows, expected.rows).length,
     recordsLost: differences(found.records, expected.records).length,
     paidTwice: paidTwice.length,
-    cellsWrong: differences(found.cells, expected.cells).length + writtenTwice,
-    otherFaults:
-      postedTwice + miscounted.length + unlisted.length + spendFaults.length + (inDoubt > 3 * slots ? 1 : 0),
+    cellsWrong: differences(found.cells, expected.cells).length + (await countWrittenTwice(pool)),
+    otherFaults: [postedTwice, miscounted, unlisted, spendFaults, doubted].flat().length,
     inDoubt: rows.reduce((sum, row) => sum + row.calls, 0),
   }
 }
@@ -122,24 +131,32 @@ export async function findUnlistedLookups(pool: pg.Pool): Promise<string[]> {
   return rows.map(({ id, run }) => `lookup ${id} is not listed by run ${run}`)
 }
 
-/** Where the kept spend is not what the service has counted, in lookups: those in doubt may or may not be billed. */
-export async function findSpendFaults(pool: pg.Pool, sandbox: Pick<Sandbox, 'stats'>): Promise<string[]> {
-  const { rows } = await pool.query<{ lookups: number; doubt: number }>(`
-    select coalesce(sum(lookups), 0)::int as lookups, coalesce(sum(in_doubt), 0)::int as doubt
-      from fillrate.spend`)
-  const { lookups = 0, doubt = 0 } = rows[0] ?? {}
-  const { requested_singly, requested_in_bulk, unanswered } = sandbox.stats().inputs
-  const billed = requested_singly + requested_in_bulk + unanswered
-  return lookups <= billed && billed <= lookups + doubt
-    ? []
-    : [`${lookups} lookups and ${doubt} in doubt are kept, and the service billed ${billed}`]
+/** Where the kept spend is not what a service has counted, in lookups: those in doubt may or may not be billed. */
+export async function findSpendFaults(pool: pg.Pool, services: Counted): Promise<string[]> {
+  const { rows } = await pool.query<{ service: string; lookups: number; doubt: number }>(`
+    select coalesce(s.name, '') as service, sum(lookups)::int as lookups, sum(in_doubt)::int as doubt
+      from fillrate.spend p join fillrate.runs r on r.id = p.run_id join fillrate.services s on s.id = r.service_id
+     group by 1`)
+  return Object.entries(services).flatMap(([name, sandbox]) => {
+    const { lookups = 0, doubt = 0 } = rows.find(({ service }) => service === name) ?? {}
+    const { requested_singly, requested_in_bulk, unanswered } = sandbox.stats().inputs
+    const billed = requested_singly + requested_in_bulk + unanswered
+    return lookups <= billed && billed <= lookups + doubt
+      ? []
+      : [`${name} ${lookups} lookups and ${doubt} in doubt are kept, and the service billed ${billed}`]
+  })
 }
 
-/** Rows that were written more than once. */
+/** Rows that a service has written more than once, and cells that were, but for the stamp, which each service writes. */
 async function countWrittenTwice(pool: pg.Pool): Promise<number> {
-  const { rows } = await pool.query<{ count: number }>(
-    'select count(*)::int as count from (select from fillrate.changes group by source, key having count(*) > 1) twice',
-  )
+  const { rows } = await pool.query<{ count: number }>(`
+    select count(*)::int as count from (
+      select from fillrate.changes c join fillrate.runs r on r.id = c.run_id
+       group by source, key, service_id having count(*) > 1
+       union all
+      select from fillrate.changes c, jsonb_object_keys(after - 'enriched_at') as "column"
+       group by source, key, "column" having count(*) > 1
+    ) twice`)
   return rows[0]?.count ?? 0
 }
 

@@ -3,14 +3,7 @@ import type pg from 'pg'
 import { Cable } from '../support/cable.ts'
 import { onServer } from '../support/server.ts'
 import type { CrashableServer } from './crashable-server.ts'
-import {
-  CONCURRENCY,
-  databaseName,
-  runTrial,
-  type ChaosFixture,
-  type Trial,
-  type TrialOptions,
-} from './fixture.ts'
+import { databaseName, runTrial, type ChaosFixture, type Trial, type TrialOptions } from './fixture.ts'
 import { checkInvariants, type InvariantReport } from './invariants.ts'
 import { startPgBouncer } from './pgbouncer.ts'
 
@@ -85,7 +78,7 @@ async function checkTrial(
   try {
     const { code, stderr } = trial.ended
     const faults = await countFaults(trial.database.pool)
-    const report = await checkInvariants(trial.database.pool, trial.sandbox, fixture.expected, CONCURRENCY)
+    const report = await checkInvariants(trial, fixture)
     return { faults, code, stderr, ...report }
   } finally {
     await trial.close()

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
-  CONCURRENCY,
   PRELOADED,
   expireDeadlines,
   expireLeases,
@@ -20,7 +19,7 @@ export interface KillResult extends InvariantReport {
   readonly wasKilled: boolean
 }
 
-/** Kills a run with SIGKILL at a point, lets another process finish, and checks the result. */
+/** Kills a run with SIGKILL when it passes a point for the nth time, lets another process finish, and checks the result. */
 export async function killAt(fixture: ChaosFixture, point: string, nth = 1): Promise<KillResult> {
   const trial = await runTrial(fixture, {
     variables: { ...PRELOADED, CHAOS_KILL_AT: point, CHAOS_KILL_NTH: String(nth) },
@@ -31,7 +30,7 @@ export async function killAt(fixture: ChaosFixture, point: string, nth = 1): Pro
     await finishRun(trial, 2_000)
     await expireDeadlines(trial.database)
     await finishRun(trial, 30_000)
-    const report = await checkInvariants(trial.database.pool, trial.sandbox, fixture.expected, CONCURRENCY)
+    const report = await checkInvariants(trial, fixture)
     return { point, wasKilled, ...report }
   } finally {
     await trial.close()
@@ -59,7 +58,7 @@ export async function pauseProcess(fixture: ChaosFixture): Promise<FaultResult> 
     await finishRun(trial, 2_000)
     await expireDeadlines(trial.database)
     await finishRun(trial, 10_000)
-    const report = await checkInvariants(trial.database.pool, trial.sandbox, fixture.expected, CONCURRENCY)
+    const report = await checkInvariants(trial, fixture)
     // It may end with 1 because it lost its lease: the other process has done its work.
     const isLeaseLost = code === 1 && LEASE_LOST.test(stderr)
     return { faults: 1, code: isLeaseLost ? 0 : code, stderr, ...report }

@@ -2,8 +2,10 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { cloneDatabase } from '../support/clone.ts'
 import bundleOnce from '../support/program-setup.ts'
+import { createTemplate } from '../support/server.ts'
 import { holdsInvariants } from './invariants.ts'
-import { prepareFixture, type ChaosFixture } from './fixture.ts'
+import { prepareFixture, type ChaosFixture, type KillPoint } from './fixture.ts'
+import { SEVERAL_SERVICES } from './scenario.ts'
 import { COMMANDS, prepareCommand } from './command-faults.ts'
 import { killAt, pauseProcess, type KillResult } from './process-faults.ts'
 import { checkSequences } from './model/property.ts'
@@ -16,19 +18,21 @@ import { FaultTally, renderReport } from './report.ts'
 
 // `npm run chaos`: injects every fault that one machine allows, and prints what each has cost.
 
-const USAGE = `npm run chaos -- [--minutes 10] [--sequences 100000] [--every 1] [--only kill,command,database,pause,service,model]
+const USAGE = `npm run chaos -- [--minutes 10] [--sequences 100000] [--every 1] [--only kill,command,several,database,pause,service,model]
 
   --minutes N    time limit in minutes (10)
   --sequences N  random sequences to compare with the model (100,000)
   --every N      kill at every Nth point (1)
-  --only NAME,…  run only these`
+  --only NAME,…  run only these; several: kills of a run with three services, and of commands after it
+  --server URL   make the kills on this Postgres`
 
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '10' },
     sequences: { type: 'string', default: '100000' },
     every: { type: 'string', default: '1' },
-    only: { type: 'string', default: 'kill,command,database,pause,service,model' },
+    only: { type: 'string', default: 'kill,command,several,database,pause,service,model' },
+    server: { type: 'string' },
     help: { type: 'boolean', default: false },
   },
 })
@@ -67,9 +71,10 @@ const failureOf = (result: FaultResult): string | null =>
     : `exited with ${result.code}: ${result.stderr.split('\n').slice(-8).join(' | ')}`
 
 async function killEverywhere(fixture: ChaosFixture): Promise<void> {
-  const groups = Map.groupBy(fixture.points, (point) => {
-    const [when = '', what = ''] = /^(before|after|on the wire) (.*)$/.exec(point)?.slice(1) ?? []
-    const kind = /^(POST|GET)/.test(what)
+  const ofSeveral = fixture.scenario.services === null ? '' : ', three services in order'
+  const groups = Map.groupBy(fixture.points, ({ name }) => {
+    const [when = '', what = ''] = /^(before|after|on the wire) (.*)$/.exec(name)?.slice(1) ?? []
+    const kind = /^(?:[A-Z]+ )?(POST|GET) /.test(what)
       ? 'a call'
       : what.startsWith('commit')
         ? 'a commit'
@@ -82,34 +87,58 @@ async function killEverywhere(fixture: ChaosFixture): Promise<void> {
   const byCost = [...groups].toSorted(
     ([a], [b]) => Number(a.endsWith('statement')) - Number(b.endsWith('statement')),
   )
-  for (const [name, points] of byCost) await killAtEach(name, points, (point) => killAt(fixture, point))
+  for (const [name, points] of byCost)
+    await killAtEach(
+      `${name}${ofSeveral}`,
+      points.flatMap((point) => listTimes(fixture, point)),
+      ({ name: point, nth }) => killAt(fixture, point, nth),
+    )
 }
 
+interface NthKill {
+  readonly name: string
+  readonly nth: number
+}
+
+/** Several services pass the same steps: the first time is that of the first one, those in the middle are of those after it. */
+const listTimes = ({ scenario }: ChaosFixture, { name, times }: KillPoint): NthKill[] =>
+  (scenario.services === null
+    ? [1]
+    : [...new Set([1, Math.ceil(times / 3), Math.ceil((2 * times) / 3)])]
+  ).map((nth) => ({ name, nth }))
+
 async function killCommands(fixture: ChaosFixture): Promise<void> {
+  const ofSeveral = fixture.scenario.services === null ? '' : ', three services in order'
   for (const name of Object.keys(COMMANDS)) {
     if (isOver()) return
     const command = await prepareCommand(fixture, name)
-    await killAtEach(`\`${name}\` killed, and given again`, command.points, command.kill)
+    await killAtEach(
+      `\`${name}\` killed, and given again${ofSeveral}`,
+      command.points.map((point) => ({ name: point.name, nth: 1 })),
+      (point) => command.kill(point.name),
+    )
   }
 }
 
 async function killAtEach(
   fault: string,
-  all: readonly string[],
-  kill: (point: string) => Promise<KillResult>,
+  all: readonly NthKill[],
+  kill: (point: NthKill) => Promise<KillResult>,
 ): Promise<void> {
   const points = all.filter((_, n) => n % Number(values.every) === 0)
   const tally = new FaultTally(fault)
   const queue = [...points]
   const worker = async (): Promise<void> => {
     for (let point = queue.shift(); point !== undefined && !isOver(); point = queue.shift()) {
-      const at = point
-      await kill(at).then(
+      const { name, nth } = point
+      await kill(point).then(
         (killed) => {
           tally.add(killed, killed.wasKilled ? 1 : 0)
-          if (!holdsInvariants(killed)) tally.fail(`at ${at}: ${JSON.stringify(killed)}`)
+          if (holdsInvariants(killed)) return
+          tally.fail(`at ${name}, the ${nth}th time: ${JSON.stringify(killed)}`)
+          log(`${name} ${nth}: ${JSON.stringify(killed)}`)
         },
-        (error: unknown) => tally.fail(`${at}: ${String(error)}`),
+        (error: unknown) => tally.fail(`${name}, the ${nth}th time: ${String(error)}`),
       )
     }
   }
@@ -138,15 +167,18 @@ async function sequences(server: string): Promise<void> {
 // Every trial starts the program: bundled, and with its compiled code cached.
 process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, '../../node_modules/.cache/compiled')
 const removeBundle = await bundleOnce()
-const server = await startCrashableServer()
-const cleanUp = (): Promise<unknown> => Promise.all([server.stop(), removeBundle()])
+const server = values.server === undefined ? await startCrashableServer() : null
+if (values.server !== undefined) await createTemplate(values.server)
+const url = values.server ?? server?.url ?? ''
+const cleanUp = (): Promise<unknown> => Promise.all([server?.stop(), removeBundle()])
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => void cleanUp().finally(() => process.exit(130)))
 try {
-  const fixture = await prepareFixture(server.url)
+  const fixture = await prepareFixture(url)
   log(`prepared; ${fixture.points.length} points at which a run can be killed`)
   if (only.has('database')) {
-    await repeat('Postgres crashes and starts again', 3, () => faults.crashPostgres(fixture, server))
+    if (server)
+      await repeat('Postgres crashes and starts again', 3, () => faults.crashPostgres(fixture, server))
     await repeat('connections ended, repeatedly', 3, () => faults.endConnections(fixture))
     await repeat('the database is read-only for a while', 3, () => faults.makeReadOnly(fixture))
     await repeat('all connections freeze', 3, () => faults.freezeConnections(fixture, 1_000))
@@ -163,8 +195,19 @@ try {
   if (only.has('service')) for (const [fault, trial] of deliveryFaults(fixture)) await repeat(fault, 1, trial)
   if (only.has('command')) await killCommands(fixture)
   if (only.has('kill')) await killEverywhere(fixture)
-  if (only.has('model')) await sequences(server.url)
   await fixture.remove()
+  if (only.has('several')) {
+    const several = await prepareFixture(url, SEVERAL_SERVICES)
+    const { length } = several.points.flatMap((point) => listTimes(several, point))
+    log(`prepared three services; ${length} points`)
+    await repeat('paused past its leases, then resumed, three services in order', 3, () =>
+      pauseProcess(several),
+    )
+    await killCommands(several)
+    await killEverywhere(several)
+    await several.remove()
+  }
+  if (only.has('model')) await sequences(url)
 } finally {
   await cleanUp()
 }

@@ -1,7 +1,7 @@
 import type { FaultName, FaultPoint } from '../../src/sandbox/faults.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { checkInvariants } from './invariants.ts'
-import { CONCURRENCY, finishRun, runTrial, expireDeadlines, type ChaosFixture } from './fixture.ts'
+import { finishRun, runTrial, expireDeadlines, type ChaosFixture } from './fixture.ts'
 import type { FaultResult } from './postgres-faults.ts'
 
 /** Faults of the service, or of the network to it, in a delivery or a call. */
@@ -37,7 +37,7 @@ async function runWithFault(fixture: ChaosFixture, sandbox: Partial<SandboxOptio
     await finishRun(trial, 2_000)
     const { faults } = trial.sandbox.stats()
     const injected = Object.values(faults).reduce((sum, count) => sum + count, 0)
-    const report = await checkInvariants(trial.database.pool, trial.sandbox, fixture.expected, CONCURRENCY)
+    const report = await checkInvariants(trial, fixture)
     return { faults: injected, code, stderr, ...report }
   } finally {
     await trial.close()

@@ -1,10 +1,8 @@
 import { statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import type { TestProject } from 'vitest/node'
-import { migrate } from '../../src/store/migrate.ts'
-import { openDatabase } from '../../src/store/open.ts'
 import { startEmbeddedPostgres } from './embedded-postgres.ts'
-import { TEMPLATE, onServer } from './server.ts'
+import { createTemplate } from './server.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -20,15 +18,7 @@ interface Server {
 /** Uses TEST_DATABASE_URL, else a container, else an embedded Postgres, and creates the template that test files clone. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await startServer()
-  await onServer(server.url, async (client) => {
-    await client.query(`drop database if exists ${TEMPLATE} with (force)`)
-    await client.query(`create database ${TEMPLATE}`)
-  })
-  const url = new URL(server.url)
-  url.pathname = `/${TEMPLATE}`
-  const db = openDatabase({ url: url.href, max: 1 })
-  await migrate(db)
-  await db.destroy()
+  await createTemplate(server.url)
   project.provide('postgresUrl', server.url)
   return () => server.stop()
 }

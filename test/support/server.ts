@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { migrate } from '../../src/store/migrate.ts'
+import { openDatabase } from '../../src/store/open.ts'
 
 /** The migrated, empty database that test databases are cloned from. */
 export const TEMPLATE = 'fillrate_template'
@@ -12,4 +14,17 @@ export async function onServer<T>(url: string, act: (client: pg.Client) => Promi
   } finally {
     await client.end()
   }
+}
+
+/** Creates the template on a server, in place of one that is there. */
+export async function createTemplate(server: string): Promise<void> {
+  await onServer(server, async (client) => {
+    await client.query(`drop database if exists ${TEMPLATE} with (force)`)
+    await client.query(`create database ${TEMPLATE}`)
+  })
+  const url = new URL(server)
+  url.pathname = `/${TEMPLATE}`
+  const db = openDatabase({ url: url.href, max: 1 })
+  await migrate(db)
+  await db.destroy()
 }

@@ -41,7 +41,7 @@ test('calls and lookups are those that the service counted, through faults, and 
   expect(report.requests.person + report.requests.company).toBe(calls)
   expect(report.requests.retried).toBeGreaterThan(0)
   expect(report.rate.used).toBe(calls)
-  expect(await findSpendFaults(harness.database.pool, harness.sandbox)).toEqual([])
+  expect(await findSpendFaults(harness.database.pool, { '': harness.sandbox })).toEqual([])
 })
 
 test('a job is billed once, whether its 202 or its delivery says so, and in doubt until then', async () => {
