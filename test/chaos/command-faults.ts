@@ -50,7 +50,8 @@ export async function prepareCommand(
     ...(config && { config: config(scenario) }),
     prepare: async (pool, sandboxes) => {
       await pool.query('alter table crm.contacts add column department text')
-      // The services of the run, at other ports.
+      // The services of the run, at other ports: one may have been an earlier service's.
+      await pool.query(`update fillrate.services set host = 'earlier ' || host`)
       for (const [service, { url }] of Object.entries(sandboxes))
         await pool.query(
           `update fillrate.services set host = $1
