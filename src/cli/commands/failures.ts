@@ -115,11 +115,10 @@ async function writeCsv(
   }
   const { iterateFailures } = await import('../../store/failures.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
-  const { nameServices } = await import('../../store/services.ts')
-  const hasSeveral = (await nameServices(db)).size > 0
-  // Last, and only where there are several: a program that reads the file of one service sees no other columns.
+  const { hasNamedServices } = await import('../../store/services.ts')
+  const isNamed = await hasNamedServices(db)
   const format = (fields: readonly (string | null)[], service: string | undefined): string =>
-    formatCsvLine(hasSeveral ? [...fields, service ?? null] : fields)
+    formatCsvLine(isNamed ? [...fields, service ?? null] : fields)
   let rows = 0
   let cells = 0
   try {

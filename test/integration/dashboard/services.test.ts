@@ -87,18 +87,22 @@ test('with two services each is shown beside the other, with its own counts', as
   expect(lines).toHaveLength(1 + services.length + services.flatMap(({ columns }) => columns).length)
 })
 
-test('files name the service of each line in their last column', async () => {
+test('files name the service of each line in their last column, where the configuration names several', async () => {
   const readLines = async (path: string) => (await read(path)).trim().split('\r\n')
+  const lastOf = (lines: readonly string[]) => lines.map((line) => line.split(',').at(-1))
+  expect((await readLines('/spend.csv'))[0]).toMatch(/,credits$/)
+  await harness.query(`update fillrate.services set name = 'n' || id`)
   const [head, ...spend] = await readLines('/spend.csv')
   expect(head).toBe('day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits,service')
-  const hosts = await harness.query<{ host: string }>('select host from fillrate.services order by id')
-  expect(new Set(spend.map((line) => line.split(',').at(-1)))).toEqual(new Set(hosts.map(({ host }) => host)))
+  const services = await harness.query<{ name: string }>('select name from fillrate.services order by id')
+  expect(new Set(lastOf(spend))).toEqual(new Set(services.map(({ name }) => name)))
   const [rowHead, ...rows] = await readLines('/rows.csv')
   expect(rowHead).toMatch(/,due_at,service$/)
-  const stored = await harness.query<{ host: string }>(
-    'select host from fillrate.rows r join fillrate.services s on s.id = r.service_id order by r.source, r.key',
+  const stored = await harness.query<{ name: string }>(
+    'select name from fillrate.rows r join fillrate.services s on s.id = r.service_id order by r.source, r.key',
   )
-  expect(rows.map((line) => line.split(',').at(-1))).toEqual(stored.map(({ host }) => host))
+  expect(lastOf(rows)).toEqual(stored.map(({ name }) => name))
+  await harness.query('update fillrate.services set name = null')
 })
 
 test('troubles of two services are told apart', async () => {

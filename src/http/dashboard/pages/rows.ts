@@ -3,7 +3,7 @@ import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../.
 import type { LookupKind } from '../../../domain/identifiers/kind.ts'
 import type { Database } from '../../../store/open.ts'
 import type { FoundRow } from '../../../store/row-search.ts'
-import { nameServices } from '../../../store/services.ts'
+import { hasNamedServices } from '../../../store/services.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import {
   clamped,
@@ -42,9 +42,9 @@ export const rowsPage: Page = {
     path: '/rows.csv',
     columns: 'source,key,looked_up_by,identifier,state,reason,cells_written,run,at,due_at'.split(','),
     open: async ({ query }, { db }) => {
-      const hasSeveral = (await nameServices(db)).size > 0
-      const lines = iterateLines(db, parseRowQuery(query), hasSeveral)
-      return { name: 'rows.csv', ...(hasSeveral && { moreColumns: ['service'] }), lines }
+      const isNamed = await hasNamedServices(db)
+      const lines = iterateLines(db, parseRowQuery(query), isNamed)
+      return { name: 'rows.csv', ...(isNamed && { moreColumns: ['service'] }), lines }
     },
   },
 }
@@ -52,7 +52,7 @@ export const rowsPage: Page = {
 async function* iterateLines(
   db: Database,
   search: RowSearch,
-  hasSeveral: boolean,
+  isNamed: boolean,
 ): AsyncGenerator<(string | null)[][]> {
   for await (const page of iterateRows(db, toRowFilter(search), search.sort ?? 'key'))
     yield page.map((row) => [
@@ -66,7 +66,7 @@ async function* iterateLines(
       row.run === null ? null : String(row.run),
       row.at.toISOString(),
       row.dueAt?.toISOString() ?? null,
-      ...(hasSeveral ? [row.service ?? null] : []),
+      ...(isNamed ? [row.service ?? null] : []),
     ])
 }
 

@@ -1,7 +1,7 @@
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { BudgetReport, SpendReport } from '../../../actions/spend.ts'
 import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
-import { nameServices, toServiceName } from '../../../store/services.ts'
+import { hasNamedServices, nameServices, toServiceName } from '../../../store/services.ts'
 import { type DaySpend, listDaySpend } from '../../../store/spend.ts'
 import { formatCount, formatMoney, pluralize } from '../../../util/format.ts'
 import {
@@ -45,14 +45,14 @@ export const spendPage: Page = {
     open: async (_, { db }) => {
       const names = await nameServices(db)
       const spend = await listDaySpend(db, CSV_DAYS)
-      const hasSeveral = names.size > 0
+      const isNamed = await hasNamedServices(db)
       return {
         name: 'spend.csv',
-        ...(hasSeveral && { moreColumns: ['service'] }),
+        ...(isNamed && { moreColumns: ['service'] }),
         lines: [
           spend.map((one) => [
             ...toCsvLine(one),
-            ...(hasSeveral ? [toServiceName(names, one.service_id).service ?? null] : []),
+            ...(isNamed ? [toServiceName(names, one.service_id).service ?? null] : []),
           ]),
         ],
       }
