@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenedConfig } from './actions/actions.ts'
 import { type PassRequest, requireBudget } from './actions/validate-request.ts'
 import { listDueTimes } from './config/cron.ts'
-import { listViews } from './config/config.ts'
+import { listViews, mixedBudgetOf } from './config/config.ts'
 import { environmentOf, requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
@@ -116,6 +116,7 @@ export class App extends ServiceView {
   async run(request: RunRequest): Promise<RunReport> {
     await this.validate(request)
     const budget = requireBudget(request, this.config)
+    const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
     const services = this.#listServing(request.sources)
     for (const service of services) service.openClient()
     openConnections(this.db, FIRST_CONNECTIONS)
@@ -127,7 +128,7 @@ export class App extends ServiceView {
       const waiting = { giveUp: () => request.signal.aborted }
       const create = (service: ServiceView): Promise<RunDeps> =>
         retryWhileUnavailable(() => service.createRunDeps(receiver, this.notifier), waiting)
-      const options = { trigger: 'manual', ...request, budget, deliveries } as const
+      const options = { trigger: 'manual', ...request, budget, mixed, deliveries } as const
       return await this.#work('run', async () => {
         const processes: ServiceProcess[] = []
         for (const service of services) processes.push({ deps: await create(service) })

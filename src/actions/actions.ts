@@ -1,4 +1,4 @@
-import { type Config, lookupBudgetOf } from '../config/config.ts'
+import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { toDescriptionForm } from '../domain/service/description-form.ts'
@@ -104,9 +104,12 @@ export class Actions implements OpenedSources {
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   async plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan> {
     const budget = toBudgetLimit(request.budget ?? lookupBudgetOf(this.config))
+    const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
     const chosen = await this.validate(request)
-    if (this.config.views.length === 0)
-      return createPlan(...(await this.#preparePlan(request, chosen, budget)))
+    if (this.config.views.length === 0) {
+      const [deps, options] = await this.#preparePlan(request, chosen, budget)
+      return createPlan(deps, { ...options, mixed })
+    }
     const parties: PlannedParty[] = []
     for (const service of this.services) {
       const { serviceName, budget: limit, price } = service.config
@@ -119,7 +122,7 @@ export class Actions implements OpenedSources {
       const ownBudget = toBudgetLimit(toLookupBudget(limit, [price]))
       parties.push({ name: serviceName ?? '', deps, options, budget: ownBudget })
     }
-    return planInOrder(parties, budget)
+    return planInOrder(parties, budget, mixed)
   }
 
   async #preparePlan(

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { type LookupBudget, toLookupBudget } from '../domain/spend.ts'
+import { type LookupBudget, type MixedBudget, toLookupBudget } from '../domain/spend.ts'
 import type { ConfigSchema } from './schema.ts'
 
 /** A configuration that has been checked, with every default filled in. `ConfigInput` says what each part means. */
@@ -27,6 +27,23 @@ export const lookupBudgetOf = (config: Pick<Config, 'budget' | 'price' | 'views'
     config.budget,
     (config.views.length === 0 ? [config] : config.views).map(({ price }) => price),
   )
+
+/**
+ * A budget in money whose lookups have several prices: each counts at its own. Null: all lookups count alike, as they do where a source
+ * has a budget in lookups.
+ */
+export function mixedBudgetOf(
+  config: Pick<Config, 'budget' | 'price' | 'views' | 'sources'>,
+): MixedBudget | null {
+  const { budget, sources } = config
+  if (budget === null || typeof budget !== 'object') return null
+  if (Object.values(sources).some((source) => typeof source.budget === 'number')) return null
+  const prices = (config.views.length === 0 ? [config] : config.views).flatMap(({ price }) =>
+    price === null ? [] : [price.person, price.company],
+  )
+  const highest = Math.max(...prices)
+  return Math.min(...prices) === highest ? null : { ...budget, highest }
+}
 
 /** An entry of the schedule: when to run which sources. */
 export type ScheduleEntry = Config['schedule'][number]

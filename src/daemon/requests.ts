@@ -20,7 +20,7 @@ const DELIVERY_WAIT_MS = 30 * 60_000
 /** Executes a run in the workers of this process. */
 export const runInWorkers = (
   services: readonly ServiceProcess[],
-  run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun'>,
+  run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun' | 'mixed'>,
   options: ScheduledRunOptions,
 ): Promise<ScheduledRunEnd> => executeRuns(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
 

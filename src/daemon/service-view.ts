@@ -1,9 +1,7 @@
 import { Actions, type OpenedConfig } from '../actions/actions.ts'
-import { toBudgetLimit } from '../actions/validate-request.ts'
 import type { Notifier } from './notifier.ts'
 import type { OwnTroubles } from './own-troubles.ts'
 import type { Receiver } from '../http/receiver.ts'
-import { toLookupBudget } from '../domain/spend.ts'
 import { registerService } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
 import { LeaderElector } from '../runs/leader.ts'
@@ -41,7 +39,7 @@ export class ServiceView extends Actions {
       ...this.base,
       serviceName: config.serviceName,
       ...(config.serviceName !== null && {
-        serviceBudget: toBudgetLimit(toLookupBudget(config.budget, [config.price])),
+        serviceBudget: config.budget,
       }),
       service: await registerService(this.base, this.address, config.serviceName),
       client: this.openClient(),

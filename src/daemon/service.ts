@@ -1,7 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Config, lookupBudgetOf } from '../config/config.ts'
+import { mixedBudgetOf, type Config, lookupBudgetOf } from '../config/config.ts'
 import type { LookupBudget } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { enforceRetention } from '../pipeline/retention.ts'
@@ -23,7 +23,7 @@ import type { Log } from '../util/log.ts'
 interface ServiceDeps extends Omit<MaintenanceDeps, 'service'> {
   /** Each service of the configuration, in their order. */
   readonly services: readonly RunDeps[]
-  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'price' | 'views' | 'liveSync'>
+  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'price' | 'views' | 'liveSync' | 'sources'>
   readonly notifier: Notifier
   readonly own: OwnTroubles
 }
@@ -77,7 +77,8 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
           budget: entryBudget(budget ?? lookupBudgetOf(config)),
           where: null,
         }
-        return runInWorkers(services, { ...spec, route: 'auto', trigger: 'schedule' }, scheduled)
+        const mixed = budget === null ? mixedBudgetOf(config) : null
+        return runInWorkers(services, { ...spec, mixed, route: 'auto', trigger: 'schedule' }, scheduled)
       },
       requests: createRequestExecutor(first, services),
     },

@@ -64,6 +64,26 @@ export function toLookupBudget(
   return highest === 0 ? 'unlimited' : Math.floor(Math.round((budget.amount / highest) * 1e6) / 1e6)
 }
 
+/** A budget in money whose lookups have several prices. It is counted in lookups at the highest of them. */
+export interface MixedBudget extends Money {
+  readonly highest: number
+}
+
+/** Such an amount in lookups at the highest price, rounded down to the decimals that sums of charges have. */
+export const toUnits = (amount: number, { highest }: MixedBudget): number =>
+  Math.floor(Math.round((amount / highest) * 1e9) / 1e3) / 1e6
+
+/** What a lookup takes of it: rounded up, so that the sum is never more than the budget. */
+export function shareOfHighest(
+  price: Price | null,
+  { highest }: MixedBudget,
+): Readonly<Record<SingleEndpoint, number>> | null {
+  if (price === null) return null
+  // A quotient of binary fractions may be a trace above the exact one.
+  const share = (one: number): number => Math.ceil(Math.round((one / highest) * 1e9) / 1e3) / 1e6
+  return { person: share(price.person), company: share(price.company) }
+}
+
 /** The requests to all endpoints and their cost. `credits` only where a lookup may cost another number than one. */
 export interface SpendAmount extends Pick<
   SpendCounts,

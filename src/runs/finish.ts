@@ -280,12 +280,11 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
   // A sample is described as such.
   const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))
   const isUnread = budget.unreadSources.length > 0
-  const noun = budget.credits.isFlat ? 'lookup' : 'credit'
   const stoppedAt =
     budget.spentSources.size === 0
-      ? pluralize(budget.runLimit ?? 0, noun)
+      ? budget.describe(budget.runLimit ?? 0)
       : [...budget.spentSources]
-          .map(([source, lookups]) => `${pluralize(lookups, noun)} for ${source}`)
+          .map(([source, lookups]) => `${budget.describe(lookups)} for ${source}`)
           .join(' and ')
   return [
     `Stopped at the budget of ${stoppedAt}`,

@@ -243,7 +243,7 @@ async function openPass(
     run.budget.limit || Number.POSITIVE_INFINITY,
   )
   if (!run.isDryRun || rows === Number.POSITIVE_INFINITY) return createPass(deps, source, options)
-  const places = await listRandomPlaces(deps, source, Math.min(SAMPLE_PLACES, rows))
+  const places = await listRandomPlaces(deps, source, Math.min(SAMPLE_PLACES, Math.ceil(rows)))
   const pageRows = Math.ceil(rows / (places.length + 1))
   return createPass(
     deps,

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Preview, previewRun } from '../pipeline/preview.ts'
+import type { ConfiguredBudget } from '../domain/spend.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
@@ -22,7 +23,7 @@ export interface RunDeps extends CallSetup {
   /** In the configuration; null or absent: it has one service. */
   readonly serviceName?: string | null
   /** The most for this service, of a budget that several share. */
-  readonly serviceBudget?: number | null
+  readonly serviceBudget?: ConfiguredBudget | null
   /** Only the leader of its scope serves the runs of this process. */
   readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
   /** Identifies this process in tables and logs; unique for each start. */

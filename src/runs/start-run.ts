@@ -1,6 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import type { RunSpec, Trigger } from '../domain/run.ts'
-import { resolveSourceBudgets } from '../domain/spend.ts'
+import {
+  type ConfiguredBudget,
+  type MixedBudget,
+  resolveSourceBudgets,
+  shareOfHighest,
+  toLookupBudget,
+  toUnits,
+} from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import type { PickContext } from '../pipeline/pick/pass.ts'
@@ -18,6 +25,8 @@ export interface StartRunOptions extends RunSpec {
   readonly trigger: Trigger
   /** Shares the budget of all runs with this name: a resumed scheduled run continues with what is left. */
   readonly budgetName?: string | null
+  /** The budget in money, where its lookups have several prices. */
+  readonly mixed?: MixedBudget | null
   /** Requests lookups but writes nothing: the report shows what would be written, with this many rows as a sample. */
   readonly dryRun?: { readonly sample: number } | null
   /** One for each service: the first of the runs that this one is started with, null for that one. Absent: it is alone. */
@@ -41,7 +50,7 @@ export interface StartedRun extends PickContext {
 
 /** Stores a run of the sources that are open and not paused. */
 export async function startRun(
-  deps: CallSetup & { readonly owner: string; readonly serviceBudget?: number | null },
+  deps: CallSetup & { readonly owner: string; readonly serviceBudget?: ConfiguredBudget | null },
   options: StartRunOptions,
 ): Promise<StartedRun> {
   const startedAt = performance.now()
@@ -83,7 +92,6 @@ export async function startRun(
     { event: 'run_started', run: id, trigger, sources: inserted.sources, budget, dry: isDryRun },
     'run started',
   )
-  const mappings = sources.map(({ mapping }) => mapping)
   return {
     id,
     token,
@@ -92,13 +100,30 @@ export async function startRun(
     sources,
     startedAt,
     observations,
-    budget: new RunBudget(
-      budget,
-      resolveSourceBudgets(mappings, budget),
-      deps.adapter.credits,
-      deps.serviceBudget,
-    ),
+    budget: createBudget(deps, options, sources),
     isDryRun,
     service: deps.service,
   }
+}
+
+/** What a run may spend, and of it what its service may. */
+function createBudget(
+  { adapter: { credits }, policy: { price }, serviceBudget = null }: Parameters<typeof startRun>[0],
+  { budget, mixed = null }: StartRunOptions,
+  sources: readonly Source[],
+): RunBudget {
+  const limit = mixed === null ? budget : toUnits(mixed.amount, mixed)
+  const ofSources = resolveSourceBudgets(
+    sources.map(({ mapping }) => mapping),
+    limit,
+  )
+  const own = toLookupBudget(serviceBudget, [price])
+  const ownLookups = own === 'unlimited' ? null : own
+  if (mixed === null) return new RunBudget(limit, ofSources, credits, ownLookups)
+  const weights = credits.isFlat ? shareOfHighest(price, mixed) : null
+  const ownLimit =
+    serviceBudget !== null && typeof serviceBudget === 'object'
+      ? toUnits(serviceBudget.amount, mixed)
+      : ownLookups && ownLookups * Math.min(weights?.person ?? 1, weights?.company ?? 1)
+  return new RunBudget(limit, ofSources, credits, ownLimit, { ...mixed, weights })
 }

@@ -153,11 +153,12 @@ export async function adoptLookups(
   run: number,
   runningRuns: readonly number[],
   left: { readonly all: number; readonly bySource: Readonly<Record<string, number>> },
+  charges: Readonly<Record<string, number>> = {},
 ): Promise<{ readonly adopted: number; readonly costs: ReadonlyMap<string, number> }> {
   const orphaned = isOrphanedSql(runningRuns)
   const { rows } = await sql<{ source: string; adopted: number; costs: number }>`
     with orphan as (
-      select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, 1) as credits, before.budget_name is null
+      select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, (${JSON.stringify(charges)}::jsonb ->> l.kind)::numeric, 1) as credits, before.budget_name is null
              or before.budget_name is distinct from (select budget_name from fillrate.runs where id = ${run}) as costs
         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id left join fillrate.runs before on before.id = l.run_id
        where r.run_id = ${run} and r.state = 'waiting' and ${orphaned}

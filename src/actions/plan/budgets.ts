@@ -7,6 +7,8 @@ export interface WantedChain {
   readonly steps: readonly StepEstimate[]
   /** The most that the source may spend at all of them. */
   readonly budget: number
+  /** What a lookup of each takes of the budgets of the source and of all. Default: one. */
+  readonly charges?: readonly number[]
 }
 
 export interface PlannedBudgets {
@@ -14,8 +16,6 @@ export interface PlannedBudgets {
   readonly parties: readonly number[]
   /** The most that all may spend together. */
   readonly total: number
-  /** What a lookup of each service takes of the budgets of sources and of all. */
-  readonly charges: readonly number[]
 }
 
 /**
@@ -89,14 +89,12 @@ function toEstimate({ likely }: StepEstimate, of: (bound: Bound) => number): Ste
 /** What is left of the budgets. */
 class Pool {
   readonly #chains: readonly WantedChain[]
-  readonly #charges: readonly number[]
   readonly #sources: number[]
   readonly #parties: number[]
   #total: number
 
-  constructor(chains: readonly WantedChain[], { parties, total, charges }: PlannedBudgets) {
+  constructor(chains: readonly WantedChain[], { parties, total }: PlannedBudgets) {
     this.#chains = chains
-    this.#charges = charges
     this.#sources = chains.map(({ budget }) => budget)
     this.#parties = [...parties]
     this.#total = total
@@ -112,7 +110,7 @@ class Pool {
       for (const [n, want] of wanted.entries()) {
         const party = this.#chains[n]?.parties[place]
         if (party === undefined) continue
-        const charge = this.#charges[party] ?? 1
+        const charge = this.#charge(n, place)
         const others = this.#chains.slice(n)
         const shareOf = (left: number, sharing: number): number =>
           isShared ? left / Math.max(1, sharing) : left
@@ -142,12 +140,16 @@ class Pool {
       this.#sources[n] = Math.max(0, (this.#sources[n] ?? 0) - amount)
   }
 
+  #charge(chain: number, place: number): number {
+    return this.#chains[chain]?.charges?.[place] ?? 1
+  }
+
   #sum(place: number, paid: readonly number[]) {
     const parties = this.#parties.map(() => 0)
     const sources = paid.map((lookups, n) => {
       const party = this.#chains[n]?.parties[place] ?? -1
       if (party >= 0) parties[party] = (parties[party] ?? 0) + lookups
-      return lookups * (this.#charges[party] ?? 1)
+      return lookups * this.#charge(n, place)
     })
     return { parties, sources, total: sources.reduce((sum, amount) => sum + amount, 0) }
   }

@@ -1,6 +1,6 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, resolveSourceBudgets, roundCredits } from '../../domain/spend.ts'
+import { costOf, resolveSourceBudgets, roundCredits, shareOfHighest, toUnits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
@@ -48,37 +48,49 @@ export async function createPlan(
   const { distinct, requests: requested, maxRequests } = estimate
   const byKind = estimate.countsByKind()
   const history = await readMatchRate(deps.db, deps.service)
-  const budget = options.budget ?? Number.POSITIVE_INFINITY
+  const { credits } = deps.adapter
+  const { price } = deps.policy
+  const { mixed = null } = options
+  const weights = mixed === null || !credits.isFlat ? null : shareOfHighest(price, mixed)
+  const charges =
+    weights === null
+      ? credits.most
+      : mapKinds(NO_LOOKUPS, (_, kind) => weights[kind === 'domain' ? 'company' : 'person'])
+  const limit = mixed === null ? options.budget : toUnits(mixed.amount, mixed)
+  const budget = limit ?? Number.POSITIVE_INFINITY
   const sourceBudgets = resolveSourceBudgets(
     options.sources.map(({ mapping }) => mapping),
-    options.budget,
+    limit,
   )
   const limits = sources.map(({ source }) => sourceBudgets.get(source) ?? Number.POSITIVE_INFINITY)
-  const { credits } = deps.adapter
-  const payable = countPayable(requests, budget, limits, credits.most)
+  const payable = countPayable(requests, budget, limits, charges)
   const cost = sumOf(payable)
   // Fallbacks of a source that has used up its own budget are not paid.
   const hasSpentSource = sourceBudgets.size > 0 && cost < requested
   // A lookup that costs less than its maximum leaves credits for others.
   const leastEach = Math.min(...Object.values(credits.least))
-  const maxCost = hasSpentSource
-    ? cost
-    : Math.min(maxRequests, leastEach === 0 ? Infinity : Math.floor(roundCredits(budget / leastEach)))
+  const mostLookups =
+    weights === null
+      ? leastEach === 0
+        ? Infinity
+        : Math.floor(roundCredits(budget / leastEach))
+      : cost + Math.floor(roundCredits((budget - sumCredits(payable, charges).all) / charges.email))
+  const maxCost = hasSpentSource ? cost : Math.min(maxRequests, mostLookups)
   const calls = estimateCalls(
     payable,
     { ...options, bulkCalls: listBulkCalls(deps.adapter) },
     deps.policy.bulkMinimum,
   )
-  const { price } = deps.policy
   const least = sumCredits(payable, credits.least)
   // Only people have further identifiers.
   const fallbacks = { ...NO_LOOKUPS, email: maxCost - cost }
   const mostPaid = sumCredits(payable, credits.most)
   const mostOfFallbacks = sumCredits(fallbacks, credits.most)
+  const mostAll = mixed === null ? budget : Number.POSITIVE_INFINITY
   const most = {
-    all: Math.min(budget, roundCredits(mostPaid.all + mostOfFallbacks.all)),
+    all: Math.min(mostAll, roundCredits(mostPaid.all + mostOfFallbacks.all)),
     person: Math.min(
-      roundCredits(budget - mostPaid.company),
+      roundCredits(mostAll - mostPaid.company),
       roundCredits(mostPaid.person + mostOfFallbacks.person),
     ),
     company: mostPaid.company,

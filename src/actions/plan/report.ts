@@ -1,6 +1,6 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
-import type { Money } from '../../domain/spend.ts'
+import type { MixedBudget, Money } from '../../domain/spend.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
@@ -13,6 +13,8 @@ export interface PlanOptions extends Omit<FunnelOptions, 'sample'>, PlannedCalls
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
   readonly knownLimit: KnownLimit | null
+  /** The budget in money, if its lookups have several prices. */
+  readonly mixed?: MixedBudget | null
   /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
   readonly sample?: number | null
 }

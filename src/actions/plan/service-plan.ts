@@ -1,6 +1,15 @@
 import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, resolveSourceBudgets, type SourceBudget, sumCosts } from '../../domain/spend.ts'
+import {
+  costOf,
+  type MixedBudget,
+  resolveSourceBudgets,
+  shareOfHighest,
+  type SingleEndpoint,
+  type SourceBudget,
+  sumCosts,
+  toUnits,
+} from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { limitChains, type WantedChain } from './budgets.ts'
 import { type AnswersSoFar, estimateSteps, type StepEstimate, toAnswerShares } from './chain.ts'
@@ -26,24 +35,36 @@ export interface PlannedChain {
   readonly history: readonly AnswersSoFar[]
   /** The source's own budget; null: none. */
   readonly budget: SourceBudget | null
+  readonly kind: SingleEndpoint
 }
 
 /**
  * What each service would be requested with, over all sources. Pure.
  * @param total the most lookups of all services together; null: no limit
+ * @param mixed that budget in money, if its lookups have several prices
  */
 export function planServices(
   parties: readonly PlannedParty[],
   chains: readonly PlannedChain[],
   total: number | null,
+  mixed: MixedBudget | null,
 ): ServicePlan[] {
+  const limit = mixed === null ? total : total && toUnits(mixed.amount, mixed)
   const wanted: WantedChain[] = []
   const byKind = parties.map(() => ({ ...NO_LOOKUPS }))
   const found = parties.map(() => ({ found: 0, rows: 0 }))
-  for (const { parties: order, steps, when, history, budget } of chains) {
+  for (const { parties: order, steps, when, history, budget, kind } of chains) {
     const shares = order.map((_, place) => toAnswerShares(history, place, when[place] ?? null))
-    const ofSource = resolveSourceBudgets([{ name: '', budget }], total).get('') ?? Infinity
-    wanted.push({ parties: order, steps: estimateSteps(steps, shares, when), budget: ofSource })
+    const ofSource = resolveSourceBudgets([{ name: '', budget }], limit).get('') ?? Infinity
+    wanted.push({
+      parties: order,
+      steps: estimateSteps(steps, shares, when),
+      budget: ofSource,
+      charges:
+        mixed === null
+          ? []
+          : order.map((n) => shareOfHighest(parties[n]?.deps.policy.price ?? null, mixed)?.[kind] ?? 1),
+    })
     for (const [place, party] of order.entries()) {
       const [kinds, so] = [byKind[party], found[party]]
       for (const kind of ALL_LOOKUP_KINDS) if (kinds) kinds[kind] += steps[place]?.byKind[kind] ?? 0
@@ -56,8 +77,7 @@ export function planServices(
   }
   const limited = limitChains(wanted, {
     parties: parties.map(({ budget, deps }) => (budget ?? Infinity) / mostOf(deps.adapter.credits.most)),
-    total: total ?? Infinity,
-    charges: parties.map(() => 1),
+    total: limit ?? Infinity,
   })
   return parties.map((party, n) => {
     const own = wanted.flatMap(({ parties: order }, chain) => limited[chain]?.[order.indexOf(n)] ?? [])
@@ -124,6 +144,7 @@ function shareKinds(
 export function sumServicePlans(
   services: readonly ServicePlan[],
   budget: number | null,
+  mixed: MixedBudget | null,
 ): Pick<Plan, 'calls' | 'cost' | 'time'> {
   const sum = (of: (service: ServicePlan) => number): number =>
     services.reduce((total, service) => total + of(service), 0)
@@ -150,7 +171,7 @@ export function sumServicePlans(
     cost: {
       lookups,
       max_lookups: Math.min(
-        budget ?? Infinity,
+        mixed === null ? (budget ?? Infinity) : Infinity,
         sum((service) => service.lookups.max),
       ),
       amount: sumCosts(services.map(({ cost }) => cost.amount)),

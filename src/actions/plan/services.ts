@@ -1,3 +1,4 @@
+import type { MixedBudget } from '../../domain/spend.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { type RandomSample, sampleEvenly } from '../../pipeline/random-sample.ts'
 import { isFit } from '../../runs/source-health.ts'
@@ -14,7 +15,11 @@ import { type PlannedChain, type PlannedParty, planServices, sumServicePlans } f
  * @param parties the services in their order
  * @param budget the most lookups of all of them together; null: no limit
  */
-export async function planInOrder(parties: readonly PlannedParty[], budget: number | null): Promise<Plan> {
+export async function planInOrder(
+  parties: readonly PlannedParty[],
+  budget: number | null,
+  mixed: MixedBudget | null,
+): Promise<Plan> {
   const sample = parties[0]?.options.sample ?? null
   const onward = new OnwardRows(sample ?? 0, parties[0]?.deps.random ?? Math.random)
   const bySource = listServicesBySource(parties)
@@ -38,13 +43,14 @@ export async function planInOrder(parties: readonly PlannedParty[], budget: numb
       when: services.map(({ source }) => source.mapping.turn.next?.when ?? null),
       history: histories.get(services) ?? [],
       budget: services[0]?.source.mapping.budget ?? null,
+      kind: services[0]?.source.mapping.kind ?? 'person',
     })
   const samples: RandomSample<DiffRow>[] = []
   if (sample !== null)
     for (const services of bySource.values()) samples.push(await onward.showSample(services))
   return {
     ...mergePlans(plans),
-    ...toServices(parties, chains, budget),
+    ...toServices(parties, chains, budget, mixed),
     ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
@@ -53,15 +59,17 @@ function toServices(
   parties: readonly PlannedParty[],
   chains: readonly PlannedChain[],
   budget: number | null,
+  mixed: MixedBudget | null,
 ) {
-  const services = planServices(parties, chains, budget)
+  const services = planServices(parties, chains, budget, mixed)
   const wanted = planServices(
     parties.map((party) => ({ ...party, budget: null })),
     chains.map((chain) => ({ ...chain, budget: null })),
     null,
+    null,
   )
-  const { cost, ...sums } = sumServicePlans(services, budget)
-  const beyond = sumServicePlans(wanted, null).cost.lookups - cost.lookups
+  const { cost, ...sums } = sumServicePlans(services, budget, mixed)
+  const beyond = sumServicePlans(wanted, null, null).cost.lookups - cost.lookups
   const { calls, time } = sums
   return { calls, cost: { ...cost, beyond_budget: Math.max(0, beyond) }, time, services }
 }

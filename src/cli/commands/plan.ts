@@ -1,4 +1,4 @@
-import { lookupBudgetOf } from '../../config/config.ts'
+import { lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
 import {
   type CliCall,
   Exit,
@@ -49,7 +49,11 @@ export const planCommand = defineCommand(
       const bulkOff = route === 'sync' ? null : app.bulk.reason
       printAnswer(call, {
         json: { ...plan, bulk: toBulkJson(app.bulk) },
-        text: () => renderPlan(plan, stdout, { budget: budget ?? lookupBudgetOf(config), bulkOff }),
+        text: () =>
+          renderPlan(plan, stdout, {
+            budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
+            bulkOff,
+          }),
       })
       await warnOfRefusal(app.db, call)
       return Exit.done

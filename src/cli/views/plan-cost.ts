@@ -1,10 +1,11 @@
 import { describeBeyondBudget, type Plan } from '../../actions/plan/plan.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
+import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { formatCount, formatDuration, formatMoney } from '../../util/format.ts'
 
 export interface PlanSettings {
   /** From the command line or the configuration; null if neither sets it. */
-  readonly budget: number | 'unlimited' | null
+  readonly budget: ConfiguredBudget | null
   /** Why bulk is off; null if it is on or not requested. */
   readonly bulkOff: string | null
   /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
@@ -26,7 +27,7 @@ export const formatRange = ({ min, max }: { readonly min: number; readonly max: 
 export function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
   if (budget === 'unlimited') return 'unlimited budget'
-  const of = `the budget of ${formatCount(budget)}`
+  const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
   const beyond = describeBeyondBudget(plan)
   return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
 }

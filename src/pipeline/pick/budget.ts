@@ -1,7 +1,14 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceCredits } from '../../domain/service/credits.ts'
-import { roundCredits } from '../../domain/spend.ts'
+import { type MixedBudget, roundCredits, type SingleEndpoint } from '../../domain/spend.ts'
+import { formatMoney, pluralize } from '../../util/format.ts'
 import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
+
+/** A budget in money is in lookups at the highest price. */
+interface WeightedBudget extends MixedBudget {
+  /** What a lookup of this service is of it. Null: one credit is one. */
+  readonly weights: Readonly<Record<SingleEndpoint, number>> | null
+}
 
 /**
  * What a run may spend, in credits, of it what each source may, and what it left for lack of budget. A lookup is charged when the
@@ -16,6 +23,7 @@ export class RunBudget {
   readonly #sourceLimits: ReadonlyMap<string, number>
   /** Of a budget that is shared, the most for this run. */
   readonly ownLimit: number | null
+  readonly #weighted: WeightedBudget | null
   readonly #spentSources = new Set<string>()
   /** What may be spent until the current source's share ends; null: the whole budget. */
   #shareEnd: number | null = null
@@ -30,22 +38,36 @@ export class RunBudget {
    * @param limit credits; null is unlimited
    * @param sourceLimits of it, the most for a source
    * @param ownLimit of it, the most for this run; null: all
+   * @param weighted it is in money, and its lookups have several prices
    */
   constructor(
     limit: number | null,
     sourceLimits: ReadonlyMap<string, number>,
     credits: ServiceCredits,
     ownLimit: number | null = null,
+    weighted: WeightedBudget | null = null,
   ) {
     this.limit = limit
     this.credits = credits
     this.#sourceLimits = sourceLimits
     this.ownLimit = ownLimit
+    this.#weighted = weighted
+  }
+
+  get #weights(): WeightedBudget['weights'] {
+    return this.#weighted?.weights ?? null
+  }
+
+  /** Each lookup is charged one. */
+  get isFlat(): boolean {
+    return this.credits.isFlat && this.#weights === null
   }
 
   /** What is charged for a lookup: the most that it may cost. */
-  charge(lookup: { readonly kind: LookupKind }): number {
-    return this.credits.most[lookup.kind]
+  charge({ kind }: { readonly kind: LookupKind }): number {
+    return this.#weights === null
+      ? this.credits.most[kind]
+      : this.#weights[kind === 'domain' ? 'company' : 'person']
   }
 
   /** Credits that a source may still spend, within the current share. */
@@ -69,6 +91,13 @@ export class RunBudget {
   get runLimit(): number | null {
     const limits = [this.limit, this.ownLimit].filter((limit) => limit !== null)
     return limits.length === 0 ? null : Math.min(...limits)
+  }
+
+  /** A part of the budget in words: `500 lookups`, `20.00 EUR`. */
+  describe(part: number): string {
+    if (this.#weighted === null) return pluralize(part, this.credits.isFlat ? 'lookup' : 'credit')
+    const { amount, currency, highest } = this.#weighted
+    return formatMoney({ amount: part === this.limit ? amount : roundCredits(part * highest), currency })
   }
 
   limits(source: string): ChargeLimits {

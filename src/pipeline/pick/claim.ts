@@ -1,3 +1,4 @@
+import { ALL_LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import { afterEarlier } from '../../domain/hand-on.ts'
 import { Row, type RowOutcome } from '../../domain/row.ts'
 import { roundCredits } from '../../domain/spend.ts'
@@ -100,7 +101,7 @@ export async function claimCandidates(
     tx,
     run.budget.credits.isFlat
       ? lookupsToClaim
-      : lookupsToClaim.map((lookup) => ({ ...lookup, credits: run.budget.charge(lookup) })),
+      : lookupsToClaim.map((lookup) => ({ ...lookup, credits: run.budget.credits.most[lookup.kind] })),
     source.name,
     run.id,
     run.live,
@@ -194,7 +195,7 @@ export function adoptAbandonedLookups(
 ): Promise<number> {
   return inTransaction(db, async (tx) => {
     const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id))
-    const { adopted, costs } = await adoptLookups(tx, run.id, live, left)
+    const { adopted, costs } = await adoptLookups(tx, run.id, live, left, chargesOf(run.budget))
     for (const [source, cost] of costs) await chargeLookups(tx, run, source, cost)
     return adopted
   })
@@ -214,8 +215,14 @@ async function chargeLookups(
     throw new ConflictError('the remaining budget changed while lookups were claimed')
 }
 
+/** What lookups of each kind are charged, where it is not their credits. */
+const chargesOf = (budget: RunBudget): Readonly<Record<string, number>> =>
+  budget.isFlat || !budget.credits.isFlat
+    ? {}
+    : Object.fromEntries(ALL_LOOKUP_KINDS.map((kind) => [kind, budget.charge({ kind })]))
+
 const sumOfCharges = (budget: RunBudget, charged: readonly Pick<lookups.LookupSpec, 'kind'>[]): number =>
-  budget.credits.isFlat
+  budget.isFlat
     ? charged.length
     : roundCredits(charged.reduce((sum, lookup) => sum + budget.charge(lookup), 0))
 

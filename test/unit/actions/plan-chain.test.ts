@@ -104,7 +104,6 @@ const limitOne = (
   limitChains([{ parties: steps.map((_, n) => n), steps, budget }], {
     parties: steps.map((_, n) => budgets[n] ?? Infinity),
     total,
-    charges: steps.map(() => 1),
   })[0] ?? []
 
 test('a budget of one service leaves fewer rows for the next', () => {
@@ -134,6 +133,18 @@ test('a budget that services share is used by those that come first', () => {
   expect(limitOne(steps, [Infinity, 200], Infinity, 1_250).map(likely)).toEqual([1_000, 200, 50])
 })
 
+test('of a budget in money each lookup takes its own price', () => {
+  const steps = [
+    { certain: 1_000, likely: 1_000, max: 1_000 },
+    { certain: 0, likely: 400, max: 1_000 },
+  ]
+  const [limited = []] = limitChains([{ parties: [0, 1], steps, budget: Infinity, charges: [0.02, 1] }], {
+    parties: [Infinity, Infinity],
+    total: 120,
+  })
+  expect(limited.map(({ likely }) => likely)).toEqual([1_000, 100])
+})
+
 test('sources with opposite orders share what their first services leave', () => {
   const steps = [
     { certain: 100, likely: 100, max: 100 },
@@ -145,7 +156,7 @@ test('sources with opposite orders share what their first services leave', () =>
         { parties: [0, 1], steps, budget },
         { parties: [1, 0], steps, budget: Infinity },
       ],
-      { parties, total, charges: [1, 1] },
+      { parties, total },
     ).map((source) => source.map((one) => one.likely))
   expect(limited([Infinity, Infinity], 200)).toEqual([
     [100, 0],

@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
-import { type Config, listViews, lookupBudgetOf } from '../../../src/config/config.ts'
+import { type Config, listViews, lookupBudgetOf, mixedBudgetOf } from '../../../src/config/config.ts'
 import { defineConfig } from '../../../src/config/define.ts'
 import { InvalidConfig, parseConfig } from '../../../src/config/parse.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
@@ -457,6 +457,15 @@ describe('a budget in money', () => {
     )
     expect(lookupBudgetOf(two)).toBe(178)
     expect(two.views.map(lookupBudgetOf)).toEqual([500, 71])
+    // A run counts each at its own: the highest price is what one lookup of the limit stands for.
+    expect(mixedBudgetOf(two)).toEqual({ amount: 50, currency: 'EUR', highest: 0.28 })
+    expect(mixedBudgetOf(one)).toEqual({ amount: 0.3, currency: 'EUR', highest: 0.1 })
+    const { contacts: source } = one.sources
+    expect(source && mixedBudgetOf({ ...one, sources: { contacts: { ...source, budget: 5 } } })).toBeNull()
+    expect(mixedBudgetOf({ ...one, budget: 7 })).toBeNull()
+    expect(
+      mixedBudgetOf({ ...one, price: { currency: 'EUR', person: 0.1, company: 0.1 }, views: [] }),
+    ).toBeNull()
   })
 
   test('that costs nothing has no limit', () => {

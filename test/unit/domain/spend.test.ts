@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import {
@@ -6,7 +7,9 @@ import {
   foreseeExhaustion,
   type Price,
   resolveSourceBudgets,
+  shareOfHighest,
   sumSpend,
+  toUnits,
 } from '../../../src/domain/spend.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { formatMoney } from '../../../src/util/format.ts'
@@ -75,4 +78,18 @@ test('a source is paid within its own budget, its share and the budget of the ru
   expect(budget.remaining(spent(40, 30), 'companies')).toBe(60)
   expect([...budget.spentSources]).toEqual([['people', 30]])
   expect(budget.left(spent(40, 30))).toEqual({ all: 60, bySource: { people: 0 } })
+})
+
+test('what lookups take of a budget in money is never more than it, and at most a millionth less', () => {
+  const price = fc.integer({ min: 1, max: 5_000_000 }).map((n) => n / 1e6)
+  fc.assert(
+    fc.property(price, price, fc.integer({ min: 1, max: 100_000 }), (one, other, lookups) => {
+      const highest = Math.max(one, other)
+      const mixed = { amount: lookups * one, currency: 'EUR', highest }
+      const weight = shareOfHighest({ currency: 'EUR', person: one, company: other }, mixed)?.person ?? 0
+      const paid = Math.floor(toUnits(mixed.amount, mixed) / weight + 1e-9)
+      expect(paid * one).toBeLessThanOrEqual(mixed.amount * (1 + 1e-9))
+      expect(paid).toBeGreaterThanOrEqual(Math.floor(lookups * (1 - 1e-6 / weight)) - 1)
+    }),
+  )
 })
