@@ -34,8 +34,8 @@ export async function nameServices(db: Connection): Promise<ServiceNames> {
 }
 
 /**
- * Whether files name the service of each line, in a last column: where the configuration names several. Whoever reads the file of
- * one service sees no other columns.
+ * Whether files name the service of each line, in a last column: where the configuration names several. A reader of the file of
+ * one service gets no other columns.
  */
 export async function hasNamedServices(db: Database): Promise<boolean> {
   const known = await listServices(db)
