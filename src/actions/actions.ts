@@ -80,7 +80,7 @@ export class Actions implements OpenedSources {
     this.bulk = checkBulkAvailability(environment, adapter)
     this.address = configuredAddress(config, environment)
     const policy = toPolicy(config)
-    const metrics = new MetricsRecorder(db, log)
+    const metrics = new MetricsRecorder(db, log, config.serviceName)
     this.base = { db, log, sources, brokenSources, adapter, policy, metrics, owner, random, now: Date.now }
   }
 

@@ -6,25 +6,32 @@ import type { MetricCounter } from '../store/metrics-data.ts'
 import { readVersion } from '../util/version.ts'
 import { type MetricsInput, listGauges } from './metric-gauges.ts'
 
+const CALLS = CALLED_ENDPOINTS.flatMap((endpoint) =>
+  [...(endpoint === 'bulk' ? ['202'] : ['200', '404']), '401', '403', '429', '500', '503', 'none'].map(
+    (status) => `endpoint="${endpoint}",status="${status}"`,
+  ),
+)
+const OUTCOMES = ['found', 'not_found', 'rejected', 'failed', 'pending'].map(
+  (outcome) => `outcome="${outcome}"`,
+)
+
+/** Counters by service, where the configuration names several; with those labels that each has from its first event. */
+const SERVICE_COUNTERS: typeof COUNTERS = [
+  [
+    'fillrate_service_requests_total',
+    'API calls by service, endpoint and status, of several services.',
+    CALLS,
+  ],
+  ['fillrate_service_lookups_total', 'Lookups by service and outcome, of several services.', OUTCOMES],
+]
+
 /**
  * Counters of all processes, with the labels that exist from the start: `increase()` does not see the first event of a
  * series that begins with it.
  */
 const COUNTERS: ReadonlyArray<readonly [name: string, help: string, initial: readonly string[]]> = [
-  [
-    'fillrate_requests_total',
-    'API calls by endpoint and status; none: no answer.',
-    CALLED_ENDPOINTS.flatMap((endpoint) =>
-      [...(endpoint === 'bulk' ? ['202'] : ['200', '404']), '401', '403', '429', '500', '503', 'none'].map(
-        (status) => `endpoint="${endpoint}",status="${status}"`,
-      ),
-    ),
-  ],
-  [
-    'fillrate_lookups_total',
-    'Lookups by outcome; pending: released for a retry.',
-    ['found', 'not_found', 'rejected', 'failed', 'pending'].map((outcome) => `outcome="${outcome}"`),
-  ],
+  ['fillrate_requests_total', 'API calls by endpoint and status; none: no answer.', CALLS],
+  ['fillrate_lookups_total', 'Lookups by outcome; pending: released for a retry.', OUTCOMES],
   ['fillrate_cells_written_total', 'Cells written, by source, those undone since among them.', []],
   [
     'fillrate_quarantined_results_total',
@@ -88,22 +95,35 @@ export async function renderMetrics(input: MetricsInput | null, isUp = input !==
   return texts.join('\n').replaceAll(/\n{2,}/g, '\n')
 }
 
+/** @param zeros the labels of series that exist from the start */
+function addCounter(
+  registry: Registry,
+  name: string,
+  help: string,
+  counters: MetricsInput['counters'],
+  zeros: readonly string[],
+): void {
+  const own = counters.filter((one) => one.name === name)
+  const missing = zeros.filter((labels) => !own.some((one) => one.labels === labels))
+  const all = [...own, ...missing.map((labels) => ({ labels, value: 0 }))]
+  const labelNames = Object.keys(parseLabels(all[0]?.labels ?? ''))
+  const counter = new Counter({ name, help, labelNames, registers: [registry] })
+  if (all.length === 0) counter.remove()
+  for (const { labels, value } of all) counter.inc(parseLabels(labels), value)
+}
+
 function addStoredMetrics(registry: Registry, input: MetricsInput): void {
   const { counters } = input
   for (const [name, help, initial] of COUNTERS) {
     const sources = name === 'fillrate_cells_written_total' ? input.data.sources : []
     const zeros = [...initial, ...sources.map((source) => `source="${source.name}"`)]
-    const own = counters.filter((one) => one.name === name)
-    const all = [
-      ...own,
-      ...zeros
-        .filter((labels) => !own.some((one) => one.labels === labels))
-        .map((labels) => ({ labels, value: 0 })),
-    ]
-    const labelNames = Object.keys(parseLabels(all[0]?.labels ?? ''))
-    const counter = new Counter({ name, help, labelNames, registers: [registry] })
-    if (all.length === 0) counter.remove()
-    for (const { labels, value } of all) counter.inc(parseLabels(labels), value)
+    addCounter(registry, name, help, counters, zeros)
+  }
+  const ofServices = counters.filter(({ name }) => SERVICE_COUNTERS.some(([one]) => one === name))
+  const services = new Set(ofServices.flatMap(({ labels }) => parseLabels(labels)['service'] ?? []))
+  for (const [name, help, initial] of SERVICE_COUNTERS) {
+    const zeros = [...services].flatMap((one) => initial.map((labels) => `service="${one}",${labels}`))
+    addCounter(registry, name, help, counters, zeros)
   }
   for (const [name, { help, bounds, initial }] of Object.entries(STORED_HISTOGRAMS)) {
     const own = counters.filter((one) => one.name.startsWith(`${name}_`))

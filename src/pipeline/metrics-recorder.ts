@@ -32,26 +32,41 @@ export const STORED_HISTOGRAMS = {
 export class MetricsRecorder {
   readonly #db: Database
   readonly #log: Log
+  readonly #service: string | null
   readonly #now: () => number
   #tally = new Tally()
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> = Promise.resolve()
 
-  constructor(db: Database, log: Log, now: () => number = Date.now) {
+  /** @param service its name in the configuration: what is called is counted for it, too; null: it is the only one */
+  constructor(db: Database, log: Log, service: string | null = null, now: () => number = Date.now) {
     this.#db = db
     this.#log = log
+    this.#service = service
     this.#now = now
   }
 
   recordCall({ kind = 'person', status, durationMs }: EndedCall): void {
     const at = Math.floor(this.#now() / meters.REQUEST_COUNT_STEP_MS) * meters.REQUEST_COUNT_STEP_MS
-    this.#tally.addCall(at, kind, status === null ? 'none' : String(status), durationMs)
+    const answer = status === null ? 'none' : String(status)
+    this.#tally.addCall(at, kind, answer, durationMs)
+    if (this.#service !== null)
+      this.#tally.add(
+        'fillrate_service_requests_total',
+        `service="${this.#service}",endpoint="${kind}",status="${answer}"`,
+        1,
+      )
     this.#startTimer()
   }
 
   /** Records outcomes of lookups; `pending` is retried later. */
   recordLookups(outcomes: readonly string[]): void {
-    for (const outcome of outcomes) this.#add('fillrate_lookups_total', `outcome="${outcome}"`, 1)
+    for (const outcome of outcomes) {
+      const labels = `outcome="${outcome}"`
+      this.#add('fillrate_lookups_total', labels, 1)
+      if (this.#service !== null)
+        this.#add('fillrate_service_lookups_total', `service="${this.#service}",${labels}`, 1)
+    }
   }
 
   /** Records one batch of one source. */

@@ -1,13 +1,15 @@
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
+import { renderMetrics } from '../../../src/http/metrics.ts'
 import { MetricsRecorder } from '../../../src/pipeline/metrics-recorder.ts'
 import { startProcessReports } from '../../../src/runs/process-reports.ts'
 import { acquireLease } from '../../../src/store/leases.ts'
-import { CALL_DURATION_BOUNDS_MS, listRequestCounts } from '../../../src/store/metrics.ts'
+import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type MetricCounter } from '../../../src/store/metrics.ts'
 import { listProcesses } from '../../../src/store/processes.ts'
 import { listLimitChanges, saveRateLimit } from '../../../src/store/rate-limits.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 const log = pino({ level: 'silent' })
 let database: TestDatabase
@@ -20,7 +22,7 @@ test('durations of calls add up over processes and flushes, also one that failed
   const { db } = database
   const at = Date.now()
   for (const durations of [[3, 60, 60], [70_000], [60]]) {
-    const metrics = new MetricsRecorder(db, log, () => at)
+    const metrics = new MetricsRecorder(db, log, null, () => at)
     await database.query('alter table fillrate.metric_counters rename to away')
     for (const ms of durations) {
       metrics.recordCall({ endpoint: 'GET /v1/person/enrich', status: 200, durationMs: ms })
@@ -52,6 +54,31 @@ test('durations of calls add up over processes and flushes, also one that failed
     'fillrate_request_duration_seconds_sum{endpoint="person"} 70.183',
     'fillrate_requests_total{endpoint="person",status="200"} 5',
   ])
+})
+
+test('calls and lookups of a named service are counted for it, too, with each status from its first call', async () => {
+  const { db } = database
+  const metrics = new MetricsRecorder(db, log, 'pdl')
+  metrics.recordCall({ endpoint: 'GET /v1/person/enrich', status: 429, durationMs: 3 })
+  metrics.recordLookups(['found', 'found', 'not_found'])
+  await metrics.close()
+  const counters = await database.query<MetricCounter>(
+    `select name, labels, value from fillrate.metric_counters`,
+  )
+  const text = await renderMetrics({ ...EMPTY_METRICS, counters })
+  const lines = text.split('\n').filter((line) => line.startsWith('fillrate_service_'))
+  const [requests, lookups] = ['requests', 'lookups'].map(
+    (name) => `fillrate_service_${name}_total{service="pdl"`,
+  )
+  expect(lines).toEqual(
+    expect.arrayContaining([
+      `${requests},endpoint="person",status="429"} 1`,
+      `${requests},endpoint="person",status="503"} 0`,
+      `${lookups},outcome="found"} 2`,
+      `${lookups},outcome="not_found"} 1`,
+      `${lookups},outcome="failed"} 0`,
+    ]),
+  )
 })
 
 test('the history of a limit holds its changes, one a minute at most', async () => {

@@ -189,10 +189,15 @@ test.each(['deploy/systemd/fillrate.service', 'deploy/systemd/fillrate-run.servi
   },
 )
 
+/** With several services. */
+const { data } = EMPTY_METRICS
+const metrics = await renderMetrics({
+  ...EMPTY_METRICS,
+  data: { ...data, spend: { ...data.spend, services: [] } },
+})
 const known = new Set(
-  [...(await renderMetrics(EMPTY_METRICS)).matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(
-    ([, name = '', type]) =>
-      type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
+  [...metrics.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
+    type === 'histogram' ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name],
   ),
 )
 const metricsIn = (text: string): string[] => [
@@ -217,6 +222,14 @@ test('alerts and the Grafana dashboard use existing metrics, and docs/operations
     ...templating.list.map((one) => one.definition ?? ''),
   ]
   expect(metricsIn(expressions.join('\n')).filter((name) => !known.has(name))).toEqual([])
+  // What is known of each of several services is shown by service, and calls are judged by it.
+  const byService = [...known].filter((name) => name.startsWith('fillrate_service_'))
+  expect(byService).toHaveLength(3)
+  const shown = panels.flatMap((panel) => panel.targets.map((one) => one.expr))
+  for (const name of byService)
+    expect(shown.filter((one) => one.includes(name) && one.includes('by (service)'))).not.toEqual([])
+  const ofCalls = alerts.filter(({ expr }) => expr.includes('fillrate_requests_total'))
+  expect(ofCalls.filter(({ expr }) => !expr.includes('fillrate_service_requests_total'))).toEqual([])
   const operations = read('docs/operations.md')
   expect(alerts.map((one) => one.alert).filter((name) => !operations.includes(`**${name}**`))).toEqual([])
   const documented = new Set(metricsIn(operations))
