@@ -60,6 +60,24 @@ export class RunGroup {
     return [...this.#members.values()].every(({ hasEnded, idleAt }) => hasEnded || idleAt === this.#changes)
   }
 
+  /** Whether rows of a run may come back to it over others, which then may wait for it: with opposite orders of services. */
+  mayReturn({ sources }: Pick<StartedRun, 'sources'>): boolean {
+    const orders = [...this.#members.values()].flatMap(({ run }) =>
+      run.sources.map(({ mapping }) => mapping.turn.services),
+    )
+    const own = sources[0]?.mapping.turn.service ?? ''
+    const later = new Set<string>()
+    for (const queue = [own]; queue.length > 0;) {
+      const service = queue.pop() ?? ''
+      const after = orders.flatMap((order) =>
+        order.includes(service) ? order.slice(order.indexOf(service) + 1) : [],
+      )
+      for (const one of after) if (!later.has(one)) queue.push(one)
+      for (const one of after) later.add(one)
+    }
+    return later.has(own)
+  }
+
   /** Whether rows may still be handed on to a run. */
   async mayReceive(db: Deps['db'], { sources }: Pick<StartedRun, 'sources'>): Promise<boolean> {
     for (const source of sources) {

@@ -183,7 +183,11 @@ export class RunExecution {
       if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
     })
     this.#firstPage.resolve()
-    if (this.#group !== null) await this.#pickHandedOn(this.#group)
+    if (this.#group !== null) {
+      // Its inputs wait for a full job while it picks, and the rows that it waits for may come after them.
+      if (this.#group.mayReturn(this.#run)) await markPicked(this.#stopping).then(wakeCalls)
+      await this.#pickHandedOn(this.#group)
+    }
     if (this.#stopping.aborted) return
     await markPicked(this.#finished.signal)
     this.#isPicking = false

@@ -113,11 +113,16 @@ describe('three services that know 60, 55 and 45% of the people', () => {
       expect(readBill(sandboxOf(name)).people).toEqual(await listExpected(harness, turn))
   })
 
-  test.each([false, true])(
-    'two in opposite orders go on to the next identifier of a row before they wait for each other: dry run %s',
-    async (isDryRun) => {
+  test.each([
+    ['sync', false],
+    ['sync', true],
+    ['auto', false],
+    ['auto', true],
+  ] as const)(
+    'two in opposite orders go on to the next identifier of a row before they wait for each other: %s, dry run %s',
+    async (route, isDryRun) => {
       await startOpposite()
-      const report = await harness.run({ route: 'sync', ...(isDryRun && { dryRun: { sample: 1 } }) })
+      const report = await harness.run({ route, ...(isDryRun && { dryRun: { sample: 1 } }) })
       expect(report).toMatchObject({ status: 'completed', rows: { picked: 40, waiting: 0 } })
       // Each is requested with all people of the first source that it serves, and with some of the other one's.
       const requested = await harness.query<{ name: string; source: string }>(
