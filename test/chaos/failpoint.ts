@@ -7,14 +7,22 @@ import pg from 'pg'
 // passes here, just before it is sent and just after its answer arrives; at the requested one, the process kills itself
 // with SIGKILL. The product contains nothing of this.
 
-const { CHAOS_KILL_AT: killAt, CHAOS_KILL_NTH: nth = '1', CHAOS_RECORD: record } = process.env
+const {
+  CHAOS_KILL_AT: killAt,
+  CHAOS_KILL_NTH: nth = '1',
+  CHAOS_KILL_AFTER: killAfter,
+  CHAOS_RECORD: record,
+} = process.env
 const seen = new Map<string, number>()
+let passed = 0
 
 function pass(point: string): void {
   const times = (seen.get(point) ?? 0) + 1
   seen.set(point, times)
   if (record !== undefined) appendFileSync(record, `${point}\n`)
-  if (point === killAt && times === Number(nth)) process.kill(process.pid, 'SIGKILL')
+  passed += 1
+  if ((point === killAt && times === Number(nth)) || passed === Number(killAfter))
+    process.kill(process.pid, 'SIGKILL')
 }
 
 /** Names a statement: its verb, its table, and a hash that distinguishes it from similar ones. */

@@ -48,8 +48,12 @@ interface Ages {
 export interface ModelCase {
   readonly seed: number
   readonly ages: Readonly<Record<ServiceName, Ages>>
+  /** Two of the services take jobs. */
+  readonly isBulk: boolean
   /** How many days pass before each pass. */
   readonly days: readonly number[]
+  /** After how many statements and calls the process of each pass is killed; null: it is not. */
+  readonly kills: readonly (number | null)[]
   readonly worlds: readonly WorldSettings[]
 }
 
@@ -123,6 +127,11 @@ export const modelCase = (worlds: number): fc.Arbitrary<ModelCase> =>
   fc.record({
     seed: fc.nat(1_000_000),
     ages: fc.record({ a: age, b: age, c: age }),
+    isBulk: fc.boolean(),
     days: fc.array(fc.constantFrom(0, 40, 100, 200), { minLength: PASSES, maxLength: PASSES }),
+    kills: fc.array(fc.option(fc.integer({ min: 150, max: 1_500 }), { freq: 2 }), {
+      minLength: PASSES,
+      maxLength: PASSES,
+    }),
     worlds: fc.array(world, { minLength: 1, maxLength: worlds }),
   })
