@@ -1,10 +1,10 @@
 # syntax=docker/dockerfile:1
-# Stages: the build, and the image with what it made.
+# Stages: the build, which runs on the builder's own architecture because what it makes has none, and the image.
 
 # The exact version of package-lock.json. By digest: docker build --build-arg NODE=node:24.21.0-slim@sha256:…
 ARG NODE=node:24.21.0-slim
 
-FROM ${NODE} AS build
+FROM --platform=$BUILDPLATFORM ${NODE} AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund

@@ -7,6 +7,7 @@ import { bundleProgram } from './bundle.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
+const CHART = join(ROOT, 'node_modules/uplot')
 
 rmSync(DIST, { recursive: true, force: true })
 const { status } = spawnSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], {
@@ -24,6 +25,9 @@ for (const file of output)
     if (folder !== undefined) packages.set(packageName(folder), folder)
   }
 writeFileSync(join(DIST, 'LICENSES.txt'), licenses(packages))
+// Not bundled, but a part of the image: the dashboard serves this package's file.
+packages.set(packageName(CHART), CHART)
+writeFileSync(join(DIST, 'sbom.cdx.json'), bom(packages))
 
 function packageName(folder: string): string {
   const { name, version } = readPackage(folder)
@@ -49,4 +53,39 @@ function licenses(folders: ReadonlyMap<string, string>): string {
       return `${name}\n\n${text.trim()}\n`
     })
   return texts.join(`\n${'-'.repeat(80)}\n\n`)
+}
+
+/** The packages of the program as CycloneDX, without a time and a serial number: the same build is the same file. */
+function bom(folders: ReadonlyMap<string, string>): string {
+  const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { integrity?: string }>
+  }
+  const components = [...folders]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, folder]) => {
+      const [algorithm = '', hash = ''] =
+        lock.packages[folder.slice(folder.indexOf('node_modules'))]?.integrity?.split('-') ?? []
+      const hashes =
+        algorithm === 'sha512'
+          ? [{ alg: 'SHA-512', content: Buffer.from(hash, 'base64').toString('hex') }]
+          : []
+      return { ...component('library', readPackage(folder)), hashes }
+    })
+  return `${JSON.stringify(
+    {
+      $schema: 'http://cyclonedx.org/schema/bom-1.6.schema.json',
+      bomFormat: 'CycloneDX',
+      specVersion: '1.6',
+      version: 1,
+      metadata: { component: component('application', readPackage(ROOT)) },
+      components,
+    },
+    null,
+    2,
+  )}\n`
+}
+
+function component(type: string, { name, version, license }: ReturnType<typeof readPackage>): object {
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
+  return { type, 'bom-ref': purl, name, version, purl, licenses: [{ expression: license }] }
 }

@@ -20,7 +20,7 @@ export function dockerfileStages(text: string): ReadonlyMap<string, readonly Ste
     const [word = '', ...all] = line.split(/\s+/)
     if (word === 'FROM') {
       steps = []
-      stages.set(all[1] === 'AS' ? (all[2] ?? '') : 'image', steps)
+      stages.set(/ AS (\S+)$/.exec(line)?.[1] ?? 'image', steps)
     }
     const flags = all.filter((one) => one.startsWith('--from='))
     steps.push({

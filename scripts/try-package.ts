@@ -31,10 +31,14 @@ export const known = [ConfigProblems, verifyWebhook]
 
 try {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { version: string }
-  run('npm', ['pack', '--pack-destination', place], ROOT)
+  const tarball = pack('first', version)
+  // So the package of the registry can be compared with a build of its commit.
+  if (!readFileSync(tarball).equals(readFileSync(pack('second', version))))
+    throw new Error('two builds of the same commit differ; unpack and compare them with npm pack')
+  console.log('✓ two builds are the same to the byte')
   mkdirSync(consumer)
   writeFileSync(join(consumer, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
-  run('npm', ['install', '--no-audit', '--no-fund', join(place, `fillrate-${version}.tgz`), '@types/node@24'])
+  run('npm', ['install', '--no-audit', '--no-fund', tarball, '@types/node@24'])
   const program = join(consumer, 'node_modules/.bin/fillrate')
 
   const printed = run(program, ['--version']).stdout.trim()
@@ -56,6 +60,13 @@ try {
   console.log('✓ the demo exits with 0')
 } finally {
   rmSync(place, { recursive: true, force: true })
+}
+
+/** Builds and packs into a folder of its own. */
+function pack(folder: string, version: string): string {
+  mkdirSync(join(place, folder))
+  run('npm', ['pack', '--pack-destination', join(place, folder)], ROOT)
+  return join(place, folder, `fillrate-${version}.tgz`)
 }
 
 /** @throws with the command's output if it does not exit with 0 */

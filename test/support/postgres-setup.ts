@@ -63,7 +63,7 @@ async function startContainer(): Promise<Server | null> {
     return null // no Docker engine
   }
   const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
-  const container = await new PostgreSqlContainer('postgres:18-alpine')
+  const container = await new PostgreSqlContainer(process.env['TEST_POSTGRES_IMAGE'] ?? 'postgres:18-alpine')
     .withCommand(['postgres', '-c', 'max_prepared_transactions=5'])
     .start()
   return {

@@ -93,7 +93,10 @@ test('the Dockerfile copies existing files, runs as a non-root user, and starts 
   // The base is the Node that everything is tested with.
   expect(steps.length).toBeGreaterThan(0)
   expect(read('Dockerfile')).toContain(`\nARG NODE=node:${devDependencies.node}-slim\n`)
-  expect(read('Dockerfile').match(/^FROM .*/gm)).toEqual(['FROM ${NODE} AS build', 'FROM ${NODE}'])
+  expect(read('Dockerfile').match(/^FROM .*/gm)).toEqual([
+    'FROM --platform=$BUILDPLATFORM ${NODE} AS build',
+    'FROM ${NODE}',
+  ])
   expect(last('LABEL')).toContain('org.opencontainers.image.licenses="MIT"')
   expect(last('ARG')).toContain('REVISION')
   expect(read('Dockerfile')).toContain(`ARG VERSION=${version}\n`)
