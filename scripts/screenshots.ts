@@ -43,6 +43,8 @@ const DOCS_PICTURES: readonly (readonly [state: string, page: string, look: Look
   ['running', '/runs/1', 'light', 'dashboard-run'],
   ['running', '/rows', 'light', 'dashboard-rows'],
   ['running', '/', 'phone', 'dashboard-phone'],
+  ['services', '/services', 'light', 'dashboard-services'],
+  ['services', '/', 'dark', 'dashboard-several-services'],
 ]
 
 const findings: string[] = []
@@ -56,6 +58,7 @@ try {
     running: states.openRunning,
     trouble: states.openTrouble,
     wide: states.openWide,
+    services: states.openServices,
     away: (url: string) => states.openAway(url, () => postgres.stop()),
   }
   for (const [name, open] of Object.entries(openers)) {

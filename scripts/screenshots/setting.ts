@@ -6,7 +6,8 @@ import type { Config } from '../../src/config/config.ts'
 import type { DashboardToken } from '../../src/config/env-values.ts'
 import { type DemoSettings, FULL_DEMO, startDemoService } from '../../src/demo/settings.ts'
 import type { RunReport } from '../../src/runs/report.ts'
-import type { Sandbox } from '../../src/sandbox/server.ts'
+import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
 import { WakeSignal } from '../../src/util/wake-signal.ts'
@@ -23,6 +24,7 @@ export interface Setting {
   readonly at: string
   readonly app: App
   readonly client: pg.Client
+  /** The first one. */
   readonly service: Sandbox
   run(request?: Partial<RunRequest>): Promise<RunReport>
   /** Starts a daemon beside the dashboard. */
@@ -36,6 +38,8 @@ export async function openSetting(
   options: {
     readonly config: Config
     readonly settings?: Partial<DemoSettings>
+    /** Of a configuration with several services: what each knows, by name. */
+    readonly services?: Readonly<Record<string, Partial<SandboxOptions>>>
     /** Creates the CRM. */
     readonly prepare: (client: pg.Client) => Promise<unknown>
   },
@@ -51,10 +55,16 @@ export async function openSetting(
   const db = openDatabase({ url: url.href, max: 1 })
   await migrate(db)
   await db.destroy()
-  const service = await startDemoService({ ...FULL_DEMO, ...options.settings })
+  const named: [name: string, service: Sandbox][] = []
+  for (const [one, known] of Object.entries(options.services ?? {}))
+    named.push([one, await startSandbox(known)])
+  const service = named[0]?.[1] ?? (await startDemoService({ ...FULL_DEMO, ...options.settings }))
   const log = pino({ level: process.env['TEST_LOG'] ?? 'silent' })
   const environment = {
     ...environmentFor(url.href, service),
+    services: Object.fromEntries(
+      named.map(([one, sandbox]) => [`FILLRATE_${one.toUpperCase()}_`, environmentFor(url.href, sandbox)]),
+    ),
     name: 'production',
     maxConnections: 8,
     dashboardTokens: [OPERATOR, READER],
@@ -90,7 +100,8 @@ export async function openSetting(
       await Promise.allSettled(work)
       await Promise.allSettled(opened.map((one) => one.close()))
       await client.end().catch(() => {})
-      await service.close()
+      for (const [, sandbox] of named) await sandbox.close()
+      if (named.length === 0) await service.close()
     },
   }
 }

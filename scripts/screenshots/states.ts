@@ -349,6 +349,56 @@ async function findRun({ client }: Setting, condition: string): Promise<number> 
   return rows[0]?.id ?? 0
 }
 
+const eur = (lookup: number) => ({ price: { currency: 'EUR', lookup } })
+
+/** Three services in order, of which the second fills what the first left blank. */
+export async function openServices(server: string): Promise<DashboardState> {
+  const config = parseConfig(
+    {
+      services: {
+        acme: { ...eur(0.04), bulk: { minimum: 1_000 } },
+        pdl: { ...eur(0.28), bulk: { minimum: 1_000 }, budget: { amount: 90, currency: 'EUR' } },
+        hunter: { ...eur(0.07), bulk: { minimum: 1_000 } },
+      },
+      sources: {
+        contacts: {
+          kind: 'person',
+          table: 'crm.contacts',
+          inputs: { email: 't.email' },
+          services: ['acme', { name: 'pdl', when: 'blank' }, 'hunter'],
+          outputs: { title: 'title', phone: 'phone' },
+        },
+      },
+      budget: { amount: 200, currency: 'EUR' },
+    },
+    null,
+  )
+  const setting = await openSetting(server, 'services', {
+    config,
+    services: {
+      acme: { notFoundShare: 0.4, missingShare: 0.3, seed: 1, limit: 200, windowMs: 1_000 },
+      pdl: { notFoundShare: 0.3, missingShare: 0.1, seed: 2, limit: 60, windowMs: 1_000 },
+      hunter: { notFoundShare: 0.55, missingShare: 0.2, seed: 3, limit: 100, windowMs: 1_000 },
+    },
+    prepare: (client) => createCrm(client, { ...FULL_DEMO, contacts: 900, accounts: 20 }),
+  })
+  await setting.run({ route: 'sync', limit: 300 })
+  await setting.run({ route: 'sync', budget: undefined })
+  // A row that went through two services.
+  const key = await findKey(setting, 'contacts', `state = 'enriched' and only_blanks and cells_written > 1`)
+  return {
+    ...setting,
+    name: 'services',
+    pages: pagesOf('contacts', [
+      `/row?source=contacts&key=${key}`,
+      '/services?source=contacts&order=hunter,acme,pdl',
+      '/runs/4',
+      '/runs/5',
+      '/runs/4/undo',
+    ]),
+  }
+}
+
 /** Until a statement finds a row. */
 async function waitFor({ client }: Setting, statement: string): Promise<void> {
   const until = Date.now() + 120_000
