@@ -50,7 +50,8 @@ export async function resumeHandedOn(
        order by key for no key update
     )
     update fillrate.rows r set run_id = next.id, lookup_id = null, reason = null, due_at = null
-      from held join fillrate.runs ended on ended.id = held.run_id and ended.state <> 'running' and ended.group_id is not null
+      from held join fillrate.runs ended on ended.id = held.run_id and ended.group_id is not null
+           and (ended.state <> 'running' or ended.leased_until <= now())
       join fillrate.runs own on own.id = ${run} and own.service_id <> ended.service_id
       join fillrate.runs next on next.group_id = own.group_id and next.service_id = ended.service_id and next.state = 'running'
      where r.ctid = held.ctid

@@ -1,0 +1,49 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { resumeHandedOn } from '../../../src/store/hand-on.ts'
+import { insertRun } from '../../../src/store/runs.ts'
+import { insertService, recordServiceName } from '../../../src/store/services.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
+import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+const SERVICES = ['acme', 'beta']
+
+/** The runs of a group, one for each service. @param leaseMs below 0: their process is dead */
+async function startGroup(leaseMs: number): Promise<readonly number[]> {
+  const ids: number[] = []
+  for (const [service, name] of SERVICES.entries()) {
+    await recordServiceName(database.db, await insertService(database.db, `${name}.example`, []), name)
+    const run = { trigger: 'manual', sources: ['people'], options: {} as never, owner: 'test' } as const
+    const group = ids[0] === undefined ? {} : { group: ids[0] }
+    ids.push(await insertRun(database.db, { ...run, token: randomUUID(), leaseMs, service, ...group }))
+  }
+  await database.query('update fillrate.runs set group_id = id where id = $1', [ids[0]])
+  return ids
+}
+
+test.each([
+  { before: 'is dead, although no process has noticed', leaseMs: -1_000, resumed: ['1'] },
+  { before: 'runs', leaseMs: 60_000, resumed: [] },
+])('a row that waits for a later service whose run $before', async ({ leaseMs, resumed }) => {
+  await database.query('truncate fillrate.rows')
+  const [, handedOnTo] = await startGroup(leaseMs)
+  const [first, later] = await startGroup(60_000)
+  await database.query(
+    `insert into fillrate.rows (source, key, run_id, service_id, input_hash, state) values ('people', '1', $1, 0, 1, 'waiting')`,
+    [handedOnTo],
+  )
+  const resume = () =>
+    inTransaction(database.db, (tx) =>
+      resumeHandedOn(tx, 'people', ['1'], { run: first ?? 0, services: SERVICES }),
+    )
+  expect(await resume()).toEqual(resumed)
+  expect(await database.scalar<string>('select run_id from fillrate.rows')).toBe(
+    String(resumed.length > 0 ? later : handedOnTo),
+  )
+})
