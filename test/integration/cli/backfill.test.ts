@@ -4,9 +4,9 @@ import { openCommandLine } from './command-line.ts'
 
 // A budget below the backlog is a choice: night after night, and no trouble.
 
-const { cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 40) })
+const { here } = await openCommandLine({ prepare: (pool) => createCrm(pool, 40) })
 
-const readJson = async (...args: string[]) => JSON.parse((await cli.run(...args, '--json')).stdout)
+const readJson = async (...args: string[]) => JSON.parse((await here([...args, '--json'])).stdout)
 const run = async (): Promise<{ status: string; rows: { picked: number } }> =>
   readJson('run', 'contacts', '--route', 'sync', '--budget', '15')
 
@@ -19,7 +19,7 @@ test('status shows how far a source has come whose runs stop at their budget, un
     troubles: [],
     backfills: { contacts: { picked, eligible: 40, per_day: picked, done_at: expect.any(String) } },
   })
-  expect((await cli.run('status')).stdout).toMatch(
+  expect((await here(['status'])).stdout).toMatch(
     new RegExp(`Backfill +contacts: ${picked} of 40 rows picked, done by \\d{4}-\\d\\d-\\d\\d at this pace`),
   )
   const second = picked + (await run()).rows.picked

@@ -81,9 +81,9 @@ test('--yes acts without a question; without it, a pipe and --json change nothin
     })
   }
   expect([await filled(), await runs()]).toEqual(before)
-  expect((await cli.run('undo', '3', '--dry-run')).code).toBe(0)
-  expect((await cli.run('undo', '3', '--yes', '--json')).code).toBe(0)
-  expect((await cli.run('undo', '4', '--yes')).code).toBe(0)
+  expect((await here(['undo', '3', '--dry-run'])).code).toBe(0)
+  expect((await here(['undo', '3', '--yes', '--json'])).code).toBe(0)
+  expect((await here(['undo', '4', '--yes'])).code).toBe(0)
   expect(await filled()).toBeGreaterThan(20)
 })
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { openCommandLine } from './command-line.ts'
 
-const { database, sandbox, cli } = await openCommandLine({
+const { database, sandbox, here } = await openCommandLine({
   prepare: (pool) =>
     pool.query(`
       create table people (id int primary key, email text, title text);
@@ -24,8 +24,8 @@ const { database, sandbox, cli } = await openCommandLine({
 })
 
 test('what a trigger raises with the values of each row is one reason, and its rows are retried together', async () => {
-  await cli.run('run', '--route', 'sync')
-  const failures = async (): Promise<unknown> => JSON.parse((await cli.run('failures', '--json')).stdout)
+  await here(['run', '--route', 'sync'])
+  const failures = async (): Promise<unknown> => JSON.parse((await here(['failures', '--json'])).stdout)
   const reason = 'raised by a trigger or function: row … of … is closed for …'
   expect(await failures()).toMatchObject({
     total: 89,
@@ -33,8 +33,8 @@ test('what a trigger raises with the values of each row is one reason, and its r
   })
   await database.query('drop trigger refuse on people')
   const { accepted } = sandbox.stats().calls
-  expect((await cli.run('retry', 'people', '--reason', reason)).stdout).toContain('89 rows')
-  await cli.run('run', '--route', 'sync')
+  expect((await here(['retry', 'people', '--reason', reason])).stdout).toContain('89 rows')
+  await here(['run', '--route', 'sync'])
   const rows = await database.query('select from people where title is null')
   expect(rows).toEqual([])
   expect(sandbox.stats().calls.accepted).toBe(accepted)

@@ -6,7 +6,7 @@ import { openCommandLine } from './command-line.ts'
 // Two services on one database, each with a run of its own: the second one's is for the rows that the first has left blank.
 
 const config = { ...crmConfig, price: { currency: 'EUR', lookup: 0.02 } }
-const { cli, database, here } = await openCommandLine({
+const { database, here } = await openCommandLine({
   prepare: (pool) => createCrm(pool, 60),
   service: { seed: 7, notFoundShare: 0.5 },
   config,
@@ -35,7 +35,7 @@ test('before the first run it says that there is nothing', async () => {
 })
 
 test('with one service it says what there is', async () => {
-  await cli.run('run', '--route', 'sync')
+  await here(['run', '--route', 'sync'])
   const { services, what_if } = await print()
   expect(services).toHaveLength(1)
   expect(what_if.map((one) => one.orders.length)).toEqual([1])
@@ -44,7 +44,7 @@ test('with one service it says what there is', async () => {
 
 describe('with a second one', () => {
   beforeAll(async () => {
-    await cli.runWith(AT_OTHER, 'run', '--route', 'sync')
+    await here(['run', '--route', 'sync'], AT_OTHER)
   })
 
   test('the counts of each service are those of its lookups, runs and changes', async () => {
@@ -73,7 +73,7 @@ describe('with a second one', () => {
 
   test('a run that is undone has filled nothing', async () => {
     const [run] = await database.query<{ id: number }>('select max(id)::int as id from fillrate.runs')
-    await cli.runWith(AT_OTHER, 'undo', String(run?.id), '--yes')
+    await here(['undo', String(run?.id), '--yes'], AT_OTHER)
     expect((await print()).services.map(({ cells }) => Number(cells) > 0)).toEqual([true, false])
   })
 

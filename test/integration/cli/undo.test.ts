@@ -26,7 +26,7 @@ function expectExit(line: string, ended: Ended, code: number): string {
 }
 
 test('a run is undone, redone, and undone again except for values changed since', async () => {
-  await fillrate('run --route sync')
+  await inside('run --route sync')
   const after = await contacts()
   expect(after).not.toBe(before)
 

@@ -3,7 +3,7 @@ import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { openCommandLine } from './command-line.ts'
 
-const { database, sandbox, cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 20) })
+const { database, sandbox, cli, here } = await openCommandLine({ prepare: (pool) => createCrm(pool, 20) })
 
 const { contacts } = crmConfig.sources
 const withSource = (changes: object): object => ({
@@ -32,49 +32,49 @@ describe('a mistake gives one message with its place, exit code 2, and writes no
     ['a key of another source kind', { outputs: { title: 'industry' } }, [/industry/]],
   ])('%s', async (_, changes, named) => {
     await cli.configure(withSource(changes))
-    await expectRefused(await cli.run('run'), ...named)
+    await expectRefused(await here(['run']), ...named)
   })
 
   test('an invalid cron expression', async () => {
     await cli.configure({ ...crmConfig, schedule: [{ cron: '0 25 * * *', sources: ['contacts'] }] })
-    await expectRefused(await cli.run('run'), /schedule\[0\]/, /0 25/)
+    await expectRefused(await here(['run']), /schedule\[0\]/, /0 25/)
   })
 
   test('invalid JSON', async () => {
     await cli.configure('{ "sources": { "contacts": { "kind": "person", } } }')
-    await expectRefused(await cli.run('run'), /fillrate\.config\.json:1/)
+    await expectRefused(await here(['run']), /fillrate\.config\.json:1/)
   })
 
   test('an unreachable database, without its password', async () => {
     await cli.configure(crmConfig)
-    const ended = await cli.runWith({ DATABASE_URL: 'postgres://crm:s3cret@127.0.0.1:1/crm' }, 'run')
+    const ended = await here(['run'], { DATABASE_URL: 'postgres://crm:s3cret@127.0.0.1:1/crm' })
     await expectRefused(ended, /DATABASE_URL|127\.0\.0\.1:1/)
     expect(ended.stderr + ended.stdout).not.toContain('s3cret')
   })
 
   test('an invalid database URL', async () => {
     await cli.configure(crmConfig)
-    const ended = await cli.runWith({ DATABASE_URL: 'mysql://crm:s3cret@127.0.0.1/crm' }, 'run')
+    const ended = await here(['run'], { DATABASE_URL: 'mysql://crm:s3cret@127.0.0.1/crm' })
     await expectRefused(ended, /DATABASE_URL/)
     expect(ended.stderr + ended.stdout).not.toContain('s3cret')
   })
 
   test('a missing key', async () => {
     await cli.configure(crmConfig)
-    await expectRefused(await cli.runWith({ FILLRATE_API_KEY: undefined }, 'run'), /FILLRATE_API_KEY/)
+    await expectRefused(await here(['run'], { FILLRATE_API_KEY: undefined }), /FILLRATE_API_KEY/)
   })
 
   test('an unknown source, option and command', async () => {
     await cli.configure(crmConfig)
-    await expectRefused(await cli.run('run', 'contact'), /contact/, /contacts/)
-    await expectRefused(await cli.run('run', '--bugdet', '5'), /--bugdet/, /--budget/)
-    await expectRefused(await cli.run('rnu'), /rnu/, /\brun\b/)
+    await expectRefused(await here(['run', 'contact']), /contact/, /contacts/)
+    await expectRefused(await here(['run', '--bugdet', '5']), /--bugdet/, /--budget/)
+    await expectRefused(await here(['rnu']), /rnu/, /\brun\b/)
   })
 })
 
 test('a key that the service rejects stops the run with a message, and nothing is written', async () => {
   await cli.configure(crmConfig)
-  const ended = await cli.runWith({ FILLRATE_API_KEY: 'not-the-key-of-anybody' }, 'run')
+  const ended = await here(['run'], { FILLRATE_API_KEY: 'not-the-key-of-anybody' })
   expect(ended.stderr).toMatch(/FILLRATE_API_KEY/)
   expect(ended.stderr + ended.stdout).not.toContain('not-the-key-of-anybody')
   expect(ended.code).toBe(2)

@@ -8,6 +8,7 @@ import type { SkippedGroup } from '../../../src/domain/skipped-cell.ts'
 import { deleteRecords } from '../../../src/store/retention.ts'
 import { groupSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { runProgram } from '../../support/program.ts'
 import { createCrm, withContacts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
@@ -38,6 +39,8 @@ afterEach(async () => {
   await cli.remove()
   await harness.close()
 })
+
+const fillrate = (...words: string[]) => runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
 
 /** The same from the stored records, with plain SQL. */
 const expected = (column: string, where: string): Promise<number> =>
@@ -74,13 +77,13 @@ test('every skipped cell is listed with key, column, value and reason', async ()
   const listed = find(groups, 'seniority')?.values.map(({ value, rows }) => [value, rows])
   expect(Object.fromEntries(listed ?? [])).toEqual(values)
 
-  const text = (await cli.run('failures')).stdout
+  const text = (await fillrate('failures')).stdout
   for (const [value, rows] of Object.entries(values)) expect(text).toContain(`${value} (${rows})`)
   expect(text).toContain('`map` has no entry for the value')
   expect(text).toContain('the value is not an integer')
   expect(text).not.toMatch(/not_an_integer|no_match|unmapped/)
 
-  const ended = await cli.run('failures', '--json', '--limit', '1000')
+  const ended = await fillrate('failures', '--json', '--limit', '1000')
   const { skipped_cells: cells } = JSON.parse(ended.stdout) as { skipped_cells: Record<string, unknown>[] }
   expect(cells).toHaveLength(report.cells.skipped)
   expect(cells.find((cell) => cell['column'] === 'level')).toMatchObject({
@@ -92,7 +95,7 @@ test('every skipped cell is listed with key, column, value and reason', async ()
     run: report.run,
     state: 'enriched',
   })
-  const csv = await cli.run('failures', '--csv', 'failed.csv')
+  const csv = await fillrate('failures', '--csv', 'failed.csv')
   expect(csv.stderr).toBe(`Wrote 0 rows and ${report.cells.skipped} skipped cells to failed.csv.\n`)
   const lines = (await readFile(join(cli.folder, 'failed.csv'), 'utf8')).trim().split('\r\n')
   expect(lines).toHaveLength(1 + report.cells.skipped)
@@ -134,7 +137,7 @@ test('explain says of every output why it was or was not written', async () => {
   await harness.query(`update crm.contacts set title = null where id = ${key}`)
   const emptied = (await app.explain('contacts', key)).fields[0]
   expect(emptied).toMatchObject({ skipped: null, result: 'written by run 1, and emptied since' })
-  const text = (await cli.run('explain', 'contacts', key)).stdout
+  const text = (await fillrate('explain', 'contacts', key)).stdout
   expect(text).toContain('not written: `map` has no entry for the value')
   expect(text).not.toMatch(/no_value|no_match|unmapped|not_an/)
 })
@@ -200,7 +203,7 @@ test('a forgotten person and an expired record leave no skipped cell', async () 
   const story = await app.explain('contacts', key)
   expect(story.next.what).toMatch(/^nothing: /)
   expect(story.row).toMatchObject({ lookup_request: null, is_suppressed: true })
-  const text = (await cli.run('explain', 'contacts', key)).stdout
+  const text = (await fillrate('explain', 'contacts', key)).stdout
   expect(text).not.toMatch(/next lookup|picks it|due/)
   // Not by the run that had enriched it.
   expect(text).toMatch(/^ +suppressed, /m)
@@ -226,7 +229,7 @@ test('an error text of a trigger is stored without values, so that rows share a 
     `select json_agg(distinct reason) from fillrate.rows where state = 'write_rejected'`,
   )
   expect(reason).toEqual(['raised by a trigger or function: contact … (…) … may not become …'])
-  const { stdout } = await cli.run('failures', '--json')
+  const { stdout } = await fillrate('failures', '--json')
   expect((JSON.parse(stdout) as { reasons: object[] }).reasons).toHaveLength(1)
   // Each value that a rejected row did not get is listed.
   const rejected = (await groupSkippedCells(db, {})).filter((group) => group.reason === 'rejected')

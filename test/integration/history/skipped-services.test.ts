@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
+import { runProgram } from '../../support/program.ts'
 import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
 
 // What two services in turn have skipped of a row.
@@ -50,6 +51,8 @@ afterAll(async () => {
   await services.close()
 })
 
+const fillrate = (...words: string[]) => runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
+
 const RECORDS = `
   people p
     left join (fillrate.lookups a join fillrate.services s on s.id = a.service_id and s.name = 'acme') on a.key = p.email
@@ -88,14 +91,14 @@ test('what a service skipped stays noted when the next one finishes the row, unl
 })
 
 test('the file of failures names the service of each row and cell in its last column', async () => {
-  await cli.run('failures', '--csv', 'failed.csv')
+  await fillrate('failures', '--csv', 'failed.csv')
   const text = await readFile(join(cli.folder, 'failed.csv'), 'utf8')
   const [head, ...lines] = text.trim().split('\r\n')
   expect(head).toBe('source,key,state,reason,settled_at,column,value,service')
   const cells = lines.map((line) => line.split(',')).map((fields) => [fields[1], fields[5], fields.at(-1)])
   const stored = await services.query<Record<string, string>>(`${STORED} order by c.key, c."column"`)
   expect(cells).toEqual(stored.map(({ key, column, service }) => [key, column, service]))
-  const { stdout } = await cli.run('failures', '--json', '--limit', '1000')
+  const { stdout } = await fillrate('failures', '--json', '--limit', '1000')
   const { skipped_cells: listed } = JSON.parse(stdout) as { skipped_cells: Record<string, string>[] }
   expect(new Set(listed.map(({ service }) => service))).toEqual(new Set(['acme', 'beta']))
 })
