@@ -86,7 +86,8 @@ export const runCommand = defineCommand(
       const { app, log } = await useApp(call)
       const view = new ProgressView(stderr, log)
       for (const { bulk, config } of route === 'auto' ? app.services : []) {
-        if (bulk.isPossible) continue
+        // A service that has none misses nothing.
+        if (bulk.isPossible || bulk.todo === null) continue
         const name = config.serviceName === null ? '' : ` at ${config.serviceName}`
         const text = `${bulk.reason}. To enable it, ${bulk.todo}.`
         if (stderr.isTTY) stderr.line(`${stderr.paint('warn', `Bulk is off${name}:`)} ${text}`)

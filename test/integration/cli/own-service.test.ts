@@ -285,3 +285,18 @@ test('check names a signature in another encoding, with the nearest one', async 
   ])
   expect(JSON.stringify(finding)).toMatch(/webhook\.signature\.encoding.*hexx.*Did you mean 'hex'/)
 })
+
+test('a run of a service without a bulk call does not advise to enable bulk', async () => {
+  const person = { method: 'POST', path: '/v1/person', inputs: ['email'] }
+  const contacts = {
+    kind: 'person',
+    table: 'contacts',
+    inputs: { email: 't.email' },
+    outputs: { job_title: 'title' },
+  }
+  const config = { service: { adapter: { name: 'B', person } }, sources: { contacts } }
+  await writeFile(join(cli.folder, 'no-bulk.json'), JSON.stringify(config))
+  const { code, stderr } = await run('run', '--budget', '0', '--config', 'no-bulk.json')
+  expect(code).toBe(4)
+  expect(stderr).not.toContain('bulk_off')
+})

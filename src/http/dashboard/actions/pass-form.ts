@@ -162,7 +162,7 @@ function routeField({ query, app: { bulk } }: PassFormView): Html {
           </option>`,
       )}
     </select>
-    ${!bulk.isPossible && html`<p id="route-help" class="sub">Bulk is off. To enable it, ${bulk.todo}.</p>`}
+    ${!bulk.isPossible && html`<p id="route-help" class="sub">Bulk is off${bulk.todo === null ? `: ${bulk.reason}` : `. To enable it, ${bulk.todo}`}.</p>`}
   </div>`
 }
 
