@@ -64,6 +64,7 @@ const cell = object({
   column: text('column of the table'),
   before: anything('value before; null: NULL'),
   after: anything('value after; null: NULL'),
+  service: text('the service whose record has the value; absent with one service').optional(),
 }).meta({ id: 'cell' })
 const diffRow = object({
   source: text('its source'),
