@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { dockerfileStages, type Step } from './dockerfile.ts'
 
 // Executes the Dockerfile without a Docker engine, with an empty folder for each stage: npm run image:try. It cannot test
@@ -27,7 +27,7 @@ function act(stage: string, step: Step): void {
       const [to = '', ...from] = step.rest.toReversed()
       const base = step.from === null ? ROOT : join(place, step.from)
       for (const one of from) {
-        const target = from.length > 1 || to.endsWith('/') ? join(inStage(to), one) : inStage(to)
+        const target = from.length > 1 || to.endsWith('/') ? join(inStage(to), basename(one)) : inStage(to)
         mkdirSync(dirname(target), { recursive: true })
         cpSync(join(base, one), target, { recursive: true })
       }

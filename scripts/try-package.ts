@@ -36,6 +36,12 @@ try {
   if (!readFileSync(tarball).equals(readFileSync(pack('second', version))))
     throw new Error('two builds of the same commit differ; unpack and compare them with npm pack')
   console.log('✓ two builds are the same to the byte')
+  // npm corrects some of package.json by itself, and warns, when it publishes a folder. With --force also a version that the
+  // registry has.
+  const dryRun = ['publish', '--dry-run', '--force', '--ignore-scripts', '--loglevel=warn']
+  const { stderr } = run('npm', dryRun, ROOT)
+  if (stderr.includes('npm pkg fix')) throw new Error(stderr)
+  console.log('✓ npm would publish it as it is')
   mkdirSync(consumer)
   writeFileSync(join(consumer, 'package.json'), JSON.stringify({ private: true, type: 'module' }))
   run('npm', ['install', '--no-audit', '--no-fund', tarball, '@types/node@24'])
