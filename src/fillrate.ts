@@ -30,7 +30,7 @@ export interface FillrateOptions {
 }
 
 /**
- * Which rows a plan or a run is about. Defaults: all sources, all rows, the configuration's budget, route `auto`.
+ * Which rows a plan or a run is about; `sources` are names or patterns such as `acme_*`. Defaults: all sources, all rows, the configuration's budget, route `auto`.
  * @example
  * const options: PassOptions = { sources: ['contacts'], limit: 1_000, where: "t.country = 'NO'" }
  */
@@ -180,7 +180,7 @@ async function startDaemon(
 function toFillrate(app: App, start: Fillrate['start']): Fillrate {
   const toPass = <Options extends PassOptions>(options: Options) => ({
     ...options,
-    sources: options.sources ?? [],
+    sources: app.expandSourceNames(options.sources ?? []),
     limit: options.limit ?? null,
     where: options.where ?? null,
     route: options.route ?? ('auto' as const),

@@ -33,6 +33,7 @@ import {
   checkRequest,
   chooseSource,
   chooseSources,
+  expandSourceNames,
   type PassRequest,
   toBudgetLimit,
 } from './validate-request.ts'
@@ -94,6 +95,11 @@ export class Actions implements OpenedSources {
   /** The service that requested runs call; 0 if this process calls none. Another process may have registered it. */
   service(): Promise<number> {
     return services.findService(this.db, this.address)
+  }
+
+  /** @throws ConfigProblems if a pattern matches no source */
+  expandSourceNames(words: readonly string[]): string[] {
+    return expandSourceNames(words, [...this.mappings.keys()])
   }
 
   /** @throws ConfigProblems if the configuration has no such source, or the condition is invalid */

@@ -4,6 +4,7 @@ import { isTransient } from '../store/connectivity.ts'
 import type { RowName } from '../store/erase.ts'
 import type { Database } from '../store/open.ts'
 import { describeError } from '../util/error-text.ts'
+import { escapeRegExp } from '../util/text.ts'
 import { domainToUnicode } from 'node:url'
 import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
@@ -60,8 +61,6 @@ const PATTERN: Readonly<Record<ForgetTarget['kind'], (key: string) => string>> =
 }
 
 /** Not more than these: a `u` expression refuses other escapes, such as that of the hyphen of a domain. */
-const escapeRegExp = (text: string): string => text.replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`)
-
 const anyOf = (...texts: readonly string[]): string =>
   `(?:${[...new Set(texts.filter((text) => text !== ''))].map(escapeRegExp).join('|')})`
 

@@ -16,7 +16,7 @@ import { formatDuration } from '../util/format.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
 import { listParticipants, matchServices, type ReportedService } from './reported-services.ts'
 import { playSources, type WhatIf } from './service-what-if.ts'
-import { refuseUnknownSource } from './validate-request.ts'
+import { expandSourceNames, refuseUnknownSource } from './validate-request.ts'
 
 /** What a service answered, found and filled, and what it cost. */
 export interface ServiceReportEntry extends SpendAmount {
@@ -89,8 +89,9 @@ export async function readServiceReport(
   { sources, since, order, timeoutMs }: ServiceReportOptions,
 ): Promise<ServiceReport> {
   const names = Object.keys(config.sources)
-  for (const name of sources) if (!names.includes(name)) refuseUnknownSource(name, names)
-  const filter = { sources: sources.length === 0 ? names : [...new Set(sources)], since }
+  const chosen = expandSourceNames(sources, names)
+  for (const name of chosen) if (!names.includes(name)) refuseUnknownSource(name, names)
+  const filter = { sources: chosen.length === 0 ? names : chosen, since }
   const services = matchServices(await listServices(db), config, address)
   const { outputs, minimums } = listOutputs(config, services, filter.sources)
   const lines = await inTransaction(db, (tx) => readAnswers(tx, filter, outputs, minimums), timeoutMs).catch(

@@ -6,7 +6,7 @@ import { checkWhere } from '../sources/check/expressions.ts'
 import { SourceProblems } from '../sources/problems.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { LookupBudget } from '../domain/spend.ts'
-import { didYouMean, listNames } from '../util/text.ts'
+import { didYouMean, escapeRegExp, listNames } from '../util/text.ts'
 
 /** Validation of requests against the configuration. All functions throw ConfigProblems. */
 
@@ -21,22 +21,43 @@ export interface PassRequest extends Omit<RunSpec, 'budget'> {
 type OpenedSources = Pick<Deps, 'sources' | 'brokenSources'>
 
 /**
- * @param names none means all that fit their tables
+ * @param names none means all that fit their tables, a pattern those that it matches
  * @throws ConfigProblems if a name is not configured; SourceProblems if it is broken
  */
 export function chooseSources(all: OpenedSources, names: readonly string[]): Source[] {
   if (names.length === 0) return [...all.sources.values()]
-  return [...new Set(names)].map((name) => chooseSource(all, name))
+  return expandSourceNames(names, listConfigured(all))
+    .filter((name) => names.includes(name) || !all.brokenSources?.has(name))
+    .map((name) => chooseSource(all, name))
+}
+
+/**
+ * The sources that words name. In a word `*` stands for any characters, which no name of a source contains.
+ * @throws ConfigProblems if a pattern matches none: no source at all would mean every one
+ */
+export function expandSourceNames(words: readonly string[], known: readonly string[]): string[] {
+  const names = words.flatMap((word) => {
+    if (!word.includes('*')) return [word]
+    const pattern = new RegExp(`^${word.split('*').map(escapeRegExp).join('.*')}$`)
+    const matching = known.filter((name) => pattern.test(name))
+    return matching.length === 0 ? refuseUnknownSource(word, known) : matching
+  })
+  return [...new Set(names)]
 }
 
 /** @throws ConfigProblems if the source is not configured; SourceProblems if it is broken */
-export function chooseSource({ sources, brokenSources = new Map() }: OpenedSources, name: string): Source {
-  const source = sources.get(name)
+export function chooseSource(all: OpenedSources, name: string): Source {
+  const source = all.sources.get(name)
   if (source) return source
-  const broken = brokenSources.get(name)
+  const broken = all.brokenSources?.get(name)
   if (broken) throw new SourceProblems(broken.problems)
-  return refuseUnknownSource(name, [...sources.keys(), ...brokenSources.keys()])
+  return refuseUnknownSource(name, listConfigured(all))
 }
+
+const listConfigured = ({ sources, brokenSources }: OpenedSources): string[] => [
+  ...sources.keys(),
+  ...(brokenSources?.keys() ?? []),
+]
 
 /** @throws ConfigProblems: of the known names, the nearest is suggested */
 export const refuseUnknownSource = (name: string, known: readonly string[]): never =>

@@ -139,7 +139,9 @@ export const FINISHING_MESSAGE = 'finishing current work; repeat to stop immedia
 export const CLOSING_MESSAGE = 'closing; repeat to stop immediately'
 
 /** The argument of a command that works on sources. */
-export const SOURCES_ARGUMENT = ['[SOURCE...]', 'sources of the configuration; default: all'] as const
+const SOURCES = "sources of the configuration, also by pattern: 'acme_*'"
+export const SOURCES_ARGUMENT = ['[SOURCE...]', `${SOURCES}; default: all`] as const
+export const REQUIRED_SOURCES_ARGUMENT = ['<SOURCE...>', SOURCES] as const
 
 /** The arguments as help shows them: `SOURCE`, `[SOURCE]` or `[SOURCE…]`. */
 export function formatArguments({ parser: { registeredArguments } }: CliCommand): string[] {

@@ -73,6 +73,9 @@ export function editDistance(from: string, to: string): number {
 
 const valueAtIndex = (row: readonly number[], index: number): number => row[index] ?? 0
 
+/** The text as a part of a regular expression that matches nothing else. */
+export const escapeRegExp = (text: string): string => text.replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`)
+
 const MAX_LENGTH = 80
 
 /** A value for a message: on one line, at most 80 characters, without passwords. */

@@ -34,7 +34,12 @@ const failuresParser = createParser('failures')
     parseText,
     null,
   )
-  .option('--source <SOURCE>', 'rows of this source', parseText, null)
+  .option(
+    '--source <SOURCE>',
+    "rows of this source, or of those that a pattern matches: 'acme_*'",
+    parseText,
+    null,
+  )
   .addOption(
     statesOption(
       '--state <STATE,…>',
@@ -66,8 +71,7 @@ export const failuresCommand = defineCommand(failuresParser, {
     // Null: without a configuration it is unknown which sources have left it.
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     const db = await useDatabase(call)
-    await refuseUnknown(db, flags.source)
-    const filter = { source: flags.source ?? configured, states: flags.state }
+    const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
     if (flags.csv !== null) return writeCsv(db, filter, flags.csv, call)
     const retired =
       configured === null || flags.source !== null ? [] : await listRetiredSources(db, configured)
@@ -85,11 +89,18 @@ export const failuresCommand = defineCommand(failuresParser, {
   },
 })
 
-async function refuseUnknown(db: Database, source: string | null): Promise<void> {
-  if (source === null) return
+/** The sources of `--source`: also those that left the configuration, as long as they have rows. */
+async function chooseFilter(
+  db: Database,
+  source: string | null,
+  configured: readonly string[] | null,
+): Promise<readonly string[] | null> {
+  if (source === null) return configured
   const { listSourceNames } = await import('../../store/rows.ts')
+  const { expandSourceNames } = await import('../../actions/validate-request.ts')
   const known = await listSourceNames(db)
-  if (known.includes(source)) return
+  if (known.includes(source)) return [source]
+  if (source.includes('*') && known.length > 0) return expandSourceNames([source], known)
   throw new ConfigProblems('the command', [
     {
       place: '--source',

@@ -1,7 +1,7 @@
 import { Argument } from '@commander-js/extra-typings'
 import type { TriggerStatus } from '../../actions/triggers.ts'
 import { foldNames } from '../../util/text.ts'
-import { createParser, defineCommand } from '../command.ts'
+import { REQUIRED_SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { type Suggestion, renderSuggestions } from '../views/layout.ts'
 import { auditCommand, useApp } from '../settings.ts'
 
@@ -17,7 +17,7 @@ export const followCommand = defineCommand(
     .addArgument(
       new Argument('<install|remove>', 'create or drop the triggers').choices(['install', 'remove']),
     )
-    .argument('<SOURCE...>', 'sources of the configuration'),
+    .argument(...REQUIRED_SOURCES_ARGUMENT),
   {
     group: 'setup',
     examples: [
@@ -27,11 +27,10 @@ export const followCommand = defineCommand(
     async handler(call) {
       const { stdout, flags } = call
       const [action, named] = call.args
-      const names = [...new Set(named)]
       const { app } = await useApp(call)
       const { chooseSources } = await import('../../actions/validate-request.ts')
       // A name that is wrong changes nothing.
-      chooseSources(app, names)
+      const names = chooseSources(app, named).map(({ name }) => name)
       const all: (TriggerStatus & { readonly source: string; readonly action: string })[] = []
       for (const name of names) {
         const did = await auditCommand(

@@ -1,6 +1,12 @@
 import { relativeTime } from '../../util/format.ts'
 import { parseMs, parseText } from '../options.ts'
-import { type Answer, type CliCall, createParser, defineCommand } from '../command.ts'
+import {
+  type Answer,
+  type CliCall,
+  REQUIRED_SOURCES_ARGUMENT,
+  createParser,
+  defineCommand,
+} from '../command.ts'
 import { auditCommand, readConfig, useDatabase } from '../settings.ts'
 
 export const pauseCommand = defineCommand(
@@ -10,7 +16,7 @@ export const pauseCommand = defineCommand(
       'Pauses sources in every process on this database until they are resumed. A run skips a paused source and ' +
         'reports it. Rows picked before are still looked up and written, because they may be billed already.',
     )
-    .argument('<SOURCE...>', 'sources of the configuration')
+    .argument(...REQUIRED_SOURCES_ARGUMENT)
     .option('--because <TEXT>', 'the reason, shown wherever the pause is', parseText, null)
     .option('--for <2h>', 'resume by itself after this long; default: paused until resumed', parseMs, 0),
   {
@@ -30,7 +36,7 @@ export const resumeCommand = defineCommand(
   createParser('resume')
     .summary('resumes paused sources')
     .description('Lets runs pick rows of these sources again.')
-    .argument('<SOURCE...>', 'paused sources'),
+    .argument('<SOURCE...>', "paused sources, also by pattern: 'acme_*'"),
   {
     group: 'work',
     examples: [['fillrate resume contacts', '']],
@@ -43,14 +49,14 @@ async function change(
   call: CliCall<[string[]]>,
   pause: { readonly reason: string | null; readonly forMs: number | null } | null,
 ): Promise<Answer> {
-  const names = [...new Set(call.args[0])]
   const { sources } = await readConfig(call)
   const store = await import('../../store/paused-sources.ts')
-  const { refuseUnknownSource } = await import('../../actions/validate-request.ts')
+  const { expandSourceNames, refuseUnknownSource } = await import('../../actions/validate-request.ts')
   const db = await useDatabase(call)
   const before = await store.listPaused(db)
   // A paused source that was removed from the configuration can still be resumed.
   const known = [...Object.keys(sources), ...(pause === null ? before.map((one) => one.source) : [])]
+  const names = expandSourceNames(call.args[0], known)
   for (const name of names) if (!known.includes(name)) refuseUnknownSource(name, known)
   const changed = await auditCommand(
     db,

@@ -40,9 +40,9 @@ export const planCommand = defineCommand(
 
     async handler(call) {
       const { limit, budget, where, route, sample } = call.flags
-      const [sources] = call.args
       const { stdout, signal } = call
       const { app, config } = await useApp(call)
+      const sources = app.expandSourceNames(call.args[0])
       const plan = await explainWhereError(where, () =>
         app.plan({ sources, limit, budget: budget ?? undefined, where, route, sample, signal }),
       )

@@ -66,6 +66,7 @@ export const runCommand = defineCommand(
       ['fillrate run --budget 1000', 'at most 1,000 lookups'],
       ['fillrate run --dry-run --budget 100', 'shows what 100 lookups would change; the next run writes it'],
       ['fillrate run contacts --limit 50', 'try 50 rows first'],
+      ["fillrate run contacts 'acme_*'", 'the source contacts, and each whose name begins with acme_'],
       [
         'fillrate run --wait 0 --exit-zero-on 3,4',
         'from cron, with `fillrate serve` to receive the webhooks',
@@ -79,11 +80,11 @@ export const runCommand = defineCommand(
     async handler(call) {
       const { stdout, stderr, signal } = call
       const { limit, budget, where, route, backfill, dryRun, wait: waitMs, exitZeroOn } = call.flags
-      const [sources] = call.args
       const sample = chooseSampleRows(call)
       const { runExitCode } = await import('../../runs/report.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
+      const sources = app.expandSourceNames(call.args[0])
       const view = new ProgressView(stderr, log)
       for (const { bulk, config } of route === 'auto' ? app.services : []) {
         // A service that has none misses nothing.

@@ -1,4 +1,4 @@
-import { createParser, defineCommand } from '../command.ts'
+import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { ExpectedError } from '../options.ts'
 import { readConfig, useDatabase } from '../settings.ts'
 import { readEnvironment } from '../../config/environment.ts'
@@ -13,7 +13,7 @@ export const servicesCommand = defineCommand(
         'costs; and, from stored answers alone, what each order of the services would have requested, filled and cost. Calls ' +
         'nothing. Reads all lookups, rows and changes: seconds for 100,000 rows.',
     )
-    .argument('[SOURCE...]', 'sources of the configuration; default: all')
+    .argument(...SOURCES_ARGUMENT)
     .option('--order <A,B,…>', 'play this order only, beside the configured one', parseOrder, null)
     .option(
       '--since <DAY>',
