@@ -597,6 +597,14 @@ export const JSON_SHAPES = {
       }),
     ).optional(),
     sample: list('rows whose records are stored already, before and after', diffRow).optional(),
+    invalid: list(
+      'with `--list invalid`: the first 100 rows without a usable input',
+      object({
+        source: text('its source'),
+        key: text('its key'),
+        reason: text('what is wrong with its inputs'),
+      }),
+    ).optional(),
     bulk: bulk.describe('whether bulk jobs can be used'),
   }),
   follow: followed,

@@ -19,6 +19,7 @@ import { explainRow } from './explain/explain.ts'
 import type { RowHistory } from './explain/row-history.ts'
 import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
+import type { PlanOptions } from './plan/report.ts'
 import type { PlannedParty } from './plan/service-plan.ts'
 import { planInOrder } from './plan/services.ts'
 import { remapInOrder } from './remap-in-order.ts'
@@ -50,6 +51,9 @@ export interface OpenedConfig extends OpenedSources {
   /** The service has accepted a call with the key of this scope. */
   readonly onKeyAccepted: (scope: string) => void
 }
+
+/** `onInvalid` receives the rows without a usable input, a page at a time. */
+type PlanRequest = PassRequest & Pick<PlanOptions, 'sample' | 'onInvalid'>
 
 /** A configuration that is open, and what can be done with it beside runs: by commands, the dashboard and programs. */
 export class Actions implements OpenedSources {
@@ -108,7 +112,7 @@ export class Actions implements OpenedSources {
   }
 
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
-  async plan(request: PassRequest & { readonly sample?: number | null }): Promise<Plan> {
+  async plan(request: PlanRequest): Promise<Plan> {
     const budget = toBudgetLimit(request.budget ?? lookupBudgetOf(this.config))
     const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
     const chosen = await this.validate(request)
@@ -132,7 +136,7 @@ export class Actions implements OpenedSources {
   }
 
   async #preparePlan(
-    request: PassRequest & { readonly sample?: number | null },
+    request: PlanRequest,
     sources: readonly Source[],
     budget: number | null,
   ): Promise<Parameters<typeof createPlan>> {

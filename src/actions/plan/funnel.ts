@@ -47,6 +47,13 @@ export interface SourcePlan {
   readonly valid_input: number
 }
 
+/** A picked row without a usable input. */
+export interface InvalidInputRow {
+  readonly source: string
+  readonly key: string
+  readonly reason: string
+}
+
 export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where'> {
   /** Stops reading where a run with this budget would. */
   readonly isBoundedByBudget: boolean
@@ -55,6 +62,8 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
   readonly signal: AbortSignal
   /** Called with the rows of each page that a run would pick, without suppressed ones. */
   readonly onPicked?: (source: Source, chains: readonly LookupChain[]) => Promise<void>
+  /** Called with those of each page that have no usable input, which `invalid_input` counts. */
+  readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => Promise<void>) | undefined
 }
 
 /**
@@ -95,6 +104,7 @@ export async function planSource(
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
     recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
     let free = 0
+    const invalidRows: InvalidInputRow[] = []
     for (const [index, chain] of page.chains.entries()) {
       const { candidate } = chain
       if (!candidate.lacks) counts.complete++
@@ -102,14 +112,17 @@ export async function planSource(
         counts.picked++
         const outcome = page.suppressed.has(index) ? 'suppressed' : resolveChain(chain, page, estimate)
         if (outcome === 'valid_input' || outcome === 'suppressed') counts[outcome]++
-        else if (outcome === 'invalid_input') invalid[chain.reason] = (invalid[chain.reason] ?? 0) + 1
-        else {
+        else if (outcome === 'invalid_input') {
+          invalid[chain.reason] = (invalid[chain.reason] ?? 0) + 1
+          invalidRows.push({ source: source.name, key: candidate.key, reason: chain.reason })
+        } else {
           counts.valid_input++
           free++
           answered.add({ candidate, answers: [{ place: 0, lookup: outcome }] })
         }
       }
     }
+    if (invalidRows.length > 0) await options.onInvalid?.(invalidRows)
     await options.onPicked?.(
       source,
       page.chains.filter(({ candidate }, index) => candidate.lacks && !page.suppressed.has(index)),

@@ -1,5 +1,3 @@
-import { open } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
@@ -8,7 +6,7 @@ import type { SkippedRow } from '../../store/skipped-cells.ts'
 import { type Answer, type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import { formatChoices, parseText, parseWholeFrom, statesOption } from '../options.ts'
-import { formatCsvLine } from '../../util/csv.ts'
+import { csvOption, openCsvFile } from '../csv-file.ts'
 import type { Output } from '../terminal.ts'
 import { pluralize, formatCount, relativeTime } from '../../util/format.ts'
 import { didYouMean, listNames } from '../../util/text.ts'
@@ -28,11 +26,10 @@ const failuresParser = createParser('failures')
     'Reasons with their number of rows and how to fix them, the cells that were skipped with their values, then the ' +
       'rows themselves. Rows without a match are not included.',
   )
-  .option(
-    '--csv <FILE>',
-    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value, with several services service; - for standard output',
-    parseText,
-    null,
+  .addOption(
+    csvOption(
+      'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value, with several services service',
+    ),
   )
   .option(
     '--source <SOURCE>',
@@ -117,39 +114,35 @@ async function writeCsv(
   db: Database,
   filter: FailureFilter,
   target: string,
-  { flags, stdout, stderr, cwd, signal }: CliCallOf<typeof failuresParser>,
+  call: CliCallOf<typeof failuresParser>,
 ): Promise<Answer | ExitCode> {
-  const file = target === '-' ? null : await openFile(resolve(cwd, target), target)
-  const write = async (text: string): Promise<void> => {
-    if (file === null) stdout.write(text)
-    else await file.write(text)
-  }
+  const { flags, stderr, signal } = call
   const { iterateFailures } = await import('../../store/failures.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
   const { hasNamedServices } = await import('../../store/services.ts')
   const isNamed = await hasNamedServices(db)
-  const format = (fields: readonly (string | null)[], service: string | undefined): string =>
-    formatCsvLine(isNamed ? [...fields, service ?? null] : fields)
+  const toLine = (fields: readonly (string | null)[], service: string | undefined) =>
+    isNamed ? [...fields, service ?? null] : fields
+  const file = await openCsvFile(target, isNamed ? [...COLUMNS, 'service'] : COLUMNS, call)
   let rows = 0
   let cells = 0
   try {
-    await write(format(COLUMNS, 'service'))
     for await (const page of iterateFailures(db, filter, flags.limit)) {
       signal.throwIfAborted()
-      await write(page.map((row) => format(toFailedFields(row), row.service)).join(''))
+      await file.write(page.map((row) => toLine(toFailedFields(row), row.service)))
       rows += page.length
     }
     for await (const page of iterateSkippedCells(db, filter, flags.limit)) {
       signal.throwIfAborted()
-      await write(page.map((cell) => format(toSkippedFields(cell), cell.service)).join(''))
+      await file.write(page.map((cell) => toLine(toSkippedFields(cell), cell.service)))
       cells += page.length
     }
   } finally {
-    await file?.close()
+    await file.close()
   }
-  if (flags.json && file !== null) return { json: { csv: target, rows, cells }, text: () => [] }
+  if (flags.json && !file.isStdout) return { json: { csv: target, rows, cells }, text: () => [] }
   const and = cells === 0 ? '' : ` and ${pluralize(cells, 'skipped cell')}`
-  stderr.line(`Wrote ${pluralize(rows, 'row')}${and}${file === null ? '' : ` to ${target}`}.`)
+  stderr.line(`Wrote ${pluralize(rows, 'row')}${and}${file.isStdout ? '' : ` to ${target}`}.`)
   return Exit.done
 }
 
@@ -173,17 +166,6 @@ const toSkippedFields = (cell: SkippedRow) => [
   cell.column,
   typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
 ]
-
-async function openFile(path: string, target: string): Promise<Awaited<ReturnType<typeof open>>> {
-  try {
-    // Personal data: for the user alone.
-    return await open(path, 'w', 0o600)
-  } catch (cause) {
-    const found = `${target}: ${(cause as Error).message}`
-    const problem = { place: '--csv', found, expected: 'a writable file', todo: null }
-    throw new ConfigProblems('the command', [problem], { cause })
-  }
-}
 
 export interface FailureOverview {
   readonly total: number

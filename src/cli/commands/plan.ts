@@ -1,19 +1,27 @@
+import { Option } from '@commander-js/extra-typings'
+import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import { lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
 import {
   type CliCall,
   Exit,
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
+  UsageError,
   createParser,
   defineCommand,
   printAnswer,
 } from '../command.ts'
 import { budgetOption, limitOption, parseWholeFrom, routeOption, whereOption } from '../options.ts'
+import { pluralize } from '../../util/format.ts'
+import { csvOption, openCsvFile } from '../csv-file.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
-import { renderPlan } from '../views/plan.ts'
+import { renderInvalidRows, renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
+
+/** Rows that `--list` shows; a file gets all. */
+const MAX_LISTED = 100
 
 export const planCommand = defineCommand(
   createParser('plan')
@@ -27,11 +35,21 @@ export const planCommand = defineCommand(
     .addOption(budgetOption)
     .addOption(whereOption)
     .addOption(routeOption)
-    .option('--sample <N>', 'rows to show before and after, from stored records', parseWholeFrom(1), null),
+    .option('--sample <N>', 'rows to show before and after, from stored records', parseWholeFrom(1), null)
+    .addOption(
+      new Option(
+        '--list <invalid>',
+        `also list the rows without a usable input, by key and reason: the first ${MAX_LISTED}, with --csv all`,
+      )
+        .choices(['invalid'])
+        .default(null),
+    )
+    .addOption(csvOption('write the rows of --list as CSV: source, key, reason')),
   {
     group: 'work',
     examples: [
       ['fillrate plan', 'all sources'],
+      ['fillrate plan --list invalid --csv invalid.csv', 'and a file of the rows that have no usable input'],
       ['fillrate plan --sample 20', 'and what stored records would change in 20 rows'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
@@ -39,21 +57,37 @@ export const planCommand = defineCommand(
     environment: [...SERVICE_VARIABLES, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
 
     async handler(call) {
-      const { limit, budget, where, route, sample } = call.flags
-      const { stdout, signal } = call
+      const { limit, budget, where, route, sample, list, csv } = call.flags
+      const { command, stdout, stderr, signal } = call
+      if (csv !== null && list === null) throw new UsageError(command, '--csv requires --list invalid')
       const { app, config } = await useApp(call)
       const sources = app.expandSourceNames(call.args[0])
+      const file = csv === null ? null : await openCsvFile(csv, ['source', 'key', 'reason'], call)
+      const invalid: InvalidInputRow[] = []
+      let listed = 0
+      const onInvalid = async (rows: readonly InvalidInputRow[]): Promise<void> => {
+        listed += rows.length
+        invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
+        await file?.write(rows.map(({ source, key, reason }) => [source, key, reason]))
+      }
+      const request = { sources, limit, budget: budget ?? undefined, where, route, sample, signal }
       const plan = await explainWhereError(where, () =>
-        app.plan({ sources, limit, budget: budget ?? undefined, where, route, sample, signal }),
-      )
+        app.plan({ ...request, onInvalid: list === null ? undefined : onInvalid }),
+      ).finally(() => file?.close())
+      if (file !== null) {
+        stderr.line(`Wrote ${pluralize(listed, 'row')}${file.isStdout ? '' : ` to ${csv}`}.`)
+        if (file.isStdout) return Exit.done
+      }
       const bulkOff = route === 'sync' ? null : app.bulk.reason
       printAnswer(call, {
-        json: { ...plan, bulk: toBulkJson(app.bulk) },
-        text: () =>
-          renderPlan(plan, stdout, {
+        json: { ...plan, ...(list !== null && { invalid }), bulk: toBulkJson(app.bulk) },
+        text: () => [
+          ...renderPlan(plan, stdout, {
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
             bulkOff,
           }),
+          ...(list === null || file !== null ? [] : renderInvalidRows(invalid, listed, stdout)),
+        ],
       })
       await warnOfRefusal(app.db, call)
       return Exit.done

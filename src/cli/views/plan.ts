@@ -1,5 +1,7 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
+import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
+import { SOURCE_COLUMN, renderTable } from './table.ts'
 import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { renderDiff } from './diff.ts'
@@ -53,6 +55,32 @@ function renderSample(sample: readonly DiffRow[], output: Output): string[] {
   return sample.length === 0
     ? ['', ...wrapText(none, output.textColumns)]
     : renderSection(output, title, renderDiff(sample, output))
+}
+
+/** Rows without a usable input, by key. */
+export function renderInvalidRows(rows: readonly InvalidInputRow[], total: number, output: Output): string[] {
+  if (total === 0) return ['', 'Every row to pick has a usable input.']
+  const isPart = rows.length < total
+  const title = isPart
+    ? `The first ${formatCount(rows.length)} of ${pluralize(total, 'row')} without a usable input`
+    : `${pluralize(total, 'row')} without a usable input`
+  return [
+    ...renderSection(
+      output,
+      title,
+      renderTable(output, rows, [
+        { ...SOURCE_COLUMN, ifDifferent: true },
+        { title: 'key', text: (row) => row.key, minColumns: 4 },
+        { title: 'reason', text: (row) => row.reason, minColumns: 12, wraps: true },
+      ]),
+    ),
+    ...(isPart
+      ? [
+          '',
+          `${output.paint('quiet', 'All rows:')} ${output.paint('type', 'fillrate plan --list invalid --csv invalid.csv')}`,
+        ]
+      : []),
+  ]
 }
 
 /** A line of a funnel. A sum is what is left of the lines above it. */

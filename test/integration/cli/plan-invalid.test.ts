@@ -1,0 +1,70 @@
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { openCommandLine } from './command-line.ts'
+
+// `plan --list invalid`: which rows have no usable input.
+
+const { contacts } = crmConfig.sources
+const { database, here, cli } = await openCommandLine({
+  prepare: async (pool) => {
+    await createCrm(pool, 1_500)
+    // More than a page of rows, so that the list spans several.
+    await pool.query("update crm.contacts set email = 'nobody at ' || id where id > 1200")
+    await pool.query('update crm.contacts set email = null where id <= 3')
+    await pool.query(
+      "update crm.contacts set email = 'person' || id || '@work.example' where id between 4 and 1200",
+    )
+  },
+  config: {
+    ...crmConfig,
+    budget: 100,
+    sources: { contacts: { ...contacts, inputs: { email: contacts.inputs.email } } },
+  },
+})
+const invalidKeys = await database.scalar<string[]>(
+  'select json_agg(id::text order by id) from crm.contacts where id <= 3 or id > 1200',
+)
+
+test('lists the first rows with their keys and reasons, as many as the plan counts, and no value', async () => {
+  const { stdout, code } = await here(['plan', '--list', 'invalid', '--json'])
+  expect(code).toBe(0)
+  const plan = JSON.parse(stdout)
+  const counted = Object.values<number>(plan.sources[0].invalid_input).reduce((sum, one) => sum + one, 0)
+  expect(counted).toBe(invalidKeys.length)
+  expect(plan.invalid).toHaveLength(100)
+  expect(plan.invalid.slice(0, 3)).toEqual(
+    ['1', '2', '3'].map((key) => ({ source: 'contacts', key, reason: 'no input' })),
+  )
+  expect(plan.invalid[3]).toMatchObject({ key: '1201', reason: expect.stringMatching(/^email: /) })
+  const text = await here(['plan', '--list', 'invalid'])
+  expect(text.stdout).toContain('The first 100 of 303 rows without a usable input')
+  expect(text.stdout).toMatch(/\n1201 +email: /)
+  expect(stdout + text.stdout).not.toContain('nobody at')
+  expect(JSON.parse((await here(['plan', '--json'])).stdout)).not.toHaveProperty('invalid')
+})
+
+test('--csv writes all of them, for the user alone', async () => {
+  const ended = await here(['plan', '--list', 'invalid', '--csv', 'invalid.csv'])
+  expect(ended.stderr).toContain('Wrote 303 rows to invalid.csv.')
+  expect(ended.stdout).toContain('invalid input')
+  const path = join(cli.folder, 'invalid.csv')
+  expect((await stat(path)).mode & 0o777).toBe(0o600)
+  const [header, ...lines] = (await readFile(path, 'utf8')).trim().split('\r\n')
+  expect(header).toBe('source,key,reason')
+  expect(lines.map((line) => line.split(',')[1])).toEqual(invalidKeys)
+  const piped = await here(['plan', '--list', 'invalid', '--csv', '-', '--where', 't.id < 100'])
+  expect(piped.stdout.trim().split('\r\n')).toEqual([
+    'source,key,reason',
+    ...[1, 2, 3].map((id) => `contacts,${id},no input`),
+  ])
+})
+
+test('without such rows it says so, and --csv alone is refused', async () => {
+  const none = await here(['plan', '--list', 'invalid', '--where', 't.id between 50 and 60'])
+  expect(none.stdout).toContain('Every row to pick has a usable input.')
+  const alone = await here(['plan', '--csv', 'invalid.csv'])
+  expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining('--csv requires --list invalid')])
+  expect((await here(['plan', '--list', 'fresh'])).code).toBe(2)
+})
