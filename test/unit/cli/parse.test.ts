@@ -161,7 +161,11 @@ describe('a usage error has a message, a suggestion and the usage line', () => {
     [['run', '--limt', '5'], /no option --limt/, "Did you mean '--limit'?"],
     [['run', '-x'], /no option -x/, null],
     [['--odd'], /no option --odd/, null],
-    [['run', '--csv', 'x'], /--csv is no option of fillrate run, but of fillrate failures/, null],
+    [
+      ['run', '--csv', 'x'],
+      /--csv is no option of fillrate run, but of fillrate plan, fillrate failures/,
+      null,
+    ],
     [['run', '--limit'], /--limit needs a value: --limit N/, null],
     [['run', '--limit', '--json'], /--limit needs a value/, null],
     [['run', '--limit', '0'], /--limit: expected a whole number from 1, found '0'/, null],
