@@ -13,6 +13,9 @@ export const VERSIONED_FILES = [
   'deploy/kubernetes/kustomization.yaml',
 ] as const
 
+/** What the version promises, as `npm run freeze` writes it before. */
+const SURFACE_FILE = 'test/fixtures/public-surface.json'
+
 // `npm version 1.2.3` runs this between its change of package.json and its commit.
 const { npm_old_version: before, npm_new_version: now } = process.env
 if (import.meta.main && before !== undefined && now !== undefined) {
@@ -20,7 +23,7 @@ if (import.meta.main && before !== undefined && now !== undefined) {
   const day = new Date().toISOString().slice(0, 10)
   for (const file of VERSIONED_FILES) replace(file, before, now)
   replace('CHANGELOG.md', `## ${now} (unreleased)`, `## ${now} (${day})`)
-  const { status } = spawnSync('git', ['add', 'CHANGELOG.md', ...VERSIONED_FILES], {
+  const { status } = spawnSync('git', ['add', 'CHANGELOG.md', SURFACE_FILE, ...VERSIONED_FILES], {
     cwd: root,
     stdio: 'inherit',
   })

@@ -1,0 +1,110 @@
+import { program, EXIT_MEANINGS, formatArguments } from '../../src/cli/command.ts'
+import { commands } from '../../src/cli/commands.ts'
+import { ENVIRONMENT_VARIABLES } from '../../src/config/environment.ts'
+import { renderMetrics } from '../../src/http/metrics.ts'
+import { LOG_EVENTS } from '../../src/util/log.ts'
+import { EMPTY_METRICS } from '../../test/support/empty-metrics.ts'
+import { configJsonSchema } from '../config-schema.ts'
+import { toSchema } from '../docs/json.ts'
+import { JSON_SHAPES, SHARED_SHAPES } from '../docs/json-shapes.ts'
+import { NOTIFICATION_SHAPE } from '../docs/notifications.ts'
+import { listLibrary } from './library.ts'
+import { DEMANDS, listSchema, type Surface } from './schema.ts'
+
+/** Everything that a version promises, by surface. */
+export async function listSurfaces(): Promise<Readonly<Record<string, Surface>>> {
+  const surfaces = {
+    configuration: listConfiguration(),
+    command_line: listCommandLine(),
+    json: listJson(),
+    metrics: await listMetrics(),
+    log_events: { promises: Object.keys(LOG_EVENTS), demands: [] },
+    notifications: listNotifications(),
+    library: listLibrary(new URL('../../src/index.ts', import.meta.url).pathname),
+  }
+  return Object.fromEntries(
+    Object.entries(surfaces).map(([name, { promises, demands }]) => [
+      name,
+      { promises: [...new Set(promises)].toSorted(), demands: [...new Set(demands)].toSorted() },
+    ]),
+  )
+}
+
+/**
+ * What is no addition: promises that are gone, and demands that are new at a place that was there before.
+ * @param frozen as the last version had it
+ */
+export function listBreaks(frozen: Surface, now: Surface): string[] {
+  const wasThere = (place: string): boolean => frozen.promises.some((line) => line.startsWith(`${place}: `))
+  return [
+    ...frozen.promises.filter((line) => !now.promises.includes(line)).map((line) => `gone: ${line}`),
+    ...now.demands
+      .filter((line) => !frozen.demands.includes(line) && wasThere(line.split(DEMANDS)[0] ?? ''))
+      .map((line) => `new: ${line}`),
+  ]
+}
+
+function listConfiguration(): Surface {
+  const surface: Surface = { promises: [], demands: [] }
+  listSchema(configJsonSchema(), 'configuration', 'written', surface)
+  return surface
+}
+
+function listJson(): Surface {
+  const surface: Surface = { promises: [], demands: [] }
+  const shared = SHARED_SHAPES.map((shape) => [shape.meta()?.id ?? '', shape] as const)
+  for (const [name, shape] of [...Object.entries(JSON_SHAPES), ...shared])
+    listSchema(toSchema(shape), name, 'read', surface)
+  return surface
+}
+
+function listNotifications(): Surface {
+  const surface: Surface = { promises: [], demands: [] }
+  listSchema(toSchema(NOTIFICATION_SHAPE), 'notification', 'read', surface)
+  return surface
+}
+
+function listCommandLine(): Surface {
+  const demands: string[] = []
+  const promises = [
+    ...Object.keys(EXIT_MEANINGS).map((code) => `exit code ${code}`),
+    ...Object.keys(ENVIRONMENT_VARIABLES).map((name) => `variable ${name}`),
+    ...program.options.flatMap((option) => listOption('', option)),
+  ]
+  for (const command of commands) {
+    const { name, parser, exits, json, group } = command
+    if (group === 'hidden') continue
+    promises.push(`${name}: command`)
+    if (json) promises.push(`${name} --json`)
+    promises.push(...exits.map((code) => `${name} ends with ${code}`))
+    for (const [n, { variadic, required, argChoices = [] }] of parser.registeredArguments.entries()) {
+      promises.push(`${name} argument ${n + 1}${variadic ? ': several' : ''}`)
+      promises.push(...argChoices.map((choice) => `${name} argument ${n + 1} = ${choice}`))
+      if (required) demands.push(`${name}${DEMANDS}${formatArguments(command)[n]}`)
+    }
+    promises.push(...parser.options.flatMap((option) => listOption(`${name} `, option)))
+  }
+  return { promises, demands }
+}
+
+function listOption(
+  before: string,
+  option: Pick<(typeof program.options)[number], 'long' | 'short' | 'required' | 'argChoices'>,
+): string[] {
+  const { long, short, required, argChoices = [] } = option
+  return [
+    `${before}${long}${required ? ' with a value' : ''}`,
+    ...(short ? [`${before}${short}`] : []),
+    ...argChoices.map((choice) => `${before}${long} = ${choice}`),
+  ]
+}
+
+/** Names, types, and the labels of those that exist from the start. */
+async function listMetrics(): Promise<Surface> {
+  const text = await renderMetrics(EMPTY_METRICS)
+  const types = [...text.matchAll(/^# TYPE (fillrate_\S+ \w+)$/gm)].map(([, line = '']) => line)
+  const labels = [...text.matchAll(/^(fillrate_\w+)\{(.*)\}/gm)].flatMap(([, name = '', list = '']) =>
+    [...list.matchAll(/(\w+)="/g)].map(([, label = '']) => `${name} label ${label}`),
+  )
+  return { promises: [...types, ...labels], demands: [] }
+}
