@@ -44,6 +44,9 @@ export default defineConfig({
       // If the first identifier has no match, try the next one. Each is a call of its own.
       cascade: false,
 
+      // The most rows to write in an hour, for a table whose writes are uploaded elsewhere, by Heroku Connect for instance.
+      // writes: { perHour: 5_000 },
+
       // A record below this confidence, 0 to 1, is not used.
       minConfidence: 0.7,
 

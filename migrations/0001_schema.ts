@@ -666,6 +666,16 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       refused_at timestamptz
     ) with (fillfactor = 50)`.execute(db)
 
+  // How many more rows of a source with `writes` may be written, at a time; when a write has waited for it last.
+  await sql`
+    create table fillrate.write_pace (
+      source text collate "C" primary key,
+      per_hour integer not null,
+      allowance double precision not null,
+      at timestamptz not null default now(),
+      slowed_at timestamptz
+    ) with (fillfactor = 50)`.execute(db)
+
   // Sources that a user has paused. `resume_at`: when the pause ends by itself; its row stays until the next change.
   await sql`
     create table fillrate.paused_sources (

@@ -835,6 +835,10 @@ export const JSON_SHAPES = {
       storedRun,
     ).optional(),
     spend: spendReport.describe('what was requested, what it costs, and what is left of the budgets'),
+    slowed_writes: list(
+      'sources whose writes have waited in the last half minute, because more are ready than `writes` allows',
+      object({ source: text('its name'), per_hour: count('rows that may be written in an hour') }),
+    ),
     paused: list('sources from which no run picks', pausedSource),
     backfills: byName(
       'by source, if its last run stopped at its budget',

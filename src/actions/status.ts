@@ -18,6 +18,7 @@ import { listRetiredSources, type RetiredSource } from '../store/retire-source.t
 import * as rows from '../store/rows.ts'
 import { listBackfills } from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
+import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
 import { readTroubles, type ReportedTrouble, toTroubleReport } from './troubles.ts'
 
 /** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
@@ -32,6 +33,8 @@ export interface Status {
   readonly last_run: runs.GroupedRun | null
   /** The runs of its group, in the order of their services. Absent: it is alone. */
   readonly last_group?: readonly runs.GroupedRun[]
+  /** Sources whose writes wait for `writes.perHour`. */
+  readonly slowed_writes: readonly SlowedWrites[]
   /** Sources that no run picks from. */
   readonly paused: readonly pauses.PausedSource[]
   /** By source: how far it has come, if its last run stopped at its budget. */
@@ -72,6 +75,7 @@ export async function readStatus(
     limit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
     running_runs: (await runs.listRunning(db)).length,
     ...(await readLastRun(db)),
+    slowed_writes: await listSlowedWrites(db, sources),
     paused: await pauses.listPaused(db),
     backfills: await readBackfills(db, sources, Date.now()),
     deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),

@@ -112,6 +112,15 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
    * Default: what the other sources leave.
    */
   readonly budget?: SourceBudget
+  /**
+   * How fast its rows are written, `{ perHour: 5_000 }`, for a table whose writes are uploaded elsewhere, by Heroku Connect for
+   * instance. Of runs, live sync and remap in all processes together; lookups go on meanwhile, and an undo is not slowed down.
+   * Default: as fast as possible.
+   */
+  readonly writes?: {
+    /** The most rows in an hour, from 60 on: a sixtieth of them at once, and the others evenly. */
+    readonly perHour: number
+  }
   /** Records of a lower confidence (0 to 1) are not used. Default: 0. */
   readonly minConfidence?: number
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */

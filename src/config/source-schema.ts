@@ -8,11 +8,13 @@ import {
   TOO_LONG,
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
+import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
 import { describeFields } from './fields.ts'
 import {
   booleanFlag,
   columnNameText,
   fraction,
+  integerBetween,
   lookupShare,
   objectLike,
   oneOfStrings,
@@ -98,6 +100,12 @@ const commonFields = {
   follow: booleanFlag.prefault(false),
   onDelete: oneOfStrings(ON_DELETE).prefault('forget'),
   budget: orNull(lookupShare),
+  writes: orNull(
+    z.strictObject(
+      { perHour: integerBetween(LEAST_WRITES_PER_HOUR, 1_000_000_000) },
+      { error: objectLike('{ perHour: 5000 }') },
+    ),
+  ),
   minConfidence: fraction(1).prefault(0),
   cascade: booleanFlag.prefault(false),
   touch: z

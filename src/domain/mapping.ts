@@ -126,6 +126,8 @@ export interface SourceMapping {
   readonly onDelete: OnDelete
   /** The most lookups of a run, or of live sync in a day, for this source. Null: as many as the other sources leave. */
   readonly budget: SourceBudget | null
+  /** Rows written in an hour, at most. Null: no limit. */
+  readonly writes: { readonly perHour: number } | null
   readonly minConfidence: number
   readonly cascade: boolean
   readonly outputs: readonly OutputMapping[]

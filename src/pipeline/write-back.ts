@@ -13,6 +13,7 @@ import {
   type Tx,
 } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
+import * as writePace from '../store/write-pace.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import { isRowWait } from '../util/sqlstates.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
@@ -42,6 +43,14 @@ export async function writeBackBatch(
   { limit = Number.POSITIVE_INFINITY }: { readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
   if (!(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
+  const { writes } = source.mapping
+  if (writes !== null) {
+    const { waitMs } = await writePace.readWriteGrant(deps.db, source.name, writes.perHour)
+    if (waitMs > 0) {
+      await sleep(Math.min(waitMs, MAX_PACE_WAIT_MS))
+      return { ...NOTHING_WRITTEN, more: true }
+    }
+  }
   const startedAt = performance.now()
   const result = await writeWithRetries(deps, source, limit)
   if (result.rows > 0)
@@ -49,12 +58,17 @@ export async function writeBackBatch(
   return result
 }
 
+/** How long a loop stays in one wait for `writes.perHour`: it must end when its process does. Milliseconds. */
+const MAX_PACE_WAIT_MS = 250
+
 /** What a batch holds, to handle it when the batch is cancelled. */
 interface ClaimedBatch {
   claimed: readonly writeBackQueue.ClaimedRow[]
   /** The queue's entries that they were found in. */
   entries: readonly number[]
   bytes: number
+  /** What the source may be written now; null: it has no limit. */
+  grant: writePace.LockedWriteGrant | null
   fitted: readonly FittedRow[]
 }
 
@@ -77,7 +91,7 @@ async function writeWithRetries(
   const { sourceTimeoutMs } = deps.policy
   for (let attempt = 1; ; attempt++) {
     const limit = Math.min(batchSize.rows, most)
-    const batch: ClaimedBatch = { claimed: [], entries: [], bytes: 0, fitted: [] }
+    const batch: ClaimedBatch = { claimed: [], entries: [], bytes: 0, grant: null, fitted: [] }
     const startedAt = Date.now()
     const guarded = guardedBatches.get(source) ?? 0
     try {
@@ -135,7 +149,11 @@ function writeClaimed(
   const write = async (tx: Tx, onTable: OnTable): ReturnType<typeof writeClaimed> => {
     // Claimed under the same timeouts: a batch that takes long to claim is too large as well.
     const { finished, outcomes, tookMs } = await onTable(async () => {
-      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, limit, source.mapping.turn)
+      const pace = source.mapping.writes
+      batch.grant = pace && (await writePace.lockWriteGrant(tx, source.name, pace.perHour))
+      const most = Math.min(limit, batch.grant?.rows ?? limit)
+      if (most === 0) return { finished: [], outcomes: new Map<string, WriteResult>(), tookMs: 0 }
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.turn)
       const { finished, fitted } = partitionAnswered(source, claim.rows)
       const { rows: claimed, entries, bytes } = claim
       Object.assign(batch, { claimed, entries, bytes, fitted })
@@ -145,7 +163,7 @@ function writeClaimed(
       const outcomes = new Map(results.map((result) => [result.key, result]))
       return { finished, outcomes, tookMs: performance.now() - startedAt }
     })
-    const { claimed, entries, fitted } = batch
+    const { claimed, entries, fitted, grant } = batch
     if (claimed.length === 0) return { ...NOTHING_WRITTEN, tookMs: 0 }
     const locked: string[] = []
     for (const one of fitted) {
@@ -163,9 +181,12 @@ function writeClaimed(
     await handOnRows(tx, source.name, keys, source.mapping.turn)
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
+    const enriched = finished.filter(({ change }) => change !== null).length
+    if (grant !== null && enriched > 0)
+      await writePace.chargeWrites(tx, source.name, { ...grant, allowance: grant.allowance - enriched })
     return {
       rows: finished.length,
-      enriched: finished.filter(({ change }) => change !== null).length,
+      enriched,
       cells: finished.reduce((sum, row) => sum + row.cells.written, 0),
       deferred: locked.length,
       tookMs,

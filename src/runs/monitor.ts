@@ -9,6 +9,7 @@ import { isTransient } from '../store/connectivity.ts'
 import type { KnownCircuit } from '../store/rate-limits.ts'
 import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
+import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
@@ -75,6 +76,7 @@ interface MonitorState extends Leftover {
   finished: number
   waiting: number
   jobsWaiting: waiting.AwaitedJobs
+  slowedWrites: readonly SlowedWrites[]
   /** When the full check is made again, and whether rows of the run waited at the last one. */
   fullCheckAt: number
   hadWaiting: boolean
@@ -93,6 +95,7 @@ export async function monitorRun(
     finished: 0,
     waiting: 0,
     jobsWaiting: { all: 0, finished: 0 },
+    slowedWrites: [],
     others: 0,
     later: 0,
     laterAt: null,
@@ -111,6 +114,14 @@ export async function monitorRun(
       // No one else reads it.
       if (run.onProgress && now >= state.countAt) {
         await countFinished(deps, run, state)
+        const slow = run.sources.filter(({ mapping }) => mapping.writes !== null)
+        state.slowedWrites =
+          slow.length === 0
+            ? []
+            : await listSlowedWrites(
+                deps.db,
+                slow.map(({ name }) => name),
+              )
         state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
         state.countAt = nextReadAt(now, performance.now())
       }

@@ -1,4 +1,6 @@
 import type { RateStatus } from '../domain/rate-status.ts'
+import type { SlowedWrites } from '../store/write-pace.ts'
+import { formatCount } from '../util/format.ts'
 import type { AwaitedJobs } from '../store/run-progress.ts'
 import { FULL_CHECK_MS } from './completion.ts'
 
@@ -15,6 +17,7 @@ interface StallFacts {
   readonly jobsWaiting: AwaitedJobs
   /** Rows of the same sources held by other runs. */
   readonly others: number
+  readonly slowedWrites: readonly SlowedWrites[]
 }
 
 /** Why a run makes no progress, in words; null: it makes some. Pure. */
@@ -22,6 +25,9 @@ export function describeStall(run: StallFacts): string | null {
   const { databaseOutage, rate, locked, waiting, jobsWaiting, others } = run
   if (databaseOutage !== null) return databaseOutage
   if (rate?.stallReason) return rate.stallReason
+  const [slowed] = run.slowedWrites
+  if (slowed !== undefined)
+    return `writes to ${slowed.source} wait: its \`writes\` allow ${formatCount(slowed.per_hour)} rows an hour`
   if (run.idleMs < 2 * FULL_CHECK_MS) return null
   if (locked > 0)
     return locked === 1

@@ -35,7 +35,7 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   await sql`update fillrate.lookups set source = ${to} where source = ${from} and resolved_at is null`.execute(
     tx,
   )
-  for (const table of ['paused_sources', 'source_cursors'])
+  for (const table of ['paused_sources', 'source_cursors', 'write_pace'])
     await sql`
       update ${sql.id('fillrate', table)} set source = ${to}
        where source = ${from} and not exists (select from ${sql.id('fillrate', table)} where source = ${to})`.execute(

@@ -84,6 +84,7 @@ const BY_SOURCE = [
   'fillrate.changed_rows_spare',
   'fillrate.source_cursors',
   'fillrate.paused_sources',
+  'fillrate.write_pace',
   'fillrate.fill_rate_samples',
 ] as const
 

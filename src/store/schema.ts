@@ -295,6 +295,15 @@ export interface Schema extends ObservationTables {
     running_transactions: Json
     full_pass_at: Date
   }
+  'fillrate.write_pace': {
+    source: string
+    per_hour: number
+    /** Rows that may be written, at `at`. */
+    allowance: number
+    at: Generated<Date>
+    /** When a write has waited for it last. */
+    slowed_at: Date | null
+  }
   'fillrate.paused_sources': {
     source: string
     paused_at: Generated<Date>

@@ -1,3 +1,4 @@
+import type { SlowedWrites } from '../../store/write-pace.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
@@ -34,6 +35,7 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
     ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
     ...[
       ...Object.entries(backfills).map(([name, one]) => toBackfillField(name, one)),
+      ...report.slowed_writes.map(toSlowedField),
       ...report.deleted.map((one) => toDeletedField(one, now)),
     ].flatMap((field) => [...renderFields(output, [field]), '']),
     ...(names.length === 0 ? ['No row was picked yet.', ''] : []),
@@ -126,6 +128,12 @@ const toBackfillField = (name: string, backfill: Backfill): Field => [
   backfill.per_day === null
     ? ''
     : `its last run stopped at its budget; ${formatCount(backfill.per_day)} rows a day`,
+]
+
+const toSlowedField = ({ source, per_hour: perHour }: SlowedWrites): Field => [
+  'Writes',
+  `${source}: answered rows wait to be written, ${formatCount(perHour)} an hour`,
+  'as `writes` of the source allows; lookups go on',
 ]
 
 function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatus, now: number): Field {

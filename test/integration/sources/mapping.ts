@@ -38,6 +38,7 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   onDelete: 'forget',
   budget: null,
   inputs: { email: 't.email' },
+  writes: null,
   minConfidence: 0,
   cascade: false,
   outputs: [output('title', 'title')],

@@ -26,6 +26,7 @@ describe('a valid configuration', () => {
           changedAt: null,
           freshness: null,
           inputs: { email: 't.email' },
+          writes: null,
           minConfidence: 0,
           cascade: false,
           outputs: [

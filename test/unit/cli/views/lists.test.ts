@@ -101,6 +101,7 @@ describe('status', () => {
       totals: {},
     },
     backfills: {},
+    slowed_writes: [],
     paused: [
       {
         source: 'contacts',
@@ -265,6 +266,7 @@ describe('status', () => {
       last_run: null,
       backfills: {},
       paused: [],
+      slowed_writes: [],
       limits: [],
       fill_rate: {},
       spend: noSpend,
