@@ -14,27 +14,23 @@ const { database, here, cli, sandbox } = await openCommandLine({
 })
 const filled = () => database.count('crm.contacts where phone is not null')
 
-test('a run writes as many rows as allowed and says what it waits for; nothing is lost when it is stopped', async () => {
+test('two runs together write as many rows as allowed and say what they wait for; nothing is lost when they are stopped', async () => {
   const stop = new AbortController()
-  const run = runProgram(
-    { cwd: cli.folder, env: cli.environment, signal: stop.signal },
-    'run',
-    '--route',
-    'sync',
-    '--json',
-  )
+  const program = { cwd: cli.folder, env: cli.environment, signal: stop.signal }
+  const words = ['run', '--route', 'sync', '--limit', '20', '--json']
+  const runs = [runProgram(program, ...words), runProgram(program, ...words)]
   await expect.poll(filled, { timeout: 20_000 }).toBeGreaterThanOrEqual(10)
   const readSlowed = async () => JSON.parse((await here(['status', '--json'])).stdout).slowed_writes
   await expect.poll(readSlowed, { timeout: 20_000 }).toEqual([{ source: 'contacts', per_hour: 600 }])
   expect((await here(['status'])).stdout).toContain('answered rows wait to be written, 600 an hour')
   stop.abort()
-  const { code, stdout } = await run
-  expect(code).toBe(130)
-  const report = JSON.parse(stdout)
-  expect(report.rows.waiting).toBeGreaterThan(0)
-  expect(await filled()).toBe(report.rows.enriched)
+  const ended = await Promise.all(runs)
+  expect(ended.map(({ code }) => code)).toEqual([130, 130])
+  const enriched = ended.map(({ stdout }) => JSON.parse(stdout).rows.enriched)
+  expect(await database.count("fillrate.rows where state = 'waiting'")).toBeGreaterThan(0)
+  expect(await filled()).toBe(enriched[0] + enriched[1])
   // An hour allows ten at once and 590 after them: in a minute twenty at most.
-  expect(report.rows.enriched).toBeLessThanOrEqual(20)
+  expect(await filled()).toBeLessThanOrEqual(20)
 
   const calls = sandbox.stats().calls.accepted
   await cli.configure({ ...crmConfig, budget: 100, sources: { contacts } })
