@@ -1,7 +1,8 @@
+import { isKnownLabel } from './enum-labels.ts'
 import { type CandidateField, isInList, serializedAs } from './fields.ts'
-import { type ColumnRole, isSecondary, scoreName } from './roles.ts'
+import { type ColumnRole, isOfOthers, isSecondary, scoreName } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { toOwnWords, toWordSet } from './identifier-words.ts'
+import { toOwnWords, toWordSet } from './words.ts'
 import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
@@ -31,6 +32,7 @@ export const COMPANY_ROLES: readonly ColumnRole[] = [
   'industry',
   'sub_industry',
   'employees',
+  'employee_range',
   'revenue',
   'founded',
   'city',
@@ -68,6 +70,26 @@ export function assignRoles(
     roleFields.set(role, field)
     taken.add(field)
   }
+  // Beside a last name, a plain name of single words is the first one: `nombre` and `apellidos`.
+  const plainName = roleFields.get('name')
+  if (
+    roleFields.has('last_name') &&
+    !roleFields.has('first_name') &&
+    plainName &&
+    roles.includes('first_name')
+  ) {
+    const single = plainName.values.filter((value) => !/\S\s+\S/.test(value)).length
+    if (single * 2 > plainName.values.length) {
+      roleFields.set('first_name', plainName)
+      roleFields.delete('name')
+    }
+  }
+  // Beside a first name, a plain name is the last one: `prenom` and `nom`.
+  const name = roleFields.get('name')
+  if (roleFields.has('first_name') && !roleFields.has('last_name') && name && roles.includes('last_name')) {
+    roleFields.set('last_name', name)
+    roleFields.delete('name')
+  }
   return roleFields
 }
 
@@ -84,12 +106,22 @@ export function isGuess(
   return scoreField(role, field, own) < CERTAIN_POINTS
 }
 
+/** A list is known by its labels, too, if most of them are the usual ones: `nivel`, `area`. */
+const LABEL_POINTS = 78
+function hasLabelsOf(role: ColumnRole, { codes, labels = [], words, path }: CandidateField): boolean {
+  const said = codes ? [...codes.values()] : labels
+  if (!LIST_ROLES.has(role) || path.length > 0 || words.length > 2 || said.length < 4) return false
+  return said.filter((label) => isKnownLabel(role, label)).length >= said.length * 0.6
+}
+const LIST_ROLES: ReadonlySet<ColumnRole> = new Set(['seniority', 'department', 'industry', 'employee_range'])
+
 function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<string>): number {
-  const byLooks = roleFromValues(field.values) === role
+  const byLooks = roleFromValues(field.values) === role && !isOfOthers(field.words)
   const named = scoreName(role, field.words, own)
-  if (named === 0 && !byLooks) return 0
+  if (named === 0 && !byLooks && !hasLabelsOf(role, field)) return 0
   const looks = byLooks ? MIN_POINTS - (isSecondary(field.words) ? 5 : 0) : 0
-  return Math.max(named, looks) + scoreValues(role, field.values)
+  const values = field.codes ? field.values.map((value) => field.codes?.get(value) ?? value) : field.values
+  return Math.max(named, looks, hasLabelsOf(role, field) ? LABEL_POINTS : 0) + scoreValues(role, values)
 }
 
 /** Inside a list of objects nothing is written, so only identifiers are of use there. */
@@ -100,6 +132,7 @@ const OUTPUT_ONLY: ReadonlySet<ColumnRole> = new Set([
   'phone',
   'industry',
   'employees',
+  'employee_range',
   'revenue',
   'city',
   'state',
@@ -111,7 +144,11 @@ const OUTPUT_ONLY: ReadonlySet<ColumnRole> = new Set([
 const NUMERIC_ROLES: ReadonlySet<ColumnRole> = new Set(['employees', 'revenue', 'founded'])
 
 /** Whether a column of this type can hold the role at all. Whether it can be written is decided with the outputs. */
-function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateField): boolean {
+function canHoldRole(role: ColumnRole, { fit, path, holdsArrays, labels, codes }: CandidateField): boolean {
+  // A list of ranges goes beside a number.
+  const isList = fit.kind === 'enum' || codes !== undefined || (fit.kind === 'text' && labels !== undefined)
+  if (role === 'employee_range' && !isList) return false
+  if (role === 'employees' && isList) return false
   switch (fit.kind) {
     case 'text':
     case 'enum':
@@ -119,7 +156,7 @@ function canHoldRole(role: ColumnRole, { fit, path, holdsArrays }: CandidateFiel
     case 'integer':
     case 'float':
     case 'numeric':
-      return NUMERIC_ROLES.has(role)
+      return NUMERIC_ROLES.has(role) || codes !== undefined
     case 'array':
       return fit.element.kind === 'text' || fit.element.kind === 'enum'
     case 'json':
@@ -226,6 +263,7 @@ export function scoreValues(role: ColumnRole, values: readonly string[]): number
     case 'founded':
       return weighMatches(matchShare(values, (value) => /^(?:1[5-9]|20)\d\d$/.test(value.trim())))
     case 'employees':
+    case 'employee_range':
     case 'revenue':
       return weighMatches(matchShare(values, (value) => /\d/.test(value)))
     case 'technologies':
@@ -247,8 +285,17 @@ function weighMatches(fitting: number | null): number {
 
 const penalizeMismatch = (misfits: number | null): number => ((misfits ?? 0) > 0.6 ? -1_000 : 0)
 
-/** The role of a column by its values alone, whatever its name. */
+/** The role of a column by its values alone, whatever its name. It is needed for every role of a table. */
 export function roleFromValues(values: readonly string[]): ColumnRole | null {
+  const known = ROLES_OF_VALUES.get(values)
+  const role = known === undefined ? readRole(values) : known
+  ROLES_OF_VALUES.set(values, role)
+  return role
+}
+
+const ROLES_OF_VALUES = new WeakMap<readonly string[], ColumnRole | null>()
+
+function readRole(values: readonly string[]): ColumnRole | null {
   const enough = values.length >= 2 * MIN_VALUES
   if (enough && values.filter(isEmail).length >= values.length * 0.7) return 'email'
   if (enough && values.filter(isProfile).length >= values.length * 0.7) return 'profile'

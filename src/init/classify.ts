@@ -8,13 +8,14 @@ import type { LookupColumn } from './lookup-tables.ts'
 import {
   customerCondition,
   hasLoginColumns,
+  isMemberList,
   isStaffName,
   ownRecordConditions,
   ownUserConditions,
   sharedKeyConditions,
 } from './staff.ts'
 import type { TenantChoice } from './tenants.ts'
-import { headNoun, splitIdentifier, toWordSet } from './identifier-words.ts'
+import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 
 /** A table with the roles of its columns, and whether its rows are people or companies. */
 export interface ClassifiedTable extends IntrospectedTable {
@@ -30,10 +31,18 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly conditions: readonly string[]
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
+  /** Whether its rows are the users' own staff, or users of their software. */
+  readonly isStaff: boolean
+  /** Whether its rows are the tenants of the software. */
+  readonly isTenants: boolean
+  /** The same as staff, though some of them may be customers, or it only adds to a table of users. */
+  readonly isUsers: boolean
   /** Conditions that separate people from companies, if the table has a column for it. */
   readonly partyType: PartyTypeFilter | null
   /** Why a table that looks suitable is not proposed; null if it does not look suitable, or is proposed. */
   readonly rejection: string | null
+  /** Whether the user named it. */
+  readonly isNamed: boolean
   /** The table looks only a little suitable: reported if nothing else was found. */
   readonly isUncertain: boolean
 }
@@ -67,13 +76,15 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const references = new Set(
     relations.filter((one) => one.from.table.sql === table.sql).flatMap((one) => one.columns),
   )
-  const classified = {
-    ...surveyed,
-    references,
-    person: assignRoles(surveyed, PERSON_ROLES, references),
-    company: assignRoles(surveyed, COMPANY_ROLES, references),
-    partyType: findPartyTypeFilter(surveyed),
-  }
+  const allOfPerson = assignRoles(surveyed, PERSON_ROLES, references)
+  const company = assignRoles(surveyed, COMPANY_ROLES, references)
+  const partyType = findPartyTypeFilter(surveyed, {
+    person: allOfPerson.get('first_name') ?? allOfPerson.get('last_name'),
+    company: allOfPerson.get('company_name') ?? company.get('name'),
+  })
+  const isOfCompany = (role: ColumnRole): boolean => role === 'company_name' && partyType?.isByNames === true
+  const person = new Map([...allOfPerson].filter(([role]) => !isOfCompany(role)))
+  const classified = { ...surveyed, references, person, company, partyType }
   const customers = context.isStaff(surveyed) ? customerCondition(surveyed, relations) : null
   const kinds = findKinds(classified, isNamed).filter((kind) => customers === null || kind === 'person')
   const isUncertain = kinds.length === 0 && isNearMiss(classified)
@@ -83,6 +94,9 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   return {
     ...classified,
     lookups: { person: [], company: [] },
+    isStaff: context.isStaff(surveyed) && customers === null,
+    isTenants: context.isTenantTable(surveyed),
+    isUsers: context.isStaff(surveyed) || isProfileOfUsers(surveyed, context),
     tenant: null,
     conditions: [
       ...(customers === null ? [] : [customers]),
@@ -91,10 +105,32 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
       ...ownUserConditions(surveyed, relations, context.isStaff),
     ],
     isUncertain,
+    isNamed,
     kinds: objection === null ? kinds : [],
     rejection: objection ?? (isUncertain ? UNCERTAIN_REASON : null),
   }
 }
+
+/** Beside a table of contacts, those who sign in or applied for a job are none of them. Pure. */
+export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] {
+  const reasonOf = ({ table, isUsers }: ClassifiedTable): string | null => {
+    if (isUsers) return 'its rows sign in to your software; there is a table of contacts beside it'
+    const isApplicants = /^(?:candidate|applicant)$/.test(headNoun(table.name))
+    return isApplicants ? 'its rows applied for a job; there is a table of contacts beside it' : null
+  }
+  const hasPeople = tables.some((one) => one.kinds.includes('person') && reasonOf(one) === null)
+  return tables.map((one) => {
+    const reason = one.kinds.length > 0 && hasPeople && !one.isNamed ? reasonOf(one) : null
+    return reason === null ? one : { ...one, kinds: [], rejection: reason }
+  })
+}
+
+/** A table with the key of a table of users: `profiles` beside `auth.users`. */
+const isProfileOfUsers = ({ table }: IntrospectedTable, { relations, isStaff }: ClassifyContext): boolean =>
+  relations.some(
+    ({ from, to, columns }) =>
+      from.table.sql === table.sql && columns.join() === table.primaryKey.join() && isStaff(to),
+  )
 
 const UNCERTAIN_REASON = 'neither its name nor its columns show clearly that its rows are people or companies'
 
@@ -166,8 +202,11 @@ function findRejection(
   if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
   // The user knows what a named table holds.
   if (context.isNamed) return null
+  const aside = splitIdentifier(table.schema).find((word) => ASIDE_SCHEMAS.has(word))
+  if (aside !== undefined) return `its schema holds other content: '${aside}'`
   const past = findHistoryWord(table.name)
   if (past !== null) return `its name indicates other content: '${past}'`
+  if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
   if (context.isTenantTable(surveyed))
     return 'its rows are the tenants of your software: other tables belong to them'
   if (context.customers !== null || !context.isStaff(surveyed)) return null
@@ -178,12 +217,31 @@ function findRejection(
 }
 
 /** Relations from one table to another. */
-export const relationsBetween = (
-  schema: ClassifiedSchema,
+export function relationsBetween(
+  { relations }: ClassifiedSchema,
   from: IntrospectedTable,
   to: IntrospectedTable,
-): TableRelation[] =>
-  schema.relations.filter((one) => one.from.table.sql === from.table.sql && one.to.table.sql === to.table.sql)
+): readonly TableRelation[] {
+  const keyOf = (one: IntrospectedTable, other: IntrospectedTable): string =>
+    `${one.table.sql} ${other.table.sql}`
+  const index =
+    BETWEEN.get(relations) ?? Map.groupBy(relations, (relation) => keyOf(relation.from, relation.to))
+  BETWEEN.set(relations, index)
+  return index.get(keyOf(from, to)) ?? []
+}
+
+/** Relations from one table to any other. */
+export function relationsFrom(
+  { relations }: ClassifiedSchema,
+  from: IntrospectedTable,
+): readonly TableRelation[] {
+  const index = FROM.get(relations) ?? Map.groupBy(relations, (relation) => relation.from.table.sql)
+  FROM.set(relations, index)
+  return index.get(from.table.sql) ?? []
+}
+
+const FROM = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
+const BETWEEN = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 
 /** Table names that are strong or weak evidence for a kind. */
 const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
@@ -191,7 +249,9 @@ const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
   company: toWordSet('company account organization org firm business employer'),
 }
 const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
-  person: toWordSet('partner customer client party user subscriber guest participant profile record entity'),
+  person: toWordSet(
+    'partner customer client party user subscriber speaker delegate exhibitor registrant donor volunteer investor participant profile record entity request registration application',
+  ),
   company: toWordSet('partner customer client party vendor supplier brand merchant record entity'),
 }
 
@@ -240,10 +300,20 @@ function scoreTable(kind: SourceKind, table: string, roleFields: RoleFields): nu
 }
 
 const HISTORY_WORDS = toWordSet(
-  `log logs audit audits history histories archive archived backup backups bak tmp temp staging stage old copy version
-   versions event events queue queues migration migrations session sessions import imports export exports test`,
+  `historical legacy deprecated shadow log logs audit audits history histories archive archived backup backups bak tmp temp staging stage old copy version
+   versions event events dim fct fact facts stg mart marts snapshot snapshots queue queues migration migrations session sessions import imports export exports test`,
 )
+
+const ASIDE_SCHEMAS = toWordSet('test sandbox staging template backup archived')
 
 /** The word in a table's name that says it holds history, copies or temporary data; null if there is none. */
 export const findHistoryWord = (table: string): string | null =>
-  splitIdentifier(table).find((word) => HISTORY_WORDS.has(word)) ?? null
+  // `demo_requests` are requests for one.
+  splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word)) ?? null
+
+/** The company of a person's row: by its own key, or through the rows of a link table. */
+export interface Employer {
+  readonly company: ClassifiedTable
+  readonly relation: TableRelation
+  readonly link?: { readonly table: ClassifiedTable; readonly toRow: TableRelation }
+}

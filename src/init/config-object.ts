@@ -1,16 +1,18 @@
 import type { ProposedOutput, ProposedService, ProposedSource } from './proposal.ts'
+import { whereOf } from './questions.ts'
 
 /** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100
 
 /** The source as an entry of a configuration. */
 export function toSourceConfig(source: ProposedSource): Readonly<Record<string, unknown>> {
+  const where = whereOf(source)
   return {
     kind: source.kind,
     table: source.table,
     ...(source.joins !== null && { joins: source.joins }),
     ...(source.key !== null && { key: source.key.length === 1 ? source.key[0] : source.key }),
-    ...(source.where !== null && { where: source.where }),
+    ...(where !== null && { where }),
     ...(source.changedAt !== null && { changedAt: source.changedAt }),
     ...(source.freshness !== null && { freshness: { column: source.freshness } }),
     inputs: Object.fromEntries(source.inputs.map(({ input, sql }) => [input, sql])),

@@ -3,14 +3,18 @@ import type {
   ProposedOutput,
   ProposedService,
   ProposedSource,
+  Question,
   ShippedService,
   SkippedColumn,
 } from './proposal.ts'
 import { formatCount, formatPercent } from '../util/format.ts'
 import type { AcceptedSource } from './verify.ts'
 import { FIRST_BUDGET } from './config-object.ts'
+import { whereOf } from './questions.ts'
+import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
 import wrapAnsi from 'wrap-ansi'
 import { sanitize } from '../util/text.ts'
+import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from './literals.ts'
 
 /** Inputs go on one line only if they fit this width. */
 const MAX_INLINE_WIDTH = 50
@@ -27,9 +31,12 @@ export function renderConfig(
   accepted: readonly AcceptedSource[],
   { service, services, shipped }: ConfigServices = { service: null, services: [], shipped: [] },
 ): string {
+  const { repeated, others } = groupRepeated(accepted)
+  const blocks = others.map((one, n) => sourceConfigLines(one, n === 0 && repeated.length === 0).join('\n'))
   return [
-    "import { defineConfig } from 'fillrate'",
+    `import { ${repeated.length === 0 ? '' : 'type ConfigInput, '}defineConfig } from 'fillrate'`,
     '',
+    ...repeated.flatMap(repeatedLines),
     ...commentLines(
       'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and ' +
         '`fillrate plan` are free. In every expression, `t` is the table.',
@@ -46,7 +53,10 @@ export function renderConfig(
     ),
     ...(shipped.length === 0 ? [] : ['']),
     '  sources: {',
-    accepted.map((one, n) => sourceConfigLines(one, n === 0).join('\n')).join('\n\n'),
+    ...repeated.flatMap(({ name, schemas }) =>
+      schemas.map((schema) => `    ...${name}(${textLiteral(schema)}),`),
+    ),
+    ...(blocks.length === 0 ? [] : [blocks.join('\n\n')]),
     '  },',
     '',
     ...commentLines(
@@ -57,6 +67,28 @@ export function renderConfig(
     '})',
     '',
   ].join('\n')
+}
+
+/** The sources that several schemas share, as a function of the schema. */
+function repeatedLines({ name, schemas, sources }: RepeatedSources): string[] {
+  const lines = [
+    ...commentLines(
+      `${schemas.length} schemas have the same tables, as those of tenants do: their sources, by the name of the schema.`,
+      '',
+    ),
+    `const ${name} = (schema: string): ConfigInput['sources'] => ({`,
+    ...sources
+      .flatMap((one, n) => sourceConfigLines(one, n === 0))
+      .map((line) => line.replaceAll(/^ {2}/gm, '')),
+    '})',
+    '',
+  ]
+  // In a comment there is no schema to put in.
+  return lines.map((line) =>
+    /^\s*\/\//.test(line)
+      ? line.replaceAll(SCHEMA_MARK, 'SCHEMA')
+      : line.replaceAll(SCHEMA_MARK, '${schema}'),
+  )
 }
 
 function servicesLines(services: readonly ProposedService[]): string[] {
@@ -82,7 +114,8 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
   const at = '      '
   const once = (text: string): string[] => (isFirst ? commentLines(text, at) : [])
   const property = (name: string, value: string): string => `${at}${name}: ${value},`
-  const text = (name: 'joins' | 'where' | 'changedAt'): string[] => {
+  const where = whereOf(source)
+  const text = (name: 'joins' | 'changedAt'): string[] => {
     const value = source[name]
     return value === null ? [] : [property(name, textLiteral(value, `${at}  `))]
   }
@@ -94,7 +127,8 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
     property('table', textLiteral(source.table)),
     ...text('joins'),
     ...keyLine(source, property),
-    ...text('where'),
+    ...(where === null ? [] : [property('where', textLiteral(where, `${at}  `))]),
+    ...source.questions.flatMap((question) => questionLines(question, source, at)),
     ...(source.changedAt === null ? [] : once('A pass then reads only changed rows.')),
     ...text('changedAt'),
     ...commentLines(describeIdentifiers(source), at),
@@ -115,6 +149,24 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
     ...touchLines(source, at),
     '    },',
   ]
+}
+
+/** A question without an answer yet, with the safe one. */
+function questionLines(
+  { when, keep, leftOut, isLeftOut }: Question,
+  { sample }: ProposedSource,
+  at: string,
+): string[] {
+  const rows = `the rows where ${sanitize(when)} (${formatCount(leftOut)} of ${formatCount(sample.rows)} sampled)`
+  return isLeftOut
+    ? commentLines(
+        `Question: ${rows} are left out, to be safe. If they belong in, take the condition out of \`where\`.`,
+        at,
+      )
+    : [
+        ...commentLines(`Question: leave out ${rows}? If so, add to \`where\`:`, at),
+        ...`and ${keep}`.split('\n').map((line) => `${at}//   ${line}`),
+      ]
 }
 
 const freshnessLines = (column: string, at: string): string[] => [
@@ -238,55 +290,4 @@ function outputComment(output: ProposedOutput, { outputs }: ProposedSource): str
   if (output.group !== undefined && isFirst((one) => one.group === output.group))
     return 'Written together, or not at all.'
   return ''
-}
-
-/** Text as a JavaScript literal, with the quotes that need the fewest escapes; further lines are indented. */
-export function textLiteral(text: string, indent = ''): string {
-  const isPlain = !/[\n\r\\]/.test(text)
-  if (isPlain && !text.includes("'")) return `'${text}'`
-  if (isPlain && !text.includes('"')) return `"${text}"`
-  // A template literal turns a raw carriage return into a line feed, so it must be escaped.
-  const raw = text.includes('\\') && !/[`\r]|\$\{/.test(text) && !text.endsWith('\\')
-  const body = raw
-    ? text
-    : text.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${').replaceAll('\r', '\\r')
-  return `${raw ? 'String.raw' : ''}\`${body.replaceAll('\n', `\n${indent}`)}\``
-}
-
-/** A property name, quoted only if needed. */
-export function keyLiteral(name: string): string {
-  // A plain `__proto__` key would set the prototype.
-  if (name === '__proto__') return "['__proto__']"
-  if (/^[A-Za-z_$][\w$]*$/.test(name)) return name
-  return /['\\\n\r]/.test(name) ? JSON.stringify(name) : `'${name}'`
-}
-
-/** `{ a: 'b', c: 'd' }` on one line if it fits, else one pair a line. */
-export function objectLiteral(
-  entries: ReadonlyArray<readonly [name: string, value: string]>,
-  indent: string,
-  width: number,
-): string {
-  const pairs = entries.map(([name, value]) => `${keyLiteral(name)}: ${value}`)
-  const line = `{ ${pairs.join(', ')} }`
-  if (!line.includes('\n') && indent.length + line.length <= width) return line
-  return `{\n${pairs.map((pair) => `${indent}  ${pair},`).join('\n')}\n${indent}}`
-}
-
-/** The same, with as many pairs on a line as fit. */
-export function packedLiteral(
-  entries: ReadonlyArray<readonly [name: string, value: string]>,
-  indent: string,
-  width: number,
-): string {
-  const whole = objectLiteral(entries, indent, width)
-  if (!whole.includes('\n')) return whole
-  const lines: string[] = []
-  for (const [name, value] of entries) {
-    const pair = `${keyLiteral(name)}: ${value},`
-    const last = lines.at(-1)
-    if (last !== undefined && `${last} ${pair}`.length <= width) lines[lines.length - 1] = `${last} ${pair}`
-    else lines.push(`${indent}  ${pair}`)
-  }
-  return `{\n${lines.join('\n')}\n${indent}}`
 }

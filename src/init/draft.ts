@@ -1,20 +1,29 @@
 import type { InputName, SourceKind } from '../domain/mapping.ts'
 import type { Column } from '../sources/catalogue.ts'
 import { findChangeColumn, findFreshnessColumn } from './row-filters.ts'
-import { type RowContext, exclusionConditions } from './exclusions.ts'
+import type { RowFlag } from './flag-sql.ts'
+import { readFlags } from './flags.ts'
+import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList, quoteIfNeeded } from './fields.ts'
 import { onePlace } from './output-details.ts'
 import { outputField, outputRoles, proposeOutput } from './outputs.ts'
 import { phoneOutputs } from './phone.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
-import { tenantCondition } from './tenants.ts'
+import { joinConditions } from './questions.ts'
+import { tenantFlag } from './tenants.ts'
 import type { OtherColumn, ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
 
 /** A source before its inputs are chosen. Its candidate inputs are measured on sampled rows. */
 export interface Draft {
-  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'skippedColumns' | 'otherColumns' | 'sample'>
+  readonly base: Omit<
+    ProposedSource,
+    'inputs' | 'outputs' | 'skippedColumns' | 'otherColumns' | 'sample' | 'questions'
+  > & {
+    /** What is not sure about its rows. */
+    readonly doubts: readonly RowFlag[]
+  }
   readonly table: ClassifiedTable
   readonly roleFields: RoleFields
   /** Expressions that are always inputs. */
@@ -36,14 +45,15 @@ export function createDraftBase(
     readonly joins: string | null
     readonly where: readonly string[]
     readonly context?: RowContext
+    /** What other tables say of the rows. */
+    readonly flags?: readonly RowFlag[]
+    /** What is not sure about the rows of the source that these belong to. */
+    readonly doubts?: readonly RowFlag[]
   },
 ): Draft['base'] {
   const { table, tenant } = classified
-  const conditions = [
-    ...exclusionConditions(classified, 't', more.context ?? kind),
-    ...more.where,
-    ...(tenant === null ? [] : [tenantCondition(tenant, classified)]),
-  ]
+  const flags = [...readFlags(classified, 't', more.context ?? kind), ...(more.flags ?? [])]
+  const conditions = [...flags.flatMap(({ isSure, keep }) => (isSure ? [keep] : [])), ...more.where]
   const changed = findChangeColumn(classified)
   const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
   return {
@@ -56,23 +66,14 @@ export function createDraftBase(
     where: joinConditions(conditions),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
     freshness: findFreshnessColumn(classified),
-    touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,
-    notes: [
-      ...(tenant === null
-        ? []
-        : [`Of ${tenant.tenants} tenants only the one with the most rows: see ${tenant.column} in where.`]),
-      ...(changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : []),
+    doubts: [
+      ...(tenant === null ? [] : [tenantFlag(tenant, classified)]),
+      ...flags.filter(({ isSure }) => !isSure),
+      ...(more.doubts ?? []),
     ],
+    touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,
+    notes: changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : [],
   }
-}
-
-const MAX_CONDITION_WIDTH = 76
-
-/** On one line if it is short. */
-function joinConditions(conditions: readonly string[]): string | null {
-  if (conditions.length === 0) return null
-  const line = conditions.join(' and ')
-  return line.length <= MAX_CONDITION_WIDTH ? line : conditions.join('\nand ')
 }
 
 /** How to make a pass read only what changed. */
@@ -106,16 +107,27 @@ export function proposeOutputs(
   }
   for (const role of roles) {
     for (const lookup of table.lookups[base.kind].filter((one) => one.role === role)) {
-      const { field, sql, reason } = lookup
+      const { field, sql, reason, map, isRange } = lookup
       const refusal = writeObstacle(field, { ...table, references: new Set() }, base.key)
       if (refusal !== null || sql === null) add({ column: field.name, reason: refusal ?? reason })
-      else add({ column: field.name, field: outputField(base.kind, role), type: field.column.type.name, sql })
+      else
+        add({
+          column: field.name,
+          field: isRange === true ? 'employee_range' : outputField(base.kind, role),
+          type: field.column.type.name,
+          ...(map && { map }),
+          sql,
+        })
     }
     const field = roleFields.get(role)
     if (field === undefined || (inputs.has(field) && !INPUT_AND_OUTPUT.has(role))) continue
     const refusal = writeObstacle(field, table, base.key)
     if (refusal !== null) {
       add({ column: field.name, reason: refusal })
+      continue
+    }
+    if (table.sampled >= MANY_ROWS && field.path.length === 0 && field.values.length === table.sampled) {
+      add({ column: field.name, reason: 'is never blank in the sample' })
       continue
     }
     const made = proposeOutput(base.kind, role, field, table)
@@ -141,6 +153,9 @@ export function listOtherColumns(
       : []
   })
 }
+
+/** Fewer rows do not show that a column is always filled. */
+const MANY_ROWS = 100
 
 /** An input that is filled where it is blank: it is then not looked up by what Fillrate wrote. */
 const INPUT_AND_OUTPUT: ReadonlySet<ColumnRole> = new Set(['profile', 'company_name'])

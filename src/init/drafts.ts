@@ -1,14 +1,14 @@
 import { type Draft, createDraftBase } from './draft.ts'
-import { headNoun, singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
-import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
+import { headNoun, singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
+import { type ClassifiedSchema, type ClassifiedTable, relationsBetween, type Employer } from './classify.ts'
 import type { InputName } from '../domain/mapping.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
-import { type TableRelation, joinCondition } from './relations.ts'
-import { normalizedEmail } from './assign-roles.ts'
-import { isSecondary } from './roles.ts'
+import { type TableRelation, joinCondition, typeSql } from './relations.ts'
+import { holdsAny, normalizedEmail } from './assign-roles.ts'
+import { isSecondary, scoreName } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
-import { exclusionConditions } from './exclusions.ts'
-import { subscriptionConditions, suppressionConditions } from './suppression.ts'
+import { exclusionConditions } from './flags.ts'
+import { labelTableFlags, relatedFlags, tenantFlags, tagArrayFlags, tagFlags } from './related-flags.ts'
 import {
   linkedCompanySql,
   relatedOptOutConditions,
@@ -16,7 +16,6 @@ import {
   relatedRowSql,
   relatedValueSql,
 } from './related-value.ts'
-import { quoteLiteral } from '../sources/quote.ts'
 
 /** Every source that the tables may make: people, companies, then addresses of companies. Pure. */
 export function draftSources(schema: ClassifiedSchema): Draft[] {
@@ -27,11 +26,18 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
     return kinds.flatMap((kind) => {
       const isTold = isShared && (partyType !== null || kind === 'company')
       const suffix = kind === 'person' ? 'people' : 'companies'
-      const name = nameFor(isTold ? `${table.name}_${suffix}` : table.name)
+      const isRepeated = schema.tables.some(
+        (one) => one.table.name === table.name && one.table.sql !== table.sql && one.kinds.length > 0,
+      )
+      const own = isRepeated ? `${table.schema}_${table.name}` : table.name
+      const name = nameFor(isTold ? `${own}_${suffix}` : own)
       if (kind === 'person') return [draftPeople(schema, classified, name)]
       const draft = draftCompanies(schema, classified, name)
       // Without a site, a person's row shows no company.
-      const isEmpty = isShared && partyType === null && draft.inputs.domain === undefined
+      const isTwice =
+        !splitIdentifier(table.name).some((word) => word.startsWith('lead')) &&
+        schema.tables.some((one) => one.kinds.join() === 'company')
+      const isEmpty = isShared && partyType === null && (draft.inputs.domain === undefined || isTwice)
       return isEmpty ? [] : [draft]
     })
   })
@@ -82,11 +88,13 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
     base: createDraftBase(table, 'person', {
       name,
       joins: work?.joins ?? null,
+      flags: [
+        ...relatedFlags(schema, table, { email: mail, employer: work?.employer ?? null }),
+        ...tagArrayFlags(table, 'person'),
+      ],
       where: [
         ...(partyType === null ? [] : [partyType.person('t')]),
         ...table.conditions,
-        ...suppressionConditions(table, schema, mail),
-        ...subscriptionConditions(table, schema),
         ...(mail?.startsWith('(select') === true ? relatedOptOutConditions(schema, table) : []),
       ],
     }),
@@ -121,7 +129,7 @@ function fullNameSql({ person: roleFields }: ClassifiedTable): string | null {
 function findWorkplace(
   schema: ClassifiedSchema,
   classified: ClassifiedTable,
-): { name: string; joins: string | null } | null {
+): { name: string; joins: string | null; employer: Employer | null } | null {
   const companies = schema.tables.filter(
     (one) =>
       one.kinds.includes('company') && one.company.has('name') && one.company.get('name') !== undefined,
@@ -145,11 +153,12 @@ function findWorkplace(
     return {
       name: fieldSql(companyNameField(company), 'a'),
       joins: `left join ${company.sqlName} a on ${conditions.join(' and ')}`,
+      employer: isShared ? null : best,
     }
   }
   for (const company of companies) {
     const linked = linkedCompanySql(schema, classified, company, companyNameField(company))
-    if (linked !== null) return { name: linked, joins: null }
+    if (linked !== null) return { name: linked.sql, joins: null, employer: linked.employer }
   }
   return null
 }
@@ -162,7 +171,7 @@ function companyNameField(company: ClassifiedTable): CandidateField {
 
 const WORK_WORDS = toWordSet('company organization org account employer parent business firm current')
 const OTHER_RELATION_WORDS = toWordSet(
-  'previous former old last invoice billing referrer reseller owner tenant workspace',
+  'converted merged previous former old last invoice billing referrer reseller owner tenant workspace',
 )
 
 /** How strongly a key column points to the employer. */
@@ -176,11 +185,17 @@ function scoreWorkRelation({ columns }: TableRelation): number {
 function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { company: roleFields, partyType, kinds } = table
   const domain = roleFields.get('domain')
-  const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : fieldSql(domain, 't')
+  const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : siteSql(table, domain)
   const email = roleFields.get('email')
   const base = createDraftBase(table, 'company', {
     name,
     joins: null,
+    flags: [
+      ...tagFlags(schema, table, 'company'),
+      ...labelTableFlags(schema, table, 'company'),
+      ...tenantFlags(schema, table),
+      ...tagArrayFlags(table, 'company'),
+    ],
     where: [...(partyType === null ? [] : [partyType.company('t')]), ...table.conditions],
   })
   const inputs = site === null ? {} : { domain: site }
@@ -197,6 +212,21 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
   }
   const mail = email && `split_part(${emailSql(schema, table) ?? fieldSql(email, 't')}, '@', 2)`
   return { base, table, roleFields, inputs, fallbackInputs: mail === undefined ? {} : { mail } }
+}
+
+/** A domain and a site in two columns: the first of them that is filled. */
+function siteSql(table: ClassifiedTable, domain: CandidateField): string {
+  const own = toOwnWords(table.table.name)
+  const other = table.fields.find(
+    (field) =>
+      field !== domain &&
+      field.path.length === domain.path.length &&
+      scoreName('domain', field.words, own) >= 75 &&
+      holdsAny('domain', field.values) &&
+      ![...table.company.values()].includes(field),
+  )
+  const first = fieldSql(domain, 't')
+  return other === undefined ? first : `coalesce(nullif(btrim(${first}), ''), ${fieldSql(other, 't')})`
 }
 
 const SHARED_ROLES: ReadonlySet<string> = new Set([
@@ -246,10 +276,14 @@ function draftAddresses(
       name: name(company.base.name),
       joins: null,
       where: [
-        ...(type === null ? [] : [`t.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`]),
+        ...(type === null ? [] : [typeSql(type, 't')]),
         ...(owner === null ? [] : [relatedRowExists(relation, company.table, ofOwner(owner))]),
       ],
       context: 'address',
+      doubts: company.base.doubts.map((doubt) => ({
+        ...doubt,
+        keep: relatedRowExists(relation, company.table, ofOwner(doubt.keep)),
+      })),
     })
     return {
       base: {

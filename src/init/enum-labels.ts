@@ -1,72 +1,66 @@
 import type { ColumnRole } from './roles.ts'
-import { splitIdentifier } from './identifier-words.ts'
+import { splitIdentifier } from './words.ts'
 
-/** Synonyms: the values that a service may send, and other words used in a CRM's labels. */
-interface Meaning {
-  readonly sent: readonly string[]
-  readonly also?: readonly string[]
+/**
+ * What a service may send for a role, and how lists call it in several languages: `sent: other words`, words and phrases
+ * separated by commas. The first service does not document its values, so these are the usual ones.
+ */
+const MEANINGS: Readonly<Partial<Record<ColumnRole, string>>> = {
+  seniority: `
+    owner, founder: co founder, proprietor, inhaber, gründer, fondateur, propietario, titolare
+    c_suite, executive, cxo: c level, chief, csuite, clevel, exec, geschäftsführung, vorstand, direction générale, alta dirección
+    partner
+    vp, vice_president: svp, evp
+    head: head of
+    director: direktor, directeur, directrice, direttore
+    manager, lead: management, team lead, supervisor, leiter, leitung, abteilungsleiter, responsable, cadre, gerente
+    senior, principal: sr, expert, individual contributor
+    mid, intermediate: mid level, professional, regular
+    entry, junior: entry level, jr, associate, non manager, individual contributor, sachbearbeiter, employé
+    intern, training: internship, trainee, student, praktikant, stagiaire`,
+  department: `
+    engineering, development: software engineering, r d, research and development, technik, technical, technique, entwicklung, ingeniería, techniek, ontwikkeling
+    product: product management
+    sales, business_development: vertrieb, verkauf, ventes, commercial, ventas, vendite, salg, försäljning, verkoop
+    marketing: growth
+    finance, accounting: financial, accounts, buchhaltung, finanzen, rechnungswesen, comptabilité, contabilidad, finanzas, amministrazione, financiën
+    operations: ops, produktion, production, fertigung, operaciones, exploitation
+    human_resources, hr, people: talent, personal, personnel, personalabteilung, ressources humaines, recursos humanos, rrhh, personeelszaken
+    support, customer_success, customer_service: customer support, kundendienst, kundenservice, service clients, soporte
+    legal, compliance: recht, rechtsabteilung, juridique, juridisch, jurídico
+    it, information_technology: edv, informatique, informática
+    design, creative
+    data, analytics: data science
+    education: training
+    consulting: advisory
+    medical, health: healthcare
+    procurement: purchasing, supply chain, einkauf, achats, compras, inkoop
+    management, executive: leadership, c suite, geschäftsleitung, direction, dirección, directie`,
+  industry: `
+    Software, Computer Software: saas, information technology, technology, it, computing, informatique, logiciels, informatik, edv, informática, tecnología
+    Financial Services, Banking: finance, financial, fintech, bank, banken, banque, banca, finanzen, finanzas
+    Health Care, Healthcare: hospital, medical, health, gesundheitswesen, gesundheit, santé, salud, sanità, zorg, helse
+    Retail, Consumer Goods: e commerce, ecommerce, retail ecommerce, einzelhandel, commerce de détail, comercio, detailhandel, wholesale and retail
+    Manufacturing, Machinery: industrial, produktion, prod gewerbe, produzierendes gewerbe, fertigung, maschinenbau, industrie, industria, fabrication, durable manufacturing
+    Transportation, Logistics: transport, logistics and supply chain, logistik, transporte, trasporti, logistique, haulage, spedition, logística
+    Energy, Utilities: oil gas, oil and gas, renewables, energie, énergie, energieversorgung, energía, versorger, utility
+    Professional Services, Consulting: business services, agency, professional firms, dienstleistung, dienstleistungen, beratung, conseil, servicios, consultoría
+    Education: e learning, bildung, éducation, educación
+    Real Estate: property, immobilien, immobilier, inmobiliaria
+    Construction: building, bau, baugewerbe, bâtiment, construcción
+    Media, Entertainment: publishing, medien, médias
+    Telecommunications: telecom, telco, telekommunikation, télécommunications
+    Insurance: versicherung, versicherungen, assurance, assurances, seguros
+    Hospitality, Travel: tourism, leisure travel tourism, gastgewerbe, tourismus, hôtellerie, hostelería
+    Nonprofit: non profit, ngo, gemeinnützig, association
+    Government: public sector, government administration, öffentlicher dienst, verwaltung, administration publique
+    Agriculture: farming, landwirtschaft, agricultura`,
 }
 
-/** The service does not document its values, so these are the usual ones. */
-const MEANINGS: Readonly<Partial<Record<ColumnRole, readonly Meaning[]>>> = {
-  seniority: [
-    { sent: ['owner', 'founder'], also: ['co founder', 'proprietor'] },
-    { sent: ['c_suite', 'executive', 'cxo'], also: ['c level', 'chief', 'csuite', 'clevel', 'exec'] },
-    { sent: ['partner'] },
-    { sent: ['vp', 'vice_president'], also: ['svp', 'evp'] },
-    { sent: ['head'], also: ['head of'] },
-    { sent: ['director'] },
-    { sent: ['manager', 'lead'], also: ['management', 'team lead', 'supervisor'] },
-    { sent: ['senior', 'principal'], also: ['sr', 'staff', 'expert'] },
-    { sent: ['mid', 'intermediate'], also: ['mid level', 'professional', 'regular'] },
-    {
-      sent: ['entry', 'junior'],
-      also: ['entry level', 'jr', 'associate', 'non manager', 'individual contributor'],
-    },
-    { sent: ['intern', 'training'], also: ['internship', 'trainee', 'student'] },
-  ],
-  department: [
-    {
-      sent: ['engineering', 'development'],
-      also: ['software engineering', 'r d', 'research and development'],
-    },
-    { sent: ['product'], also: ['product management'] },
-    { sent: ['sales', 'business_development'] },
-    { sent: ['marketing'], also: ['growth'] },
-    { sent: ['finance', 'accounting'], also: ['financial'] },
-    { sent: ['operations'], also: ['ops'] },
-    { sent: ['human_resources', 'hr', 'people'], also: ['talent'] },
-    { sent: ['support', 'customer_success', 'customer_service'], also: ['customer support', 'service'] },
-    { sent: ['legal', 'compliance'] },
-    { sent: ['it', 'information_technology'] },
-    { sent: ['design', 'creative'] },
-    { sent: ['data', 'analytics'], also: ['data science'] },
-    { sent: ['education'], also: ['training'] },
-    { sent: ['consulting'], also: ['advisory'] },
-    { sent: ['medical', 'health'], also: ['healthcare'] },
-    { sent: ['procurement'], also: ['purchasing', 'supply chain'] },
-    { sent: ['management', 'executive'], also: ['leadership', 'c suite'] },
-  ],
-  industry: [
-    { sent: ['Software', 'Computer Software'], also: ['saas', 'information technology', 'technology', 'it'] },
-    { sent: ['Financial Services', 'Banking'], also: ['finance', 'fintech'] },
-    { sent: ['Health Care', 'Healthcare'], also: ['hospital', 'medical', 'health'] },
-    { sent: ['Retail', 'Consumer Goods'], also: ['e commerce', 'ecommerce'] },
-    { sent: ['Manufacturing', 'Machinery'], also: ['industrial'] },
-    { sent: ['Transportation', 'Logistics'], also: ['transport', 'logistics and supply chain'] },
-    { sent: ['Energy', 'Utilities'], also: ['oil gas', 'oil and gas', 'renewables'] },
-    { sent: ['Professional Services', 'Consulting'], also: ['business services'] },
-    { sent: ['Education'], also: ['e learning'] },
-    { sent: ['Real Estate'], also: ['property'] },
-    { sent: ['Construction'], also: ['building'] },
-    { sent: ['Media', 'Entertainment'], also: ['publishing'] },
-    { sent: ['Telecommunications'], also: ['telecom', 'telco'] },
-    { sent: ['Insurance'] },
-    { sent: ['Hospitality', 'Travel'], also: ['tourism', 'leisure travel tourism'] },
-    { sent: ['Nonprofit'], also: ['non profit', 'ngo'] },
-    { sent: ['Government'], also: ['public sector', 'government administration'] },
-    { sent: ['Agriculture'], also: ['farming'] },
-  ],
+/** The values that a service may send, and every word for them, folded. */
+interface Meaning {
+  readonly sent: readonly string[]
+  readonly words: ReadonlySet<string>
 }
 
 /** Employee ranges, as the service names them. */
@@ -81,37 +75,73 @@ export const EMPLOYEE_RANGES = [
   '10001+',
 ]
 
+const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
+
 const foldText = (text: string): string => splitIdentifier(text).join(' ')
 
-/** Maps values of the service to the labels that the column accepts; null if none match. Pure. */
+const readMeanings = (text: string): Meaning[] =>
+  text
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const [sent = '', also = ''] = line.split(':')
+      const list = (words: string): string[] =>
+        words
+          .split(',')
+          .map((word) => word.trim())
+          .filter((word) => word !== '')
+      return { sent: list(sent), words: new Set([...list(sent), ...list(also)].map(foldText)) }
+    })
+
+const READ: ReadonlyMap<string, readonly Meaning[]> = new Map(
+  Object.entries(MEANINGS).map(([role, text]) => [role, readMeanings(text)]),
+)
+
+/** `Banken u. Versicherungen`, `IT / Software`: what is joined. */
+const JOINED = /\s*[/,&+]\s*|\s+(?:u\.|und|and|et|y|e|og|och|en)\s+/i
+
+/**
+ * Maps values of the service to the labels that the column accepts; null if none match. Of several labels with one meaning the
+ * one of the same word is taken, or else none: which of them is meant is not known. Pure.
+ */
 export function mapToLabels(role: ColumnRole, labels: readonly string[]): Record<string, string> | null {
-  const map = new Map<string, string>()
+  const claims = new Map<string, string[]>()
   for (const label of labels)
-    for (const value of role === 'employees' ? rangesForLabel(label) : valuesForLabel(role, label))
-      map.set(value, label)
-  // An identical word wins: "lead" maps to LEAD if there is one, although a manager may be called a lead.
-  for (const label of labels) {
-    const same = [...map.keys()].find((value) => foldText(value) === foldText(label))
-    if (same !== undefined) map.set(same, label)
-  }
-  return map.size === 0 ? null : Object.fromEntries(map)
+    for (const value of isHeadcount(role) ? rangesForLabel(label) : valuesForLabel(role, label))
+      claims.set(value, [...(claims.get(value) ?? []), label])
+  // "lead" maps to LEAD if there is one, although a manager may be called a lead.
+  const entries = [...claims].flatMap(([value, claimed]) => {
+    const same = labels.find((label) => foldText(label) === foldText(value))
+    const label = same ?? (new Set(claimed.map(foldText)).size === 1 ? claimed[0] : undefined)
+    return label === undefined ? [] : [[value, label] as const]
+  })
+  return entries.length === 0 ? null : Object.fromEntries(entries)
 }
 
 /** Whether the label is one of the usual ones for the role. */
 export const isKnownLabel = (role: ColumnRole, label: string): boolean =>
-  role === 'employees' ? rangesForLabel(label).length > 0 : findMeaning(role, label) !== undefined
+  isHeadcount(role) ? rangesForLabel(label).length > 0 : findMeanings(role, label).length > 0
 
-const findMeaning = (role: ColumnRole, label: string): Meaning | undefined =>
-  MEANINGS[role]?.find(({ sent, also = [] }) =>
-    [...sent, ...also].some((word) => foldText(word) === foldText(label)),
-  )
+/** What a label means: as a whole, or each of what it joins. */
+function findMeanings(role: ColumnRole, label: string): readonly Meaning[] {
+  const meanings = READ.get(role) ?? []
+  const named = (text: string): Meaning[] => meanings.filter(({ words }) => words.has(foldText(text)))
+  const whole = named(label)
+  if (whole.length > 0) return whole
+  // Of `Administrative/Utilities` only half is understood.
+  const parts = label.split(JOINED).map(named)
+  return parts.every((part) => part.length > 0) ? parts.flat() : []
+}
 
 /** Values of the service that mean the label. An unknown label stands for itself. */
 function valuesForLabel(role: ColumnRole, label: string): readonly string[] {
-  if (MEANINGS[role] === undefined) return []
-  const meaning = findMeaning(role, label)
-  if (meaning) return meaning.sent
-  const words = splitIdentifier(label)
+  if (!READ.has(role)) return []
+  const meanings = findMeanings(role, label)
+  if (meanings.length > 0) return meanings.flatMap(({ sent }) => sent)
+  const words = label
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word !== '')
   return role === 'industry'
     ? [words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ')]
     : [words.join('_')]

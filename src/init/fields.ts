@@ -2,7 +2,7 @@ import type { Column, Table } from '../sources/catalogue.ts'
 import type { Fit } from '../sources/column-type.ts'
 import { BLANK_CHARACTERS } from '../sources/cell.ts'
 import { joinName, quoteLiteral, quoteName } from '../sources/quote.ts'
-import { splitIdentifier } from './identifier-words.ts'
+import { splitIdentifier } from './words.ts'
 
 /** A column, or a key inside a json column, that may hold a fact about a person or a company. */
 export interface CandidateField {
@@ -16,8 +16,10 @@ export interface CandidateField {
   readonly words: readonly string[]
   /** Sampled values that are not blank, as text; for arrays, the first element. */
   readonly values: readonly string[]
-  /** All labels in use, of a column of labels; otherwise unknown. */
+  /** The labels in use, of a column that repeats few texts, and of an array; otherwise unknown. */
   readonly labels?: readonly string[]
+  /** What each label means, where a comment on the column says so. */
+  readonly codes?: ReadonlyMap<string, string>
   /** A key inside json whose values are all arrays. */
   readonly holdsArrays: boolean
 }
@@ -30,8 +32,11 @@ export function listCandidateFields(
   table: Table,
   sample: readonly SampledRow[],
   labels: Readonly<Record<string, readonly string[]>> = {},
+  codes: Readonly<Record<string, ReadonlyMap<string, string>>> = {},
 ): CandidateField[] {
-  return table.columns.flatMap((column) => {
+  // A loader that flattens objects writes what a row refers to into columns of its own: `owner_id__email`.
+  const own = table.columns.filter(({ name }) => !/_id__(?!value$|id$)./i.test(name))
+  return own.flatMap((column) => {
     const whole = sample.map((row) => row[column.name])
     const { fit } = column.type
     const isJson = fit.kind === 'json' || fit.kind === 'jsonb'
@@ -43,6 +48,7 @@ export function listCandidateFields(
       words: splitIdentifier(column.name),
       values: toTexts(isJson ? whole.filter(Array.isArray) : whole),
       ...(labels[column.name] && { labels: labels[column.name] ?? [] }),
+      ...(codes[column.name] && { codes: codes[column.name] ?? new Map() }),
       holdsArrays: isJson && areAllArrays(whole),
     }
     return isJson ? [self, ...jsonKeyFields(column, whole)] : [self]

@@ -3,8 +3,10 @@ import { type Draft, listOtherColumns, proposeOutputs } from './draft.ts'
 import type { InputSample, ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
 import { holdsAny } from './assign-roles.ts'
+import { toQuestions } from './questions.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type Db, query } from '../sources/db.ts'
+import { quoteLiteral } from '../sources/quote.ts'
 import { SAMPLE_ROWS, spreadOrderSql, tableSampleSql } from './introspect.ts'
 
 /**
@@ -23,13 +25,24 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
     return draft.base.kind === 'person'
       ? 'nothing identifies its rows: no email address, no profile, no name with a company'
       : 'nothing identifies its rows: no site, no domain, no email address'
-  const sample = summarizeSample(draft.base.kind, rows, chosen.read)
+  const { doubts, ...base } = draft.base
+  const sample = summarizeSample(base.kind, rows, chosen.read)
   if (rows.length > 0 && Object.keys(sample.identifiedBy).length === 0)
     return `none of ${rows.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
   const { outputs, skippedColumns } = proposeOutputs(draft, chosen.fields)
   const taken = new Set([...outputs, ...skippedColumns].map(({ column }) => column))
   const otherColumns = listOtherColumns(draft, taken)
-  return { ...draft.base, joins: chosen.joins, inputs, outputs, skippedColumns, otherColumns, sample }
+  const leftOut = doubts.map((_, n) => rows.filter(({ kept }) => kept[n] === false).length)
+  return {
+    ...base,
+    joins: chosen.joins,
+    inputs,
+    outputs,
+    skippedColumns,
+    otherColumns,
+    questions: toQuestions(doubts, leftOut, rows.length),
+    sample,
+  }
 }
 
 /** Why a source without outputs is none. */
@@ -132,6 +145,15 @@ function choosePersonInputs(draft: Draft, rows: readonly MeasuredRow[]): InputCh
   }
 }
 
+/** `[not provided]`, `n/a`: what a form demands where there is no company. */
+const NO_COMPANY = /^\W*(?:not provided|unknown|none|n\W?a|no company|not applicable|self|private)\W*$/i
+
+/** A company's name, without what stands for none. */
+const companySql = (field: CandidateField): string =>
+  [...new Set(field.values.filter((value) => NO_COMPANY.test(value)))]
+    .toSorted()
+    .reduce((sql, value) => `nullif(${sql}, ${quoteLiteral(value)})`, fieldSql(field, 't'))
+
 interface CompanyChoice {
   readonly sql: string
   readonly usesJoin: boolean
@@ -144,7 +166,7 @@ function chooseCompany(
   { inputs, fallbackInputs }: Draft,
   rows: readonly MeasuredRow[],
 ): CompanyChoice | null {
-  const plain = fallbackInputs.company && fieldSql(fallbackInputs.company, 't')
+  const plain = fallbackInputs.company && companySql(fallbackInputs.company)
   if (inputs.company !== undefined) {
     const alone = {
       sql: inputs.company,
@@ -175,6 +197,8 @@ interface MeasuredRow extends RawInputs {
   readonly profile: string | null
   readonly employer: string | null
   readonly mail: string | null
+  /** Whether it stays by each of the draft's doubts. */
+  readonly kept: readonly (boolean | null)[]
 }
 
 /** Evaluates the expressions of a draft on a sample of at most 200 rows. */
@@ -184,10 +208,14 @@ export async function measureInputs(db: Db, draft: Draft): Promise<readonly Meas
   const list = [
     ...names.map((name) => [inputs[name], name] as const),
     [fallbackInputs.profile && fieldSql(fallbackInputs.profile, 't'), 'profile'] as const,
-    [fallbackInputs.company && fieldSql(fallbackInputs.company, 't'), 'employer'] as const,
+    [fallbackInputs.company && companySql(fallbackInputs.company), 'employer'] as const,
     [fallbackInputs.mail, 'mail'] as const,
   ]
-  const columns = list.map(([sql, name]) => `${sql === undefined ? 'null' : `(${sql})`}::text as ${name}`)
+  const kept = base.doubts.map(({ keep }) => keep).join(', ')
+  const columns = [
+    ...list.map(([sql, name]) => `${sql === undefined ? 'null' : `(${sql})`}::text as ${name}`),
+    `array[${kept}]::boolean[] as kept`,
+  ]
   const read = (spread: string, order = ''): Promise<readonly MeasuredRow[]> =>
     query(
       db,

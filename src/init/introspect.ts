@@ -1,8 +1,8 @@
 import { type Table, readTable } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
 import { quoteName } from '../sources/quote.ts'
-import { splitIdentifier } from './identifier-words.ts'
 import type { CandidateField, SampledRow } from './fields.ts'
+import type { Fit } from '../sources/column-type.ts'
 
 /** A table as listed in the first pass over the database. */
 export interface TableOverview {
@@ -12,6 +12,8 @@ export interface TableOverview {
   readonly columns: readonly string[]
   /** Estimated by Postgres; null before its first ANALYZE. */
   readonly rows: number | null
+  /** Whether this role may read some column of it. */
+  readonly canRead: boolean
 }
 
 /** Qualified and quoted, as `Table.sql`. */
@@ -37,23 +39,28 @@ export interface IntrospectedTable {
   readonly indexedColumns: readonly string[]
   /** Labels that a check constraint allows, by column. */
   readonly checkLabels: Readonly<Record<string, readonly string[]>>
+  /** What the codes of a column mean, as its comment says, by column. */
+  readonly codes: Readonly<Record<string, ReadonlyMap<string, string>>>
   readonly fields: readonly CandidateField[]
   /** The number of rows sampled. */
   readonly sampled: number
+  readonly sample: readonly SampledRow[]
 }
 
-/** All user tables and views that this role may read. Partitions are left out: their parent is listed. */
+/**
+ * All tables and views, those that this role may not read as well: what a database calls its users and tenants is the same for every role. Partitions are left out: their parent is listed.
+ */
 export const listTableOverviews = (db: Db): Promise<readonly TableOverview[]> =>
   query(
     db,
     `select n.nspname as schema, c.relname as name, nullif(c.reltuples, -1)::float8 as rows,
             case when c.relkind in ('r', 'p') then 'table' else 'view' end as kind,
+            has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select') as "canRead",
             array(select a.attname::text from pg_attribute a
                    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns
        from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
         and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
-        and has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select')
         and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
       order by 1, 2 limit 10000`,
   )
@@ -83,7 +90,7 @@ const columnNamesSql = (table: string, numbers: string): string =>
 export async function introspectTable(
   db: Db,
   overview: TableOverview,
-): Promise<Omit<IntrospectedTable, 'fields' | 'sampled'> | null> {
+): Promise<Omit<IntrospectedTable, 'fields' | 'sampled' | 'sample'> | null> {
   const name = overviewSql(overview)
   const table = await readTable(db, name)
   if (table === null) return null
@@ -91,6 +98,7 @@ export async function introspectTable(
     in_sql: string
     indexed: string[]
     checks: { column: string; definition: string }[]
+    comments: { column: string; comment: string }[]
   }>(
     db,
     `select c.oid::regclass::text as in_sql,
@@ -99,7 +107,10 @@ export async function introspectTable(
                    where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as indexed,
             coalesce((select jsonb_agg(jsonb_build_object('column', a.attname, 'definition', pg_get_constraintdef(k.oid)))
                         from pg_constraint k join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
-                       where k.conrelid = c.oid and k.contype = 'c' and cardinality(k.conkey) = 1), '[]') as checks
+                       where k.conrelid = c.oid and k.contype = 'c' and cardinality(k.conkey) = 1), '[]') as checks,
+            coalesce((select jsonb_agg(jsonb_build_object('column', a.attname, 'comment', d.description))
+                        from pg_description d join pg_attribute a on a.attrelid = d.objoid and a.attnum = d.objsubid
+                       where d.objoid = c.oid and d.classoid = 'pg_class'::regclass and d.objsubid > 0), '[]') as comments
        from pg_class c where c.oid = $1::regclass`,
     [name],
   )
@@ -114,6 +125,12 @@ export async function introspectTable(
         return labels.length > 0 ? [[column, labels]] : []
       }),
     ),
+    codes: Object.fromEntries(
+      (found?.comments ?? []).flatMap(({ column, comment }) => {
+        const codes = parseCodes(comment)
+        return codes.size > 1 ? [[column, codes]] : []
+      }),
+    ),
   }
 }
 
@@ -122,6 +139,31 @@ export function parseCheckLabels(definition: string): string[] {
   const list = /= ANY \(+ARRAY\[(.*?)\]/s.exec(definition)?.[1]
   if (list === undefined) return []
   return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, label = '']) => label.replaceAll("''", "'"))
+}
+
+/**
+ * `A: active, L: left the company`, `0 = inactive, 1 = active`, `ACT Active, BAJ Left` in a comment → each code with its
+ * meaning. Pure.
+ */
+export function parseCodes(comment: string): ReadonlyMap<string, string> {
+  const parts = comment
+    .replace(/^\s*[\p{L} ]+:\s+(?=\S+\s)/u, (start) =>
+      /^\s*(?:enum|values?|codes?)\b/i.test(start) ? '' : start,
+    )
+    .split(/[,;\n]\s*|\s\|\s/)
+    .filter((part) => part.trim() !== '')
+  const read = (pattern: RegExp): Array<readonly [string, string]> =>
+    parts.flatMap((part) => {
+      const [, code, meaning] = pattern.exec(part.trim()) ?? []
+      return code === undefined || meaning === undefined
+        ? []
+        : [[code, meaning.trim().replaceAll(/^['"]|['"]$/g, '')] as const]
+    })
+  const marked = read(/^['"]?([\p{L}\p{N}_-]{1,20})['"]?\s*(?:=>?|:|→)\s*(.+)$/u)
+  if (marked.length > 1) return new Map(marked)
+  // Without a sign between them, every part must begin with a code.
+  const plain = read(/^([A-Z0-9]{1,4})\s+(.+)$/)
+  return new Map(plain.length === parts.length && plain.length > 1 ? plain : [])
 }
 
 /** Rows sampled from one table. */
@@ -183,37 +225,56 @@ async function isSmall(db: Db, { sql }: Pick<Table, 'sql'>): Promise<boolean> {
 export const spreadOrderSql = async (db: Db, table: Pick<Table, 'sql'>): Promise<string> =>
   (await isSmall(db, table)) ? 'order by md5(t.ctid::text)' : ''
 
-/** Columns whose few labels decide about rows; a rare one would be missing in the sample. */
-const LABEL_COLUMN =
-  /(?:^|_)(?:type|kind|category|class|status|statut|state|lifecycle|stage|role|channel|module|model)$/i
-const MAX_LABELS = 40
+/** Rows from which the labels of a table's columns are taken; a rare label would be missing in the sample. */
+const LABEL_ROWS = 5_000
+const MAX_LABELS = 60
+/** A longer text is no label. */
+const MAX_LABEL_CHARACTERS = 60
 
-/** All labels of such columns, by column; of a small table only. */
-export async function readLabels(db: Db, table: Table): Promise<Readonly<Record<string, readonly string[]>>> {
-  const columns = table.columns.filter(
-    ({ name, type, canSelect }) =>
-      canSelect && type.fit.kind === 'text' && LABEL_COLUMN.test(splitIdentifier(name).join('_')),
+/**
+ * The labels of the columns that repeat few texts, by column: at most 60, each used three times on average; of an array,
+ * its elements. A column that repeats none is not there.
+ */
+export async function readLabels(
+  db: Db,
+  { table, rows }: Pick<IntrospectedTable, 'table' | 'rows'>,
+): Promise<Readonly<Record<string, readonly string[]>>> {
+  const columns = table.columns.filter(({ type, canSelect }) => canSelect && isText(type.fit))
+  if (columns.length === 0) return {}
+  const names = columns.map(({ name }) => quoteName(name)).join(', ')
+  const lists = columns.map(({ name, type }, n) => {
+    const column = `t.${quoteName(name)}`
+    const values =
+      type.fit.kind === 'array'
+        ? `part t, unnest(${column}) as listed(value)`
+        : `part t, lateral (select ${column}) as listed(value)`
+    return `(select jsonb_build_object('labels', jsonb_agg(label order by label), 'filled', sum(uses)) from
+      (select left(listed.value::text, ${MAX_LABEL_CHARACTERS + 1}) as label, count(*) as uses from ${values}
+        where btrim(listed.value::text) <> '' group by 1 limit ${MAX_LABELS + 1}) as few) as c${n}`
+  })
+  const [found] = await query<Readonly<Record<string, { labels: string[] | null; filled: number | null }>>>(
+    db,
+    `with part as materialized (select ${names} from ${table.sql} t ${tableSampleSql(rows, LABEL_ROWS) ?? ''} limit ${LABEL_ROWS}) select ${lists.join(', ')}`,
   )
-  if (columns.length === 0 || !(await isSmall(db, table))) return {}
-  const lists = columns.map(
-    ({ name }, n) =>
-      `(select array_agg(label) from (select distinct left(t.${quoteName(name)}, 80) as label from ${table.sql} t limit ${MAX_LABELS + 1}) as few where btrim(label) <> '') as c${n}`,
-  )
-  const [found] = await query<Readonly<Record<string, string[] | null>>>(db, `select ${lists.join(', ')}`)
   return Object.fromEntries(
-    columns.flatMap(({ name }, n) => {
-      const labels = found?.[`c${n}`] ?? []
-      return labels.length === 0 || labels.length > MAX_LABELS ? [] : [[name, labels.toSorted()]]
+    columns.flatMap(({ name, type }, n) => {
+      const { labels, filled } = found?.[`c${n}`] ?? { labels: null, filled: 0 }
+      const isFew = labels !== null && labels.length <= MAX_LABELS && labels.length * 3 <= (filled ?? 0)
+      const isShort = isFew && labels.every((label) => label.length <= MAX_LABEL_CHARACTERS)
+      return isShort || (labels !== null && type.fit.kind === 'array') ? [[name, labels]] : []
     }),
   )
 }
+
+const isText = (fit: Fit): boolean =>
+  fit.kind === 'text' || fit.kind === 'enum' || (fit.kind === 'array' && isText(fit.element))
 
 /**
  * SQL that samples a large table: some pages, four times as many as should hold the rows wanted, because pages may be
  * half empty. Null if the table is smaller or its size is unknown. The sample is repeatable, so that a proposal does
  * not change between runs.
  */
-export function tableSampleSql(rows: number | null): string | null {
+export function tableSampleSql(rows: number | null, wanted = SAMPLE_ROWS): string | null {
   if (rows === null || rows <= LARGE_TABLE_ROWS) return null
-  return `tablesample system (${Math.min(100, (400 * SAMPLE_ROWS) / rows).toFixed(6)}) repeatable (1)`
+  return `tablesample system (${Math.min(100, (400 * wanted) / rows).toFixed(6)}) repeatable (1)`
 }

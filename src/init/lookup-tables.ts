@@ -1,9 +1,11 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { type Db, query } from '../sources/db.ts'
 import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
-import { exclusionConditions } from './exclusions.ts'
+import { EMPLOYEE_RANGES, isKnownLabel, mapToLabels } from './enum-labels.ts'
+import { exclusionConditions } from './flags.ts'
+import { countryMap, isCountryName, widerRangeMap } from './picklists.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
-import { singularize, splitIdentifier, toOwnWords } from './identifier-words.ts'
+import { singularize, splitIdentifier, toOwnWords } from './words.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { TableRelation } from './relations.ts'
 import { type ColumnRole, scoreName } from './roles.ts'
@@ -15,17 +17,20 @@ export interface LookupColumn {
   /** A sub-select over `$value`; null if no column of the table identifies its rows by a name. */
   readonly sql: string | null
   readonly reason: string
+  /** From the service's values to the labels of the list, where those are others. */
+  readonly map?: Readonly<Record<string, string>>
+  readonly isRange?: boolean
 }
 
 const LOOKUP_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {
   person: ['seniority', 'department'],
-  company: ['industry', 'sub_industry', 'country', 'state', 'city'],
+  company: ['industry', 'sub_industry', 'employees', 'country', 'state', 'city'],
 }
 
 /** Roles that a column of this name may refer to; null if none. Pure. */
 function lookupRole(kind: SourceKind, { words }: CandidateField, table: string): ColumnRole | null {
   const own = toOwnWords(table)
-  const said = words.filter((word) => word !== 'id')
+  const said = words.filter((word) => !/^(?:id|slug|code|key|number)$/.test(word))
   const scored = LOOKUP_ROLES[kind]
     .map((role) => ({ role, points: scoreName(role, said.map(singularize), own) }))
     .sort((a, b) => b.points - a.points)
@@ -65,7 +70,7 @@ async function labelSelect(
   db: Db,
   { to, from, targets }: TableRelation,
   role: ColumnRole,
-): Promise<Pick<LookupColumn, 'sql' | 'reason'>> {
+): Promise<Omit<LookupColumn, 'field' | 'role'>> {
   const own = toOwnWords(to.table.name)
   const labels = to.fields
     .filter(
@@ -104,7 +109,11 @@ async function labelSelect(
       ...(scope === '' ? [] : [`${scope} = t.${quoteIfNeeded(shared?.name ?? '')}`]),
     ]
     const key = `r.${quoteIfNeeded(targets[0] ?? '')}`
-    return { sql: `(select ${key} from ${to.sqlName} r where ${where.join(' and ')})`, reason: '' }
+    return {
+      sql: `(select ${key} from ${to.sqlName} r where ${where.join(' and ')})`,
+      reason: '',
+      ...labelMap(role, field.values),
+    }
   }
   return {
     sql: null,
@@ -113,6 +122,19 @@ async function labelSelect(
         ? `refers to ${to.sqlName}, where names repeat`
         : `refers to ${to.sqlName}, which has no names`,
   }
+}
+
+/** How the values of the service find the labels: as they are, or by a map where the labels are others. */
+function labelMap(role: ColumnRole, labels: readonly string[]): Pick<LookupColumn, 'map' | 'isRange'> {
+  if (role === 'employees') {
+    const map = mapToLabels(role, labels) ?? widerRangeMap(labels, EMPLOYEE_RANGES)
+    return map === null ? {} : { map, isRange: true }
+  }
+  const map =
+    role === 'country' ? (labels.every(isCountryName) ? null : countryMap(labels)) : mapToLabels(role, labels)
+  const isOther =
+    map !== null && Object.entries(map).some(([sent, label]) => sent.toLowerCase() !== label.toLowerCase())
+  return isOther && labels.some((label) => role === 'country' || isKnownLabel(role, label)) ? { map } : {}
 }
 
 const TENANT_KEY = /^(?:tenant|workspace|account|organi[sz]ation|company|team|vault)_?id$/i

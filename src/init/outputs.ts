@@ -1,21 +1,13 @@
-import { toWordSet } from './identifier-words.ts'
+import { toWordSet } from './words.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { Fit } from '../sources/column-type.ts'
 import { type CandidateField, serializedAs } from './fields.ts'
 import { EMPLOYEE_RANGES, isKnownLabel, mapToLabels } from './enum-labels.ts'
-import {
-  countryCodeMap,
-  isCountryName,
-  isPicklist,
-  labelsInUse,
-  rangeSql,
-  widerRangeMap,
-} from './picklists.ts'
+import { countryMap, isCountryName, labelsInUse, widerRangeMap } from './picklists.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 import { pluralize } from '../util/format.ts'
-import { unitConversion } from './output-details.ts'
 import type { IntrospectedTable } from './introspect.ts'
 
 /** The record field that fills each role. */
@@ -34,6 +26,7 @@ const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnR
     industry: 'industry',
     sub_industry: 'sub_industry',
     employees: 'employee_count',
+    employee_range: 'employee_range',
     revenue: 'revenue',
     founded: 'founded_year',
     city: 'location.city',
@@ -85,6 +78,7 @@ export function proposeOutput(
       : field.path.length === 0
         ? checkLabels[field.name]
         : undefined
+  if (field.codes && field.path.length === 0) return codeOutput(output, role, field.codes)
   if (labels) return labelOutput(output, role, labels)
   switch (field.fit.kind) {
     case 'text':
@@ -114,6 +108,22 @@ const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => (
   output,
 })
 
+/** An output into a column of codes that a comment explains: by what they mean. */
+function codeOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  codes: ReadonlyMap<string, string>,
+): ProposedOutput | SkippedColumn {
+  const made = labelOutput(output, role, [...codes.values()])
+  if (!('map' in made) || made.map === undefined) return made
+  const codeOf = new Map([...codes].map(([code, meaning]) => [meaning, code]))
+  const map = Object.entries(made.map).flatMap(([sent, meaning]) => {
+    const code = codeOf.get(meaning)
+    return code === undefined ? [] : [[sent, code] as const]
+  })
+  return { ...made, map: Object.fromEntries(map) }
+}
+
 /** An output into a column that accepts only these labels. */
 function labelOutput(
   output: ProposedOutput,
@@ -124,8 +134,8 @@ function labelOutput(
     const made = rangesOutput(output, role, labels)
     if (made !== null) return made
   }
-  const map = role === 'country' ? countryCodeMap(labels) : mapToLabels(role, labels)
-  const filled = role === 'employees' ? 'employee_range' : output.field
+  const map = role === 'country' ? countryMap(labels) : mapToLabels(role, labels)
+  const filled = isHeadcount(role) ? 'employee_range' : output.field
   return map === null
     ? skipColumn(output, `accepts only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
     : { ...output, field: filled, map }
@@ -140,7 +150,8 @@ function textOutput(
   { maxLength }: Extract<Fit, { kind: 'text' }>,
 ): ProposedOutput | SkippedColumn {
   const { values, words } = field
-  if (maxLength !== null && maxLength < (MIN_LENGTHS[role] ?? 0))
+  const isCode = role === 'country' && countryMap(values) !== null
+  if (maxLength !== null && maxLength < (MIN_LENGTHS[role] ?? 0) && !isCode)
     return skipColumn(output, `holds ${maxLength} characters, which is too short for ${output.field}`)
   const serialized = serializedAs(values)
   if (role === 'technologies') {
@@ -151,18 +162,30 @@ function textOutput(
       ...output,
       sql: `array_to_string(array(select jsonb_array_elements_text($json)), ${quoteLiteral(separator ?? ', ')})`,
     }
-    return separator === undefined ? doubtOutput(joined, 'shows no separator of a list') : joined
+    return doubtOutput(
+      joined,
+      separator === undefined
+        ? 'shows no separator of a list'
+        : 'is a list in a text, perhaps in a spelling of its own',
+    )
   }
   if (serialized !== null) return skipColumn(output, `holds ${serialized}`)
   if (role === 'country') return countryOutput(output, values)
   if (role === 'state' && isMostly(values, (value) => /^[A-Z]{2,3}$/.test(value.trim())))
     return doubtOutput(output, 'holds abbreviations, the record has names')
+  if (
+    role === 'profile' &&
+    output.field === 'social.linkedin' &&
+    values.some((value) => /linkedin\.com\/in\//i.test(value))
+  )
+    return skipColumn(output, 'holds profiles of people')
   if (role === 'profile' || role === 'twitter') return urlOutput(output, role, values)
   if (role === 'company_domain' && isMostly(values, (value) => /^https?:/i.test(value)))
     return { ...output, sql: "'https://' || $value" }
-  const labels = labelsInUse(field)
+  // Departments are typed as often as chosen; a choice of them is short.
+  const labels = labelsInUse(field, role === 'department' ? 15 : 60)
   if (isRangeRole(role)) return rangeOutput(output, role, labels ?? [...new Set(values)], words)
-  if (!PICKLIST_ROLES.has(role) || labels === null || !isPicklist(role, labels)) return output
+  if (!PICKLIST_ROLES.has(role) || labels === null) return output
   const known = labels.filter((label) => isKnownLabel(role, label))
   const map = mapToLabels(role, labels)
   return map === null || known.length === 0
@@ -179,14 +202,15 @@ const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
   'industry',
   'sub_industry',
 ])
-const isRangeRole = (role: ColumnRole): boolean => role === 'employees' || role === 'revenue'
+const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
+const isRangeRole = (role: ColumnRole): boolean => isHeadcount(role) || role === 'revenue'
 
 const isMostly = (values: readonly string[], test: (value: string) => boolean): boolean =>
   values.length > 0 && values.filter(test).length * 2 > values.length
 
 function countryOutput(output: ProposedOutput, values: readonly string[]): ProposedOutput | SkippedColumn {
   if (values.length === 0 || isMostly(values, isCountryName)) return output
-  const codes = values.length < 3 ? null : countryCodeMap(values)
+  const codes = values.length < 3 ? null : countryMap(values)
   if (codes !== null) return { ...output, map: codes }
   return doubtOutput(
     output,
@@ -217,7 +241,7 @@ function rangeOutput(
   words: readonly string[],
 ): ProposedOutput | SkippedColumn {
   const isRanged = isMostly(labels, (value) => /\d\D*[-–—]\D*\d|\d\s*\+|[<>]\s*\D?\d|\d to \d/i.test(value))
-  const range = { ...output, field: role === 'employees' ? 'employee_range' : 'revenue_range' }
+  const range = { ...output, field: isHeadcount(role) ? 'employee_range' : 'revenue_range' }
   if (labels.length === 0) {
     const isNamed = words.some((word) => RANGE_WORDS.has(word))
     return isNamed ? doubtOutput(range, 'has no values to show its ranges') : output
@@ -226,21 +250,19 @@ function rangeOutput(
     return isMostly(labels, (value) => /^[\d.,\s]+$/.test(value.trim()))
       ? output
       : doubtOutput(output, 'holds neither numbers nor ranges')
-  if (role === 'employees' && labels.every((label) => isKnownLabel(role, label)))
+  if (isHeadcount(role) && labels.every((label) => isKnownLabel(role, label)))
     return { ...range, map: mapToLabels(role, labels) ?? {} }
   return rangesOutput(output, role, labels) ?? doubtOutput(range, 'holds ranges of its own')
 }
 
-/** Into ranges of the column's own: the service's ranges if each is inside of one, else the number. */
+/** Into ranges of the column's own, as far as they hold those of the service whole. */
 function rangesOutput(
   output: ProposedOutput,
   role: ColumnRole,
   labels: readonly string[],
 ): ProposedOutput | null {
-  const map = role === 'employees' ? widerRangeMap(labels, EMPLOYEE_RANGES) : null
-  if (map !== null) return { ...output, field: 'employee_range', map }
-  const sql = rangeSql(labels)
-  return sql === null ? null : { ...output, sql }
+  const map = isHeadcount(role) ? widerRangeMap(labels, EMPLOYEE_RANGES) : null
+  return map === null ? null : { ...output, field: 'employee_range', map }
 }
 
 const RANGE_WORDS = toWordSet('range band size bucket')
@@ -248,14 +270,18 @@ const RANGE_WORDS = toWordSet('range band size bucket')
 function numberOutput(
   output: ProposedOutput,
   role: ColumnRole,
-  { values, words }: CandidateField,
+  { values, words, fit }: CandidateField,
 ): ProposedOutput | SkippedColumn {
   const numbers = values.filter((value) => Number(value) !== 0)
   const distinct = new Set(numbers).size
-  if (isRangeRole(role) && numbers.length >= 15 && distinct <= 8)
+  if (fit.kind === 'integer' && isRangeRole(role) && numbers.length >= 15 && distinct <= 8)
     return doubtOutput(output, `holds only ${pluralize(distinct, 'number')}: codes, perhaps`)
-  return { ...output, ...unitConversion(words) }
+  return hasUnit(words) ? doubtOutput(output, 'has a unit in its name, and perhaps another currency') : output
 }
+
+/** Words of a unit that is not one. */
+const hasUnit = (words: readonly string[]): boolean => words.some((word) => UNIT_WORDS.has(word))
+const UNIT_WORDS = toWordSet('micros cents thousands millions k m mio mn')
 
 function jsonOutput(
   output: ProposedOutput,
@@ -268,6 +294,6 @@ function jsonOutput(
   if (!isRangeRole(role)) return output
   const isNumeric = values.length === 0 || isMostly(values, (value) => /^-?[\d.]+$/.test(value.trim()))
   return isNumeric
-    ? { ...output, ...unitConversion(field.words) }
+    ? numberOutput(output, role, field)
     : rangeOutput(output, role, [...new Set(values)], field.words)
 }

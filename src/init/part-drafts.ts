@@ -47,6 +47,7 @@ export function draftParts(
         ...(base.joins === null ? [] : [ofOwner(base.joins)]),
       ].join('\n'),
       where: base.where === null ? [] : [ofOwner(base.where)],
+      doubts: base.doubts.map((doubt) => ({ ...doubt, keep: ofOwner(doubt.keep) })),
       context: 'link',
     })
     return [

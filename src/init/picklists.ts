@@ -1,32 +1,19 @@
-import { quoteLiteral } from '../sources/quote.ts'
-import { isKnownLabel } from './enum-labels.ts'
 import type { CandidateField } from './fields.ts'
-import type { ColumnRole } from './roles.ts'
 
 /** Fewer values prove nothing about a column's labels. */
 const MIN_VALUES = 10
-const MAX_LABELS = 40
 /** `--None--`: a choice that means no value. */
 const PLACEHOLDER = /^\W*(?:none|null|n\W?a|unknown|not set|undefined|(?:please )?select.*)?\W*$/i
 
 /** The labels in use, if a text column repeats few short values; null otherwise. Pure. */
-export function labelsInUse({ fit, values }: CandidateField): readonly string[] | null {
+export function labelsInUse(
+  { fit, labels = [], values }: CandidateField,
+  most: number,
+): readonly string[] | null {
   if (fit.kind !== 'text' || values.length < MIN_VALUES) return null
-  const labels = [...new Set(values.map((value) => value.trim()))].filter((label) => !PLACEHOLDER.test(label))
-  const isFew = labels.length >= 3 && labels.length <= MAX_LABELS && labels.length * 2 <= values.length
-  return isFew && labels.every((label) => label.length <= 60) ? labels : null
+  const real = labels.filter((label) => !PLACEHOLDER.test(label))
+  return real.length >= 2 && real.length <= most ? real : null
 }
-
-/** Whether labels are codes of the program, `health_care` or `HEALTH-CARE`: other text would be out of place. */
-const areCodes = (labels: readonly string[]): boolean =>
-  labels.filter((label) => /^(?:[a-z0-9]+(?:[_-][a-z0-9]+)*|[A-Z0-9]+(?:[_-][A-Z0-9]+)*)$/.test(label))
-    .length *
-    2 >
-  labels.length
-
-/** Whether a value must be one of the labels in use, rather than any text. Pure. */
-export const isPicklist = (role: ColumnRole, labels: readonly string[]): boolean =>
-  areCodes(labels) || labels.filter((label) => isKnownLabel(role, label)).length * 2 >= labels.length
 
 interface Range {
   readonly label: string
@@ -54,41 +41,26 @@ function parseRange(label: string): Range | null {
   const [from, to] = numbers
   if (from === undefined || numbers.length > 2) return null
   if (to !== undefined) return from <= to ? { label, from, to } : null
-  if (/\+|^\s*>|over|more|above|plus/.test(text)) return { label, from, to: null }
-  return /^\s*<|under|less|below|up to/.test(text) ? { label, from: 0, to: from } : null
+  if (/\+|^\s*>|over|more|above|plus|über|ab |mehr|más|mas |oltre|meer|over/.test(text))
+    return { label, from, to: null }
+  return /^\s*<|under|less|below|up to|bis|unter|jusqu|moins|hasta|menos|fino|tot /.test(text)
+    ? { label, from: 0, to: from }
+    : null
 }
 
-/** A map from ranges into wider ones; null if a range would be split. Pure. */
+/** A map from the service's ranges into the column's own that hold them whole; null if there is none. Pure. */
 export function widerRangeMap(
   labels: readonly string[],
   ranges: readonly string[],
 ): Record<string, string> | null {
   const wide = labels.flatMap((label) => parseRange(label) ?? [])
-  const map: Record<string, string> = {}
-  for (const range of ranges) {
+  const entries = ranges.flatMap((range) => {
     const narrow = parseRange(range)
-    if (narrow === null) return null
-    const [from, to] = [narrow.from, narrow.to ?? Infinity]
-    const label = wide.find((one) => one.from <= from && (one.to ?? Infinity) >= to)
-    if (label) map[range] = label.label
-    // Outside of all labels, and not across the end of one.
-    else if (wide.some((one) => one.from <= to && (one.to ?? Infinity) >= from)) return null
-  }
-  return wide.length < 2 || Object.keys(map).length === 0 ? null : map
-}
-
-/** SQL that puts a number into the range of a label; null if the labels are not ranges. Pure. */
-export function rangeSql(labels: readonly string[]): string | null {
-  const ranges = labels.flatMap((label) => parseRange(label) ?? [])
-  if (ranges.length < 2 || ranges.length < labels.length - 1) return null
-  const sorted = ranges.toSorted((a, b) => a.from - b.from)
-  const isApart = sorted.every(({ to }, n) => to === null || to <= (sorted[n + 1]?.from ?? Infinity))
-  if (!isApart || sorted.slice(0, -1).some(({ to }) => to === null)) return null
-  const cases = sorted.map(
-    ({ label, from, to }) =>
-      `when $value ${to === null ? `>= ${from}` : `between ${from} and ${to}`} then ${quoteLiteral(label)}`,
-  )
-  return `case ${cases.join('\n     ')} end`
+    const label =
+      narrow && wide.find((one) => one.from <= narrow.from && (one.to ?? Infinity) >= (narrow.to ?? Infinity))
+    return label ? [[range, label.label] as const] : []
+  })
+  return wide.length < 2 || entries.length === 0 ? null : Object.fromEntries(entries)
 }
 
 /** Other names that a service may send for a country. */
@@ -102,28 +74,58 @@ const ALIASES: Readonly<Record<string, readonly string[]>> = {
   AE: ['UAE'],
 }
 
-const englishNames = new Intl.DisplayNames(['en'], { type: 'region', fallback: 'none' })
+const namesIn = (language: string): Intl.DisplayNames =>
+  new Intl.DisplayNames([language], { type: 'region', fallback: 'none' })
+const englishNames = namesIn('en')
+const CODES = Array.from({ length: 26 * 26 }, (_, n) =>
+  String.fromCharCode(65 + Math.floor(n / 26), 65 + (n % 26)),
+).filter((code) => englishNames.of(code) !== undefined)
+const LANGUAGES = ['de', 'fr', 'es', 'it', 'pt', 'nl', 'nb', 'sv', 'da', 'pl', 'fi']
 
-/** Names of countries to the two-letter codes in use; null if the column holds no such codes. Pure. */
-export function countryCodeMap(values: readonly string[]): Record<string, string> | null {
-  const codes = [...new Set(values.map((value) => value.trim()))]
-  if (codes.length === 0 || !codes.every((code) => /^(?:[A-Z]{2}|[a-z]{2})$/.test(code))) return null
-  const entries = codes.flatMap((code) => {
-    const name = englishNames.of(code.toUpperCase())
-    const names = name === undefined ? [] : [name, ...(ALIASES[code.toUpperCase()] ?? [])]
-    return names.map((one) => [one, code] as const)
+/** Names that a service may send for a country. */
+const sentNames = (code: string): string[] => {
+  const name = englishNames.of(code)
+  return name === undefined ? [] : [name, ...(ALIASES[code] ?? [])]
+}
+
+/**
+ * Names of countries to what a column holds for them: the codes or the names in another language that are in use; null if
+ * it holds neither. Pure.
+ */
+export function countryMap(values: readonly string[]): Record<string, string> | null {
+  const used = [...new Set(values.map((value) => value.trim()))].filter((value) => value !== '')
+  const codeOf = used.every((value) => /^(?:[A-Z]{2}|[a-z]{2})$/.test(value))
+    ? (value: string) => value.toUpperCase()
+    : codeInLanguage(used)
+  if (codeOf === null) return null
+  const entries = used.flatMap((value) => {
+    const code = codeOf(value)
+    return code === null ? [] : sentNames(code).map((name) => [name, value] as const)
   })
   return entries.length === 0 ? null : Object.fromEntries(entries.toSorted(([a], [b]) => a.localeCompare(b)))
 }
 
-const REGIONS = new Set(
-  Array.from({ length: 26 * 26 }, (_, n) =>
-    String.fromCharCode(65 + Math.floor(n / 26), 65 + (n % 26)),
-  ).flatMap((code) => {
-    const name = englishNames.of(code)
-    return name === undefined ? [] : [name, ...(ALIASES[code] ?? [])].map((one) => one.toLowerCase())
-  }),
-)
+/** The code of a name, in the language that most of the names are in; null if there is none. */
+function codeInLanguage(used: readonly string[]): ((value: string) => string | null) | null {
+  const plain = (name: string): string =>
+    name
+      .toLowerCase()
+      .normalize('NFD')
+      .replaceAll(/[\p{M}\s.’'-]/gu, '')
+  const read = LANGUAGES.map((language) => {
+    const names = namesIn(language)
+    const codes = new Map(CODES.map((code) => [plain(names.of(code) ?? code), code]))
+    for (const [code, aliases] of Object.entries(ALIASES))
+      for (const alias of aliases) codes.set(plain(alias), code)
+    codes.set(plain('Großbritannien'), 'GB')
+    return { codes, known: used.filter((value) => codes.has(plain(value))).length }
+  }).toSorted((a, b) => b.known - a.known)
+  const [best] = read
+  if (best === undefined || best.known * 4 < used.length * 3) return null
+  return (value) => best.codes.get(plain(value)) ?? null
+}
+
+const REGIONS = new Set(CODES.flatMap(sentNames).map((name) => name.toLowerCase()))
 
 /** Whether a text is a country's English name. */
 export const isCountryName = (value: string): boolean => REGIONS.has(value.trim().toLowerCase())

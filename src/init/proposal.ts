@@ -43,6 +43,20 @@ export interface SkippedColumn {
   readonly output?: ProposedOutput
 }
 
+/** What the user has to decide: whether a flag that is not understood leaves rows out. */
+export interface Question {
+  /** The column, or the table, that raises it. */
+  readonly about: string
+  /** Which rows it is about: `lifecycle is former or disqualified`. */
+  readonly when: string
+  /** SQL: which rows stay if the answer is yes. */
+  readonly keep: string
+  /** How many of the sampled rows would be left out. */
+  readonly leftOut: number
+  /** The safe answer: it looks like a reason by its name, so the rows are left out until the answer is no. */
+  readonly isLeftOut: boolean
+}
+
 export interface OtherColumn {
   readonly column: string
   /** As the database names it. */
@@ -70,6 +84,7 @@ export interface ProposedSource {
   readonly skippedColumns: readonly SkippedColumn[]
   /** Columns that may be written and mean nothing by their names: a service of its own may have fields for them. */
   readonly otherColumns: readonly OtherColumn[]
+  readonly questions: readonly Question[]
   /** Advice for the user. */
   readonly notes: readonly string[]
   /** How many sampled rows each identifier would look up, in the order in which identifiers are tried. */
@@ -88,11 +103,21 @@ export interface SkippedTable {
   readonly reason: string
 }
 
+/** Why a table is proposed as it is: a line for each column, without a value of a row. */
+export interface TableExplanation {
+  readonly table: string
+  /** What its rows are taken for, or why it is left. */
+  readonly verdict: string
+  readonly columns: readonly { readonly column: string; readonly type: string; readonly said: string }[]
+}
+
 export interface Proposal {
   readonly sources: readonly ProposedSource[]
   /** Sources with inputs and without a column to fill, which are among the skipped tables. */
   readonly unfilled: readonly ProposedSource[]
   readonly skippedTables: readonly SkippedTable[]
+  /** What was made of each column of the tables that the user named. */
+  readonly explained: readonly TableExplanation[]
   /** The number of tables examined, and their schemas. */
   readonly examined: { readonly tables: number; readonly schemas: readonly string[] }
 }

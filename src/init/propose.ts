@@ -1,12 +1,15 @@
+import pLimit from 'p-limit'
 import type { Db } from '../sources/db.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import { draftSources, isAddressList } from './drafts.ts'
-import { listCandidateFields } from './fields.ts'
+import { listCandidateFields, quoteIfNeeded } from './fields.ts'
 import { chooseInputs, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
+import { explainTable } from './explain.ts'
+import { selectQuestions } from './questions.ts'
 import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
 import { type LookupColumn, findLookupColumns, suggestedTextLookups } from './lookup-tables.ts'
-import { findStaffTables } from './staff.ts'
+import { belongToCompanies, findStaffTables } from './staff.ts'
 import { type TenantChoice, chooseTenant, findTenantColumns, isTenantName } from './tenants.ts'
 
 import {
@@ -19,7 +22,13 @@ import {
   readLabels,
   sampleTableRows,
 } from './introspect.ts'
-import { type ClassifiedSchema, type ClassifiedTable, classifyTables } from './classify.ts'
+import {
+  type ClassifiedSchema,
+  type ClassifiedTable,
+  classifyTables,
+  nameHint,
+  setAside,
+} from './classify.ts'
 import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { listTables } from '../sources/catalogue.ts'
@@ -44,6 +53,9 @@ interface ProposeOptions {
   readonly onTable?: (table: TableName, n: number, of: number) => void
 }
 
+/** Tables that are read at the same time. */
+const MAX_READERS = 4
+
 /** The catalogue answers in milliseconds; so does a row sample, unless storage is slow. */
 const CATALOGUE_TIMEOUT_MS = 30_000
 const ROWS_TIMEOUT_MS = 5_000
@@ -58,14 +70,22 @@ export async function proposeSources(
 ): Promise<Proposal> {
   const all = await read(listTableOverviews, CATALOGUE_TIMEOUT_MS)
   const references = await read(listForeignKeys, CATALOGUE_TIMEOUT_MS)
-  const likely = shortlistTables(all, references)
-  const named = wanted === null ? [] : all.filter((one) => wanted(one) && !likely.includes(one))
-  const tables: IntrospectedTable[] = []
-  for (const [n, one] of [...likely, ...named].entries()) {
-    onTable?.(one, n + 1, likely.length + named.length)
-    const surveyed = await introspectWithSample(read, one)
-    if (surveyed) tables.push(surveyed)
-  }
+  const shortlist = shortlistTables(all, references)
+  const likely = shortlist.filter((one) => one.canRead)
+  const named =
+    wanted === null ? [] : all.filter((one) => wanted(one) && one.canRead && !likely.includes(one))
+  const readable = all.filter((one) => one.canRead)
+  const limit = pLimit(MAX_READERS)
+  const chosen = [...likely, ...named]
+  const surveyed = await Promise.all(
+    chosen.map((one, n) =>
+      limit(() => {
+        onTable?.(one, n + 1, chosen.length)
+        return introspectWithSample(read, one)
+      }),
+    ),
+  )
+  const tables = surveyed.filter((one) => one !== null)
   const declared = declaredRelations(tables, references)
   const suggested = [...suggestedRelations(tables, declared), ...suggestedTextLookups(tables)]
   const confirmed = await withTimeoutFallback(read, (db) => confirmRelations(db, suggested), [])
@@ -95,13 +115,30 @@ export async function proposeSources(
   const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
   })
+  const withQuestions = selectQuestions(sources)
   return {
-    sources,
+    explained:
+      wanted === null
+        ? []
+        : schema.tables.filter(isWanted).map((one) => explainTable(one, schema.relations, withQuestions)),
+    sources: withQuestions,
     unfilled,
-    skippedTables: [...skippedTables, ...nearest],
-    examined: { tables: all.length, schemas: [...new Set(all.map((one) => one.schema))] },
+    skippedTables: [...skippedTables, ...nearest, ...unreadableTables(shortlist, wanted)],
+    examined: { tables: readable.length, schemas: [...new Set(readable.map((one) => one.schema))] },
   }
 }
+
+/** Tables that look like people or companies, and that this role may not read. */
+const unreadableTables = (
+  shortlist: readonly TableOverview[],
+  wanted: ProposeOptions['wanted'],
+): SkippedTable[] =>
+  shortlist.flatMap((one) => {
+    const isParty = (['person', 'company'] as const).some((kind) => nameHint(kind, one.name) === 'strong')
+    if (one.canRead || !isParty || (wanted !== null && !wanted(one))) return []
+    const table = `${quoteIfNeeded(one.schema)}.${quoteIfNeeded(one.name)}`
+    return [{ table, reason: `this role may not read it: grant select on ${table}` }]
+  })
 
 /** Classifies the tables, and reads the tenants and the lists of labels of those to propose. */
 async function classifySchema(
@@ -121,7 +158,9 @@ async function classifySchema(
     columns,
   }))
   const staff = findStaffTables(all, [...found.references, ...suggested])
-  const isStaff = ({ table }: IntrospectedTable): boolean => staff.has(table.sql)
+  // Users who each belong to one of many companies are their people, not those of the software.
+  const isStaff = (one: IntrospectedTable): boolean =>
+    staff.has(one.table.sql) && !belongToCompanies(one, relations)
   const context = { relations, isNamed, isStaff, isTenantTable: () => false }
   const parties = classifyTables(tables, context).tables.filter((one) => one.kinds.length > 0)
   const tenantColumns = new Map(
@@ -154,7 +193,7 @@ async function classifySchema(
     const lookups = { person: await lookupsFor('person'), company: await lookupsFor('company') }
     complete.push({ ...table, tenant, lookups })
   }
-  return { ...schema, tables: complete }
+  return { ...schema, tables: setAside(complete) }
 }
 
 async function introspectWithSample(
@@ -168,8 +207,13 @@ async function introspectWithSample(
   const rows = isReadable
     ? await withTimeoutFallback(read, (db) => sampleTableRows(db, table, surveyed.rows), [])
     : []
-  const labels = isReadable ? await withTimeoutFallback(read, (db) => readLabels(db, table), {}) : {}
-  return { ...surveyed, fields: listCandidateFields(table, rows, labels), sampled: rows.length }
+  const labels = isReadable ? await withTimeoutFallback(read, (db) => readLabels(db, surveyed), {}) : {}
+  return {
+    ...surveyed,
+    fields: listCandidateFields(table, rows, labels, surveyed.codes),
+    sampled: rows.length,
+    sample: rows,
+  }
 }
 
 const listRejections = (
@@ -193,7 +237,7 @@ async function withTimeoutFallback<Result>(
     return await read(act, ROWS_TIMEOUT_MS)
   } catch (error) {
     const code = sqlStateOf(error)
-    if (code === QUERY_CANCELED || /^(?:42|22)/.test(code)) return without
+    if (code === QUERY_CANCELED || code === '42501' || code.startsWith('22')) return without
     throw error
   }
 }

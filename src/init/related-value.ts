@@ -1,12 +1,13 @@
-import { exclusionConditions, optOutConditions } from './exclusions.ts'
-import { listKnownLabels } from './row-filters.ts'
-import { splitIdentifier, singularize, toWordSet } from './identifier-words.ts'
+import { exclusionConditions, objectionConditions } from './flags.ts'
+import { labelsSql, listKnownLabels } from './row-filters.ts'
+import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 import { quoteIfNeeded, fieldSql, type CandidateField } from './fields.ts'
 import { joinCondition, type TableRelation } from './relations.ts'
 import { holdsAny, normalizedEmail } from './assign-roles.ts'
 import type { ColumnRole } from './roles.ts'
-import { relationsBetween, type ClassifiedTable, type ClassifiedSchema } from './classify.ts'
+import { isAddressTable } from './table-names.ts'
+import { type Employer, relationsBetween, type ClassifiedTable, type ClassifiedSchema } from './classify.ts'
 
 type RelatedRole = ColumnRole & ('email' | 'domain' | 'profile')
 
@@ -45,7 +46,7 @@ export function relatedOptOutConditions(schema: ClassifiedSchema, row: Classifie
   const found = findRelatedValue(schema, row, 'email')
   if (found === null) return []
   const { side, from, conditions, orderBy } = found
-  const isFree = optOutConditions(side, 'e')
+  const isFree = objectionConditions(side, 'e')
   return isFree.length === 0
     ? []
     : [`coalesce(${subselect(isFree.join(' and '), from, conditions, orderBy)}, true)`]
@@ -60,7 +61,11 @@ function findRelatedValue(
     if (side.table.sql === row.table.sql || side.kinds.length > 0) continue
     const [direct] = relationsBetween(schema, side, row)
     const isPart = direct?.columns.join() === side.table.primaryKey.join()
-    if (!isPart && !isAddressTable(side.table.name)) continue
+    // `profiles` has the key of `auth.users`, which has the address.
+    const isTwin = relationsBetween(schema, row, side).some(
+      ({ columns, type }) => type === null && columns.join() === row.table.primaryKey.join(),
+    )
+    if (!isPart && !isTwin && !isAddressTable(side.table.name)) continue
     const found = findValueField(schema, side, role)
     if (found === undefined) continue
     const made = (
@@ -92,19 +97,6 @@ function findRelatedValue(
     if (own) return made(`${side.sqlName} e`, [joinCondition(own, 't', 'e')], [[side, 'e']])
   }
   return null
-}
-
-const ADDRESS_TABLE_WORDS = toWordSet(
-  'email mail address phone website url domain profile social link information info field mechanism method point detail communication data channel',
-)
-const MESSAGE_WORDS = toWordSet(
-  'template log message campaign event queue thread inbox inboxes history audit draft attachment folder recipient notification import',
-)
-
-/** A table of addresses, and not one of messages. */
-function isAddressTable(name: string): boolean {
-  const words = splitIdentifier(name).map(singularize)
-  return words.some((word) => ADDRESS_TABLE_WORDS.has(word)) && !words.some((word) => MESSAGE_WORDS.has(word))
 }
 
 interface ValueField {
@@ -144,7 +136,9 @@ const isMixed = ({ values }: CandidateField): boolean => {
   const social = values.filter((value) => SOCIAL_HOST.test(value)).length
   return social > 0 && social < values.length
 }
+
 const SOCIAL = '(linkedin|facebook|twitter|instagram|youtube|xing)[.]com|//(www[.])?x[.]com'
+
 const SOCIAL_HOST = new RegExp(SOCIAL, 'i')
 
 /** The values of the role in a column of addresses without a type: known by their host. */
@@ -155,10 +149,23 @@ function byHost(field: CandidateField, role: RelatedRole): ValueField {
   return { field, conditions: [condition] }
 }
 
-const TYPE_LABELS: Readonly<Record<RelatedRole, RegExp>> = {
-  email: /^e?-?mail(?:[ _-]?address)?$/i,
-  domain: /^(?:web ?site|web|url|domain|home ?page)$/i,
-  profile: /^linked ?in$/i,
+const TYPE_WORDS: Readonly<Record<RelatedRole, ReadonlySet<string>>> = {
+  email: toWordSet('email mail'),
+  domain: toWordSet('website web url domain site www'),
+  profile: toWordSet('linkedin'),
+}
+
+const OTHER_TYPES = toWordSet(
+  'private home personal invoice billing newsletter fax old linkedin facebook twitter instagram xing',
+)
+
+/** The labels that mean the role; a private address only if there is no other. */
+function labelsOfRole(labels: readonly string[], role: RelatedRole): string[] {
+  const fitting = labels.filter((label) => splitIdentifier(label).some((word) => TYPE_WORDS[role].has(word)))
+  const main = fitting.filter(
+    (label) => role === 'profile' || !splitIdentifier(label).some((word) => OTHER_TYPES.has(word)),
+  )
+  return main.length > 0 ? main : fitting
 }
 
 /** The condition for values of the role where each row has a type: a column, or a table of types. */
@@ -167,25 +174,31 @@ function typeCondition(
   side: ClassifiedTable,
   role: RelatedRole,
 ): string | null {
-  const isLabel = (label: string): boolean => TYPE_LABELS[role].test(label.trim())
   for (const field of side.fields) {
-    if (field.path.length > 0 || !/^(?:type|kind|channel|label|field)$/.test(field.words.at(-1) ?? ''))
+    if (
+      field.path.length > 0 ||
+      !/^(?:type|kind|channel|tag|field|category|code)$/.test(field.words.at(-1) ?? '')
+    )
       continue
-    const label = listKnownLabels(field, side.checkLabels).find(isLabel)
-    if (label !== undefined) return `${fieldSql(field, 'e')} = ${quoteLiteral(label)}`
+    const labels = labelsOfRole(listKnownLabels(field, side.checkLabels), role)
+    if (labels.length > 0) return labelsSql(fieldSql(field, 'e'), labels)
   }
   for (const relation of relations) {
     if (
       relation.from.table.sql !== side.table.sql ||
-      !/type|kind|field|channel/i.test(relation.to.table.name)
+      !splitIdentifier(`${relation.to.table.name}_${relation.columns[0] ?? ''}`).some((word) =>
+        /^(?:types?|kinds?|fields?|channels?)$/.test(word),
+      )
     )
       continue
     const [key = '', target = ''] = [relation.columns[0], relation.targets[0]]
     for (const field of relation.to.fields) {
-      const label =
-        field.fit.kind === 'text' && field.path.length === 0 ? field.values.find(isLabel) : undefined
-      if (label !== undefined)
-        return `e.${quoteIfNeeded(key)} in (select y.${quoteIfNeeded(target)} from ${relation.to.sqlName} y where ${fieldSql(field, 'y')} = ${quoteLiteral(label)})`
+      const labels =
+        field.fit.kind === 'text' && field.path.length === 0
+          ? labelsOfRole([...new Set(field.values)], role)
+          : []
+      if (labels.length > 0)
+        return `e.${quoteIfNeeded(key)} in (select y.${quoteIfNeeded(target)} from ${relation.to.sqlName} y where ${labelsSql(fieldSql(field, 'y'), labels)})`
     }
   }
   return null
@@ -197,14 +210,14 @@ export function linkedCompanySql(
   row: ClassifiedTable,
   company: ClassifiedTable,
   name: CandidateField,
-): string | null {
+): { readonly sql: string; readonly employer: Employer } | null {
   for (const link of schema.tables) {
-    if (link.kinds.length > 0) continue
+    if (link.kinds.length > 0 || BUSINESS_NOUNS.has(headNoun(link.table.name))) continue
     if (link.table.sql === row.table.sql || link.table.sql === company.table.sql) continue
     const [toRow] = relationsBetween(schema, link, row)
     const [toCompany] = relationsBetween(schema, link, company)
     if (!toRow || !toCompany || !useDifferentColumns(toRow, toCompany)) continue
-    return subselect(
+    const sql = subselect(
       fieldSql(name, 'a'),
       `${link.sqlName} l join ${company.sqlName} a on ${joinCondition(toCompany, 'l', 'a')}`,
       [
@@ -214,9 +227,15 @@ export function linkedCompanySql(
       ],
       orderBySql([[link, 'l']]),
     )
+    return { sql, employer: { company, relation: toCompany, link: { table: link, toRow } } }
   }
   return null
 }
+
+/** What a person and a company took part in does not make one the employer of the other. */
+const BUSINESS_NOUNS = toWordSet(
+  'lead deal activity opportunity order ticket task call event invoice note project quote contract message',
+)
 
 /** One column cannot lead to both tables: it is polymorphic and names the owner of the row. */
 const useDifferentColumns = (one: TableRelation, other: TableRelation): boolean =>
@@ -272,4 +291,4 @@ function orderBySql(tables: ReadonlyArray<readonly [ClassifiedTable, string]>): 
   return all.length === 0 ? '' : `order by ${all.join(', ')} `
 }
 
-const PRIMARY_WORDS = toWordSet('primary main default preferred')
+const PRIMARY_WORDS = toWordSet('primary main default preferred standard')

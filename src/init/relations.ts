@@ -3,7 +3,15 @@ import { quoteLiteral, quoteName } from '../sources/quote.ts'
 import { quoteIfNeeded, type CandidateField } from './fields.ts'
 import { listKnownLabels } from './row-filters.ts'
 import type { ForeignKey, IntrospectedTable } from './introspect.ts'
-import { isSameEntity, singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
+import { isSameEntity, singularize, splitIdentifier, toWordSet } from './words.ts'
+
+/** What says to which table a polymorphic reference leads. */
+export interface PolymorphicType {
+  readonly column: string
+  readonly label: string
+  /** The table of which the column has keys, and its column with the labels; none: the column has the labels. */
+  readonly listed?: { readonly table: string; readonly key: string; readonly label: string }
+}
 
 /** How rows of one table refer to rows of another. */
 export interface TableRelation {
@@ -13,7 +21,7 @@ export interface TableRelation {
   readonly columns: readonly string[]
   readonly targets: readonly string[]
   /** A polymorphic reference: the column that names the referenced table, and its label for this one. */
-  readonly type: { readonly column: string; readonly label: string } | null
+  readonly type: PolymorphicType | null
 }
 
 /** Foreign keys between the tables that were read. Pure. */
@@ -41,10 +49,10 @@ export function suggestedRelations(
   )
   return [
     ...suggestedParts(tables, known),
+    ...suggestedChildren(tables),
     ...tables.flatMap((from) =>
       from.fields
-        .filter((field) => field.path.length === 0 && isKeyName(field))
-        .filter((field) => !known.has(`${from.table.sql}.${field.name}`))
+        .filter((field) => field.path.length === 0 && !known.has(`${from.table.sql}.${field.name}`))
         .flatMap((field) => suggestForField(field, from, tables)),
     ),
   ]
@@ -74,36 +82,105 @@ function suggestedParts(tables: readonly IntrospectedTable[], known: ReadonlySet
   })
 }
 
-/** `account_id` or `fk_account`. */
-const isKeyName = ({ name, words }: CandidateField): boolean => words.at(-1) === 'id' || /^fk_/i.test(name)
+/** The tables into which a loader puts the lists of a row: `contacts__tags` with the key of `contacts`. */
+function suggestedChildren(tables: readonly IntrospectedTable[]): TableRelation[] {
+  return tables.flatMap((from) =>
+    tables.flatMap((to) => {
+      if (!from.table.name.startsWith(`${to.table.name}__`)) return []
+      const names = from.table.columns.map(({ name }) => name)
+      const [key] = to.table.primaryKey
+      const parent = names.find((name) => name.startsWith('_sdc_source_key_'))
+      if (parent !== undefined && key !== undefined)
+        return [{ from, to, columns: [parent], targets: [key], type: null }]
+      const isDlt =
+        names.includes('_dlt_parent_id') && to.table.columns.some(({ name }) => name === '_dlt_id')
+      return isDlt ? [{ from, to, columns: ['_dlt_parent_id'], targets: ['_dlt_id'], type: null }] : []
+    }),
+  )
+}
 
-/** What a polymorphic reference calls the column beside it: `owner_type`, `bean_module`. */
-const TYPE_NAMES = toWordSet('type module class model table kind')
+/** What the name of a key says beside the entity: `account_id`, `fk_account`, `firma_nr`, `company_code`. */
+const KEY_WORDS = toWordSet('id uuid guid sfid number code key ref reference no fk')
+
+/** The entity that a key's name mentions; null if the column is no key by its name. */
+function entityOf({ name, words }: CandidateField): readonly string[] | null {
+  if (KEY_WORDS.has(words.at(-1) ?? '')) return words.slice(0, -1)
+  return /^fk_/i.test(name) ? words : null
+}
+
+/** What a polymorphic reference calls the column beside it: `owner_type`, `bean_module`, `entity_kind`. */
+const TYPE_NAMES = toWordSet('type module class model table kind entitytype')
 
 function suggestForField(
   field: CandidateField,
   from: IntrospectedTable,
   tables: readonly IntrospectedTable[],
 ): TableRelation[] {
-  const said = field.words.at(-1) === 'id' ? field.words.slice(0, -1) : field.words
+  const said = entityOf(field)
   const type = from.fields.find(
-    ({ words }) => TYPE_NAMES.has(words.at(-1) ?? '') && words.slice(0, -1).join(' ') === said.join(' '),
+    ({ words, fit }) =>
+      fit.kind === 'text' && TYPE_NAMES.has(words.at(-1) ?? '') && isTypeOf(words.slice(0, -1), said ?? []),
   )
-  const possible = tables.flatMap((to): Array<TableRelation & { readonly rank: number }> => {
-    const [key, ...more] = to.table.primaryKey
-    const target = to.table.columns.find((column) => column.name === key)
-    if (!key || more.length > 0 || !target?.canSelect || !isSameTypeFamily(field, target.type.name)) return []
-    const relation = { from, to, columns: [field.name], targets: [key] }
-    if (!type)
-      return [
-        { ...relation, type: null, rank: to === from ? parentRank(said) : nameRank(said, to.table.name) },
-      ]
-    const label = listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
-    return label === undefined ? [] : [{ ...relation, type: { column: type.name, label }, rank: 1 }]
-  })
+  const possible = tables.flatMap((to) =>
+    singleKeys(to).flatMap((key): Array<TableRelation & { readonly rank: number }> => {
+      const target = to.table.columns.find((column) => column.name === key)
+      if (!target?.canSelect || !isSameTypeFamily(field, target.type.name)) return []
+      if (to === from && field.name === key) return []
+      const relation = { from, to, columns: [field.name], targets: [key] }
+      const label =
+        type && listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
+      if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
+      const typed = contentType(field, from, to, tables)
+      if (typed !== null) return [{ ...relation, type: typed, rank: 4 }]
+      // The same name as the other table's key says enough, unless several tables call their key so.
+      const isNamesake =
+        field.name === key &&
+        field.values.length > 0 &&
+        tables.every((one) => one === to || !singleKeys(one).includes(key))
+      const rank = isNamesake
+        ? 3
+        : said === null
+          ? 0
+          : to === from
+            ? parentRank(said)
+            : nameRank(said, to.table.name)
+      return rank === 0 ? [] : [{ ...relation, type: null, rank }]
+    }),
+  )
   const best = Math.max(1, ...possible.map((one) => one.rank))
   return possible.filter((one) => one.rank === best)
 }
+
+/** `content_type_id` beside `object_id`, as Django has it: the key of a table that lists the models. */
+function contentType(
+  field: CandidateField,
+  from: IntrospectedTable,
+  to: IntrospectedTable,
+  tables: readonly IntrospectedTable[],
+): PolymorphicType | null {
+  if (!/^(?:object|target|entity) (?:id|pk)$/.test(field.words.join(' '))) return null
+  const column = from.fields.find(({ words }) => /\bcontent type(?: id)?$/.test(words.join(' ')))
+  const listed = tables.find(({ table }) => /content_?types?$/i.test(table.name))
+  const models = listed?.fields.find(({ words }) => words.join(' ') === 'model')
+  const [key] = listed?.table.primaryKey ?? []
+  const label = models?.values.find((one) => isSameEntity(one, to.table.name))
+  if (!column || !listed || !models || key === undefined || label === undefined) return null
+  return { column: column.name, label, listed: { table: listed.sqlName, key, label: models.name } }
+}
+
+/** `parentcustomerid_entitytype` beside `parentcustomerid`, `owner_type` beside `owner_id`. */
+const isTypeOf = (words: readonly string[], said: readonly string[]): boolean =>
+  said.length > 0 &&
+  words.filter((word) => word !== 'id' && word !== 'entity').join(' ') ===
+    said.filter((word) => word !== 'entity').join(' ')
+
+/** Columns that identify a table's rows alone, or do by their name: a mirror has the key of its origin without an index. */
+const singleKeys = ({ table }: IntrospectedTable): string[] => [
+  ...new Set([
+    ...[table.primaryKey, ...table.uniqueKeys].flatMap((key) => (key.length === 1 ? key : [])),
+    ...table.columns.flatMap(({ name }) => (/^(?:sfid|uuid|guid)$/i.test(name) ? [name] : [])),
+  ]),
+]
 
 /** How well words name a table: `contact` fits contacts better than crm_contacts, and `primary contact` fits it too. */
 export function nameRank(said: readonly string[], table: string): number {
@@ -155,6 +232,14 @@ export async function confirmRelations(
   return confirmed
 }
 
+/** SQL: whether a polymorphic reference leads to this table. Pure. */
+export function typeSql({ column, label, listed }: PolymorphicType, alias: string): string {
+  const own = `${alias}.${quoteIfNeeded(column)}`
+  if (listed === undefined) return `${own} = ${quoteLiteral(label)}`
+  const { table, key, label: name } = listed
+  return `${own} in (select y.${quoteIfNeeded(key)} from ${table} y where y.${quoteIfNeeded(name)} = ${quoteLiteral(label)})`
+}
+
 /** SQL for the join condition. The source's own row, `t`, stands on the right. */
 export function joinCondition(relation: TableRelation, from: string, to: string): string {
   const { type } = relation
@@ -163,6 +248,6 @@ export function joinCondition(relation: TableRelation, from: string, to: string)
     const value = `${from}.${quoteIfNeeded(column)}`
     return to === 't' ? `${value} = ${key}` : `${key} = ${value}`
   })
-  const typed = type === null ? [] : [`${from}.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`]
+  const typed = type === null ? [] : [typeSql(type, from)]
   return [...pairs, ...typed].join(' and ')
 }

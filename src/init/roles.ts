@@ -1,4 +1,4 @@
-import { toWordSet } from './identifier-words.ts'
+import { toWordSet } from './words.ts'
 
 /**
  * Phrases that name a role, with up to 110 points. The words of a phrase must be adjacent. Roles of people first, then of
@@ -43,6 +43,7 @@ const ROLE_PHRASES = {
     function: 78,
     occupation: 80,
     designation: 84,
+    headline: 76,
     job: 80,
     role: 66,
   },
@@ -75,10 +76,27 @@ const ROLE_PHRASES = {
     'employee range': 105,
     'company size': 95,
     'staff count': 95,
+    'number staff': 95,
+    'number employees': 105,
     'no of employees': 105,
     'employees range': 105,
     size: 64,
     'organization size': 95,
+  },
+  employee_range: {
+    'number staff': 95,
+    'number employees': 95,
+    'employee band': 100,
+    'employee size': 95,
+    'size bracket': 95,
+    'employee range': 105,
+    'employees range': 105,
+    'company size': 95,
+    'organization size': 95,
+    'size band': 95,
+    'employees band': 100,
+    employees: 90,
+    size: 64,
   },
   revenue: { revenue: 100, turnover: 95 },
   founded: {
@@ -90,8 +108,8 @@ const ROLE_PHRASES = {
     established: 76,
   },
   city: { city: 100, town: 90, locality: 90 },
-  state: { state: 90, province: 95, region: 80 },
-  country: { country: 100, 'country name': 105 },
+  state: { 'state or province': 100, state: 90, province: 95, region: 80 },
+  country: { 'country code': 95, country: 100, 'country name': 105 },
   technologies: { technologies: 100, technology: 80, tech: 66, 'technology stack': 100 },
   twitter: { twitter: 100, 'x link': 90, 'x url': 90, 'x profile': 90 },
   legal_name: { 'legal name': 110, 'registered name': 105, 'legal entity name': 110 },
@@ -106,7 +124,7 @@ export type ColumnRole = keyof typeof ROLE_PHRASES
  */
 export function scoreName(role: ColumnRole, words: readonly string[], own: ReadonlySet<string>): number {
   // `no_email` is a flag, `no_of_employees` a count.
-  if (words[0] === 'no' && words[1] !== 'of') return 0
+  if (words[0] === 'no' && words[1] !== 'of' && words[1] !== 'employees') return 0
   let best = 0
   for (const [phrase, points] of Object.entries(ROLE_PHRASES[role])) {
     const rest = removePhrase(words, phrase.split(' '))
@@ -134,11 +152,17 @@ function extraWordsCost(rest: readonly string[], own: ReadonlySet<string>): numb
 export const isSecondary = (words: readonly string[]): boolean =>
   words.some((word) => SECONDARY_WORDS.has(word))
 
+/** Whether a name says that the column holds something else, whatever its values look like: `cc_email`, `owner_email`. */
+export const isOfOthers = (words: readonly string[]): boolean => words.some((word) => OTHERS_WORDS.has(word))
+const OTHERS_WORDS = toWordSet(
+  'cc bcc reply owner manager assistant sender recipient creator referrer support from by',
+)
+
 /** Words that rule a role out: the column describes the thing instead of holding it. */
 const EXCLUDING_WORDS = toWordSet(
-  `id ids uuid at count counts hash token is has verified valid invalid status type kind flag label labels opt out optin
+  `id ids uuid at count counts hash token is has verified valid invalid status type kind flag label labels opt out
    bounced bounce template subject body sent created updated modified deleted by source format log image logo file avatar photo
-   picture icon currency extension ext calling fax code codes prefix suffix salutation followers connections headline score
+   picture icon currency extension ext calling fax code codes prefix suffix salutation followers connections score
    rank manager assistant owner recruiter referrer referral creator author sender recipient reply cc bcc spouse emergency
    previous former old birth born place recurring forecast expected lifetime target quota password reset
    consent preference preferences frequency note notes description comment comments handle username
@@ -151,7 +175,7 @@ const EXCLUDING_WORDS = toWordSet(
 /** Words that add nothing: they only say which value it is, usually the main one. */
 const NEUTRAL_WORDS = toWordSet(
   `primary main work business contact person people customer client lead company account organization the x custom default
-   current address link links url number no num of value text raw name emails attributes properties data fields profile
+   current address link links url number no num of value text raw name emails attributes property properties data fields profile
    job direct office hq headquarters head annual yearly amount usd eur micros cents in million range band list page web
    partner member details info billing bill studio jsonb json c cf 1`,
 )

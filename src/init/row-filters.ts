@@ -1,13 +1,15 @@
 import { quoteLiteral } from '../sources/quote.ts'
-import { type CandidateField, fieldSql } from './fields.ts'
+import { type CandidateField, type SampledRow, fieldSql } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
+import { singularize, splitIdentifier, toWordSet } from './words.ts'
 import type { Column } from '../sources/catalogue.ts'
 
 /** Conditions that separate the people of a table from its companies. */
 export interface PartyTypeFilter {
   readonly person: (alias: string) => string
   readonly company: (alias: string) => string
+  /** Known by which rows have a person's name: the column of the company's name is empty for people. */
+  readonly isByNames?: boolean
 }
 
 const PERSON_WORDS = toWordSet('person people individual human contact private natural')
@@ -20,7 +22,8 @@ const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill addre
 
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
-  surveyed: Pick<IntrospectedTable, 'fields' | 'checkLabels'>,
+  surveyed: Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sample'>,
+  names: NameFields,
 ): PartyTypeFilter | null {
   const columns = surveyed.fields.filter((field) => field.path.length === 0)
   for (const field of columns) {
@@ -37,7 +40,11 @@ export function findPartyTypeFilter(
   }
   for (const field of columns) {
     const labels = listKnownLabels(field, surveyed.checkLabels)
-    const person = labels.find((label) => matchesAnyWord(label, PERSON_WORDS))
+    const isPrivate = (label: string): boolean =>
+      /\b(?:private|consumer|household)\b/.test(splitIdentifier(label).join(' '))
+    const people = labels.filter((label) => matchesAnyWord(label, PERSON_WORDS))
+    // Private customers beside business customers are a reason to leave rows out, and no other kind of row.
+    const person = people.find((label) => !isPrivate(label))
     const company = labels.find((label) => matchesAnyWord(label, COMPANY_WORDS))
     if (person !== undefined && company !== undefined && isTypeColumn(field))
       return {
@@ -45,8 +52,52 @@ export function findPartyTypeFilter(
         company: (alias) => `${fieldSql(field, alias)} = ${quoteLiteral(company)}`,
       }
   }
+  return partyTypeByNames(surveyed, names)
+}
+
+/** Where a table of both keeps the name of a person, and that of a company. */
+export interface NameFields {
+  readonly person: CandidateField | undefined
+  readonly company: CandidateField | undefined
+}
+
+/** Rows that a label needs to be judged by. */
+const MIN_ROWS = 5
+
+/** A column whose labels tell by the names beside them: `P` with a last name, `F` with a name of a company. */
+function partyTypeByNames(
+  { fields, sample }: Pick<IntrospectedTable, 'fields' | 'sample'>,
+  { person, company }: NameFields,
+): PartyTypeFilter | null {
+  if (person === undefined || company === undefined || person === company) return null
+  const isFilled = (row: SampledRow, { column }: CandidateField): boolean => !isBlankValue(row[column.name])
+  for (const field of fields) {
+    const labels = [...new Set(field.values)]
+    if (field.path.length > 0 || !isTypeColumn(field) || labels.length < 2 || labels.length > 8) continue
+    const share = (label: string, of: CandidateField): number => {
+      const rows = sample.filter((row) => row[field.column.name] === label)
+      return rows.length < MIN_ROWS ? 0.5 : rows.filter((row) => isFilled(row, of)).length / rows.length
+    }
+    const people = labels.filter((label) => share(label, person) > 0.8 && share(label, company) < 0.3)
+    const companies = labels.filter((label) => share(label, company) > 0.8 && share(label, person) < 0.2)
+    if (people.length === 0 || companies.length === 0) continue
+    return {
+      person: (alias) => labelsSql(fieldSql(field, alias), people),
+      company: (alias) => labelsSql(fieldSql(field, alias), companies),
+      isByNames: true,
+    }
+  }
   return null
 }
+
+const isBlankValue = (value: unknown): boolean =>
+  value === null || value === undefined || (typeof value === 'string' && value.trim() === '')
+
+/** SQL: whether a value is one of the labels, or none of them. */
+export const labelsSql = (sql: string, labels: readonly string[], isOther = false): string =>
+  labels.length === 1
+    ? `${sql} ${isOther ? '<>' : '='} ${quoteLiteral(labels[0] ?? '')}`
+    : `${sql} ${isOther ? 'not in' : 'in'} (${labels.map(quoteLiteral).join(', ')})`
 
 /** `is_company`, `isPerson`. */
 function partyOfFlag({ words }: CandidateField): 'person' | 'company' | null {
@@ -74,17 +125,22 @@ function onlyContacts(
 const isTypeColumn = ({ words }: CandidateField): boolean =>
   TYPE_WORDS.has(words.at(-1) ?? '') && words.length <= 2
 
+/** A label in words: what a comment says of a code, or the label itself. Pure. */
+export const meaningOf = ({ codes }: CandidateField, label: string): string => codes?.get(label) ?? label
+
 /** The few values that a column accepts: from its type, a check constraint, or a repetitive sample. Pure. */
 export function listKnownLabels(
   field: CandidateField,
   checked: IntrospectedTable['checkLabels'],
 ): readonly string[] {
   if (field.fit.kind === 'enum') return field.fit.labels
-  if (field.fit.kind !== 'text') return []
+  if (field.codes) return [...field.codes.keys()]
   const allowed = checked[field.name]
   if (allowed) return allowed
-  const distinct = [...new Set(field.values)]
-  return distinct.length <= 12 && distinct.length < field.values.length ? (field.labels ?? distinct) : []
+  if (field.labels) return field.labels
+  const distinct = [...new Set(field.values)].toSorted()
+  const isShort = field.fit.kind === 'text' || (field.fit.kind === 'jsonb' && field.path.length > 0)
+  return isShort && distinct.length <= 12 && distinct.length < field.values.length ? distinct : []
 }
 
 const matchesAnyWord = (label: string, words: ReadonlySet<string>): boolean =>
@@ -129,4 +185,6 @@ export function findFreshnessColumn({ fields }: Pick<IntrospectedTable, 'fields'
 
 const FRESHNESS_WORDS = toWordSet('enriched enrichment')
 /** Stamps of something else than a finished enrichment. */
-const OTHER_STAMPS = toWordSet('next failed error requested started queued scheduled skip until due locked')
+const OTHER_STAMPS = toWordSet(
+  'objection objected blocked consent opt next failed error requested started queued scheduled skip until due locked',
+)

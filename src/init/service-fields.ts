@@ -2,7 +2,7 @@ import { toLookupKind } from '../domain/identifiers/kind.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { LookupCall, Service } from '../domain/service/service.ts'
 import { listNames } from '../util/text.ts'
-import { toWordSet } from './identifier-words.ts'
+import { toWordSet } from './words.ts'
 import type { Proposal, ProposedOutput, ProposedSource, SkippedColumn, SkippedTable } from './proposal.ts'
 
 /** How services call a fact, in the words of a path. The built-in field is the key. */

@@ -1,10 +1,10 @@
 import { nameHint } from './classify.ts'
-import { singularize, splitIdentifier, toOwnWords, toWordSet } from './identifier-words.ts'
+import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
 import { isPartName, nameRank } from './relations.ts'
 import { type ColumnRole, scoreName } from './roles.ts'
-import { isStaffName } from './staff.ts'
-import { isSuppressionName } from './suppression.ts'
+import { hasLoginColumns, isStaffName } from './staff.ts'
+import { isSuppressionName } from './table-names.ts'
 
 /** Tables that are read closely. A database has thousands; people and companies are in a few. */
 const MAX_TABLES = 60
@@ -38,7 +38,12 @@ export function shortlistTables(
   const likely = scored.filter(({ points }) => points >= 3).sort((a, b) => b.points - a.points)
   const main = likely.slice(0, MAX_TABLES).map(({ one }) => one)
   const things = new Set(main.map((one) => singularize(splitIdentifier(one.name).at(-1) ?? '')))
-  const links = all.filter((one) => !main.includes(one) && isLinkTable(one, things)).slice(0, MAX_TABLES)
+  const mainNames = new Set(main.map(overviewSql))
+  const links = all
+    .filter(
+      (one) => !main.includes(one) && (isLinkTable(one, things) || linksByKeys(one, mainNames, references)),
+    )
+    .slice(0, MAX_TABLES)
   const read = [...main, ...links]
   const others = all.filter((one) => !read.includes(one) && isReferred(one, read, references))
   return [...read, ...others.slice(0, MAX_TABLES)]
@@ -50,7 +55,16 @@ function isReferred(
   read: readonly TableOverview[],
   references: readonly ForeignKey[],
 ): boolean {
-  if (isSuppressionName(table.name) || read.some((one) => isPartName(table.name, one.name))) return true
+  if (
+    /content_?types?$/i.test(table.name) ||
+    read.some((one) => table.name.startsWith(`${one.name}__`)) ||
+    isSuppressionName(table.name) ||
+    saysConsent(table) ||
+    isStaffName(table.name) ||
+    hasLoginColumns(table.columns) ||
+    read.some((one) => isPartName(table.name, one.name))
+  )
+    return true
   const [own, names] = [overviewSql(table), new Set(read.map(overviewSql))]
   if (
     references.some(
@@ -58,21 +72,33 @@ function isReferred(
         (one.to === own && names.has(one.from)) ||
         (one.from === own &&
           names.has(one.to) &&
-          (isStaffName(table.name) || scoreOverview(table) > 0 || isPart(one, table))),
+          (isStaffName(table.name) || saysConsent(table) || scoreOverview(table) > 0 || isPart(one, table))),
     )
   )
     return true
   return read.some(({ columns }) =>
     columns.some((column) => {
       const words = splitIdentifier(column)
-      if (words.at(-1) === 'id' || /^fk_/i.test(column))
-        return nameRank(words.at(-1) === 'id' ? words.slice(0, -1) : words, table.name) > 0
+      if (KEY_WORDS.has(words.at(-1) ?? '') || /^fk_/i.test(column))
+        return (
+          nameRank(
+            words.filter((word) => !KEY_WORDS.has(word)),
+            table.name,
+          ) > 0
+        )
       return LIST_ROLES.some(
         (role) => words.includes(role) && splitIdentifier(table.name).map(singularize).includes(role),
       )
     }),
   )
 }
+
+/** A table of consents, subscriptions or preferences. */
+const saysConsent = ({ name }: TableOverview): boolean =>
+  splitIdentifier(name).some((word) => CONSENT_WORDS.has(singularize(word)))
+const CONSENT_WORDS = toWordSet(
+  'merged interest consent subscription preference newsletter permission gdpr privacy',
+)
 
 /** A table that begins with another table's key holds further columns of that table. */
 const isPart = ({ columns }: ForeignKey, table: TableOverview): boolean =>
@@ -97,11 +123,34 @@ function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'
 }
 
 const CONTACT_TABLE_WORDS = toWordSet(
-  'email mail address domain website url location information field mechanism',
+  'email mail address domain website url location information field mechanism detail channel point communication',
 )
+
+/** Two declared keys, one of them to a table found before. */
+function linksByKeys(
+  table: TableOverview,
+  main: ReadonlySet<string>,
+  references: readonly ForeignKey[],
+): boolean {
+  const own = references.filter(({ from }) => from === overviewSql(table))
+  return own.length >= 2 && own.some(({ to }) => main.has(to)) && table.columns.length <= 20
+}
+
+const KEY_WORDS = toWordSet('id code number key uuid guid sfid')
 
 /** Two foreign keys, one to a table found before: `account_contacts`, `entity_email_address`. */
 function isLinkTable({ columns }: TableOverview, things: ReadonlySet<string>): boolean {
-  const keys = columns.map(splitIdentifier).filter((words) => words.length > 1 && words.at(-1) === 'id')
-  return keys.length >= 2 && keys.some((words) => things.has(singularize(words.at(-2) ?? '')))
+  const keys = columns.map(splitIdentifier).filter((words) => words.some((word) => KEY_WORDS.has(word)))
+  const names = columns.map((column) => splitIdentifier(column).join(' '))
+  const isPolymorphic = names.some((name) => {
+    const of = /^(.+) id$/.exec(name)?.[1]
+    return (
+      of !== undefined &&
+      (names.includes(`${of} type`) || (of === 'object' && names.includes('content type id')))
+    )
+  })
+  return (
+    (isPolymorphic && columns.length <= 8) ||
+    (keys.length >= 2 && keys.some((words) => words.some((word) => things.has(singularize(word)))))
+  )
 }

@@ -45,6 +45,7 @@ export function createSkeleton(service: Service, unfilled: readonly ProposedSour
           outputs: [],
           skippedColumns: [],
           otherColumns: [],
+          questions: [],
           notes: [
             `No table was recognised. Put in yours, and the columns of what ${service.name} takes; \`fillrate check\` says what is not there.`,
             ...noteTogether(service, call),

@@ -1,12 +1,11 @@
-import { quoteLiteral } from '../sources/quote.ts'
-import { exclusionConditions } from './exclusions.ts'
+import { exclusionConditions } from './flags.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
-import { headNoun, singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
+import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 import { type ForeignKey, type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
-import { listKnownLabels } from './row-filters.ts'
+import { labelsSql, listKnownLabels } from './row-filters.ts'
 
-const STAFF_NOUNS = toWordSet('employee staff worker colleague agent operator salesperson')
+const STAFF_NOUNS = toWordSet('owner employee employees staff worker colleague agent operator salesperson')
 /** Whose members use the software. */
 const TEAM_WORDS = toWordSet('workspace team tenant organization account project company')
 
@@ -17,11 +16,21 @@ export function isStaffName(table: string): boolean {
   return STAFF_NOUNS.has(headNoun(table)) || (last === 'member' && TEAM_WORDS.has(before))
 }
 
+/** Whether a table puts people of others on a list: `CampaignMember`, `list_members`. */
+export function isMemberList(table: string): boolean {
+  const [before = '', last = ''] = splitIdentifier(table).map(singularize).slice(-2)
+  return /^(?:member|membership|recipient|attendee)$/.test(last) && LIST_NOUNS.has(before)
+}
+const LIST_NOUNS = toWordSet('campaign list group segment audience mailing event')
+
 /** Columns used to sign in: the rows are users of an application. */
 export const hasLoginColumns = (columns: readonly string[]): boolean =>
   columns.some((column) => splitIdentifier(column).some((word) => LOGIN_WORDS.has(singularize(word))))
 
-const LOGIN_WORDS = toWordSet('password passwd pwd passhash pass crypted')
+/** A login to a portal is a customer's. */
+const isPortal = (table: string): boolean => splitIdentifier(table).some((word) => PORTAL_WORDS.has(word))
+
+const LOGIN_WORDS = toWordSet('password passwd pwd passhash crypted')
 
 /** A column that names who works on a row: it refers to staff. */
 const isOwnerColumn = (column: string): boolean => {
@@ -49,12 +58,33 @@ export function findStaffTables(
       .filter(
         (one) =>
           isStaffName(one.name) ||
-          (hasLoginColumns(one.columns) && !PORTAL_NOUNS.has(headNoun(one.name))) ||
+          (headNoun(one.name) === 'user' && !isPortal(one.name)) ||
+          (hasLoginColumns(one.columns) && !PORTAL_NOUNS.has(headNoun(one.name)) && !isPortal(one.name)) ||
           ((owned.get(overviewSql(one))?.size ?? 0) >= 2 && !PARTY_NOUNS.has(headNoun(one.name))),
       )
       .map(overviewSql),
   )
 }
+
+/**
+ * Whether most rows of a table of users refer to a partner or an account of the business, of which there are many: then they
+ * are contacts, some of whom may sign in. Pure.
+ */
+export function belongToCompanies(users: IntrospectedTable, relations: readonly TableRelation[]): boolean {
+  if (isStaffName(users.table.name)) return false
+  return relations.some(({ from, to, columns, type }) => {
+    if (from.table.sql !== users.table.sql || to === from || type !== null) return false
+    const isParty = splitIdentifier(to.table.name)
+      .map(singularize)
+      .some((word) => COMPANY_NOUNS.has(word))
+    const { values } = from.fields.find(({ name, path }) => name === columns[0] && path.length === 0) ?? {
+      values: [],
+    }
+    const isMost = values.length * 2 >= from.sampled && from.sampled >= 20
+    return isParty && isMost && new Set(values).size * 4 >= values.length
+  })
+}
+const COMPANY_NOUNS = toWordSet('partner customer company supplier client')
 
 /** With a password, these sign in to a portal for customers. */
 const PORTAL_NOUNS = toWordSet('contact lead prospect')
@@ -70,7 +100,7 @@ const CUSTOMER_WORDS = toWordSet(
 const isCustomerLabel = (label: string): boolean =>
   splitIdentifier(label).some((word) => CUSTOMER_WORDS.has(singularize(word))) || /end.?user/i.test(label)
 
-const KIND_WORDS = toWordSet('role roles type kind profile')
+const KIND_WORDS = toWordSet('role roles type kind')
 
 /**
  * A table of users may hold customers beside staff: the condition for customers, by a type or role column or a table
@@ -125,12 +155,6 @@ function linkedRoleSql(toUser: TableRelation, toRole: TableRelation): string | n
   return `${roles(isCustomer)}\nand not ${roles(labelsSql(fieldSql(found.field, 'r'), found.customers, true))}`
 }
 
-/** SQL: whether a value is one of the labels, or none of them. */
-export const labelsSql = (sql: string, labels: readonly string[], isOther = false): string =>
-  labels.length === 1
-    ? `${sql} ${isOther ? '<>' : '='} ${quoteLiteral(labels[0] ?? '')}`
-    : `${sql} ${isOther ? 'not in' : 'in'} (${labels.map(quoteLiteral).join(', ')})`
-
 /** Conditions that leave out rows which a table of staff or tenants refers to as its own. Pure. */
 export function ownRecordConditions(
   table: IntrospectedTable,
@@ -181,7 +205,7 @@ export function ownUserConditions(
 const SELF_WORDS = toWordSet('partner contact person party profile')
 
 /** A user with such a flag is a customer who signs in. */
-const PORTAL_WORDS = toWordSet('share portal external customer')
+const PORTAL_WORDS = toWordSet('share portal external customer web')
 
 /** Conditions on the row of which this one is a part: the same key, in a table that marks deleted rows. Pure. */
 export function sharedKeyConditions(table: IntrospectedTable, relations: readonly TableRelation[]): string[] {

@@ -2,8 +2,9 @@ import { type Db, query } from '../sources/db.ts'
 import { quoteLiteral, quoteName } from '../sources/quote.ts'
 import { type CandidateField, quoteIfNeeded } from './fields.ts'
 import { type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
+import type { RowFlag } from './flag-sql.ts'
 import type { TableRelation } from './relations.ts'
-import { singularize, splitIdentifier, toWordSet } from './identifier-words.ts'
+import { singularize, splitIdentifier, toWordSet } from './words.ts'
 import { scoreName } from './roles.ts'
 
 /** A column that says to which customer of the software a row belongs. */
@@ -27,7 +28,7 @@ export interface TenantChoice {
 const SURE_WORDS = toWordSet('tenant workspace instance realm vault')
 /** Tenants in some systems, customers in others. */
 const POSSIBLE_WORDS = toWordSet(
-  'organization org account company team site client group entity business store brand',
+  'agency organization org account company team site client group entity business store brand',
 )
 
 /** The columns of a table that separate tenants. Pure. */
@@ -50,7 +51,11 @@ export function findTenantColumns(
     const isKey = field.words.length > 1 || field.fit.kind === 'integer' || field.fit.kind === 'uuid'
     if (target?.table.sql === table.table.sql || (!isKey && target === undefined)) return []
     const column = { field, table: target ?? null, isOwnCompany: OWN_COMPANY_WORDS.has(word) }
-    return SURE_WORDS.has(word) || isSharedColumn(field, table, column.table, schema) ? [column] : []
+    return SURE_WORDS.has(word) ||
+      (target !== undefined && isTenantName(target.table.name)) ||
+      isSharedColumn(field, table, column.table, schema)
+      ? [column]
+      : []
   })
 }
 
@@ -76,6 +81,7 @@ function isSharedColumn(
   if (target !== null && sizeOf(target) <= 2 && sizeOf(own) >= 20) return true
   if (target !== null && isMuchSmaller(target, own) && having.some((one) => isStaff(overviewSql(one))))
     return true
+  if (target !== null && isBilled(target)) return having.length >= 2
   if (target !== null && hasCompanyFacts(target)) return false
   // Without staff to show it: most tables have the column.
   return (
@@ -93,6 +99,12 @@ const hasCompanyFacts = ({ table }: IntrospectedTable): boolean =>
     ),
   )
 
+/** A plan, a subdomain or a trial is kept of those who rent the software. */
+const isBilled = ({ table }: IntrospectedTable): boolean =>
+  table.columns.filter(({ name }) => splitIdentifier(name).some((word) => BILLING_WORDS.has(word))).length >=
+  2
+const BILLING_WORDS = toWordSet('plan stripe trial seats paddle chargebee')
+
 /** Rows of a table: the estimate, else the number of sampled rows. */
 const sizeOf = ({ rows, sampled }: IntrospectedTable): number => Math.max(rows ?? 0, sampled)
 
@@ -101,7 +113,7 @@ const isMuchSmaller = (target: IntrospectedTable, own: IntrospectedTable): boole
 
 /** Whether a name says that a table lists tenants. */
 export const isTenantName = (table: string): boolean =>
-  SURE_WORDS.has(singularize(splitIdentifier(table).at(-1) ?? ''))
+  splitIdentifier(table).some((word) => SURE_WORDS.has(singularize(word)) && word !== 'instance')
 
 /** The tenant with the most rows; null if there is only one. */
 export async function chooseTenant(
@@ -122,11 +134,18 @@ export async function chooseTenant(
   return { column: field.name, value: most, tenants: tenants.length, hasShared: values.includes(null) }
 }
 
-/** SQL: whether the row belongs to the chosen tenant. Pure. */
-export function tenantCondition(choice: TenantChoice, { fields }: IntrospectedTable): string {
-  const { fit } = fields.find((one) => one.name === choice.column) ?? {}
+/** Whether only the rows of the largest tenant are meant: a question. Pure. */
+export function tenantFlag(choice: TenantChoice, { fields }: IntrospectedTable): RowFlag {
+  const { column: name, value, tenants, hasShared } = choice
+  const { fit } = fields.find((one) => one.name === name) ?? {}
   const isNumber = fit?.kind === 'integer' || fit?.kind === 'numeric'
-  const column = `t.${quoteIfNeeded(choice.column)}`
-  const same = `${column} = ${isNumber ? choice.value : quoteLiteral(choice.value)}`
-  return choice.hasShared ? `(${column} is null or ${same})` : same
+  const column = `t.${quoteIfNeeded(name)}`
+  const same = `${column} = ${isNumber ? value : quoteLiteral(value)}`
+  return {
+    column: name,
+    meaning: null,
+    when: `${name} is one of the ${tenants - 1} tenants other than the largest`,
+    keep: hasShared ? `(${column} is null or ${same})` : same,
+    isSure: false,
+  }
 }

@@ -14,6 +14,7 @@ import type { InitPrompt } from '../../init/prompt.ts'
 import type { ConfigTarget } from '../../init/target.ts'
 import { parseText } from '../options.ts'
 import {
+  renderExplanation,
   renderFoundSources,
   renderNoProposal,
   renderProposedSource,
@@ -21,7 +22,8 @@ import {
 } from '../views/init.ts'
 import { renderCommands } from '../views/layout.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { pluralize } from '../../util/format.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
+import { sanitize } from '../../util/text.ts'
 
 export const initCommand = defineCommand(
   createParser('init')
@@ -36,6 +38,11 @@ export const initCommand = defineCommand(
     .argument('[TABLE...]', 'tables to inspect, such as crm.contacts; default: all')
     .option('-y, --yes', 'accept every proposed source without confirmation', false)
     .option('--out <FILE>', 'the file to write, .ts or .json; default: fillrate.config.ts', parseText, null)
+    .option(
+      '--explain',
+      'show what was made of each column of the tables that are named; writes nothing',
+      false,
+    )
     .option('--force', 'overwrite the file if it exists', false)
     .option(
       '--service <MODULE>',
@@ -48,6 +55,7 @@ export const initCommand = defineCommand(
     examples: [
       ['fillrate init', ''],
       ['fillrate init crm.contacts crm.accounts --yes', 'two tables, without confirmation'],
+      ['fillrate init --explain crm.contacts', 'why it proposes what it does, column by column'],
       ['fillrate init --out new.config.ts', 'a second file, to compare with the current configuration'],
       ['fillrate init --service ./acme.ts', 'with the fields of a service of your own'],
     ],
@@ -62,7 +70,8 @@ export const initCommand = defineCommand(
       const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
       const { CONFIG_FILES } = await import('../../config/load.ts')
       const { flags, args, cwd, stdin, stdout, stderr, signal } = call
-      const target = await resolveConfigTarget({ cwd, out: flags.out, force: flags.force })
+      if (flags.explain && args[0].length === 0) throw explainsNothing()
+      const target = await resolveConfigTarget({ cwd, out: flags.out, force: flags.force || flags.explain })
       const adapter = await findService(flags.service, target, cwd)
       const keyed = await findKeys(adapter === null, call, target)
       const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
@@ -74,6 +83,12 @@ export const initCommand = defineCommand(
           stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
         })
         stderr.live([])
+        if (flags.explain)
+          return {
+            json: { written: null, examined: found.examined, explained: found.explained },
+            text: () => found.explained.flatMap((one) => renderExplanation(one, stdout)),
+            exit: Exit.done,
+          }
         const { proposal, givenFor, addOthers } =
           adapter === null && keyed.services.length > 0
             ? combineProposals(found, keyed.services)
@@ -127,11 +142,28 @@ export const initCommand = defineCommand(
   },
 )
 
+const explainsNothing = (): ConfigProblems =>
+  new ConfigProblems('the command', [
+    {
+      place: '--explain',
+      found: 'no table',
+      expected: 'the tables to explain, such as crm.contacts',
+      todo: 'Name one or more: fillrate init --explain crm.contacts.',
+    },
+  ])
+
 /** All names in JSON are snake_case. */
 function toProposedSourceJson({ source, coverage }: AcceptedSource) {
-  const { changedAt, skippedColumns, otherColumns: _, sample, ...same } = source
+  const { changedAt, skippedColumns, otherColumns: _, sample, questions, ...same } = source
   return {
     ...same,
+    questions: questions.map(({ about, when, keep, leftOut, isLeftOut }) => ({
+      about,
+      when,
+      keep,
+      rows: leftOut,
+      left_out: isLeftOut,
+    })),
     changed_at: changedAt,
     skipped_columns: skippedColumns,
     sample: { rows: sample.rows, identified_by: sample.identifiedBy },
@@ -150,6 +182,7 @@ async function selectSources(
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
   const skippedTables: SkippedTable[] = []
+  const answers = new Map<string, boolean>()
   const { sources } = proposal
   const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`
   const wanted =
@@ -165,9 +198,27 @@ async function selectSources(
     }
     if (!flags.json) stdout.lines(['', ...renderProposedSource(held, stdout), ''])
     const add = `Add ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`
-    if (questions === null || (await questions.confirm(add))) accepted.push(held)
+    if (questions !== null && !(await questions.confirm(add))) continue
+    accepted.push(questions === null ? held : await promptAbout(held, questions, answers, stdout))
   }
   return { accepted, skippedTables }
+}
+
+/** Prompts for what is not sure about the rows of a source; an answer for another source holds for this one, too. */
+async function promptAbout(
+  held: AcceptedSource,
+  prompt: InitPrompt,
+  answers: Map<string, boolean>,
+  { paint, textColumns }: Output,
+): Promise<AcceptedSource> {
+  const { answerQuestions } = await import('../../init/questions.ts')
+  const { questions, sample } = held.source
+  for (const { about, when, leftOut, isLeftOut } of questions) {
+    if (answers.has(about)) continue
+    const text = `Leave out the rows where ${sanitize(when)} (${formatCount(leftOut)} of ${formatCount(sample.rows)} sampled)? ${paint('quiet', isLeftOut ? '[Y/n]' : '[y/N]')}`
+    answers.set(about, await prompt.confirm(wrapText(text, textColumns).join('\n'), isLeftOut))
+  }
+  return { ...held, source: answerQuestions(held.source, ({ about }) => answers.get(about) === true) }
 }
 
 /** A service of the user's own: from `--service`, or the module that the configuration in this folder names. */

@@ -1,4 +1,11 @@
-import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
+import type {
+  Proposal,
+  ProposedSource,
+  Question,
+  SkippedTable,
+  TableExplanation,
+} from '../../init/proposal.ts'
+import { whereOf } from '../../init/questions.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
@@ -41,21 +48,30 @@ const LABELS = 14
 /** One proposed source: its inputs, and the fill rates of its columns. */
 export function renderProposedSource({ source, coverage }: AcceptedSource, output: Output): string[] {
   const { paint, textColumns } = output
-  const where = source.where === null ? '' : ` where ${source.where.replaceAll(/\s+/g, ' ')}`
+  const conditions = (whereOf(source) ?? '').split('\nand ').filter((one) => one !== '')
   return [
-    ...wrapText(
-      `${paint('heading', source.name)}  ${describeKind(source)} in ${source.table}${where}`,
-      textColumns,
-    ),
+    ...wrapText(`${paint('heading', source.name)}  ${describeKind(source)} in ${source.table}`, textColumns),
+    ...(conditions.length === 0 ? [] : [`  ${paint('quiet', 'rows where')}`]),
+    ...conditions.map((one) => truncate(`  ${one.replaceAll(/\s+/g, ' ')}`, textColumns)),
     ...renderInputs(source, output),
     '',
     ...renderOutputs({ source, coverage }, output),
     ...source.skippedColumns.flatMap(({ column, reason }) =>
       renderText(output, `${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`),
     ),
+    ...source.questions.flatMap((question) =>
+      placeBeside('  ? ', wrapText(describeQuestion(question, source), textColumns - 4)),
+    ),
     ...source.notes.flatMap((note) => placeBeside('  ! ', wrapText(note, textColumns - 4))),
   ]
 }
+
+/** A question as it stands beside the proposal, with the answer that holds until another one is given. */
+const describeQuestion = (
+  { when, leftOut, isLeftOut }: Question,
+  { sample }: Pick<ProposedSource, 'sample'>,
+): string =>
+  `Leave out the rows where ${sanitize(when)} (${formatCount(leftOut)} of ${formatCount(sample.rows)} sampled)? ${isLeftOut ? 'Yes' : 'No'}, until you say otherwise.`
 
 /** The input expressions, with the share of sampled rows that each identifies. */
 function renderInputs({ inputs, sample }: ProposedSource, { paint, textColumns }: Output): string[] {
@@ -91,6 +107,20 @@ function renderOutputs({ source, coverage }: AcceptedSource, output: Output): st
       const drawn = coverage === null || room < 8 ? '' : `  ${renderBar(share, Math.min(24, room), paint)}`
       return `  ${padText(truncate(column, columns), columns)}  ${paint('quiet', '←')} ${padText(field, fields)}${shown}${drawn}`
     }),
+  ]
+}
+
+/** What was made of a table, column by column. */
+export function renderExplanation({ table, verdict, columns }: TableExplanation, output: Output): string[] {
+  return [
+    ...wrapText(`${output.paint('heading', sanitize(table))}  ${sanitize(verdict)}`, output.textColumns),
+    '',
+    ...renderTable(output, columns, [
+      { title: 'column', text: (one) => sanitize(one.column), minColumns: 12 },
+      { title: 'type', text: (one) => sanitize(one.type), minColumns: 8 },
+      { title: 'what it is taken for', text: (one) => sanitize(one.said), minColumns: 20 },
+    ]),
+    '',
   ]
 }
 

@@ -117,6 +117,59 @@ describe('on a terminal', () => {
   })
 })
 
+describe('what is not known', () => {
+  let unsure: TestDatabase
+  let ours: Prompt
+  beforeAll(async () => {
+    unsure = await createTestDatabase()
+    await unsure.query(`
+      create table contacts (id int primary key, email text, title text, phase text, pinball boolean);
+      insert into contacts select n, 'c' || n || '@c.example', null, null, n % 5 = 0 from generate_series(1, 40) n;
+      alter table contacts rename phase to lifecycle_stage;
+      update contacts set lifecycle_stage = case when id % 4 = 0 then 'former' else 'customer' end`)
+  })
+  afterAll(() => unsure.drop())
+  beforeEach(async () => {
+    ours = await createPrompt(unsure.url)
+  })
+  afterEach(() => ours.remove())
+
+  test('stands in the file with the safe answer where there is no terminal', async () => {
+    expect(await ours.run(['--yes'])).toMatchObject({ code: 0 })
+    const text = (await ours.read('fillrate.config.ts')).replaceAll(/\n +\/\/ ?/g, ' ')
+    expect(text).toContain('where: "t.lifecycle_stage is distinct from \'former\'"')
+    expect(text).toContain(
+      'Question: the rows where lifecycle_stage is former (10 of 40 sampled) are left out, to be safe.',
+    )
+    expect(text).toContain('Question: leave out the rows where pinball is set (8 of 40 sampled)?')
+    expect(text).toContain('and t.pinball is not true')
+  })
+
+  test('is prompted for on a terminal, and the answers decide', async () => {
+    const { code, stdout } = await ours.run([], 'y\nn\ny\n')
+    expect(code).toBe(0)
+    expect(stdout).toContain('Leave out the rows where lifecycle_stage is former (10 of 40 sampled)? [Y/n] ')
+    expect(stdout).toContain('Leave out the rows where pinball is set (8 of 40 sampled)? [y/N] ')
+    const text = await ours.read('fillrate.config.ts')
+    expect(text).toContain("where: 't.pinball is not true'")
+    expect(text).not.toContain('Question')
+  })
+
+  test('--explain says of each column what it was taken for, and writes nothing', async () => {
+    const { code, stdout } = await ours.run(['--explain', 'contacts'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/contacts +people \(contacts\), 40 rows sampled/)
+    expect(stdout).toMatch(/email +text +read as email/)
+    expect(stdout).toMatch(/title +text +read as title; filled with title/)
+    expect(stdout).toMatch(/pinball +boolean +a question: does it leave rows out\?/)
+    expect(await readdir(ours.folder)).toEqual([])
+    expect(await ours.run(['--explain'])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('the tables to explain, such as crm.contacts') as string,
+    })
+  })
+})
+
 describe('an existing file', () => {
   test('is never overwritten, and the error comes first', async () => {
     await writeFile(join(prompt.folder, 'fillrate.config.ts'), 'mine')

@@ -1,3 +1,4 @@
+import { CompiledQuery } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import type { Proposal, ProposedSource } from '../../../src/init/proposal.ts'
@@ -144,7 +145,7 @@ describe('columns', () => {
       create table contacts (id int primary key, email text, seniority level, phone varchar(6), job_title varchar(80),
         department text check (department in ('Sales', 'IT')));
       create table companies (id int primary key, name text, domain text, company_size text, size_band text check (size_band in ('1-10', '11-50')),
-        annual_revenue_cents bigint, technologies text, country char(2), sector int,
+        annual_revenue_cents bigint, technologies text, country char(2), sector int, city text,
         founded date, search text generated always as (name) stored)`)
     const [contacts, companies] = [sourceOf(proposal, 'contacts'), sourceOf(proposal, 'companies')]
     const output = (source: ProposedSource, column: string) =>
@@ -157,8 +158,9 @@ describe('columns', () => {
     expect(companies.skippedColumns.find(({ column }) => column === 'company_size')).toMatchObject({
       output: { field: 'employee_range' },
     })
-    expect(output(companies, 'annual_revenue_cents')).toMatchObject({ field: 'revenue', sql: '$value * 100' })
+    expect(output(companies, 'city')).toMatchObject({ field: 'location.city' })
     expect(companies.skippedColumns.map(({ column }) => column).sort()).toEqual([
+      'annual_revenue_cents',
       'company_size',
       'country',
       'technologies',
@@ -180,11 +182,7 @@ describe('columns', () => {
           inTransaction(
             database.db,
             async (tx) => {
-              await tx.executeQuery(
-                await import('kysely').then(({ CompiledQuery }) =>
-                  CompiledQuery.raw(`set local role ${role}`),
-                ),
-              )
+              await tx.executeQuery(CompiledQuery.raw(`set local role ${role}`))
               return act(tx)
             },
             timeoutMs,
@@ -196,6 +194,52 @@ describe('columns', () => {
       expect(contacts.skippedColumns).toEqual([
         { column: 'phone', reason: 'may not be updated by this role' },
       ])
+    } finally {
+      await database.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+
+  test('a role with the least privileges is told the same, and what it may not read', async () => {
+    await database.query(`
+      create table accounts (id int primary key, name text, plan text);
+      create table users (id int primary key, account_id int references accounts, email text, password_hash text);
+      create table companies (id int primary key, account_id int references accounts, name text, website text, industry text);
+      create table contacts (id int primary key, account_id int references accounts, company_id int references companies,
+        owner_id int references users, full_name text, email text, job_title text);
+      create table leads (id int primary key, email text, company text, title text);
+      insert into accounts select n, 'Tenant ' || n from generate_series(1, 3) n;
+      insert into companies select n, 1 + n % 3, 'C ' || n, 'c' || n || '.example' from generate_series(1, 40) n;
+      insert into contacts select n, 1 + n % 3, n, null, 'N ' || n, case when n % 3 = 0 then 'c' || n || '@c.example' end
+        from generate_series(1, 40) n`)
+    const role = `clerk_${database.url.slice(-12)}`
+    await database.query(`create role ${role}; grant select, update on contacts, companies to ${role}`)
+    try {
+      const proposeAs = (as: string | null): Promise<Proposal> =>
+        proposeSources(
+          (act, timeoutMs) =>
+            inTransaction(
+              database.db,
+              async (tx) => {
+                if (as !== null) await tx.executeQuery(CompiledQuery.raw(`set local role ${as}`))
+                return act(tx)
+              },
+              timeoutMs,
+            ),
+          { wanted: null },
+        )
+      const [all, least] = [await proposeAs(null), await proposeAs(role)]
+      const told = (proposal: Proposal, name: string): unknown => {
+        const { inputs, joins, outputs } = sourceOf(proposal, name)
+        return { inputs, joins, outputs }
+      }
+      for (const name of ['contacts', 'companies']) expect(told(least, name)).toEqual(told(all, name))
+      // The tenant is not the employer, whether its table may be read or not.
+      expect(inputsOf(sourceOf(least, 'contacts'))['company']).toBe('a.name')
+      expect(sourceOf(least, 'contacts').joins).toContain('companies a')
+      expect(least.skippedTables).toContainEqual({
+        table: 'public.leads',
+        reason: 'this role may not read it: grant select on public.leads',
+      })
     } finally {
       await database.query(`drop owned by ${role}; drop role ${role}`)
     }
@@ -278,6 +322,7 @@ test('an empty database has nothing', async () => {
     sources: [],
     unfilled: [],
     skippedTables: [],
+    explained: [],
     examined: { tables: 0, schemas: [] },
   })
 })
@@ -288,11 +333,10 @@ test('a large table is sampled throughout, and repeatably', async () => {
     insert into contacts select n, case when n > 25000 then 'c' || n || '@c.example' end, null, n % 3 from generate_series(1, 50000) n;
     analyze contacts`
   const first = await proposeFor(sql)
-  const { sample, notes, where } = sourceOf(first, 'contacts')
-  // Rows of the chosen tenant.
+  const { sample, questions, where } = sourceOf(first, 'contacts')
   expect(sample.rows).toBeGreaterThan(100)
   expect(sample.identifiedBy['email']).toBeGreaterThan(20)
-  expect(where).toBe('t.tenant_id = 1')
-  expect(notes.join(' ')).toContain('Of 3 tenants only the one with the most rows')
+  expect(where).toBeNull()
+  expect(questions).toMatchObject([{ about: 'tenant_id', keep: 't.tenant_id = 1', isLeftOut: false }])
   expect(await proposeFor('select 1')).toEqual(first)
 })

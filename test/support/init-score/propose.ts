@@ -1,18 +1,26 @@
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { SourceMapping } from '../../../src/domain/mapping.ts'
 import { toConfigObject } from '../../../src/init/config-object.ts'
+import type { Question } from '../../../src/init/proposal.ts'
 import { proposeForTables } from '../../../src/init/propose.ts'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import type { TestDatabase } from '../database.ts'
 import { fieldOf, type SchemaExpectation } from './expectation.ts'
 
-/** The sources that `init` would write into its file for this database. */
-export async function proposeMappings({ db }: TestDatabase): Promise<SourceMapping[]> {
+/** A proposed source, and what is asked about its rows. */
+export type ProposedMapping = SourceMapping & { readonly questions?: readonly Question[] }
+
+/** The sources that `init` would write into its file for this database, with the questions that it would ask. */
+export async function proposeMappings({ db }: TestDatabase): Promise<ProposedMapping[]> {
   const { sources } = await proposeForTables(db, [], () => {})
   const verified = []
   for (const source of sources) verified.push(await verifyProposedSource(db, source))
   const accepted = verified.flatMap((one) => ('reason' in one ? [] : [one.source]))
-  return accepted.length === 0 ? [] : Object.values(parseConfig(toConfigObject(accepted), null).sources)
+  if (accepted.length === 0) return []
+  return Object.values(parseConfig(toConfigObject(accepted), null).sources).map((mapping, n) => ({
+    ...mapping,
+    questions: accepted[n]?.questions ?? [],
+  }))
 }
 
 /** The sources that the expectation describes: what its score must be full for. */

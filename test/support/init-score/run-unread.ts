@@ -76,8 +76,8 @@ export async function runUnread(database: TestDatabase, expectation: SchemaExpec
 async function loadWritten(folder: string): Promise<Config> {
   const text = await readFile(join(folder, CONFIG_FILES[0]), 'utf8')
   const [line = ''] = text.split('\n')
-  await writeFile(join(folder, 'loaded.mjs'), text.replace(line, 'const defineConfig = (config) => config'))
-  return loadConfig({ cwd: folder, path: 'loaded.mjs' })
+  await writeFile(join(folder, 'loaded.ts'), text.replace(line, 'const defineConfig = (config) => config'))
+  return loadConfig({ cwd: folder, path: 'loaded.ts' })
 }
 
 async function runAndUndo(

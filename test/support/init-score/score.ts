@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { InputName, SourceMapping } from '../../../src/domain/mapping.ts'
 import { fieldOf, rightOutputs, type ExpectedSource, type SchemaExpectation } from './expectation.ts'
+import type { ProposedMapping } from './propose.ts'
 import { canonicalInput, readExpectedRows, type ExpectedRow } from './rows.ts'
 
 /** Of what is expected, how much was found; and what was proposed and is wrong. */
@@ -33,7 +34,7 @@ const REACH: Readonly<Record<InputName, number>> = {
 export async function scoreProposal(
   pool: pg.Pool,
   { sources }: SchemaExpectation,
-  proposed: readonly SourceMapping[],
+  proposed: readonly ProposedMapping[],
 ): Promise<InitScore> {
   const tally = (): Tally => ({ expected: 0, found: 0, missed: [], wrong: [] })
   const score: InitScore = { inputs: tally(), outputs: tally(), filters: tally() }
@@ -74,7 +75,7 @@ function countMissing(source: ExpectedSource, score: InitScore): void {
 async function scoreSource(
   pool: pg.Pool,
   source: ExpectedSource,
-  proposed: SourceMapping,
+  proposed: ProposedMapping,
   score: InitScore,
 ): Promise<void> {
   const place = `${source.table} (${source.kind})`
@@ -111,8 +112,12 @@ async function scoreSource(
       score.outputs.wrong.push(`${place}.${column}: ${field} in place of ${fieldOf(output)}`)
   }
 
-  for (const reason of Object.keys(source.excluded))
-    note(score.filters, reason, ![...reached.keys()].some((id) => rows.get(id)?.excludedBy.includes(reason)))
+  const asked = await readAskedRows(pool, proposed)
+  for (const reason of Object.keys(source.excluded)) {
+    const isReached = (ids: Iterable<string>): boolean =>
+      [...ids].some((id) => rows.get(id)?.excludedBy.includes(reason))
+    note(score.filters, reason, !isReached(reached.keys()) || !isReached(asked))
+  }
   const lost = [...rows].filter(
     ([id, row]) => row.excludedBy.length === 0 && !row.mayExclude && !reached.has(id),
   )
@@ -138,6 +143,18 @@ async function readProposedRows(pool: pg.Pool, source: SourceMapping): Promise<M
       Object.fromEntries(inputs.map(([name], n) => [name, canonicalInput(name, row.inputs[n] ?? null)])),
     ]),
   )
+}
+
+/** The rows that would be read if each question were answered with yes. */
+async function readAskedRows(
+  pool: pg.Pool,
+  { questions = [], ...source }: ProposedMapping,
+): Promise<string[]> {
+  const conditions = [...(source.where === null ? [] : [source.where]), ...questions.map(({ keep }) => keep)]
+  const { rows } = await pool.query<{ id: string }>(
+    `select t.ctid::text as id from ${source.table} t ${source.joins ?? ''} where ${conditions.join(' and ') || 'true'}`,
+  )
+  return rows.map(({ id }) => id)
 }
 
 function compareInput(

@@ -26,8 +26,8 @@ export interface Measured {
 interface SchemaScores {
   /** The group of schemas, first seen together by an `init` that was finished then; absent if it grew with the schema. */
   readonly heldOut?: number
-  /** When `init` saw the schema for the first time. */
-  readonly first: ScoreFigures
+  /** When `init` saw the schema for the first time; its cells were not always judged then. */
+  readonly first: Omit<ScoreFigures, 'cells'> & Partial<Pick<ScoreFigures, 'cells'>>
   readonly now: ScoreFigures
 }
 

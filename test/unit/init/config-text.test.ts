@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../../src/init/config-text.ts'
+import { keyLiteral, objectLiteral, packedLiteral, textLiteral } from '../../../src/init/literals.ts'
 
 /** Evaluates the literal. */
 const read = (literal: string): unknown => new Function(`return (${literal})`)() as unknown

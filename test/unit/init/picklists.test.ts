@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { EMPLOYEE_RANGES } from '../../../src/init/enum-labels.ts'
 import { serializedAs } from '../../../src/init/fields.ts'
-import { countryCodeMap, isCountryName, rangeSql, widerRangeMap } from '../../../src/init/picklists.ts'
+import { countryMap, isCountryName, widerRangeMap } from '../../../src/init/picklists.ts'
 
 describe('ranges of the column’s own', () => {
   test('take the service’s ranges where each is inside of one', () => {
@@ -15,35 +15,40 @@ describe('ranges of the column’s own', () => {
       '5001-10000': '1000+',
       '10001+': '1000+',
     })
-    expect(widerRangeMap(['1-5', '6-10', '11-50'], EMPLOYEE_RANGES)).toBeNull()
+    // A range of the service that would be split has no place.
+    expect(widerRangeMap(['1-5', '6-10', '11-50', 'über 500'], EMPLOYEE_RANGES)).toEqual({
+      '11-50': '11-50',
+      '501-1000': 'über 500',
+      '1001-5000': 'über 500',
+      '5001-10000': 'über 500',
+      '10001+': 'über 500',
+    })
   })
 
-  test('take a number otherwise', () => {
-    expect(rangeSql(['6 to 20 people', '< 6', '21+'])?.replaceAll(/\s+/g, ' ')).toBe(
-      "case when $value between 0 and 6 then '< 6' when $value between 6 and 20 then '6 to 20 people' " +
-        "when $value >= 21 then '21+' end",
-    )
-    expect(rangeSql(['$1M - $10M', '$10M - $50M', '$1B+'])).toContain('between 10000000 and 50000000')
+  test.each([[['small', 'medium', 'large']], [['10']], [[]]])('are not %j', (labels) => {
+    expect(widerRangeMap(labels, EMPLOYEE_RANGES)).toBeNull()
   })
-
-  test.each([[['small', 'medium', 'large']], [['1-100', '50-200']], [['10']], [[]]])(
-    'are not %j',
-    (labels) => {
-      expect(rangeSql(labels)).toBeNull()
-    },
-  )
 })
 
 describe('countries', () => {
   test('codes in use become a map of their English names', () => {
-    expect(countryCodeMap(['NO', 'US', 'NO'])).toEqual({
+    expect(countryMap(['NO', 'US', 'NO'])).toEqual({
       Norway: 'NO',
       'United States': 'US',
       'United States of America': 'US',
       USA: 'US',
     })
-    expect(countryCodeMap(['Norway', 'US'])).toBeNull()
-    expect(countryCodeMap([])).toBeNull()
+    expect(countryMap(['Norway', 'US'])).toBeNull()
+    expect(countryMap(['Deutschland', 'Großbritannien', 'USA'])).toMatchObject({
+      Germany: 'Deutschland',
+      'United Kingdom': 'Großbritannien',
+      'United States': 'USA',
+    })
+    expect(countryMap(['Allemagne', 'Pays-Bas'])).toMatchObject({
+      Germany: 'Allemagne',
+      Netherlands: 'Pays-Bas',
+    })
+    expect(countryMap([])).toBeNull()
   })
 
   test.each([

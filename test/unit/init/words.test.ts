@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { headNoun, isSameEntity, singularize, splitIdentifier } from '../../../src/init/identifier-words.ts'
+import { headNoun, isSameEntity, singularize, splitIdentifier } from '../../../src/init/words.ts'
 
 describe('the words of a name', () => {
   test.each([
@@ -11,7 +11,7 @@ describe('the words of a name', () => {
     ['EmailAddress', 'email address'],
     ['E-Mail', 'email'],
     ['e_mail', 'email'],
-    ['LinkedIn_URL__c', 'linkedin url c'],
+    ['LinkedIn_URL__c', 'linkedin url'],
     ['linkedInUrl', 'linkedin url'],
     ['HQCity', 'hq city'],
     ['companyURL', 'company url'],
@@ -22,7 +22,16 @@ describe('the words of a name', () => {
     ['web site', 'website'],
     ['isdeleted', 'is deleted'],
     ['organisation', 'organization'],
-    ['øl_navn', 'øl navn'],
+    ['øl_navn', 'oel name'],
+    ['hasoptedoutofemail', 'has opt out of email'],
+    ['gelöscht_am', 'deleted am'],
+    ['geloescht_am', 'deleted am'],
+    ['Werbesperre', 'no marketing'],
+    ['ne_plus_solliciter', 'no contact'],
+    ['no_contactar', 'no contact'],
+    ['mitarbeiteranzahl', 'employees'],
+    ['raison_sociale', 'name'],
+    ['Archivée', 'archived'],
   ])('%s', (name, words) => {
     expect(splitIdentifier(name).join(' ')).toBe(words)
   })

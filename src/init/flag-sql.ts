@@ -1,0 +1,150 @@
+import { quoteLiteral } from '../sources/quote.ts'
+import type { CandidateField } from './fields.ts'
+import type { IntrospectedTable } from './introspect.ts'
+import type { Meaning } from './meanings.ts'
+
+/** A column that may say that a row must not be enriched. */
+export interface RowFlag {
+  readonly column: string
+  readonly meaning: Meaning | null
+  /** Which rows it leaves out, in words. */
+  readonly when: string
+  /** SQL: whether the row may be enriched. */
+  readonly keep: string
+  /** Whether the name leaves no doubt; otherwise it is a question. */
+  readonly isSure: boolean
+}
+
+export type FlagTable = Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sampled'>
+
+export const isDate = (kind: string): boolean => kind === 'date' || kind.startsWith('timestamp')
+
+export const isReference = ({ words, fit }: CandidateField): boolean =>
+  ['integer', 'uuid', 'text'].includes(fit.kind) &&
+  /^(?:id|guid|sfid|into|of|code|number|by)$/.test(words.at(-1) ?? '')
+
+const isNotNull = ({ column, path }: CandidateField): boolean => column.notNull && path.length === 0
+
+/** SQL: whether a flag lets the row be used; null if the column is no flag that can be read. */
+export function keepSql(
+  field: CandidateField,
+  sql: string,
+  meaning: Meaning | null,
+  isRare: boolean,
+): string | null {
+  const notNull = isNotNull(field)
+  const { kind } = field.fit
+  const isWanted = meaning === 'alive' || meaning === 'consent'
+  if (isReference(field)) return kind === 'text' ? `coalesce(${sql}, '') = ''` : `${sql} is null`
+  switch (kind) {
+    case 'boolean':
+      if (!isWanted) return notNull ? `not ${sql}` : `${sql} is not true`
+      return notNull ? sql : meaning === 'consent' && !isRare ? `${sql} is true` : `${sql} is not false`
+    case 'timestamp':
+    case 'timestamptz':
+    case 'date':
+      if (meaning === 'consent') return isRare ? null : `${sql} is not null`
+      return isWanted ? null : `${sql} is null`
+    case 'integer':
+    case 'numeric': {
+      // Other numbers beside 0 are times, counters or kinds of the same flag.
+      const isFlag = field.values.every((value) => value === '0' || value === '1' || value === '-1')
+      if (!isFlag && (isWanted || !field.values.includes('0'))) return null
+      if (!isWanted) return notNull ? `${sql} = 0` : `coalesce(${sql}, 0) = 0`
+      return notNull ? `${sql} <> 0` : `coalesce(${sql}, ${meaning === 'consent' && !isRare ? 0 : 1}) <> 0`
+    }
+    case 'text':
+    case 'enum':
+    case 'jsonb':
+      return textFlagSql(field, sql, isWanted, meaning === 'consent' && !isRare)
+    default:
+      return null
+  }
+}
+
+/** Texts that mean yes and no. */
+const TEXT_FLAGS = [
+  '1 0',
+  'y n',
+  'yes no',
+  'true false',
+  't f',
+  'on off',
+  'j n',
+  'ja nein',
+  'oui non',
+  'o n',
+  's n',
+  'si no',
+  'sì no',
+  'sí no',
+  'sim não',
+  'ja nee',
+  'x ',
+].map((pair) => pair.split(' '))
+
+/** `Y` and `N`, `1` and `0` in a text column, spelled as the sample spells them. */
+function textFlagSql(
+  field: CandidateField,
+  sql: string,
+  isWanted: boolean,
+  isStrict: boolean,
+): string | null {
+  const values = new Set(field.values.map((value) => value.trim()))
+  const known = [...values].every((value) => TEXT_FLAGS.flat().includes(value.toLowerCase()))
+  if (values.size === 0 || values.size > 4 || !known) return null
+  const unwanted = new Set<string>()
+  for (const value of values)
+    for (const [yes = '', no = ''] of TEXT_FLAGS) {
+      const [own, opposite] = isWanted ? [no, yes] : [yes, no]
+      if (value.toLowerCase() === own) unwanted.add(value)
+      else if (value.toLowerCase() === opposite && values.size === 1 && own !== '')
+        unwanted.add(value === value.toUpperCase() ? own.toUpperCase() : own)
+    }
+  if (isStrict && unwanted.size > 0) {
+    const wanted = [...values].filter((value) => !unwanted.has(value))
+    return wanted.length === 0 ? null : `${sql} in (${wanted.map(quoteLiteral).join(', ')})`
+  }
+  return unwanted.size === 0 ? null : notInSql(sql, [...unwanted], field)
+}
+
+export function notInSql(sql: string, values: readonly string[], field: CandidateField): string {
+  const notNull = isNotNull(field)
+  const list = values.map(field.fit.kind === 'integer' ? String : quoteLiteral).join(', ')
+  if (values.length === 1) return notNull ? `${sql} <> ${list}` : `${sql} is distinct from ${list}`
+  return notNull ? `${sql} not in (${list})` : `(${sql} is null or ${sql} not in (${list}))`
+}
+
+export const notExists = (
+  column: string,
+  from: string,
+  conditions: readonly string[],
+  isSure = true,
+  when = `the row is listed in ${column}`,
+): RowFlag => ({
+  column,
+  meaning: 'objection',
+  when,
+  keep: `not exists (select from ${from} where ${conditions.join(' and ')})`,
+  isSure,
+})
+
+/** The opposite of a condition, in the simplest form. */
+export const negate = (condition: string): string => {
+  if (/ (?:and|or) /.test(condition)) return `not (${condition})`
+  const opposite = [
+    [/^not /, ''],
+    [/ is not (true|null)$/, ' is $1'],
+    [/ is null$/, ' is not null'],
+    [/ = 0$/, ' <> 0'],
+    [/ <> /, ' = '],
+    [/ not in \(/, ' in ('],
+    [/ is distinct from /, ' = '],
+  ] as const
+  const found = opposite.find(([pattern]) => pattern.test(condition))
+  return found === undefined ? `not (${condition})` : condition.replace(found[0], found[1])
+}
+
+/** Whether most rows do not say: then no answer is no refusal. */
+export const isMostlyBlank = ({ values }: CandidateField, { sampled }: FlagTable): boolean =>
+  values.length * 2 < sampled
