@@ -30,8 +30,11 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly isPicking: () => boolean
   /** It picks rows that others hand on, and its own: a second picker would begin anew with one that is just finished. */
   readonly awaitsOthers: () => boolean
-  /** Whether it may end, by whether its rows are done or to be left; null: not looked at again. Called at each check. */
-  readonly mayEnd: (isDone: boolean | null) => boolean
+  /**
+   * Called before each check.
+   * @returns whether it may end, by whether its rows are done or to be left; null: not looked at again
+   */
+  readonly beginCheck: () => (isDone: boolean | null) => boolean
   readonly rate: () => RateStatus | null
   /** What Postgres refuses to this process, in words; null: nothing. */
   readonly describeOutage: () => string | null
@@ -130,7 +133,8 @@ export async function monitorRun(
       const isIdle = now - run.counters.lastProgressAt >= POLL_INTERVAL_MS
       if (!run.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
         lastCheckAt = now
-        if (run.mayEnd(await checkCompletion(deps, run, state, signal))) {
+        const mayEnd = run.beginCheck()
+        if (mayEnd(await checkCompletion(deps, run, state, signal))) {
           if (run.onProgress) await countFinished(deps, run, state)
           reportProgress(run, state)
           return state

@@ -16,7 +16,7 @@ interface GroupMember {
   /** It has read all tables whose rows it picks itself. */
   hasScanned: boolean
   hasEnded: boolean
-  /** When its own rows were done but for those that others may hand on, by `#changes`; null: they are not. */
+  /** `changes` before its last look, if its own rows were done but for those that others may hand on; null: they were not. */
   idleAt: number | null
 }
 
@@ -26,8 +26,15 @@ interface GroupMember {
  */
 export class RunGroup {
   readonly #members = new Map<number, GroupMember>()
-  /** Counted up whenever a run has work: what was idle before must be looked at again. */
   #changes = 0
+
+  /**
+   * Counted up whenever a run has work, or has none any more, or has ended: it may have handed rows on to another one, which must be
+   * looked at again.
+   */
+  get changes(): number {
+    return this.#changes
+  }
 
   add(run: StartedRun): void {
     this.#members.set(run.id, { run, hasScanned: false, hasEnded: false, idleAt: null })
@@ -41,6 +48,7 @@ export class RunGroup {
   markEnded(run: number): void {
     const member = this.#members.get(run)
     if (member) member.hasEnded = true
+    this.#changes++
   }
 
   markBusy(run: number): void {
@@ -52,11 +60,13 @@ export class RunGroup {
   /**
    * A run that awaits others has done its own rows, as far as it will: some wait for the budget, or for a service that is down. With
    * opposite orders of services two runs may await such rows of each other.
-   * @returns whether nothing can come of the others either
+   * @param changes before its rows were looked at
+   * @returns whether nothing can come of the others either: each was looked at since the last change
    */
-  markIdle(run: number): boolean {
+  markIdle(run: number, changes: number): boolean {
     const member = this.#members.get(run)
-    if (member) member.idleAt = this.#changes
+    if (member?.idleAt === null) this.#changes++
+    if (member) member.idleAt = changes
     return [...this.#members.values()].every(({ hasEnded, idleAt }) => hasEnded || idleAt === this.#changes)
   }
 
@@ -127,7 +137,7 @@ export async function pickHandedOn(
   for (let isLast = false; !isLast && !signal.aborted;) {
     isLast = !(await retryWhileUnavailable(() => group.mayReceive(deps.db, { sources }), options))
     if (run.isDryRun) await retryWhileUnavailable(() => advanceCascade(deps.db, run.id, cascading), options)
-    const picked = await retryWhileUnavailable(() => pickOnce(deps, run, run.sources, signal), options)
+    const picked = await retryWhileUnavailable(() => pickOnce(deps, group, run, signal), options)
     if (picked > 0) {
       onPicked(picked)
       isLast = false
@@ -140,13 +150,15 @@ export async function pickHandedOn(
 
 async function pickOnce(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
+  group: RunGroup,
   run: StartedRun,
-  sources: readonly Source[],
   signal: AbortSignal,
 ): Promise<number> {
-  const fit = sources.filter(isFit)
+  const fit = run.sources.filter(isFit)
   const names = fit.map((source) => source.name)
   if (!(await findWaitingRows(deps.db, run.id, names)).hasRequeued) return 0
+  // Before they are picked, which may hand some of them on at once. Those that the budget cannot pay stay.
+  if (run.budget.rowsAwaitingBudget === 0) group.markBusy(run.id)
   let picked = 0
   for (const source of fit)
     try {

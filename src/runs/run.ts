@@ -195,11 +195,11 @@ export class RunExecution {
     wakeCalls()
   }
 
-  #mayEnd(isDone: boolean | null): boolean {
+  #mayEnd(isDone: boolean | null, changes: number): boolean {
     // What was not looked at again is as it was: a run that counts as busy with each look would never be found idle.
     if (isDone === null) return false
     if (this.#group === null || !this.#awaitsOthers) return isDone
-    if (isDone) return this.#group.markIdle(this.#run.id)
+    if (isDone) return this.#group.markIdle(this.#run.id, changes)
     this.#group.markBusy(this.#run.id)
     return false
   }
@@ -252,7 +252,10 @@ export class RunExecution {
         waitMs: this.#options.waitMs,
         isPicking: () => this.#isPicking && !this.#awaitsOthers,
         awaitsOthers: () => this.#awaitsOthers,
-        mayEnd: (isDone) => this.#mayEnd(isDone),
+        beginCheck: () => {
+          const changes = this.#group?.changes ?? 0
+          return (isDone) => this.#mayEnd(isDone, changes)
+        },
         rate: () => this.#workers.rate(),
         describeOutage: deps.describeOutage,
         findOpenCircuit: () => deps.elector.findOpenCircuit(),
