@@ -1045,6 +1045,17 @@ export const JSON_SHAPES = {
   init: object({
     written: orNull(text('the file that was written; null: it was printed')),
     examined: object({ tables: count('tables'), schemas: texts('their schemas') }).describe('what was read'),
+    explained: list(
+      'with `--explain`, in place of sources: what each column was taken for',
+      object({
+        table: text('its name'),
+        verdict: text('what its rows were taken for'),
+        columns: list(
+          'its columns',
+          object({ column: text('its name'), type: text('its type'), said: text('what it was taken for') }),
+        ),
+      }),
+    ).optional(),
     sources: list(
       'the proposed sources',
       object({
@@ -1054,7 +1065,17 @@ export const JSON_SHAPES = {
         rows: orNull(count('rows, as Postgres estimates them; null: before the first ANALYZE')),
         joins: orNull(text('joined tables, as SQL; null: none')),
         key: orNull(texts('columns of the key; null: the primary key')),
-        where: orNull(text('filter, as SQL; null: none')),
+        where: orNull(text('filter, as SQL, without what the questions leave out; null: none')),
+        questions: list(
+          'what is not known about its rows',
+          object({
+            about: text('the column or the table that raises it'),
+            when: text('which rows it is about, in words'),
+            keep: text('SQL: the rows that stay if those are left out'),
+            rows: count('of the sampled rows, those that would be left out'),
+            left_out: z.boolean().describe('the safe answer, which holds until another one is given'),
+          }),
+        ),
         changed_at: orNull(text('column that records when a row changed; null: none')),
         freshness: orNull(text('column that records when a row was enriched; null: none')),
         touch: orNull(

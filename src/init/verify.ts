@@ -26,9 +26,11 @@ const FILL_RATE_TIMEOUT_MS = 10_000
  */
 export async function verifyProposedSource(
   db: Database,
-  source: ProposedSource,
+  proposed: ProposedSource,
   service: GivenService | null = null,
 ): Promise<AcceptedSource | SkippedTable> {
+  // A service of its own may have no field for the rest of a group.
+  const source = { ...proposed, outputs: withoutLoneGroups(proposed.outputs) }
   const opened = await tryOpenSource(db, source, service)
   if (opened.problems === null) return { source, coverage: await countFilledColumns(db, opened.source) }
   const { problems } = opened
@@ -42,7 +44,7 @@ export async function verifyProposedSource(
       table: source.table,
       reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
     }
-  return verifyProposedSource(db, { ...source, outputs: withoutLoneGroups(outputs) }, service)
+  return verifyProposedSource(db, { ...source, outputs }, service)
 }
 
 type Opened =

@@ -85,7 +85,13 @@ export const initCommand = defineCommand(
         stderr.live([])
         if (flags.explain)
           return {
-            json: { written: null, examined: found.examined, explained: found.explained },
+            json: {
+              written: null,
+              examined: found.examined,
+              explained: found.explained,
+              sources: [],
+              skipped_tables: [],
+            },
             text: () => found.explained.flatMap((one) => renderExplanation(one, stdout)),
             exit: Exit.done,
           }
