@@ -26,7 +26,6 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
 /** Runs a command, prints its answer, and closes the app or database that it opened. */
 async function execute(invocation: Invocation, context: Context): Promise<ExitCode> {
   const closing: Parameters<CliCall['onEnd']>[0][] = []
-  let failure: unknown = null
   const call = {
     ...invocation,
     ...context,
@@ -39,12 +38,11 @@ async function execute(invocation: Invocation, context: Context): Promise<ExitCo
     printAnswer(call, answer)
     return answer.exit ?? Exit.done
   } catch (error) {
-    failure = error
     if (!(error instanceof DeniedError)) throw error
     context.stdout.line(error.message)
     return context.signal.aborted ? Exit.interrupted : Exit.failed
   } finally {
-    for (const close of closing) await close(failure)
+    for (const close of closing) await close()
   }
 }
 

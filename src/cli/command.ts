@@ -48,8 +48,8 @@ export interface Invocation<Args extends unknown[] = unknown[], Flags extends Op
 /** What a handler receives: the command line, and what it uses of the process. */
 export interface CliCall<Args extends unknown[] = unknown[], Flags extends OptionValues = OptionValues>
   extends Invocation<Args, Flags>, Context {
-  /** Registers what to do when the command is over, the last registered first. It receives the error that ended it. */
-  readonly onEnd: (close: (error: unknown) => Promise<unknown>) => void
+  /** Registers what to do when the command is over, the last registered first. */
+  readonly onEnd: (close: () => Promise<unknown>) => void
 }
 
 /** The call that a parser produces, for functions beside a handler. */

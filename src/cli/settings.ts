@@ -113,21 +113,16 @@ export async function explainWhereError<Result>(
 
 /**
  * Opens the database until the command is over, for a command that needs nothing else.
- * @throws ConfigProblems without a DATABASE_URL
+ * @throws ConfigProblems without a DATABASE_URL, UnusableSchemaError
  */
 export async function useDatabase(call: CliCall): Promise<Database> {
   const url = requireDatabaseUrl(readEnvironment(call.env))
   const { openDatabase } = await import('../store/open.ts')
   const { pendingMigrations } = await import('../store/migrate.ts')
   const db = openDatabase({ url, max: 2 })
-  call.onEnd(async (error) => {
-    try {
-      // Unknown tables and columns: a schema from before the first release is reported as such.
-      if (/^42(?:P01|703)$/.test(sqlStateOf(error))) await pendingMigrations(db)
-    } finally {
-      await db.destroy()
-    }
-  })
+  call.onEnd(() => db.destroy())
+  // Refuses a schema that this version cannot work with. One that is missing or older shows itself by what it lacks.
+  await pendingMigrations(db)
   return db
 }
 

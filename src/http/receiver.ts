@@ -8,7 +8,8 @@ import type { HttpServerOptions } from './server.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { configuredAddress } from '../pipeline/deps.ts'
 import { createWebhookReceiver, type ReceiveWebhook } from '../pipeline/receive.ts'
-import { PreReleaseSchemaError, pendingMigrations } from '../store/migrate.ts'
+import { pendingMigrations } from '../store/migrate.ts'
+import { UnusableSchemaError } from '../store/schema-errors.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
 import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
@@ -58,7 +59,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
       deliveries: options.deliveries,
       notReadyReason: async () => {
         const pending = await pendingMigrations(db).catch((error: unknown) =>
-          error instanceof PreReleaseSchemaError ? error.message : null,
+          error instanceof UnusableSchemaError ? error.message : null,
         )
         if (pending === null) return 'database unavailable'
         if (typeof pending === 'string') return pending

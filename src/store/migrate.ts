@@ -1,4 +1,3 @@
-import { FillrateError } from '../util/error-text.ts'
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +13,14 @@ import {
 import { type Migration, Migrator } from 'kysely/migration'
 import { readVersion } from '../util/version.ts'
 import type { Database } from './open.ts'
+import { listProcesses } from './processes.ts'
+import { readOne } from './sql.ts'
+import {
+  MigrationBlockedError,
+  MigrationDeniedError,
+  OldProcessesError,
+  UnusableSchemaError,
+} from './schema-errors.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)
@@ -23,6 +30,7 @@ const CREATE_RACE_CODES = new Set(['23505', '42P06', '42P07', '42710', 'XX000', 
 /** A newer version applied its migrations after we read the list and before we had the lock. */
 const OVERTAKEN_ERROR = /^corrupted migrations: previously executed migration/
 const LOCK_NOT_AVAILABLE = '55P03'
+const INSUFFICIENT_PRIVILEGE = '42501'
 
 /** While a migration waits for a table lock, every later statement on the table waits behind it. Milliseconds. */
 const LOCK_TIMEOUT_MS = 1_000
@@ -40,62 +48,25 @@ interface MigrateOptions {
 
 type Migrations = Readonly<Record<string, Migration>>
 
-/** Other sessions hold a table of the schema that a migration has to lock. Nothing was changed. */
-class MigrationBlockedError extends FillrateError {
-  override readonly name = 'MigrationBlockedError'
-
-  constructor(blockers: readonly string[], patienceMs: number) {
-    const by = blockers.length === 0 ? 'sessions that have since ended' : blockers.join('; ')
-    super(
-      `the schema "fillrate" could not be upgraded for ${patienceMs / 1_000} s, because its tables are held by ${by}. Nothing was changed. Wait until these transactions have ended, or end them with pg_terminate_backend, then run \`fillrate migrate\` again`,
-    )
-  }
-}
-
-/** The schema `fillrate` is missing, or older than this version. */
-export class SchemaMissingError extends FillrateError {
-  override readonly name = 'SchemaMissingError'
-  constructor() {
-    super(
-      'the schema "fillrate" is missing in this database, or older than this version. Run `fillrate migrate` first',
-    )
-  }
-}
-
 /** The first migration of the versions before the first release, whose schema has other names. */
 const PRE_RELEASE_MIGRATION = '0001_foundation'
 
 /** Edited in place until the first release, so its name does not tell which schema it has made: its digest does. */
 const FIRST_MIGRATION = '0001_schema'
 
-/** The schema was created by a version before the first release. No migration leads from it to this version's. */
-export class PreReleaseSchemaError extends FillrateError {
-  override readonly name = 'PreReleaseSchemaError'
-
-  readonly todo =
-    'Keep a copy if you need its records or its change history (`pg_dump --schema=fillrate`), run `drop schema fillrate cascade` in the database, then `fillrate migrate`, and `fillrate follow install SOURCE` for each source with triggers'
-
-  constructor() {
-    super(
-      'the schema "fillrate" was created by a version before the first release, and cannot be upgraded. Nothing was changed',
-    )
-    this.message += `. ${this.todo}`
-  }
-}
-
 /**
  * Creates or upgrades the `fillrate` schema; a second process waits for the first. Locks no user table, and waits for a
  * lock on its own tables one second at a time. Migrations of a newer version are left in place: each version only adds,
  * so this one works beside it.
  * @returns the names of the applied migrations, in order; empty when the schema was up to date
- * @throws MigrationBlockedError, PreReleaseSchemaError
+ * @throws MigrationBlockedError, MigrationDeniedError, OldProcessesError, UnusableSchemaError
  */
 export async function migrate(db: Database, options: MigrateOptions = {}): Promise<string[]> {
   const { migrations = readMigrations, patienceMs = DEFAULT_PATIENCE_MS } = options
   const own = await migrations()
   const until = performance.now() + patienceMs
   for (let races = 0, blocks = 0; ;) {
-    const applied = await readApplied(db)
+    const applied = await readApplied(db, Object.keys(own))
     if (Object.keys(own).every((name) => applied.includes(name))) return []
     const { error, results } = await createMigrator(db, withNewer(own, applied)).migrateToLatest()
     if (error === undefined) return (results ?? []).map((result) => result.migrationName)
@@ -105,6 +76,9 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
       options.onBlocked?.(blockers)
       if (performance.now() >= until) throw new MigrationBlockedError(blockers, patienceMs)
       await sleep(Math.min(MAX_RETRY_DELAY_MS, 250 * 2 ** blocks++))
+    } else if (code === INSUFFICIENT_PRIVILEGE && applied.length > 0) {
+      const { role, owner } = await readOwner(db)
+      throw new MigrationDeniedError(role, owner, error as Error)
     } else {
       if (++races === 5 || !(CREATE_RACE_CODES.has(code) || OVERTAKEN_ERROR.test(message))) throw error
       await sleep(100 * races)
@@ -114,27 +88,50 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
 
 /**
  * The names of this version's migrations that have not been applied. Reads only.
- * @throws PreReleaseSchemaError
+ * @throws UnusableSchemaError
  */
 export async function pendingMigrations(db: Database): Promise<string[]> {
-  const applied = await readApplied(db)
-  return (await listMigrations()).filter((name) => !applied.includes(name)).toSorted()
+  const own = await listMigrations()
+  const applied = await readApplied(db, own)
+  return own.filter((name) => !applied.includes(name)).toSorted()
 }
 
-/** The names of applied migrations, including those of a newer version. */
-async function readApplied(db: Database): Promise<string[]> {
+/** The names of applied migrations, including those of a newer version that this one works beside. */
+async function readApplied(db: Database, own: readonly string[]): Promise<string[]> {
   const { rows: found } = await sql<{ exists: boolean }>`
     select to_regclass('fillrate.migrations') is not null as exists`.execute(db)
   if (found[0]?.exists !== true) return []
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
   const names = rows.map((row) => row.name)
-  if (names.includes(PRE_RELEASE_MIGRATION)) throw new PreReleaseSchemaError()
-  if (names.includes(FIRST_MIGRATION) && readVersion().startsWith('0.')) {
+  if (names.includes(PRE_RELEASE_MIGRATION)) throw UnusableSchemaError.preRelease()
+  if (names.includes(FIRST_MIGRATION)) {
     const { rows: made } = await sql<{ digest: string | null }>`
       select obj_description('fillrate.migrations'::regclass, 'pg_class') as digest`.execute(db)
-    if (made[0]?.digest !== (await readOwnDigest())) throw new PreReleaseSchemaError()
+    // A dump may have been restored without comments.
+    const digest = made[0]?.digest ?? null
+    if (digest !== null && digest !== (await readOwnDigest())) throw UnusableSchemaError.preRelease()
+  }
+  for (const name of names) {
+    const from = supportedFrom(name)
+    if (from !== null && !own.includes(name) && isOlder(readVersion(), from))
+      throw UnusableSchemaError.newer(name, from)
   }
   return names
+}
+
+/**
+ * The oldest version that works with what a migration leaves. The name says it, because older programs know nothing else
+ * of the migration: `0003_from_1_2_no_scope` requires version 1.2. Null: it only adds.
+ */
+function supportedFrom(migration: string): string | null {
+  const [, major, minor] = /^\d{4}_from_(\d+)_(\d+)_/.exec(migration) ?? []
+  return major === undefined ? null : `${major}.${minor}`
+}
+
+function isOlder(version: string, from: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  const [fromMajor = 0, fromMinor = 0] = from.split('.').map(Number)
+  return major < fromMajor || (major === fromMajor && minor < fromMinor)
 }
 
 let ownDigest: Promise<string> | undefined
@@ -183,6 +180,8 @@ function withNewer(own: Migrations, applied: readonly string[]): Migrations {
 const prepare = (name: string, migration: Migration): Migration => ({
   up: async (tx) => {
     await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
+    const from = supportedFrom(name)
+    if (from !== null) await refuseOldProcesses(tx, name, from)
     await migration.up(tx)
     if (name === FIRST_MIGRATION)
       await sql`comment on table fillrate.migrations is ${sql.lit(await digestStatements(migration))}`.execute(
@@ -190,6 +189,25 @@ const prepare = (name: string, migration: Migration): Migration => ({
       )
   },
 })
+
+const readOwner = (db: Database) =>
+  readOne(
+    db,
+    sql<{ role: string; owner: string }>`
+      select current_user as role, pg_get_userbyid(relowner) as owner from pg_class where oid = 'fillrate.runs'::regclass`,
+  )
+
+/** @throws OldProcessesError */
+async function refuseOldProcesses(tx: Kysely<unknown>, migration: string, from: string): Promise<void> {
+  const processes = tx as Database
+  const alive = (await listProcesses(processes)).filter((one) => one.isAlive && isOlder(one.version, from))
+  if (alive.length === 0) return
+  throw new OldProcessesError(
+    migration,
+    from,
+    alive.map(({ role, host, pid, version }) => `version ${version} (${role}, process ${pid} on ${host})`),
+  )
+}
 
 /** Sessions that hold a lock on a table of the schema, oldest transaction first. */
 async function findLockHolders(db: Database): Promise<string[]> {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { type Grant, grantStatements } from '../../sources/grants.ts'
-import { PreReleaseSchemaError, pendingMigrations } from '../../store/migrate.ts'
+import { pendingMigrations } from '../../store/migrate.ts'
+import { UnusableSchemaError } from '../../store/schema-errors.ts'
 import type { Database } from '../../store/open.ts'
 import { readOne } from '../../store/sql.ts'
 import {
@@ -37,16 +38,16 @@ export async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise
       )
     const pending = await pendingMigrations(db)
     if (pending.length === 0) return createFinding('schema', 'ok', 'up to date')
-    return fail(olderProblem(`without ${pending.join(', ')}`, 'Run `fillrate migrate`.'))
+    return fail(otherSchemaProblem(`without ${pending.join(', ')}`, 'Run `fillrate migrate`.'))
   } catch (error) {
-    if (!(error instanceof PreReleaseSchemaError)) return toFinding('schema', error, env)
-    return fail(olderProblem('created by a version before the first release', `${error.todo}.`))
+    if (!(error instanceof UnusableSchemaError)) return toFinding('schema', error, env)
+    return fail(otherSchemaProblem(error.found, `${error.todo}.`))
   }
 }
 
 const fail = (...problems: readonly CheckedProblem[]): Finding => createFailedFinding('schema', ...problems)
 
-const olderProblem = (found: string, todo: string): CheckedProblem => ({
+const otherSchemaProblem = (found: string, todo: string): CheckedProblem => ({
   place: PLACE,
   found,
   expected: 'the schema of this version',

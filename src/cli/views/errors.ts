@@ -32,8 +32,10 @@ interface DescribedError {
 
 /** Errors whose message says everything, by name: their modules are loaded by the commands that throw them. */
 const PLAIN_ERRORS: Readonly<Record<string, readonly [ExitCode, kind: string]>> = {
-  PreReleaseSchemaError: [Exit.usage, 'schema'],
+  UnusableSchemaError: [Exit.usage, 'schema'],
   MigrationBlockedError: [Exit.failed, 'schema'],
+  MigrationDeniedError: [Exit.usage, 'schema'],
+  OldProcessesError: [Exit.failed, 'schema'],
   LeaseLostError: [Exit.failed, 'lease_lost'],
   ForgetUnfinishedError: [Exit.failed, 'forget_unfinished'],
 }

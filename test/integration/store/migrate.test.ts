@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createFillrate } from '../../../src/fillrate.ts'
 import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
+import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
@@ -119,6 +120,62 @@ describe('with a newer schema', () => {
   })
 })
 
+describe('a migration that takes away what older versions use', () => {
+  const CONTRACT = '9997_from_999_1_without_scope'
+  const migrations = async () => ({
+    ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
+    [CONTRACT]: { up: async () => {} },
+  })
+  afterEach(() => database.query('delete from fillrate.migrations where name = $1', [CONTRACT]))
+
+  test('waits until no process of an older version runs', async () => {
+    await database.query(`
+      insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at, seen_at)
+      values ('a', 'start', 'worker-1', 41, '999.0.7', '24', '{}', now(), now()),
+             ('b', 'run', 'worker-2', 42, '999.1.0', '24', '{}', now(), now()),
+             ('c', 'run', 'worker-3', 43, '1.0.0', '24', '{}', now(), now() - interval '1 minute')`)
+    await expect(migrate(database.db, { migrations })).rejects.toThrow(
+      /takes away what versions before 999\.1 use, and version 999\.0\.7 \(start, process 41 on worker-1\) still run\. Nothing was changed\./,
+    )
+    expect(await database.count(`fillrate.migrations where name = '${CONTRACT}'`)).toBe(0)
+    await database.query(`delete from fillrate.processes where owner = 'a'`)
+    expect(await migrate(database.db, { migrations })).toEqual([CONTRACT])
+    expect(await migrate(database.db, { migrations })).toEqual([])
+    await database.query('delete from fillrate.processes')
+  })
+
+  test('is refused by an older version in one line, with exit code 2, by every command', async () => {
+    await database.query('insert into fillrate.migrations (name, timestamp) values ($1, now()::text)', [
+      CONTRACT,
+    ])
+    const service = { url: 'http://127.0.0.1:9', keys: ['a-key'], webhookSecret: 'a-secret' }
+    const cli = await createCommandLine(database.url, service, {
+      sources: {
+        a: { kind: 'person', table: 'a', inputs: { email: 't.email' }, outputs: { title: 'title' } },
+      },
+      budget: 1,
+    })
+    try {
+      const line = expect.stringMatching(
+        /^fillrate: the schema "fillrate" was upgraded by a newer version \(9997_from_999_1_without_scope\), and works with version 999\.1 and later; this is \S+\. Nothing was changed\. Start version 999\.1 or later, or restore a backup of the schema from before that upgrade\.\n$/,
+      )
+      const ended = await Promise.all(
+        ['migrate', 'status', 'runs', 'plan', 'run', 'start', 'serve'].map(async (command) => {
+          const { code, stderr } = await cli.runWith({ LOG_LEVEL: 'warn' }, command)
+          return { command, code, stderr }
+        }),
+      )
+      expect(ended).toEqual(ended.map(({ command }) => ({ command, code: 2, stderr: line })))
+      expect(await cli.run('check')).toMatchObject({
+        code: 2,
+        stdout: expect.stringContaining('upgraded by a newer version (9997_from_999_1_without_scope)'),
+      })
+    } finally {
+      await cli.remove()
+    }
+  })
+})
+
 describe('a migration that must lock a table in use', () => {
   const migrations = async () => ({
     ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
@@ -175,6 +232,34 @@ test('a role that cannot create a schema migrates an existing one', async () => 
     await db.destroy()
     await database.query(`drop owned by ${role} cascade; drop role ${role}`)
     await migrate(database.db)
+  }
+})
+
+test('a role that does not own the schema is told who does, and changes nothing', async () => {
+  const role = `works_${randomUUID().slice(0, 8)}`
+  const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
+  const migrations = async () => ({
+    ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
+    '9999_adds': {
+      up: async (tx: Kysely<unknown>) => {
+        await sql`alter table fillrate.runs add column probe integer`.execute(tx)
+      },
+    },
+  })
+  await database.query(`
+    create role ${role} login password 'x';
+    grant usage on schema fillrate to ${role};
+    grant select, insert, update, delete on all tables in schema fillrate to ${role}`)
+  const owner = await database.scalar<string>('current_user')
+  const db = openDatabase({ url: url.href, max: 1 })
+  try {
+    await expect(migrate(db, { migrations })).rejects.toThrow(
+      `the role ${role} may not upgrade the schema "fillrate", which belongs to ${owner} (must be owner of table runs). Nothing was changed. Run \`fillrate migrate\` as ${owner}`,
+    )
+    expect(await pendingMigrations(db)).toEqual([])
+  } finally {
+    await db.destroy()
+    await database.query(`drop owned by ${role} cascade; drop role ${role}`)
   }
 })
 
