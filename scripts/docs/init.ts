@@ -58,13 +58,15 @@ an older schema lacks is written as it is.
 ## Rights
 
 \`init\` says the same with the least rights as with all: it knows the names of tables that it may not read, and says of those that look
-like people or companies what to grant. Addresses that live behind a key in a schema of the platform (\`auth.users\` of Supabase) need no
-right to the whole table:
+like people or companies what to grant. Of a table that shows the role no row, though policies of row-level security may hide some, it
+proposes nothing and prints the policies. Addresses that live behind a key in another schema need no right to the whole table:
 
 \`\`\`sql
-grant usage on schema auth to fillrate_app;
-grant select (id, email, deleted_at) on auth.users to fillrate_app;
+grant usage on schema accounts to fillrate_app;
+grant select (id, email, deleted_at) on accounts.users to fillrate_app;
 \`\`\`
+
+\`auth.users\` of Supabase has row-level security without a policy: [a view](guides/supabase.md#3-addresses-in-authusers) opens it.
 
 ## What makes an input invalid
 

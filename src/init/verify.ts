@@ -2,8 +2,10 @@ import { parseConfig } from '../config/parse.ts'
 import type { GivenService } from '../config/service.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
 import { mergeGrantProblems, showFound, SourceProblems, type SourceProblem } from '../sources/problems.ts'
+import { type Db, query } from '../sources/db.ts'
 import type { SkippedTable, ProposedSource } from './proposal.ts'
 import { openSource } from '../sources/source.ts'
+import { describeHiddenRows, mayHideRows } from '../sources/row-security.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -32,7 +34,11 @@ export async function verifyProposedSource(
   // A service of its own may have no field for the rest of a group.
   const source = { ...proposed, outputs: withoutLoneGroups(proposed.outputs) }
   const opened = await tryOpenSource(db, source, service)
-  if (opened.problems === null) return { source, coverage: await countFilledColumns(db, opened.source) }
+  if (opened.problems === null) {
+    const hidden = await inTransaction(db, (tx) => findHiddenTable(tx, opened.source))
+    if (hidden !== null) return { table: source.table, reason: hidden }
+    return { source, coverage: await countFilledColumns(db, opened.source) }
+  }
   const { problems } = opened
   const outputs = source.outputs.filter(
     ({ column }) =>
@@ -45,6 +51,13 @@ export async function verifyProposedSource(
       reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
     }
   return verifyProposedSource(db, { ...source, outputs }, service)
+}
+
+/** A table without a row that this role may read was not sampled: what is proposed for it is a guess by names alone. */
+async function findHiddenTable(db: Db, source: Source): Promise<string | null> {
+  const rows = await query(db, `select from ${source.table.sql} limit 1`)
+  if (rows.length > 0 || !(await mayHideRows(db, source))) return null
+  return `no row that this role may read: row-level security may hide them. ${await describeHiddenRows(db, source)}`
 }
 
 type Opened =

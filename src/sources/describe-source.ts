@@ -7,8 +7,8 @@ import { countRowsWithoutKey } from './fill-counts.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
 import type { SourceFinding, SourceProblem } from './problems.ts'
-import { quoteLiteral, quoteName } from './quote.ts'
-import { findProtectedSample, mayHideRows } from './row-security.ts'
+import { quoteName } from './quote.ts'
+import { describeHiddenRows, findProtectedSample, mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
 import { sameValuesSql } from './write/unique-sql.ts'
 
@@ -58,7 +58,7 @@ async function describeRows(db: Db, source: Source): Promise<SourceFinding | nul
       found:
         'no row that this role may read and that belongs to the source: row-level security may hide them',
       expected: 'policies that let the role read the rows',
-      todo: `Look at its policies: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`,
+      todo: await describeHiddenRows(db, source),
     }
   if (mapping.where === null)
     return {

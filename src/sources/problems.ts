@@ -14,6 +14,8 @@ export interface SourceProblem {
   readonly todo: string
   /** What to grant, or the policy to create, if that is the remedy. */
   readonly grant?: Grant | MissingPolicy
+  /** What would do in place of the grant. */
+  readonly alternative?: string
 }
 
 /** Of a source that is known. */
@@ -45,9 +47,22 @@ export function mergeGrantProblems(problems: readonly SourceProblem[]): SourcePr
     place: 'privileges',
     found: `the role ${first.grant?.role ?? ''} lacks ${statements.length === 1 ? 'one' : statements.length} of them`,
     expected: 'a role that may read the tables and write the columns',
-    todo: statements.join('\n'),
+    todo: listRemedies(problems).join('\n'),
   }
   return [...problems.filter(({ grant }) => grant === undefined), merged]
+}
+
+/** All statements that solve problems, and after them as comments what would do in place of one. Pure. */
+export function listRemedies(
+  problems: readonly Pick<SourceProblem, 'found' | 'grant' | 'alternative'>[],
+): string[] {
+  const alternatives = problems.flatMap(({ found, alternative }) =>
+    alternative === undefined ? [] : [`/* ${`${found}. Or ${alternative}`.replaceAll('*/', '* /')} */`],
+  )
+  return [
+    ...grantStatements(problems.flatMap(({ grant }) => (grant === undefined ? [] : [grant]))),
+    ...new Set(alternatives),
+  ]
 }
 
 function formatProblem({ source, place, found, expected, todo }: SourceProblem): string {
@@ -73,10 +88,14 @@ export class ProblemList {
     this.problems.push({ source: this.#source, place, found, expected, todo })
   }
 
-  /** Adds a problem that a grant solves. */
-  addGrant(place: string, found: string, grant: Grant | MissingPolicy): void {
+  /**
+   * Adds a problem that a grant solves.
+   * @param alternative what would do in place of the grant
+   */
+  addGrant(place: string, found: string, grant: Grant | MissingPolicy, alternative?: string): void {
     const todo = grantStatements([grant]).join('')
-    this.problems.push({ source: this.#source, place, found, expected: 'this privilege', todo, grant })
+    const problem = { source: this.#source, place, found, expected: 'this privilege', todo, grant }
+    this.problems.push(alternative === undefined ? problem : { ...problem, alternative })
   }
 
   get lacksPrivileges(): boolean {

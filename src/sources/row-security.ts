@@ -1,7 +1,8 @@
 import { type Db, query, queryValue, tryRows } from './db.ts'
+import { grantStatements } from './grants.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { keyMatchesSql } from './key.ts'
-import { quoteName } from './quote.ts'
+import { quoteLiteral, quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 
 /*
@@ -10,7 +11,7 @@ import type { Source } from './source-model.ts'
  */
 
 /** SQL: whether a policy `p` applies to this role. 0 is PUBLIC. */
-const APPLIES = `exists (select from unnest(p.polroles) as r(oid) where case r.oid when 0 then true else pg_has_role(r.oid, 'usage') end)`
+export const APPLIES = `exists (select from unnest(p.polroles) as r(oid) where case r.oid when 0 then true else pg_has_role(r.oid, 'usage') end)`
 
 const policiesSql = (command: 'r' | 'w', isPermissive: boolean): string =>
   `from pg_policy p where p.polrelid = c.oid and p.polcmd in ('*', '${command}') and p.polpermissive = ${isPermissive} and p.polqual is not null and ${APPLIES}`
@@ -40,6 +41,27 @@ export async function mayHideRows(db: Db, { table }: Pick<Source, 'table'>): Pro
     [table.schema, table.name],
   )
   return hides ?? false
+}
+
+/** What to do where row-level security may hide all rows of a source: the policies, unless the role has some of its own. */
+export async function describeHiddenRows(db: Db, { table }: Pick<Source, 'table'>): Promise<string> {
+  const [first] = await query<{ role: string; on: string; hasOwn: boolean; select: string; update: string }>(
+    db,
+    `select quote_ident(r.rolname) as role, quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "on",
+            exists (select from pg_policy p where p.polrelid = c.oid and r.oid = any (p.polroles)) as "hasOwn",
+            quote_ident(r.rolname || '_select') as "select", quote_ident(r.rolname || '_update') as "update"
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_roles r on r.rolname = current_user
+      where c.oid = $1::regclass`,
+    [table.sql],
+  )
+  if (first === undefined || first.hasOwn)
+    return `Look at its policies: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`
+  const { role, on } = first
+  const policies = grantStatements([
+    { on, policy: first.select, command: 'SELECT', using: 'true', role },
+    { on, policy: first.update, command: 'UPDATE', using: 'true', role },
+  ])
+  return ['Permit it, with a condition if some rows are not meant:', ...policies].join('\n')
 }
 
 /** Rows in which `findProtectedSample` looks. */

@@ -5,7 +5,7 @@ import { type Config, listViews } from '../../config/config.ts'
 import { type Environment, environmentOf, variableOf } from '../../config/environment.ts'
 import { configuredAddress } from '../../pipeline/deps.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
-import { grantStatements } from '../../sources/grants.ts'
+import { listRemedies } from '../../sources/problems.ts'
 import { openSource } from '../../sources/source.ts'
 import { tryWrite } from '../../store/connectivity.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
@@ -151,11 +151,11 @@ async function* checkSources(
 
 /** The statements that give this role every privilege that it lacks, in one place to copy from. */
 function* summarizeGrants(findings: readonly Finding[]): Generator<Finding> {
-  const grants = findings.flatMap(({ problems }) => problems.flatMap(({ grant }) => grant ?? []))
-  const [first] = grants
-  if (first === undefined) return
-  yield createFinding('privileges', 'error', `The role ${first.role} lacks some. Run as the owner:`, {
-    todo: grantStatements(grants).join('\n'),
+  const problems = findings.flatMap((finding) => finding.problems)
+  const role = problems.find(({ grant }) => grant !== undefined)?.grant?.role
+  if (role === undefined) return
+  yield createFinding('privileges', 'error', `The role ${role} lacks some. Run as the owner:`, {
+    todo: listRemedies(problems).join('\n'),
   })
 }
 

@@ -47,6 +47,7 @@ export async function* allOfService<Result>(
 export type CheckedProblem = Problem & {
   readonly verdict?: 'error' | 'warning'
   readonly grant?: Grant | MissingPolicy
+  readonly alternative?: string
 }
 
 export function createFinding(

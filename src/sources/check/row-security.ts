@@ -4,11 +4,15 @@ import { type Db, query } from '../db.ts'
 import type { ProblemList } from '../problems.ts'
 import { permittedSql } from '../row-security.ts'
 import { listExpressions } from './privileges.ts'
+import { checkPolicyPrivileges } from './policy-privileges.ts'
 import { listReferences } from './references.ts'
 
 interface SecuredTable {
+  readonly oid: string
   readonly place: string
   readonly table: string
+  /** Of a table that belongs to another role than the source's table. */
+  readonly otherOwner: string | null
   readonly role: string
   readonly isSource: boolean
   /** The session does not let row-level security filter: Postgres refuses each statement. */
@@ -41,7 +45,9 @@ export async function checkRowSecurity(
     `with uses as (
        select * from jsonb_to_recordset($1::jsonb) as u(place text, schema text, name text, "isSource" boolean)
      )
-     select distinct on (c.oid) u.place, u."isSource", quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "table",
+     select distinct on (c.oid) c.oid::text, u.place, u."isSource", quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "table",
+            case when c.relowner <> (select o.relowner from pg_class o join pg_namespace s on s.oid = o.relnamespace
+                                      where s.nspname = $2 and o.relname = $3) then quote_ident(pg_get_userbyid(c.relowner)) end as "otherOwner",
             quote_ident(current_user) as role, not current_setting('row_security')::boolean as "isRefused",
             ${permittedSql('r')} as readable, ${permittedSql('w')} as updatable,
             quote_ident(current_user || '_select') as "readPolicy", quote_ident(current_user || '_update') as "updatePolicy"
@@ -49,13 +55,25 @@ export async function checkRowSecurity(
       where c.relkind in ('r', 'p') and c.relrowsecurity and row_security_active(c.oid)
         and case when u.schema is null then pg_table_is_visible(c.oid) else n.nspname = u.schema end
       order by c.oid, u."isSource" desc, u.place`,
-    [JSON.stringify(uses)],
+    [JSON.stringify(uses), table.schema, table.name],
   )
   for (const one of secured) reportTable(one, report)
+  if (secured.length > 0) await checkPolicyPrivileges(db, secured, report)
 }
 
 function reportTable(
-  { place, table, role, isSource, isRefused, readable, updatable, readPolicy, updatePolicy }: SecuredTable,
+  {
+    place,
+    table,
+    role,
+    otherOwner,
+    isSource,
+    isRefused,
+    readable,
+    updatable,
+    readPolicy,
+    updatePolicy,
+  }: SecuredTable,
   report: ProblemList,
 ): void {
   if (isRefused) {
@@ -70,13 +88,14 @@ function reportTable(
   const what = (verb: string): string =>
     `${table}, of which row-level security lets the role ${role} ${verb} no row`
   if (readable === null)
-    report.addGrant(place, what('read'), {
-      on: table,
-      policy: readPolicy,
-      command: 'SELECT',
-      using: 'true',
-      role,
-    })
+    report.addGrant(
+      place,
+      what('read'),
+      { on: table, policy: readPolicy, command: 'SELECT', using: 'true', role },
+      otherOwner === null
+        ? undefined
+        : `name a view of it, by a role that may read its rows: ${otherOwner} alone can create this policy`,
+    )
   if (isSource && updatable === null)
     report.addGrant(place, what('update'), {
       on: table,

@@ -136,6 +136,40 @@ test('a joined table of which no row may be read is reported, with its policy', 
   expect(stdout).not.toContain('FOR UPDATE')
 })
 
+test('what a policy for every role uses is named with its grants, and what would do in their place', async () => {
+  await database.query(`
+    create table members (tenant int, name text, secret text);
+    create function see(int) returns boolean language sql stable as 'select $1 = 1';
+    revoke execute on function see from public;
+    create policy "members see people" on people using (see(tenant) and tenant in (select tenant from members where name = 'x'));
+    alter table members enable row level security;
+    create policy m on members using (tenant in (select id from tenants));
+    revoke select on tenants from ${ROLE}; grant select (is_active) on tenants to ${ROLE}`)
+  try {
+    const statements = [
+      `GRANT SELECT (name, tenant) ON public.members TO ${ROLE};`,
+      `GRANT SELECT (id) ON public.tenants TO ${ROLE};`,
+      `GRANT EXECUTE ON FUNCTION public.see(integer) TO ${ROLE};`,
+    ]
+    for (const command of [['check'], ['run', '--route', 'sync']]) {
+      const { code, stdout, stderr } = await fillrate(...command)
+      for (const statement of statements) expect(stdout + stderr).toContain(statement)
+      expect(stdout + stderr).toContain(
+        '/* public.members, which policies of people use: "members see people". Or take this role out of them: ALTER POLICY … ON people TO … */',
+      )
+      expect(code).toBe(2)
+    }
+    await database.query(statements.join('\n'))
+    // Every row is of another role's users: the policies of this one are printed.
+    expect((await fillrate('check')).stdout).toContain(
+      `CREATE POLICY ${ROLE}_select ON public.people FOR SELECT TO ${ROLE} USING (true); CREATE POLICY ${ROLE}_update`,
+    )
+  } finally {
+    await database.query(`drop policy "members see people" on people; drop function see; drop table members;
+      grant select on tenants to ${ROLE}`)
+  }
+})
+
 test('rows that a restrictive policy hides are not taken for a condition that no row meets', async () => {
   await database.query(`create policy p on people to ${ROLE} using (true);
     create policy r on people as restrictive for select to ${ROLE} using (id > 100)`)

@@ -1,0 +1,23 @@
+import { writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { codeBlocks } from './code-blocks.ts'
+
+/** The blocks of a guide, so that its test does what its reader does. */
+export interface Guide {
+  readonly sql: readonly string[]
+  readonly configs: readonly string[]
+}
+
+export function readGuide(name: string): Guide {
+  const blocks = codeBlocks().filter(({ file }) => file === `docs/guides/${name}.md`)
+  const of = (language: string): string[] =>
+    blocks.filter((block) => block.language === language).map(({ code }) => code)
+  return { sql: of('sql'), configs: of('ts').filter((code) => code.includes('export default defineConfig')) }
+}
+
+/** Writes a configuration of a guide, with the sources in place of the installed package. */
+export const writeGuideConfig = (folder: string, code: string): Promise<void> =>
+  writeFile(
+    join(folder, 'fillrate.config.ts'),
+    code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`),
+  )
