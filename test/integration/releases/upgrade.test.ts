@@ -1,0 +1,149 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import { createReleasedCrm, insertContacts } from '../../../scripts/releases/crm.ts'
+import type { TestDatabase } from '../../support/clone.ts'
+import { createCommandLine, type Started } from '../../support/cli.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import { freePort } from '../../support/free-port.ts'
+import { RELEASES, restoreRelease, type RestoredRelease } from '../../support/released.ts'
+
+// What each released version left behind is upgraded with today's program, which goes on with it.
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).toReversed()) await close()
+})
+
+async function upgrade(version: string, state: string): Promise<RestoredRelease> {
+  const release = await restoreRelease(version, state)
+  opened.push(() => release.close())
+  await run(release, 'migrate')
+  expect(await run(release, 'migrate')).toContain('up to date')
+  return release
+}
+
+async function run({ cli }: Pick<RestoredRelease, 'cli'>, ...words: string[]): Promise<string> {
+  const { code, stdout, stderr } = await cli.run(...words)
+  expect({ words, code, stderr }).toMatchObject({ words, code: 0 })
+  return stdout
+}
+
+function start({ cli }: RestoredRelease, port: number, ...words: string[]): Started {
+  const started = cli.startWith({ FILLRATE_PORT: String(port) }, ...words)
+  opened.push(async () => {
+    started.child.kill('SIGKILL')
+    await started.ended
+  })
+  return started
+}
+
+/** Nobody was asked twice, except those whose answer was on the wire when the old version was killed. */
+async function expectNotPaidTwice(release: RestoredRelease): Promise<void> {
+  const asked = await release.countAsked()
+  expect(asked.filter(({ tried, wasCut }) => tried > (wasCut ? 2 : 1))).toEqual([])
+}
+
+/** The rows of contacts and accounts without their times, and without what the version before left for an earlier address. */
+const readCells = (database: TestDatabase, where = 'true'): Promise<object[]> =>
+  database.query(`
+    select 'contacts' as source, id, email, title, phone, seniority, company, attributes::text from crm.contacts
+     where email not like 'moved%' and ${where}
+     union all select 'accounts', id, website, industry, employees::text, null, null, null from crm.accounts where id > 3 and ${where}
+     order by 1, 2`)
+
+/** The cells as today's program alone fills them, from the same inputs. */
+async function enrichAnew({ database, cli, sandbox }: RestoredRelease): Promise<object[]> {
+  const anew = await createTestDatabase()
+  opened.push(() => anew.drop())
+  await createReleasedCrm(anew.pool, 0, 0)
+  const inputs = { contacts: 'id, email, linkedin', accounts: 'id, website' }
+  for (const [table, columns] of Object.entries(inputs)) {
+    const rows = await database.query(`select ${columns} from crm.${table}`)
+    await anew.query(
+      `insert into crm.${table} (${columns}) select ${columns} from json_populate_recordset(null::crm.${table}, $1)`,
+      [JSON.stringify(rows)],
+    )
+  }
+  await anew.query(`update crm.contacts set title = 'typed by hand' where id % 7 = 0`)
+  const own = await createCommandLine(
+    anew.url,
+    sandbox,
+    await readFile(join(cli.folder, 'fillrate.config.json'), 'utf8'),
+  )
+  opened.push(() => own.remove())
+  await run({ cli: own }, 'run')
+  return readCells(anew)
+}
+
+describe.each(RELEASES)('a database that %s left', (version) => {
+  test('after runs: they are undone to the cell, and written again without a call', async () => {
+    const release = await upgrade(version, 'idle')
+    const { database, sandbox } = release
+    // A value that a user has removed comes back when the row is written again.
+    const cells = (): Promise<object[]> => readCells(database, 'id % 13 <> 0')
+    const [before, contacts] = [await cells(), () => database.checksum('crm.contacts')]
+    expect(await database.query('select id, state from fillrate.runs order by id')).toMatchObject(
+      [1, 2, 3, 4].map((id) => ({ id: String(id), state: 'completed' })),
+    )
+    // It undid the undo of run 2.
+    await run(release, 'undo', '4', '--yes')
+    expect(await contacts()).toBe(await database.checksum('kept.contacts_1'))
+    await run(release, 'undo', '1', '--yes')
+    expect(await contacts()).toBe(await database.checksum('kept.contacts_0'))
+    expect(await database.checksum('crm.accounts')).toBe(await database.checksum('kept.accounts_0'))
+
+    await run(release, 'retry', '--state', 'undone')
+    await run(release, 'run')
+    expect(await cells()).toEqual(before)
+    expect(sandbox.stats().calls.accepted).toBe(0)
+  })
+
+  test('in the middle of a run: the next one finishes it, with what was paid for', async () => {
+    const release = await upgrade(version, 'running')
+    const { database, sandbox } = release
+    const cut = (await release.countAsked()).filter(({ wasCut }) => wasCut)
+    expect(cut.length).toBeGreaterThan(0)
+    // Some of them were leased ahead, without a call.
+    const leased = await database.count(`fillrate.lookups where state = 'leased'`)
+    const port = await freePort()
+    const next = start(release, port, 'run', '--json')
+    await expect.poll(() => release.deliverJobs(port).catch(() => 'not yet')).toBeUndefined()
+    const { code, stdout, stderr } = await next.ended
+    expect({ code, stderr }).toMatchObject({ code: 0 })
+    expect(JSON.parse(stdout)).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+
+    // No job is submitted anew, and no lookup of one is asked singly.
+    expect(sandbox.stats().jobs.accepted).toBe(0)
+    await expectNotPaidTwice(release)
+    const inDoubt = await database.scalar<number>('select sum(in_doubt)::int from fillrate.spend')
+    expect(inDoubt).toBeGreaterThanOrEqual(cut.length)
+    expect(inDoubt).toBeLessThanOrEqual(leased)
+    expect(await database.count(`fillrate.rows where state = 'waiting'`)).toBe(0)
+    expect(await database.count('fillrate.rows')).toBe(
+      (await database.count('crm.contacts')) + (await database.count('crm.accounts')),
+    )
+    expect(await readCells(database)).toEqual(await enrichAnew(release))
+  })
+
+  test('with live sync on: what changed meanwhile is enriched, and so is what changes later', async () => {
+    const release = await upgrade(version, 'live-sync')
+    const { database } = release
+    expect(await database.count('fillrate.changed_rows')).toBe(4)
+    start(release, await freePort(), 'start')
+    const isDone = (): Promise<boolean> =>
+      database.scalar<boolean>(`
+        not exists (select from fillrate.changed_rows)
+        and not exists (select from crm.contacts t where id > 30 and not exists (
+          select from fillrate.rows r where r.source = 'contacts' and r.key = t.id::text and r.state <> 'waiting'))`)
+    // Its triggers write to the queue of the schema that was upgraded.
+    await insertContacts(database.pool, 1_001, 1_005)
+    await expect.poll(isDone).toBe(true)
+    expect(
+      await database.count(`crm.contacts where email like 'moved%' and phone is not null`),
+    ).toBeGreaterThan(0)
+    await run(release, 'run')
+    await expectNotPaidTwice(release)
+    expect(await readCells(database)).toEqual(await enrichAnew(release))
+  })
+})
