@@ -372,7 +372,10 @@ const run = object({
   reason: orNull(text('why it ended so; null: nothing more to say')),
   cancelled_by: text('who cancelled it').optional(),
   rows: object({ picked: count('the sum of the others'), ...rowStates }).describe('rows by state'),
-  rows_by_source: byName('the same by source; absent from a dry run', object(rowStates)).optional(),
+  rows_by_source: byName(
+    'the rows of each state, by source; absent from a dry run',
+    object(rowStates),
+  ).optional(),
   skipped_over_budget: count('rows read and not picked, because the budget could not pay them'),
   unread_over_budget: texts('sources not read to the end for the budget: more rows may remain').optional(),
   left_out: list(
@@ -793,6 +796,15 @@ export const JSON_SHAPES = {
           }),
         ),
       }),
+    ),
+  }),
+  bill: object({
+    since: orNull(time('midnight UTC; null: since the start')),
+    until: orNull(time('midnight UTC, which is not in it; null: until now')),
+    total: spend.describe('of all these sources'),
+    sources: list(
+      'by source, the most expensive first; those without spend are left out',
+      object({ source: text('its name'), ...spendFields }),
     ),
   }),
   jobs: object({

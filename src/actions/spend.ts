@@ -148,10 +148,10 @@ export async function readSpend(
   }
 }
 
-type Prices = Pick<SpendSettings, 'price' | 'views'>
+export type Prices = Pick<SpendSettings, 'price' | 'views'>
 
 /** What parts come to, each at the price of its service. @param prices null: unknown */
-function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): SpendAmount {
+export function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): SpendAmount {
   const total = sumSpend(parts, prices?.price ?? null)
   const views = prices?.views ?? []
   const billed = parts.filter((part) => part.lookups > 0 || (part.credits ?? 0) > 0)

@@ -22,6 +22,7 @@ import { scheduleCommand } from './commands/schedule.ts'
 import { serveCommand } from './commands/serve.ts'
 import { sourceCommand } from './commands/source.ts'
 import { servicesCommand } from './commands/services.ts'
+import { billCommand } from './commands/bill.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
@@ -47,6 +48,7 @@ export const commands: readonly CliCommand[] = [
   serveCommand,
   statusCommand,
   servicesCommand,
+  billCommand,
   scheduleCommand,
   runsCommand,
   jobsCommand,

@@ -4,6 +4,7 @@ import type { Source } from '../sources/source-model.ts'
 import { toBlankOnlySource } from '../sources/views.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
+import { hasQueued } from '../store/queued-sources.ts'
 import { handOnRows } from '../store/hand-on.ts'
 import {
   inTableTransaction,
@@ -42,7 +43,7 @@ export async function writeBackBatch(
   source: Source,
   { limit = Number.POSITIVE_INFINITY }: { readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
-  if (!(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
+  if (!(await hasQueued(deps.db))) return NOTHING_WRITTEN
   const { writes } = source.mapping
   if (writes !== null) {
     const { waitMs } = await writePace.readWriteGrant(deps.db, source.name, writes.perHour)

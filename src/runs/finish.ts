@@ -15,6 +15,7 @@ import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
+import { listNames } from '../util/text.ts'
 import { logWait } from './loop.ts'
 import type { Leftover, Outage } from './monitor.ts'
 import type { DeletedRowsReport } from './reconcile-deleted.ts'
@@ -280,14 +281,8 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
   // A sample is described as such.
   const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))
   const isUnread = budget.unreadSources.length > 0
-  const stoppedAt =
-    budget.spentSources.size === 0
-      ? budget.describe(budget.runLimit ?? 0)
-      : [...budget.spentSources]
-          .map(([source, lookups]) => `${budget.describe(lookups)} for ${source}`)
-          .join(' and ')
   return [
-    `Stopped at the budget of ${stoppedAt}`,
+    `Stopped at the ${budget.describeSpent()}`,
     ...(rowsSkipped > 0
       ? [
           `${isUnread ? 'at least ' : ''}${pluralize(rowsSkipped, 'row')} ${rowsSkipped === 1 ? 'remains' : 'remain'}`,
@@ -298,7 +293,7 @@ function describeBudget({ budget, observations }: Parameters<typeof decideStatus
           `${pluralize(rowsAwaitingBudget, 'row')} ${rowsAwaitingBudget === 1 ? 'waits' : 'wait'} for the next lookup`,
         ]
       : []),
-    ...(unread.length > 0 ? [`not read to the end: ${unread.join(', ')}`] : []),
+    ...(unread.length > 0 ? [`not read to the end: ${listNames(unread)}`] : []),
   ].join('; ')
 }
 

@@ -58,13 +58,6 @@ export const parseRows = <Row extends Pick<AnsweredRow, Parsed>>(rows: readonly 
       }) as unknown as Row,
   )
 
-/** Whether anything is queued: a poll that finds nothing needs no transaction. */
-export async function hasQueued(db: Connection): Promise<boolean> {
-  const { rows } = await sql<{ any: boolean }>`
-    select exists (select from fillrate.write_back_queue) as any`.execute(db)
-  return rows[0]?.any ?? false
-}
-
 export interface ClaimedRow extends AnsweredRow {
   /** Where the row is, for as long as this transaction holds its lock. */
   readonly ctid: string

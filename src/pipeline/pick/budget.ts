@@ -2,6 +2,7 @@ import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceCredits } from '../../domain/service/credits.ts'
 import { type MixedBudget, roundCredits, type SingleEndpoint } from '../../domain/spend.ts'
 import { formatMoney, pluralize } from '../../util/format.ts'
+import { foldNames } from '../../util/text.ts'
 import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
 
 /** A budget in money is in lookups at the highest price. */
@@ -100,6 +101,14 @@ export class RunBudget {
     return formatMoney({ amount: part === this.limit ? amount : roundCredits(part * highest), currency })
   }
 
+  /** What is used up, in words: the whole budget, or those of sources; of many tenants, their names. */
+  describeSpent(): string {
+    const spent = [...this.spentSources]
+    if (spent.length === 0) return `budget of ${this.describe(this.runLimit ?? 0)}`
+    if (spent.length > MAX_DESCRIBED) return `budgets of ${foldNames(spent.map(([source]) => source))}`
+    return `budget of ${spent.map(([source, part]) => `${this.describe(part)} for ${source}`).join(' and ')}`
+  }
+
   limits(source: string): ChargeLimits {
     return { run: this.limit, source: this.#sourceLimits.get(source) ?? null, own: this.ownLimit }
   }
@@ -184,6 +193,8 @@ export class RunBudget {
     this.#pendingSkips.set(source, rows)
   }
 }
+
+const MAX_DESCRIBED = 3
 
 /** @param limit null is unlimited */
 const leftOf = (limit: number | null, spent = 0): number =>

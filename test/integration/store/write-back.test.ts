@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { listQueuedSources } from '../../../src/store/queued-sources.ts'
 import * as rows from '../../../src/store/rows.ts'
 import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
@@ -189,4 +190,38 @@ test('a place that has become that of another row finishes none, and a write who
   // Without a write, a row that no longer waits is skipped.
   await finish({ ...written('1', places.get('2')), change: null })
   expect(await statesByKey()).toMatchObject([{ state: 'waiting' }, { state: 'waiting' }])
+})
+
+test('the sources with something to write are listed, as far as the queue is short', async () => {
+  const { db } = database
+  await database.query('truncate fillrate.write_back_queue, fillrate.rows, fillrate.lookups cascade')
+  const [run] = await database.query<{ id: number }>(
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+     values ('manual', '{a,b,c}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
+  )
+  const id = run?.id ?? 0
+  for (const [source, key, dry] of [
+    ['a', 'a@b.example', false],
+    ['b', 'b@b.example', false],
+    ['c', 'c@b.example', true],
+  ] as const) {
+    const wanted = { kind: 'email', key, input: { email: key } } as const
+    const lookup = await db.transaction().execute(async (tx) => {
+      const [one] = await wantLookups(tx, [wanted], source, id, [id])
+      const row = {
+        key,
+        inputHash: '1',
+        settledAt: null,
+        state: 'waiting',
+        reason: null,
+        notes: null,
+      } as const
+      await rows.claimRows(tx, source, id, [id], [{ ...row, lookup: one?.id ?? 0 }], { dry, service: 0 })
+      return one?.id ?? 0
+    })
+    if (source !== 'b') await enqueue([lookup])
+  }
+  // b has no answer, and c waits in a dry run.
+  expect(await listQueuedSources(db, 10)).toEqual(new Set(['a']))
+  expect(await listQueuedSources(db, 1)).toBeNull()
 })

@@ -163,7 +163,7 @@ describe('a usage error has a message, a suggestion and the usage line', () => {
     [['--odd'], /no option --odd/, null],
     [
       ['run', '--csv', 'x'],
-      /--csv is no option of fillrate run, but of fillrate plan, fillrate failures/,
+      /--csv is no option of fillrate run, but of fillrate plan, fillrate bill, fillrate failures/,
       null,
     ],
     [['run', '--limit'], /--limit needs a value: --limit N/, null],

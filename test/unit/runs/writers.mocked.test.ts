@@ -6,13 +6,26 @@ import { RunCounters } from '../../../src/runs/counters.ts'
 import { Writers } from '../../../src/runs/writers.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 
+/** What the queue has something for, and how often it was asked. */
+let queuedSources: ReadonlySet<string> | null = null
+let reads = 0
+vi.mock(import('../../../src/store/queued-sources.ts'), async (original) => ({
+  ...(await original()),
+  listQueuedSources: () => {
+    reads++
+    return Promise.resolve(queuedSources)
+  },
+}))
+
 /** A write-back queue: entries stay in it until their batch has ended. */
 let unclaimed = 0
 let underWay = 0
 /** Rows of each batch that was claimed. */
 let batches: number[] = []
+let claiming: string[] = []
 vi.mock(import('../../../src/pipeline/write-back.ts'), () => ({
   writeBackBatch: async (_, source) => {
+    claiming.push(source.name)
     const most = sharedBatchSize(source).rows
     const rows = Math.min(most, unclaimed)
     const nothing = { rows: 0, enriched: 0, cells: 0, deferred: 0, more: false }
@@ -30,12 +43,16 @@ beforeEach(() => {
   vi.useFakeTimers()
   unclaimed = underWay = 0
   batches = []
+  claiming = []
+  queuedSources = null
+  reads = 0
 })
 afterEach(() => void vi.useRealTimers())
 
 /** @returns what was done when each run was told that it may be complete */
 async function write(
   act: (writers: Writers, store: (rows: number, counted?: number) => void) => Promise<void>,
+  sources = [{ name: 'contacts' } as Source],
 ): Promise<number[]> {
   const stop = new AbortController()
   const counters = new RunCounters()
@@ -43,11 +60,10 @@ async function write(
   vi.spyOn(counters.maybeComplete, 'notify').mockImplementation(() => {
     left.push(unclaimed + underWay)
   })
-  const source = { name: 'contacts' } as Source
   // The table is fast: batches have their full size.
-  for (const rows of [1_000, 2_000]) sharedBatchSize(source).onBatch(rows, 1)
+  for (const source of sources) for (const rows of [1_000, 2_000]) sharedBatchSize(source).onBatch(rows, 1)
   const deps = { log: pino({ level: 'silent' }) } as unknown as Deps
-  const options = { sources: [source], signal: stop.signal }
+  const options = { sources, signal: stop.signal }
   const writers = new Writers(deps, options, (count) => count(counters))
   const tasks = writers.tasks().map(({ start }) => start())
   await vi.advanceTimersByTimeAsync(0)
@@ -111,4 +127,18 @@ test('the last answers wait for no others', async () => {
     await vi.advanceTimersByTimeAsync(50)
   })
   expect(batches).toEqual([100, 100])
+})
+
+test('of many sources, only those that the queue has rows of claim some, and one statement asks for all', async () => {
+  const tenants = Array.from({ length: 100 }, (_, n) => ({ name: `tenant${n}` }) as Source)
+  queuedSources = new Set(['tenant7'])
+  await write(async (_, store) => {
+    expect(new Set(claiming)).toEqual(new Set(['tenant7']))
+    expect(reads).toBeLessThan(5)
+    // More than can be looked at: each tries.
+    queuedSources = null
+    store(10)
+    await vi.advanceTimersByTimeAsync(250)
+    expect(new Set(claiming).size).toBe(100)
+  }, tenants)
 })

@@ -1,8 +1,8 @@
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { BudgetReport, SpendReport } from '../../../actions/spend.ts'
 import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
-import { hasNamedServices, nameServices, toServiceName } from '../../../store/services.ts'
-import { type DaySpend, listDaySpend } from '../../../store/spend.ts'
+import { SPEND_COLUMNS, toSpendCsv } from '../../../actions/bill.ts'
+import { listDaySpend } from '../../../store/spend.ts'
 import { formatCount, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   badge,
@@ -41,33 +41,13 @@ export const spendPage: Page = {
   },
   csv: {
     path: '/spend.csv',
-    columns: 'day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits'.split(','),
+    columns: SPEND_COLUMNS,
     open: async (_, { db }) => {
-      const names = await nameServices(db)
-      const spend = await listDaySpend(db, CSV_DAYS)
-      const isNamed = await hasNamedServices(db)
-      return {
-        name: 'spend.csv',
-        ...(isNamed && { moreColumns: ['service'] }),
-        lines: [
-          spend.map((one) => [
-            ...toCsvLine(one),
-            ...(isNamed ? [toServiceName(names, one.service_id).service ?? null] : []),
-          ]),
-        ],
-      }
+      const { columns, lines } = await toSpendCsv(db, await listDaySpend(db, CSV_DAYS))
+      return { name: 'spend.csv', moreColumns: columns.slice(SPEND_COLUMNS.length), lines: [lines] }
     },
   },
 }
-
-const toCsvLine = (one: DaySpend): string[] => [
-  one.day,
-  one.source,
-  one.endpoint,
-  ...[one.calls, one.retried, one.throttled, one.lookups, one.in_doubt, one.credits ?? one.lookups].map(
-    String,
-  ),
-]
 
 /** Days of its file: a year, and the month of the year before. */
 const CSV_DAYS = 396
