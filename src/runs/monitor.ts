@@ -14,6 +14,7 @@ import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 import { isFit, unlessBroken } from './source-health.ts'
+import type { PickAlone } from './pick-alone.ts'
 import { describeStall } from './stall.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
@@ -28,8 +29,7 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly waitMs: number
   readonly startedAt: number
   readonly isPicking: () => boolean
-  /** It picks rows that others hand on, and its own: a second picker would begin anew with one that is just finished. */
-  readonly awaitsOthers: () => boolean
+  readonly pickAlone: PickAlone
   /**
    * Called before each check.
    * @returns whether it may end, by whether its rows are done or to be left; null: not looked at again
@@ -80,9 +80,10 @@ interface MonitorState extends Leftover {
   waiting: number
   jobsWaiting: waiting.AwaitedJobs
   slowedWrites: readonly SlowedWrites[]
-  /** When the full check is made again, and whether rows of the run waited at the last one. */
+  /** When the full check is made again, and of the last one: whether rows of the run waited, and whether it was done. */
   fullCheckAt: number
   hadWaiting: boolean
+  wasDone: boolean
 }
 
 /**
@@ -106,6 +107,7 @@ export async function monitorRun(
     outage: null,
     fullCheckAt: Number.NEGATIVE_INFINITY,
     hadWaiting: false,
+    wasDone: false,
     countAt: Number.NEGATIVE_INFINITY,
   }
   const maybeComplete = run.counters.maybeComplete.listen()
@@ -182,11 +184,13 @@ async function checkCompletion(
   const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, fit)
   // Rows that the budget cannot pay stay requeued, and are checked rarely.
   if (run.budget.rowsAwaitingBudget === 0 && hasRequeued) {
-    if (!run.awaitsOthers()) await repickSources(deps, run, { includeAbandoned: false, signal })
+    await repickSources(deps, run, { includeAbandoned: false, signal })
     return false
   }
   if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
-  if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return null
+  // Without rows it is done as long as it was, which runs that await each other need not read again.
+  if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting)
+    return state.wasDone && !hasWaiting ? true : null
   const running = await runs.listRunning(deps.db)
   const runningIds = running.map((one) => one.id)
   // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
@@ -201,7 +205,9 @@ async function checkCompletion(
   const readCounts = () =>
     waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited, siblings)
   const before = await readCounts()
-  const hasTaken = !run.awaitsOthers() && (await takeOver(deps, run, runningIds, before, signal))
+  const hasTaken = await takeOver(deps, run, runningIds, before, signal)
+  // Some of it may be handed on already: the others look again.
+  if (hasTaken && group !== null) return false
   const counts = hasTaken ? await readCounts() : before
   // What a dead run had leased became free meanwhile. The next check takes it over: only what is left then is beyond the budget.
   if (before.abandoned === 0 && counts.abandoned > 0) return false
@@ -229,7 +235,8 @@ async function checkCompletion(
   })
   // Freed by a job that expired after these rows were picked: the budget had not included them.
   if (completion !== 'continue') run.budget.setPendingSkips('abandoned', counts.abandoned)
-  return completion !== 'continue'
+  state.wasDone = completion !== 'continue'
+  return state.wasDone
 }
 
 async function findOutage(
@@ -270,11 +277,8 @@ async function repickSources(
 ): Promise<boolean> {
   let hasPicked = false
   for (const source of run.sources) {
-    // The pick of the first service passes on what a dead run of a later one had been handed.
-    const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
-    const result = await unlessBroken(deps, source, () =>
-      repick(deps, run, source, { ...options, includeAbandoned, limit: run.limit }),
-    )
+    const pick = () => repick(deps, run, source, { ...options, limit: run.limit })
+    const result = await run.pickAlone(() => unlessBroken(deps, source, pick))
     if (result === null) continue
     run.counters.picked += result.picked
     hasPicked ||= result.picked + result.repicked > 0

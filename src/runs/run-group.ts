@@ -4,17 +4,15 @@ import type { Deps } from '../pipeline/deps.ts'
 import { repick } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import { advanceCascade, findWaitingRows, hasOpenDryRows } from '../store/run-progress.ts'
-import { hasWaitingRows } from '../store/waiting-rows.ts'
+import { advanceCascade, findWaitingRows } from '../store/run-progress.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { logWait } from './loop.ts'
+import type { PickAlone } from './pick-alone.ts'
 import { isFit, unlessBroken } from './source-health.ts'
 import type { StartedRun } from './start-run.ts'
 
 interface GroupMember {
   readonly run: StartedRun
-  /** It has read all tables whose rows it picks itself. */
-  hasScanned: boolean
   hasEnded: boolean
   /** `changes` before its last look, if its own rows were done but for those that others may hand on; null: they were not. */
   idleAt: number | null
@@ -37,12 +35,7 @@ export class RunGroup {
   }
 
   add(run: StartedRun): void {
-    this.#members.set(run.id, { run, hasScanned: false, hasEnded: false, idleAt: null })
-  }
-
-  markScanned(run: number): void {
-    const member = this.#members.get(run)
-    if (member) member.hasScanned = true
+    this.#members.set(run.id, { run, hasEnded: false, idleAt: null })
   }
 
   markEnded(run: number): void {
@@ -88,28 +81,16 @@ export class RunGroup {
     return later.has(own)
   }
 
-  /** Whether rows may still be handed on to a run. */
-  async mayReceive(db: Deps['db'], { sources }: Pick<StartedRun, 'sources'>): Promise<boolean> {
-    for (const source of sources) {
-      const earlier = this.#listEarlier(source)
-      // Looked at before the rows: what is picked after that waits in one of these runs.
-      if (earlier.some(({ isFirst, member }) => isFirst && !member.hasScanned)) return true
-      const runs = earlier.map(({ member }) => member.run.id)
-      // Rows that a dry run has found wait for the run that writes them.
-      const hasRows = earlier.some(({ member }) => member.run.isDryRun) ? hasOpenDryRows : hasWaitingRows
-      if (runs.length > 0 && (await hasRows(db, runs, source.name))) return true
-    }
-    return false
-  }
-
-  /** The running ones of the services before this one. */
-  #listEarlier({ name, mapping }: Source): { readonly isFirst: boolean; readonly member: GroupMember }[] {
-    const { service, services } = mapping.turn
-    const before = new Set(services.slice(0, services.indexOf(service ?? '')))
-    return [...this.#members.values()].flatMap((member) => {
-      const turn = member.run.sources.find((one) => one.name === name)?.mapping.turn
-      const isEarlier = turn !== undefined && before.has(turn.service ?? '')
-      return isEarlier && !member.hasEnded ? [{ isFirst: turn.isFirst, member }] : []
+  /**
+   * Whether rows may still be handed on to a run: one of a service before it has not ended. That has no rows where it only waits for
+   * another process, whose rows it takes over if that dies.
+   */
+  mayReceive({ sources }: Pick<StartedRun, 'sources'>): boolean {
+    return sources.some(({ name, mapping: { turn } }) => {
+      const before = new Set(turn.services.slice(0, turn.services.indexOf(turn.service ?? '')))
+      const isEarlier = (one: Source): boolean =>
+        one.name === name && before.has(one.mapping.turn.service ?? '')
+      return [...this.#members.values()].some(({ run, hasEnded }) => !hasEnded && run.sources.some(isEarlier))
     })
   }
 }
@@ -122,12 +103,18 @@ export const goesOnAfterMiss = ({ mapping }: Source): boolean =>
 const HANDED_ON_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
 
+interface HandedOnOptions {
+  readonly signal: AbortSignal
+  readonly pickAlone: PickAlone
+  readonly onPicked: (rows: number) => void
+}
+
 /** Picks the rows that services before this one hand on to a run, until none can come any more. */
 export async function pickHandedOn(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
   group: RunGroup,
   run: StartedRun,
-  { signal, onPicked }: { readonly signal: AbortSignal; readonly onPicked: (rows: number) => void },
+  { signal, pickAlone, onPicked }: HandedOnOptions,
 ): Promise<void> {
   const sources = run.sources.filter(({ mapping }) => !mapping.turn.isFirst)
   if (sources.length === 0) return
@@ -135,9 +122,10 @@ export async function pickHandedOn(
   const cascading = run.sources.filter(goesOnAfterMiss).map(({ name }) => name)
   const options = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   for (let isLast = false; !isLast && !signal.aborted;) {
-    isLast = !(await retryWhileUnavailable(() => group.mayReceive(deps.db, { sources }), options))
+    isLast = !group.mayReceive({ sources })
     if (run.isDryRun) await retryWhileUnavailable(() => advanceCascade(deps.db, run.id, cascading), options)
-    const picked = await retryWhileUnavailable(() => pickOnce(deps, group, run, signal), options)
+    const pick = () => pickAlone(() => pickOnce(deps, group, run, signal))
+    const picked = await retryWhileUnavailable(pick, options)
     if (picked > 0) {
       onPicked(picked)
       isLast = false

@@ -12,6 +12,7 @@ import { isAbort, repeating, runLoop } from './loop.ts'
 import { finishRun, finishWorkUnderWay, type RecordRun } from './finish.ts'
 import type { LeaderElector } from './leader.ts'
 import { monitorRun } from './monitor.ts'
+import { createPickAlone } from './pick-alone.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
 import { goesOnAfterMiss, pickHandedOn, type RunGroup } from './run-group.ts'
@@ -76,6 +77,7 @@ export class RunExecution {
   #isPicking = true
   /** It has picked its own rows, and rows of other runs may be handed on to it. */
   #awaitsOthers = false
+  readonly #pickAlone = createPickAlone()
   readonly #firstPage = Promise.withResolvers<void>()
 
   constructor(deps: RunDeps, options: ExecuteRunOptions, run: StartedRun, group: RunGroup | null = null) {
@@ -128,6 +130,8 @@ export class RunExecution {
     await beating
     if (this.#cancelled.signal.aborted) await finishWorkUnderWay(this.#deps, id)
     detach()
+    // Nothing is handed on any more, and what is left to do may take long.
+    this.#group?.markEnded(this.#run.id)
     return this.#finish()
   }
 
@@ -205,10 +209,10 @@ export class RunExecution {
   }
 
   async #pickHandedOn(group: RunGroup): Promise<void> {
-    group.markScanned(this.#run.id)
     this.#awaitsOthers = true
     await pickHandedOn(this.#deps, group, this.#run, {
       signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
+      pickAlone: this.#pickAlone,
       onPicked: (rows) => {
         group.markBusy(this.#run.id)
         if (rows > 0) this.#counters.touch()
@@ -251,7 +255,7 @@ export class RunExecution {
         counters: this.#counters,
         waitMs: this.#options.waitMs,
         isPicking: () => this.#isPicking && !this.#awaitsOthers,
-        awaitsOthers: () => this.#awaitsOthers,
+        pickAlone: this.#pickAlone,
         beginCheck: () => {
           const changes = this.#group?.changes ?? 0
           return (isDone) => this.#mayEnd(isDone, changes)

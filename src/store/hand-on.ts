@@ -33,30 +33,50 @@ export async function handOnRows(
 
 /**
  * Lets rows that an ended run of a later service left waiting go on there: in the run for that service that was started together with
- * this one, if it still runs. What services before have found and written decides about the next one, and is known only on the way.
- * @returns their keys
+ * this one. What services before have found and written decides about the next one, and is known only on the way. If that run has
+ * ended, too, they wait for the next pass: this service is done with them.
+ * @returns their keys, and whether they go on
  */
 export async function resumeHandedOn(
   tx: Tx,
   source: string,
   keys: readonly string[],
   { run, services }: { readonly run: number } & Pick<ServiceTurn, 'services'>,
+): Promise<{ readonly key: string; readonly isResumed: boolean }[]> {
+  if (keys.length === 0) return []
+  const { rows } = await sql<{ key: string; isResumed: boolean }>`
+    with held as materialized (
+      select ctid, key, run_id from fillrate.rows
+       where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`state = 'waiting'`)}
+       order by key for no key update
+    ), handed_on as (
+      select held.ctid, held.key, next.id, next.state = 'running' as is_resumed
+        from held join fillrate.runs ended on ended.id = held.run_id and ended.group_id is not null
+             and (ended.state <> 'running' or ended.leased_until <= now())
+        join fillrate.runs own on own.id = ${run} and own.service_id <> ended.service_id
+        join fillrate.runs next on next.group_id = own.group_id and next.service_id = ended.service_id
+       where next.service_id in (select id from fillrate.services where name = any(${[...services]}::text[]))
+    ), resumed as (
+      update fillrate.rows r set run_id = handed_on.id, lookup_id = null, reason = null, due_at = null
+        from handed_on where r.ctid = handed_on.ctid and is_resumed
+    )
+    select key, is_resumed as "isResumed" from handed_on`.execute(tx)
+  return rows
+}
+
+/** Those of some waiting rows that were handed on to a run of a service. */
+export async function listHandedOnTo(
+  tx: Tx,
+  source: string,
+  keys: readonly string[],
+  service: number,
 ): Promise<string[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<{ key: string }>`
-    with held as materialized (
-      select ctid, run_id from fillrate.rows
-       where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`state = 'waiting'`)}
-       order by key for no key update
-    )
-    update fillrate.rows r set run_id = next.id, lookup_id = null, reason = null, due_at = null
-      from held join fillrate.runs ended on ended.id = held.run_id and ended.group_id is not null
-           and (ended.state <> 'running' or ended.leased_until <= now())
-      join fillrate.runs own on own.id = ${run} and own.service_id <> ended.service_id
-      join fillrate.runs next on next.group_id = own.group_id and next.service_id = ended.service_id and next.state = 'running'
-     where r.ctid = held.ctid
-       and next.service_id in (select id from fillrate.services where name = any(${[...services]}::text[]))
-    returning r.key`.execute(tx)
+    select r.key from fillrate.rows r join fillrate.runs u on u.id = r.run_id and u.service_id = ${service}
+     where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${opaque(sql`r.state = 'waiting'`)}`.execute(
+    tx,
+  )
   return rows.map(({ key }) => key)
 }
 

@@ -82,16 +82,6 @@ export async function countWaitingRows(
   return (await readOne(db, counted)).count
 }
 
-/** Whether some dry runs are not done with rows of a source, which may go on after a miss. */
-export const hasOpenDryRows = (db: Connection, runs: readonly number[], source: string): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`exists (
-      select from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-       where r.run_id = any(${[...runs]}::bigint[]) and r.source = ${source} and r.state = 'waiting'
-         and ${isOpenSql({ isDryRun: true, cascading: [source] })})`,
-  )
-
 export interface AwaitedJobs {
   readonly all: number
   /** Of these, those that are finished and left inputs without a result. */

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { isPauseActiveSql } from './paused-sources.ts'
-import { isTrue, opaque } from './sql.ts'
+import { opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 // No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
@@ -20,14 +20,6 @@ export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuil
   select run_id, source, key, lookup_id, is_dry_run, due_at from fillrate.rows
    where run_id between ${sql.ref(run)} and ${sql.ref(run)} and source = any(${[...sources]}::text[])
      and ${opaque(sql`state = 'waiting'`)} offset 0)`
-
-/** Whether rows of a source wait in one of some runs. */
-export const hasWaitingRows = (db: Connection, runs: readonly number[], source: string): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`(select coalesce(sum(rows), 0) > 0 from fillrate.row_counts
-          where state = 'waiting' and run_id = any(${[...runs]}::bigint[]) and source = ${source})`,
-  )
 
 /** SQL: how many rows of a run wait. */
 export const waitingOfRunSql = (run: number): RawBuilder<number> => sql`(

@@ -1,6 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { type EarlierServices, handedOnStates } from '../../domain/hand-on.ts'
+import { handedOnStates } from '../../domain/hand-on.ts'
 import { Row } from '../../domain/row.ts'
 import {
   filterCastableKeys,
@@ -17,6 +16,7 @@ import type { Database } from '../../store/open.ts'
 import { serviceNumberSql } from '../../store/services.ts'
 import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
+import { type EarlierLookups, missedLookupsSql } from './earlier-lookups.ts'
 
 /**
  * What a row of a page means to a run:
@@ -39,19 +39,6 @@ export interface PickCandidate extends PageRow {
   readonly isDue: boolean
   /** When Fillrate finished it, as Postgres text; null: it waits, or is not known. */
   readonly settledAt: string | null
-}
-
-/** Lookups that were requested before the next one, in the order of their requests. */
-interface EarlierLookups {
-  readonly ids: readonly number[]
-  /** Of those of this service, which found nothing. */
-  readonly kinds: readonly LookupKind[]
-  /** The same as they are stored, where requests take along what else a row has. */
-  readonly inputs?: readonly Readonly<Record<string, string>>[] | null
-  /** When the last of them may be requested again; of several services the first, or of those that found a record. */
-  readonly dueAt: string | null
-  /** What other services have left. Absent: there is one service. */
-  readonly earlier?: EarlierServices
 }
 
 export interface CandidatePage {
@@ -283,31 +270,6 @@ function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder
       r.state in (${sql.join(handedOnStates('miss').map((state) => sql.lit(state)))})
       or r.service_id <> all(array(select id from fillrate.services where name = any(${[...services]}::text[])))))`
 }
-
-/** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
-function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
-  const { turn, together } = source.mapping
-  const inputs = together
-    ? sql`, 'inputs', jsonb_agg(l.input) filter (where l.service_id = ${service})`
-    : sql``
-  if (turn.services.length > 0) return earlierLookupsSql(service, inputs)
-  if (!hasCascade(source.mapping)) return sql`null::jsonb`
-  return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
-    select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
-                              'dueAt', max(l.refresh_at) ${inputs})
-      from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id and l.service_id = ${service}
-    having count(*) > 0) end`
-}
-
-/** The same with the lookups of all services. Not null where the row waits with these inputs. */
-const earlierLookupsSql = (service: number, inputs: RawBuilder<unknown>) => sql<EarlierLookups | null>`
-  case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
-    select jsonb_build_object(
-             'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
-             'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
-             'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), min(l.refresh_at)),
-             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written) ${inputs})
-      from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`
 
 /** What Fillrate wrote last, for the policies that need it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {

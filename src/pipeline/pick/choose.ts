@@ -50,7 +50,7 @@ function chooseNext(
   missedKinds: readonly LookupKind[],
 ): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
-  if (!hasCascade(source.mapping)) return { lookup: null, notes }
+  if (!hasCascade(source.mapping) || candidate.missed?.isAnswered === true) return { lookup: null, notes }
   // What a request took along is no further question.
   const requested = candidate.missed?.inputs ?? []
   for (const choice of listIdentifiers(source, candidate, source.mapping.turn)) {

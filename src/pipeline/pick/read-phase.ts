@@ -1,7 +1,7 @@
 import type { Source } from '../../sources/source-model.ts'
 import { toBlankOnlySource } from '../../sources/views.ts'
 import { listDueRows } from '../../store/due-rows.ts'
-import { releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
+import { listHandedOnTo, releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
@@ -93,8 +93,9 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
 }
 
 /**
- * Rows that a service before this one has handed on. Where it has found a record, only a blank cell is lacking, whatever the
- * policies. With other inputs than it was requested with a row begins anew, with the first service.
+ * Rows that a service before this one has handed on, to this run or to a dead one of the same service. Where it has found a record,
+ * only a blank cell is lacking, whatever the policies. With other inputs than it was requested with a row begins anew, with the first
+ * service, which finds those of dead runs by itself.
  */
 async function readHandedOn(
   { run, pass }: PickTick,
@@ -102,16 +103,29 @@ async function readHandedOn(
   found: PickCandidate[],
 ): Promise<PickCandidate[]> {
   const { source, phase } = pass
-  if (phase !== 'requeued' || source.mapping.turn.isFirst) return found
+  if (source.mapping.turn.isFirst) return found
   const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
-  await releaseHandedOn(tx, source.name, changed)
-  const filled = found.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
+  if (phase === 'requeued') await releaseHandedOn(tx, source.name, changed)
+  const same = found.filter(({ missed }) => missed !== null)
+  const own = phase === 'requeued' ? same : await filterHandedOnTo(tx, source.name, same, run.service)
+  const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, toBlankOnlySource(source), filled, run.service)
   const lacking = new Map(blanks.map((one) => [one.key, one]))
-  return found.flatMap((one) => (one.missed === null ? [] : (lacking.get(one.key) ?? one)))
+  return own.map((one) => lacking.get(one.key) ?? one)
 }
 
-/** Lets candidates that wait for a later service, with the inputs that those before were requested with, go on there. */
+async function filterHandedOnTo(
+  tx: Tx,
+  source: string,
+  candidates: readonly PickCandidate[],
+  service: number,
+): Promise<PickCandidate[]> {
+  const keys = candidates.map(({ key }) => key)
+  const handedOn = new Set(await listHandedOnTo(tx, source, keys, service))
+  return candidates.filter(({ key }) => handedOn.has(key))
+}
+
+/** Leaves candidates that wait for a later service, with the inputs that those before were requested with, to that one. */
 export async function resumeAtLater(
   tx: Tx,
   { name, mapping: { turn } }: Source,
@@ -121,15 +135,13 @@ export async function resumeAtLater(
   const { isFirst, services } = turn
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
   const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
-  const keys = new Set(
-    await resumeHandedOn(
-      tx,
-      name,
-      waiting.map(({ key }) => key),
-      { run, services },
-    ),
-  )
-  return { candidates: candidates.filter(({ key }) => !keys.has(key)), resumed: keys.size }
+  const keys = waiting.map(({ key }) => key)
+  const handedOn = await resumeHandedOn(tx, name, keys, { run, services })
+  const ofLater = new Set(handedOn.map(({ key }) => key))
+  return {
+    candidates: candidates.filter(({ key }) => !ofLater.has(key)),
+    resumed: handedOn.filter(({ isResumed }) => isResumed).length,
+  }
 }
 
 /** The most keys of a page that is listed. */

@@ -35,27 +35,26 @@ test('after three SIGKILLs of two processes no row is lost, and what is paid twi
   const running = [start(), start()]
   const all = (await Promise.all(TRIO_NAMES.map((_, turn) => listExpected(database, turn)))).flat().length
   const countPaid = () => Object.values(sandboxes).reduce((sum, one) => sum + readBill(one).paid, 0)
-  for (const share of [0.2, 0.45, 0.7]) {
-    // Rows that a dead process left at a later service may wait for the next pass: then both have nothing more to do.
-    let isOver = false
-    void Promise.all(running.map((one) => one.ended)).then(() => (isOver = true))
-    await expect.poll(() => isOver || countPaid() > share * all).toBe(true)
+  const countGroups = () => database.count('fillrate.runs where group_id = id')
+  for (const [kills, share] of [0.2, 0.45, 0.7].entries()) {
+    // On a busy machine a process may not have begun yet.
+    await expect.poll(countGroups).toBe(running.length + kills)
+    await expect.poll(countPaid).toBeGreaterThan(share * all)
     const [killed] = running.splice(0, 1)
     killed?.child.kill('SIGKILL')
     await killed?.ended
     running.push(start())
   }
   const ended = await Promise.all(running.map((one) => one.ended))
-  // 3: some rows still wait.
-  for (const { code } of ended) expect([0, 3]).toContain(code)
+  expect(ended.map(({ code }) => code)).toEqual([0, 0])
   const last = await cli.run('run', '--route', 'sync', '--json')
   expect(JSON.parse(last.stdout) as RunReport).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
 
-  const interrupted = await database.scalar<number>(
-    `select count(distinct group_id)::int from fillrate.runs where state = 'interrupted'`,
-  )
-  expect(interrupted).toBeGreaterThan(1)
-  expect(interrupted).toBeLessThanOrEqual(3)
+  expect(
+    await database.scalar(
+      `select count(distinct group_id)::int from fillrate.runs where state = 'interrupted'`,
+    ),
+  ).toBe(3)
   expect(await database.count(`fillrate.rows where state <> 'waiting'`)).toBe(PEOPLE)
   expect(await database.count(WRONG_ROWS)).toBe(0)
   for (const [turn, name] of TRIO_NAMES.entries()) {

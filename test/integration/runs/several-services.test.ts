@@ -12,6 +12,15 @@ const ROWS = 120
 const FIRST: Partial<SandboxOptions> = { notFoundShare: 0.4, missingShare: 0.3, seed: 1 }
 const SECOND: Partial<SandboxOptions> = { notFoundShare: 0.5, missingShare: 0.3, seed: 2 }
 
+const PEOPLE_SOURCE = {
+  kind: 'person',
+  table: 'people',
+  inputs: { email: 't.email' },
+  outputs: { title: 'title', phone: 'phone' },
+}
+
+const OPPOSITE = { others: { table: 'others', services: ['beta', 'acme'] } }
+
 const opened: { close(): Promise<void> }[] = []
 afterEach(async () => {
   for (const one of opened.splice(0).toReversed()) await one.close()
@@ -19,6 +28,8 @@ afterEach(async () => {
 
 interface Two extends Harness {
   readonly second: Sandbox
+  /** The environment's services, one with a key that it refuses. */
+  servicesWithout(refused: 'acme' | 'beta' | null): Record<string, ReturnType<typeof keyOf>>
   /** The daemon, until a condition holds. */
   daemon(until: () => Promise<void>): Promise<void>
 }
@@ -27,37 +38,35 @@ async function startTwo(
   source: object,
   rest: object = {},
   changes: Partial<SandboxOptions> = {},
+  changesOfFirst: Partial<SandboxOptions> = {},
 ): Promise<Two> {
   const second = await startSandbox({ jobDelayMs: [10, 100], ...SECOND, ...changes })
   opened.push(second)
   const config = {
     services: { acme: {}, beta: {} },
     sources: {
-      people: {
-        kind: 'person',
-        table: 'people',
-        inputs: { email: 't.email' },
-        outputs: { title: 'title', phone: 'phone' },
-        ...source,
-      },
+      people: { ...PEOPLE_SOURCE, ...source },
     },
     budget: 'unlimited',
     ...rest,
   }
   const harness = await startHarness({
     config,
-    sandbox: FIRST,
+    sandbox: { ...FIRST, ...changesOfFirst },
     prepare: async ({ pool }) => {
       await pool.query(`
-        create table people (id int primary key, email text, title text, phone text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
+        create table people (id int primary key, email text, title text, phone text, profile text);
+        insert into people select n, 'p' || n || '@example.com', null, null, 'https://www.linkedin.com/in/p' || n
+          from generate_series(1, ${ROWS}) n;
+        create table others (like people including all);`)
     },
   })
   opened.push(harness)
-  const services = {
-    FILLRATE_ACME_: keyOf(harness.database.url, harness.sandbox),
-    FILLRATE_BETA_: keyOf(harness.database.url, second),
-  }
+  const servicesWithout: Two['servicesWithout'] = (refused) => ({
+    FILLRATE_ACME_: keyOf(harness.database.url, harness.sandbox, refused !== 'acme'),
+    FILLRATE_BETA_: keyOf(harness.database.url, second, refused !== 'beta'),
+  })
+  const services = servicesWithout(null)
   const open: Harness['open'] = (changes = {}) =>
     harness.open({ ...changes, environment: { services, ...changes.environment } })
   const run: Harness['run'] = async (request) => {
@@ -81,7 +90,7 @@ async function startTwo(
       await app.close()
     }
   }
-  return { ...harness, open, run, second, daemon }
+  return { ...harness, open, run, second, servicesWithout, daemon }
 }
 
 /** What each service has stored: how many people it was requested with, and knows. */
@@ -165,11 +174,7 @@ describe('several services in order', () => {
 
   it('writes what the first found although the second refuses its key', async () => {
     const two = await startTwo({})
-    const services = {
-      FILLRATE_ACME_: keyOf(two.database.url, two.sandbox),
-      FILLRATE_BETA_: { ...keyOf(two.database.url, two.second), apiKeys: ['wrong'] },
-    }
-    const app = await two.open({ environment: { services } })
+    const app = await two.open({ environment: { services: two.servicesWithout('beta') } })
     const report = await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
     expect(report.status).toBe('unauthorized')
     expect(report.services?.map(({ service, status }) => [service, status])).toEqual([
@@ -186,17 +191,55 @@ describe('several services in order', () => {
     expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
   })
 
+  it('leaves rows for the next pass where the run of their next service has ended', async () => {
+    const source = { services: [{ name: 'acme', minConfidence: 0.99 }, 'beta'], cascade: true }
+    const inputs = { email: 't.email', linkedin_url: 't.profile' }
+    // The limit holds the last rows back until the second service's run has ended.
+    const two = await startTwo({ ...source, inputs }, {}, {}, { limit: 40, windowMs: 1_000 })
+    const refused = await two.open({ environment: { services: two.servicesWithout('beta') } })
+    const report = await refused.run(runRequest({ route: 'sync' })).finally(() => refused.close())
+    expect(report.status).toBe('unauthorized')
+    // What has a record, however little confidence it has, was no miss: no other identifier of it is tried.
+    const tried = await two.count(`people p join fillrate.lookups l on l.key = p.email and l.state = 'found'
+        join fillrate.lookups other on other.key = replace(p.profile, 'https://www.', '')`)
+    expect(tried).toBe(0)
+    const waiting = await two.count("fillrate.rows where state = 'waiting'")
+    expect(waiting).toBe(ROWS - (await two.count("fillrate.rows where state <> 'waiting'")))
+    const next = await two.run()
+    expect(next.services?.[0]?.lookups.requested).toBe(0)
+    expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
+  })
+
+  it.each([
+    { at: 'the first service', refused: 'acme', order: 'one order', sources: {} },
+    { at: 'the second service', refused: 'beta', order: 'one order', sources: {} },
+    // Then each of the two runs may be handed rows by the other.
+    { at: 'the second service', refused: 'beta', order: 'opposite orders', sources: OPPOSITE },
+  ] as const)(
+    'takes over what a killed process left at $at, with $order',
+    async ({ refused: service, sources }) => {
+      const others = Object.entries(sources).map(
+        ([name, own]) => [name, { ...PEOPLE_SOURCE, ...own }] as const,
+      )
+      const two = await startTwo({}, { sources: { people: PEOPLE_SOURCE, ...Object.fromEntries(others) } })
+      const refused = await two.open({ environment: { services: two.servicesWithout(service) } })
+      await refused.run(runRequest({ route: 'sync', sources: ['people'] })).finally(() => refused.close())
+      const waiting = await two.count("fillrate.rows where state = 'waiting'")
+      expect(waiting).toBeGreaterThan(0)
+      // As if its process had been killed a moment ago: the lease holds for a while.
+      await two.query(`update fillrate.runs u set state = 'running', finished_at = null, leased_until = now() + interval '3 s'
+      where exists (select from fillrate.rows r where r.run_id = u.id and r.state = 'waiting')`)
+      const report = await two.run()
+      expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+      expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
+      expect(two.sandbox.stats({ inputs: true }).inputs.paid_more_than_once).toBe(0)
+    },
+  )
+
   it('begins anew with the first service for a row that changes on its way', async () => {
     const two = await startTwo({})
     // Held before the second service is requested with it.
-    const app = await two.open({
-      environment: {
-        services: {
-          FILLRATE_ACME_: keyOf(two.database.url, two.sandbox),
-          FILLRATE_BETA_: { ...keyOf(two.database.url, two.second), apiKeys: ['wrong'] },
-        },
-      },
-    })
+    const app = await two.open({ environment: { services: two.servicesWithout('beta') } })
     await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
     const [row] = await two.query<{ key: string }>(
       "select key from fillrate.rows where state = 'waiting' limit 1",
@@ -277,7 +320,7 @@ describe('several services in order', () => {
 })
 
 /** What the environment has of a service. */
-function keyOf(url: string, sandbox: Sandbox) {
+function keyOf(url: string, sandbox: Sandbox, isTaken: boolean) {
   const { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets } = environmentFor(url, sandbox)
-  return { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets }
+  return { baseUrl, apiKeys: isTaken ? apiKeys : ['wrong'], auth, clientCertificate, webhookSecrets }
 }

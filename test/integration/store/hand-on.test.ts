@@ -28,22 +28,32 @@ async function startGroup(leaseMs: number): Promise<readonly number[]> {
 }
 
 test.each([
-  { before: 'is dead, although no process has noticed', leaseMs: -1_000, resumed: ['1'] },
-  { before: 'runs', leaseMs: 60_000, resumed: [] },
-])('a row that waits for a later service whose run $before', async ({ leaseMs, resumed }) => {
-  await database.query('truncate fillrate.rows')
-  const [, handedOnTo] = await startGroup(leaseMs)
-  const [first, later] = await startGroup(60_000)
-  await database.query(
-    `insert into fillrate.rows (source, key, run_id, service_id, input_hash, state) values ('people', '1', $1, 0, 1, 'waiting')`,
-    [handedOnTo],
-  )
-  const resume = () =>
-    inTransaction(database.db, (tx) =>
-      resumeHandedOn(tx, 'people', ['1'], { run: first ?? 0, services: SERVICES }),
+  { before: 'is dead, although no process has noticed', leaseMs: -1_000, after: 'runs', goesOn: true },
+  { before: 'runs', leaseMs: 60_000, after: 'runs', goesOn: null },
+  // This service is done with it: it would be requested with the next identifier of a cascade.
+  { before: 'is dead', leaseMs: -1_000, after: 'has ended', goesOn: false },
+])(
+  'a row that waits for a later service whose run $before, and whose next run $after',
+  async ({ leaseMs, after, goesOn }) => {
+    await database.query('truncate fillrate.rows')
+    const [, handedOnTo] = await startGroup(leaseMs)
+    const [first, later] = await startGroup(60_000)
+    if (after === 'has ended')
+      await database.query(
+        `update fillrate.runs set state = 'completed', finished_at = now() where id = $1`,
+        [later],
+      )
+    await database.query(
+      `insert into fillrate.rows (source, key, run_id, service_id, input_hash, state) values ('people', '1', $1, 0, 1, 'waiting')`,
+      [handedOnTo],
     )
-  expect(await resume()).toEqual(resumed)
-  expect(await database.scalar<string>('select run_id from fillrate.rows')).toBe(
-    String(resumed.length > 0 ? later : handedOnTo),
-  )
-})
+    const resume = () =>
+      inTransaction(database.db, (tx) =>
+        resumeHandedOn(tx, 'people', ['1'], { run: first ?? 0, services: SERVICES }),
+      )
+    expect(await resume()).toEqual(goesOn === null ? [] : [{ key: '1', isResumed: goesOn }])
+    expect(await database.scalar<string>('select run_id from fillrate.rows')).toBe(
+      String(goesOn === true ? later : handedOnTo),
+    )
+  },
+)
