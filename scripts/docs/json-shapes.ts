@@ -138,6 +138,7 @@ const storedRun = object({
   finished_at: orNull(time('when it ended; null: it runs')),
   cancelled_by: orNull(text('who cancelled it; null: it was not cancelled')),
   totals: anything('the object that the run printed, without values of rows; null: it runs, or died'),
+  version: orNull(text('the version of Fillrate that made it; null: one that did not store it')),
 }).meta({ id: 'stored-run' })
 const storedJob = object({
   key: text('Fillrate’s own name of the job'),

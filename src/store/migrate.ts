@@ -13,14 +13,9 @@ import {
 import { type Migration, Migrator } from 'kysely/migration'
 import { readVersion } from '../util/version.ts'
 import type { Database } from './open.ts'
-import { listProcesses } from './processes.ts'
+import { isOlder, refuseOldProcesses, supportedFrom } from './old-versions.ts'
 import { readOne } from './sql.ts'
-import {
-  MigrationBlockedError,
-  MigrationDeniedError,
-  OldProcessesError,
-  UnusableSchemaError,
-} from './schema-errors.ts'
+import { MigrationBlockedError, MigrationDeniedError, UnusableSchemaError } from './schema-errors.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)
@@ -119,21 +114,6 @@ async function readApplied(db: Database, own: readonly string[]): Promise<string
   return names
 }
 
-/**
- * The oldest version that works with what a migration leaves. The name says it, because older programs know nothing else
- * of the migration: `0003_from_1_2_no_scope` requires version 1.2. Null: it only adds.
- */
-function supportedFrom(migration: string): string | null {
-  const [, major, minor] = /^\d{4}_from_(\d+)_(\d+)_/.exec(migration) ?? []
-  return major === undefined ? null : `${major}.${minor}`
-}
-
-function isOlder(version: string, from: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  const [fromMajor = 0, fromMinor = 0] = from.split('.').map(Number)
-  return major < fromMajor || (major === fromMajor && minor < fromMinor)
-}
-
 let ownDigest: Promise<string> | undefined
 
 /** Read once in a process: its readiness is checked every few seconds. */
@@ -196,18 +176,6 @@ const readOwner = (db: Database) =>
     sql<{ role: string; owner: string }>`
       select current_user as role, pg_get_userbyid(relowner) as owner from pg_class where oid = 'fillrate.runs'::regclass`,
   )
-
-/** @throws OldProcessesError */
-async function refuseOldProcesses(tx: Kysely<unknown>, migration: string, from: string): Promise<void> {
-  const processes = tx as Database
-  const alive = (await listProcesses(processes)).filter((one) => one.isAlive && isOlder(one.version, from))
-  if (alive.length === 0) return
-  throw new OldProcessesError(
-    migration,
-    from,
-    alive.map(({ role, host, pid, version }) => `version ${version} (${role}, process ${pid} on ${host})`),
-  )
-}
 
 /** Sessions that hold a lock on a table of the schema, oldest transaction first. */
 async function findLockHolders(db: Database): Promise<string[]> {

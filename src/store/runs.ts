@@ -1,6 +1,7 @@
 import { type InferResult, sql } from 'kysely'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
+import { readVersion } from '../util/version.ts'
 import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -8,7 +9,7 @@ import type { Connection } from './transaction.ts'
 function selectRuns(db: Connection) {
   const runs = db.selectFrom('fillrate.runs').orderBy('id', 'desc')
   const described = runs.select(['id', 'trigger', 'sources', 'options', 'state', 'reason'])
-  return described.select(['started_at', 'finished_at', 'cancelled_by', 'totals'])
+  return described.select(['started_at', 'finished_at', 'cancelled_by', 'totals', 'version'])
 }
 
 export type StoredRun = InferResult<ReturnType<typeof selectRuns>>[number]
@@ -44,10 +45,10 @@ export async function insertRun(
       select id from fillrate.runs where state = 'running' and lease_token = ${run.token}
     ), inserted as (
       insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
-                                 scope, service_id, group_id)
+                                 scope, service_id, group_id, version)
       select ${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
              ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text, ${scope}::text,
-             ${service}::smallint, ${group}::bigint
+             ${service}::smallint, ${group}::bigint, ${readVersion()}::text
        where not exists (select from existing)
       returning id
     )

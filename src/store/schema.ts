@@ -41,6 +41,8 @@ export interface Schema extends ObservationTables {
     scope: string | null
     service_id: Generated<number>
     group_id: number | null
+    /** The version of Fillrate that made it; null: one that did not store it. */
+    version: string | null
   }
   'fillrate.services': {
     id: number

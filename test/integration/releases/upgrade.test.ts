@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createReleasedCrm, insertContacts } from '../../../scripts/releases/crm.ts'
 import type { TestDatabase } from '../../support/clone.ts'
+import { readVersion } from '../../../src/util/version.ts'
 import { createCommandLine, type Started } from '../../support/cli.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { freePort } from '../../support/free-port.ts'
@@ -86,6 +87,11 @@ describe.each(RELEASES)('a database that %s left', (version) => {
     expect(await database.query('select id, state from fillrate.runs order by id')).toMatchObject(
       [1, 2, 3, 4].map((id) => ({ id: String(id), state: 'completed' })),
     )
+    const versions = async (): Promise<(string | null)[]> =>
+      (JSON.parse(await run(release, 'runs', '--json')) as { runs: { version: string | null }[] }).runs.map(
+        (one) => one.version,
+      )
+    expect(await versions()).toEqual([null, null, null, null])
     // It undid the undo of run 2.
     await run(release, 'undo', '4', '--yes')
     expect(await contacts()).toBe(await database.checksum('kept.contacts_1'))
@@ -93,6 +99,7 @@ describe.each(RELEASES)('a database that %s left', (version) => {
     expect(await contacts()).toBe(await database.checksum('kept.contacts_0'))
     expect(await database.checksum('crm.accounts')).toBe(await database.checksum('kept.accounts_0'))
 
+    expect((await versions()).slice(0, 3)).toEqual([readVersion(), readVersion(), null])
     await run(release, 'retry', '--state', 'undone')
     await run(release, 'run')
     expect(await cells()).toEqual(before)

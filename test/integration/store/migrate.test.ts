@@ -144,6 +144,28 @@ describe('a migration that takes away what older versions use', () => {
     await database.query('delete from fillrate.processes')
   })
 
+  test('waits for commands of older versions, which are in no list of processes, as long as their runs live', async () => {
+    await database.query(`
+      insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
+      values ('listed', 'run', 'worker-1', 41, '999.1.0', '24', '{}', now());
+      insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, version)
+      values ('manual', '{a}', 'running', 'undo-of-old', gen_random_uuid(), now() + interval '1 minute', null, '999.0.7'),
+             ('manual', '{a}', 'running', 'remap-of-older', gen_random_uuid(), now() + interval '1 minute', null, null),
+             ('manual', '{a}', 'running', 'undo-of-new', gen_random_uuid(), now() + interval '1 minute', null, '999.1.3'),
+             ('manual', '{a}', 'running', 'listed', gen_random_uuid(), now() + interval '1 minute', null, '999.1.0'),
+             ('manual', '{a}', 'running', 'dead', gen_random_uuid(), now() - interval '1 minute', null, '999.0.7'),
+             ('manual', '{a}', 'completed', 'done', gen_random_uuid(), now() + interval '1 minute', now(), '999.0.7')`)
+    const [first = 0] = (
+      await database.query<{ id: number }>('select min(id)::int as id from fillrate.runs')
+    ).map(({ id }) => id)
+    await expect(migrate(database.db, { migrations })).rejects.toThrow(
+      `takes away what versions before 999.1 use, and version 999.0.7 (run ${first}); an older version (run ${first + 1}) still run. Nothing was changed.`,
+    )
+    await database.query(`delete from fillrate.runs where owner in ('undo-of-old', 'remap-of-older')`)
+    expect(await migrate(database.db, { migrations })).toEqual([CONTRACT])
+    await database.query('delete from fillrate.runs; delete from fillrate.processes')
+  })
+
   test('is refused by an older version in one line, with exit code 2, by every command', async () => {
     await database.query('insert into fillrate.migrations (name, timestamp) values ($1, now()::text)', [
       CONTRACT,

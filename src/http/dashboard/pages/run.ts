@@ -139,6 +139,7 @@ function aboutSection({ run, phases, readAt }: RunPageData): Html {
         ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
         ['Route', options.route === 'auto' ? null : options.route],
         ['Process', phases === null ? null : html`<code>${processName(phases.owner)}</code>`],
+        ['Version', run.version],
       ])}
     </div>`,
     phases !== null && phaseBars(run.started_at.getTime(), end, phases),

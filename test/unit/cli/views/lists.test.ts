@@ -98,6 +98,7 @@ describe('status', () => {
       started_at: new Date(now - 120_000),
       finished_at: new Date(now),
       cancelled_by: null,
+      version: '1.0.0',
       totals: {},
     },
     backfills: {},
