@@ -32,7 +32,8 @@ const MAX_UNANSWERED_OUTAGE_MS = 60_000
 /**
  * Whether an outage of the service has lasted too long to wait for. A quarter of an hour is little at the end of a
  * nightly run, but too long for a user at the terminal who mistyped an address. Pure.
- * @param lastedMs so far, counted from the start of the run at the earliest: an older outage may be over
+ * @param lastedMs so far, counted from the start of the run at the earliest, because an older outage may be over, and from when no
+ * other service works
  */
 export const isOutageTooLong = (lastedMs: number, wasAnswered: boolean): boolean =>
   lastedMs > (wasAnswered ? MAX_OUTAGE_MS : MAX_UNANSWERED_OUTAGE_MS)

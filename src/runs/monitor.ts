@@ -30,6 +30,8 @@ interface MonitoredRun extends PickContext, waiting.DonePolicy {
   readonly startedAt: number
   readonly isPicking: () => boolean
   readonly pickAlone: PickAlone
+  /** Since when no other service works: an outage before that has cost no time. */
+  readonly aloneSince: () => number
   /**
    * Called before each check.
    * @returns whether it may end, by whether its rows are done or to be left; null: not looked at again
@@ -213,10 +215,8 @@ async function checkCompletion(
   if (before.abandoned === 0 && counts.abandoned > 0) return false
   state.fullCheckAt = nextReadAt(startedAt, performance.now())
   state.hadWaiting = hasWaiting
-  state.others = counts.others
-  state.later = counts.later
-  state.laterAt = counts.laterAt
-  state.locked = counts.locked
+  const { others, later, laterAt, locked } = counts
+  Object.assign(state, { others, later, laterAt, locked })
   state.outage = counts.mine === 0 ? null : await findOutage(deps, run, counts.mine)
   // As at the end of a budget: what is paid for is awaited, and the rest is left.
   const isOutOfCredits = state.outage?.cause === 'out_of_credits'
@@ -251,7 +251,8 @@ async function findOutage(
   // For a run that began after the last refusal a call finds out anew.
   if (cause === 'out_of_credits' && circuit.backoffMs - circuit.probeInMs > runMs) return null
   const wasAnswered = await waiting.hasAnsweredLookups(deps.db, run.id)
-  const isTooLong = cause !== 'out_of_credits' && isOutageTooLong(Math.min(openMs, runMs), wasAnswered)
+  const waitedMs = performance.now() - run.aloneSince()
+  const isTooLong = cause !== 'out_of_credits' && isOutageTooLong(Math.min(openMs, waitedMs), wasAnswered)
   return { scope, ms: openMs, reason, cause, wasAnswered, waiting: waitingRows, isTooLong }
 }
 

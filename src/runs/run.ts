@@ -75,8 +75,8 @@ export class RunExecution {
   /** Ends all steps. */
   readonly #stopping: AbortSignal
   #isPicking = true
-  /** It has picked its own rows, and rows of other runs may be handed on to it. */
-  #awaitsOthers = false
+  /** Since when only its own rows are waited for. Null: it has picked these, and rows of other runs may be handed on to it. */
+  #aloneSince: number | null = performance.now()
   readonly #pickAlone = createPickAlone()
   readonly #firstPage = Promise.withResolvers<void>()
 
@@ -202,14 +202,14 @@ export class RunExecution {
   #mayEnd(isDone: boolean | null, changes: number): boolean {
     // What was not looked at again is as it was: a run that counts as busy with each look would never be found idle.
     if (isDone === null) return false
-    if (this.#group === null || !this.#awaitsOthers) return isDone
+    if (this.#group === null || this.#aloneSince !== null) return isDone
     if (isDone) return this.#group.markIdle(this.#run.id, changes)
     this.#group.markBusy(this.#run.id)
     return false
   }
 
   async #pickHandedOn(group: RunGroup): Promise<void> {
-    this.#awaitsOthers = true
+    this.#aloneSince = null
     await pickHandedOn(this.#deps, group, this.#run, {
       signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
       pickAlone: this.#pickAlone,
@@ -222,7 +222,7 @@ export class RunExecution {
     }).catch((error: unknown) => {
       if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
     })
-    this.#awaitsOthers = false
+    this.#aloneSince = performance.now()
   }
 
   /** Samples fill rates while the run writes. */
@@ -254,8 +254,9 @@ export class RunExecution {
         limit: this.#options.limit,
         counters: this.#counters,
         waitMs: this.#options.waitMs,
-        isPicking: () => this.#isPicking && !this.#awaitsOthers,
+        isPicking: () => this.#isPicking && this.#aloneSince !== null,
         pickAlone: this.#pickAlone,
+        aloneSince: () => this.#aloneSince ?? this.#run.startedAt,
         beginCheck: () => {
           const changes = this.#group?.changes ?? 0
           return (isDone) => this.#mayEnd(isDone, changes)

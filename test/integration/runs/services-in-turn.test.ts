@@ -116,7 +116,7 @@ describe('three services that know 60, 55 and 45% of the people', () => {
     beta.configure({ faults: {} })
     const report = await running
     await app.close()
-    expect(report).toMatchObject({ status: 'completed', rows: { picked: PEOPLE, waiting: 0 } })
+    expect(report).toMatchObject({ status: 'completed', reason: null, rows: { picked: PEOPLE, waiting: 0 } })
     expect(await harness.count(WRONG_ROWS)).toBe(0)
     for (const [turn, name] of TRIO_NAMES.entries())
       expect(readBill(sandboxOf(name)).people).toEqual(await listExpected(harness, turn))
