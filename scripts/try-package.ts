@@ -1,10 +1,12 @@
-import { spawnSync, type SpawnSyncReturns } from 'node:child_process'
+import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
 // Packs this checkout as `npm publish` would, installs the tarball in an empty folder and uses it there as a user does:
-// npm run package:try. After packing, only the checkout's compiler is used.
+// npm run package:try. After packing, only the checkout's compiler is used. With versions of Node, as in
+// `npm run package:try -- 22.22 24 26`, each of them (from the package `node` of npm) runs the program, too.
 
 const ROOT = new URL('../', import.meta.url).pathname
 const place = mkdtempSync(join(tmpdir(), 'fillrate-package-'))
@@ -64,6 +66,7 @@ try {
 
   run(program, ['demo'])
   console.log('✓ the demo exits with 0')
+  for (const wanted of process.argv.slice(2)) await tryNode(wanted, program)
 } finally {
   rmSync(place, { recursive: true, force: true })
 }
@@ -75,12 +78,50 @@ function pack(folder: string, version: string): string {
   return join(place, folder, `fillrate-${version}.tgz`)
 }
 
-/** @throws with the command's output if it does not exit with 0 */
-function run(command: string, args: readonly string[], cwd: string = consumer): SpawnSyncReturns<string> {
+/** @throws with the command's output if it exits with another code than these */
+function run(
+  command: string,
+  args: readonly string[],
+  cwd: string = consumer,
+  exits: readonly number[] = [0],
+): SpawnSyncReturns<string> {
   const ran = spawnSync(command, args, { cwd, encoding: 'utf8' })
-  if (ran.status !== 0)
+  if (ran.status === null || !exits.includes(ran.status))
     throw new Error(`${command} ${args.join(' ')} exited with ${ran.status}\n${ran.stdout}${ran.stderr}`)
   return ran
+}
+
+/** Help, the demo, and on its database what a user does first. */
+async function tryNode(wanted: string, program: string): Promise<void> {
+  const folder = join(place, `node-${wanted}`)
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }')
+  run('npm', ['install', '--no-audit', '--no-fund', `node@${wanted}`], folder)
+  const node = join(folder, 'node_modules/node/bin/node')
+  const version = run(node, ['--version']).stdout.trim()
+  run(node, [program, '--help'])
+  rmSync(join(consumer, '.fillrate'), { recursive: true, force: true })
+  const demo = spawn(node, [program, 'demo', '--keep'], {
+    cwd: consumer,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = once(demo, 'exit')
+  try {
+    for await (const text of demo.stdout.setEncoding('utf8')) if (String(text).includes('Ctrl-C stops')) break
+    // As the demo suggests, on its database and with its services.
+    const here = join(consumer, '.fillrate/try')
+    const fillrate = (...words: string[]): string => run(node, [program, ...words], here, [0, 3, 4]).stdout
+    fillrate('init', '--yes', '--force')
+    fillrate('check')
+    fillrate('plan')
+    const report = JSON.parse(fillrate('run', '--limit', '20', '--json')) as { run: number }
+    fillrate('undo', String(report.run), '--yes')
+    fillrate('status')
+  } finally {
+    demo.kill('SIGINT')
+    await ended
+  }
+  console.log(`✓ Node ${version}: --help, demo, init, check, plan, run, undo and status`)
 }
 
 /** The machine's own Node if it is too old. `npm run` puts the project's Node before it in PATH. */

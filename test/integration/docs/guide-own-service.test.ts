@@ -1,0 +1,75 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { expect, test } from 'vitest'
+import { codeBlocks } from '../../support/code-blocks.ts'
+import { writeGuideConfig } from '../../support/guide.ts'
+import { freePort } from '../../support/free-port.ts'
+import { openCommandLine } from '../cli/command-line.ts'
+
+// docs/guides/own-service.md, without the service: its description, its cases and its configuration, in the order of the page.
+
+const { database, cli, here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
+      create schema crm;
+      create table crm.contacts (id int primary key, email text, title text, phone text);
+      insert into crm.contacts values (1, 'ada@example.com', null, null), (2, 'bob@example.com', null, null),
+                                      (3, 'no address', null, null)`),
+})
+const blocks = codeBlocks().filter(({ file }) => file === 'docs/guides/own-service.md')
+const codeOf = (start: string): string => blocks.find(({ code }) => code.startsWith(start))?.code ?? ''
+await rm(join(cli.folder, 'fillrate.config.json'))
+await writeFile(
+  join(cli.folder, 'finder.ts'),
+  codeOf('// finder.ts').replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`),
+)
+
+test('init proposes the configuration with the fields of the service', async () => {
+  const { code, stdout } = await here([
+    'init',
+    '--yes',
+    '--service',
+    './finder.ts',
+    '--out',
+    'proposed.config.ts',
+  ])
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/title +← position/)
+  expect(stdout).toMatch(/phone +← mobile_phone/)
+})
+
+test('the description plays its cases, is checked, and fills rows from the sandbox that plays it', async () => {
+  await writeGuideConfig(cli.folder, codeOf('// fillrate.config.ts'))
+  const port = await freePort()
+  const sandbox = cli.start('sandbox', '--service', './finder.ts', '--port', String(port))
+  const service = { FILLRATE_BASE_URL: `http://127.0.0.1:${port}`, FILLRATE_API_KEY: 'any' }
+  try {
+    const answers = (): Promise<boolean> =>
+      fetch(service.FILLRATE_BASE_URL).then(
+        () => true,
+        () => false,
+      )
+    await expect.poll(answers, { timeout: 20_000 }).toBe(true)
+    const checked = await here(['check', '--service'], service)
+    expect([checked.code, checked.stdout]).toEqual([0, expect.stringContaining('/v1/find?email=')])
+    const called = await here(['check', '--service', '--call', 'email=ada@example.com'], service)
+    expect(called.stdout).toContain('found')
+
+    const dry = await here(['run', '--dry-run', '--budget', '20', '--json'], service)
+    expect(JSON.parse(dry.stdout)).toMatchObject({ rows: { enriched: 1, not_found: 1 } })
+    expect(await database.count('crm.contacts where title is not null')).toBe(0)
+    await here(['run', '--limit', '100', '--budget', '100'], service)
+    expect(await database.query('select title, phone from crm.contacts order by id')).toEqual([
+      { title: 'Analyst', phone: '+4712345678' },
+      { title: null, phone: null },
+      { title: null, phone: null },
+    ])
+    // A hit costs a credit, a miss nothing.
+    expect(JSON.parse((await here(['bill', '--json'], service)).stdout)).toMatchObject({
+      total: { lookups: 2, credits: 1, cost: { amount: 0.05, currency: 'EUR' } },
+    })
+  } finally {
+    sandbox.child.kill('SIGTERM')
+    await sandbox.ended
+  }
+})
