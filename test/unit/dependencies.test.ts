@@ -36,3 +36,13 @@ test('the lock file has an integrity hash for every package', () => {
     installed.filter(([, one]) => !one.link && one.integrity === undefined).map(([path]) => path),
   ).toEqual([])
 })
+
+test('every package that is named has an exact version', () => {
+  const { dependencies, devDependencies, optionalDependencies } =
+    read<Record<'dependencies' | 'devDependencies' | 'optionalDependencies', Record<string, string>>>(
+      'package.json',
+    )
+  const all = Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })
+  expect(all.length).toBeGreaterThan(30)
+  expect(all.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(version))).toEqual([])
+})
