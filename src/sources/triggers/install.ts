@@ -169,6 +169,7 @@ async function withPrivilegeHelp<Result>(
   act: () => Promise<Result>,
 ): Promise<Result> {
   const { functionName } = triggerSql(source)
+  const role = await queryValue<string>(tx, 'select quote_ident(current_user)')
   const owner = await queryValue<string>(
     tx,
     `select pg_get_userbyid(p.proowner) from pg_proc p join pg_namespace f on f.oid = p.pronamespace
@@ -192,7 +193,7 @@ async function withPrivilegeHelp<Result>(
           `a role that has the privilege TRIGGER on ${[source.mapping.table, ...source.table.inheritors].join(', ')} and CREATE on the schema fillrate, ` +
           `that may INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
         todo:
-          `Run this as such a role: \`grant trigger on ${[source.table.sql, ...source.table.inheritors].join(', ')} to …\`, \`grant create on schema fillrate to …\`.` +
+          `Run this as such a role, or grant what is missing: \`grant trigger on ${[source.table.sql, ...source.table.inheritors].join(', ')} to ${role}; grant create on schema fillrate to ${role};\`.` +
           `${again} Without triggers, a source with \`changedAt\` is polled.`,
       },
     ])

@@ -86,6 +86,10 @@ test('a table of accounts that belongs to the platform: a view is named in place
 test('with all steps of the guide, check is satisfied, and init proposes the contacts', async () => {
   await runSql(view)
   expect(await fillrate(direct, 'migrate')).toMatchObject({ code: 0 })
+  await runSql('revoke trigger on contacts from fillrate_app')
+  const refused = await fillrate(direct, 'follow', 'install', 'contacts')
+  expect(refused.printed).toContain(`grant trigger on "public"."contacts" to ${ROLE};`)
+  await runSql('grant trigger on contacts to fillrate_app')
   expect(await fillrate(direct, 'follow', 'install', 'contacts', 'signups')).toMatchObject({ code: 0 })
   const { code, printed } = await fillrate(direct, 'check')
   expect(printed).toContain('Ready to run')
