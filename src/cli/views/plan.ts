@@ -102,6 +102,10 @@ const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePla
     stoppedAt && STOPPED[stoppedAt],
   ]).join('; ')
 
+/** Rows that row-level security hides look like none. */
+const describeTable = (rows: number): string =>
+  rows === 0 ? 'no row that the role may read: see `fillrate check`' : 'rows in the table'
+
 /** Several inputs with a fault each have many combinations. */
 const MAX_REASONS = 12
 
@@ -125,7 +129,7 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
         ]
       : []),
     isWhole
-      ? total('eligible', source.rows, isFiltered ? '' : 'rows in the table')
+      ? total('eligible', source.rows, isFiltered ? '' : describeTable(source.rows))
       : total('read', source.rows, describeRead(source)),
     left('complete', source.complete, 'nothing to fill'),
     left(

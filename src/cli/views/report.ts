@@ -120,7 +120,7 @@ function formatCellCost({
 const describeNothingPicked = (report: RunReport): string =>
   report.skipped_over_budget > 0 || report.status !== 'completed'
     ? '  No row was picked.'
-    : '  Nothing to do: every row is complete, or was looked up recently. `fillrate plan` shows the numbers.'
+    : '  Nothing to do: every row that the role may read is complete, or was looked up recently. `fillrate plan` shows the numbers.'
 
 function workFields(report: RunReport): Field[] {
   const { lookups, requests, jobs, cells } = report

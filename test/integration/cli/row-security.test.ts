@@ -161,6 +161,7 @@ test('what a policy for every role uses is named with its grants, and what would
     }
     await database.query(statements.join('\n'))
     // Every row is of another role's users: the policies of this one are printed.
+    expect((await fillrate('plan')).stdout).toContain('no row that the role may read: see `fillrate check`')
     expect((await fillrate('check')).stdout).toContain(
       `CREATE POLICY ${ROLE}_select ON public.people FOR SELECT TO ${ROLE} USING (true); CREATE POLICY ${ROLE}_update`,
     )
