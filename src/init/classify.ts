@@ -142,9 +142,10 @@ const isNearMiss = ({
   Math.max(scoreTable('person', table.name, person), scoreTable('company', table.name, company)) >=
   MIN_SCORE - 1
 
-type UnclassifiedTable = Pick<ClassifiedTable, 'table' | 'person' | 'company' | 'partyType'>
+type UnclassifiedTable = Pick<ClassifiedTable, 'table' | 'person' | 'company' | 'partyType' | 'sampled'>
 
-function findKinds({ table, person, company, partyType }: UnclassifiedTable, isNamed: boolean): SourceKind[] {
+function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): SourceKind[] {
+  const { table, person, company, partyType } = surveyed
   const roleFields = { person, company }
   const hints = { person: nameHint('person', table.name), company: nameHint('company', table.name) }
   const scores = {
@@ -152,7 +153,10 @@ function findKinds({ table, person, company, partyType }: UnclassifiedTable, isN
     company: scoreTable('company', table.name, company),
   }
   const isLike = (kind: SourceKind): boolean => {
-    if (hints[kind] === 'none') return scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, roleFields[kind])
+    if (hints[kind] === 'none')
+      return (
+        (scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, roleFields[kind])) || showsKind(kind, surveyed)
+      )
     if (!OWN_ROLES[kind].some((role) => roleFields[kind].has(role))) return false
     // A strong name needs little else: email addresses, for instance, may be in another table.
     return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
@@ -169,6 +173,33 @@ function findKinds({ table, person, company, partyType }: UnclassifiedTable, isN
   if (hints.company === 'strong') return ['company']
   return likelier
 }
+
+/**
+ * Whether columns and values alone say what a table holds, whatever it is called: addresses of which hardly any is twice beside
+ * names and a company, or sites beside names and a fact. What has a price is a sale.
+ */
+function showsKind(kind: SourceKind, { table, person, company, sampled }: UnclassifiedTable): boolean {
+  const fields = kind === 'person' ? person : company
+  const values = fields.get(kind === 'person' ? 'email' : 'domain')?.values ?? []
+  const isDistinct = new Set(values.map((one) => one.toLowerCase())).size > values.length * MIN_DISTINCT
+  if (values.length < MIN_FILLED || values.length < sampled * MIN_SHARE || !isDistinct) return false
+  if (table.columns.some(({ name }) => splitIdentifier(name).some((word) => SALE_WORDS.has(word))))
+    return false
+  return kind === 'person'
+    ? (fields.has('last_name') || fields.has('name')) &&
+        (['company_name', 'title', 'phone', 'profile'] as const).filter((role) => fields.has(role)).length > 1
+    : fields.has('name') &&
+        (['industry', 'employees', 'employee_range', 'city', 'country', 'revenue'] as const).some((role) =>
+          fields.has(role),
+        )
+}
+
+const MIN_DISTINCT = 0.7
+const MIN_FILLED = 20
+const MIN_SHARE = 0.3
+const SALE_WORDS = toWordSet(
+  'total subtotal price amount quantity invoice discount vat paid shipping checkout',
+)
 
 /** A row without any of these links other rows. */
 const OWN_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {

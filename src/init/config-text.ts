@@ -128,7 +128,7 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
     ...text('joins'),
     ...keyLine(source, property),
     ...(where === null ? [] : [property('where', textLiteral(where, `${at}  `))]),
-    ...source.questions.flatMap((question) => questionLines(question, source, at)),
+    ...questionLines(source, at),
     ...(source.changedAt === null ? [] : once('A pass then reads only changed rows.')),
     ...text('changedAt'),
     ...commentLines(describeIdentifiers(source), at),
@@ -151,22 +151,35 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
   ]
 }
 
-/** A question without an answer yet, with the safe one. */
-function questionLines(
-  { when, keep, leftOut, isLeftOut }: Question,
-  { sample }: ProposedSource,
-  at: string,
-): string[] {
-  const rows = `the rows where ${sanitize(when)} (${formatCount(leftOut)} of ${formatCount(sample.rows)} sampled)`
-  return isLeftOut
-    ? commentLines(
-        `Question: ${rows} are left out, to be safe. If they belong in, take the condition out of \`where\`.`,
-        at,
-      )
-    : [
-        ...commentLines(`Question: leave out ${rows}? If so, add to \`where\`:`, at),
-        ...`and ${keep}`.split('\n').map((line) => `${at}//   ${line}`),
-      ]
+/** What is not decided about the rows: what is left out until somebody knows, and what is read as any other. */
+function questionLines({ questions, sample }: ProposedSource, at: string): string[] {
+  const of = `of ${formatCount(sample.rows)} sampled rows`
+  const line = ({ when, leftOut }: Question): string =>
+    `${at}// ${formatCount(leftOut).padStart(7)}  ${sanitize(when)}`
+  const [left, read] = [true, false].map((is) => questions.filter(({ isLeftOut }) => isLeftOut === is))
+  return [
+    ...(left === undefined || left.length === 0
+      ? []
+      : [
+          ...commentLines(
+            `Not decided, and left out to be safe, ${of}. Where they belong in, take the condition out of \`where\`:`,
+            at,
+          ),
+          ...left.map(line),
+        ]),
+    ...(read === undefined || read.length === 0
+      ? []
+      : [
+          ...commentLines(
+            `Not decided, and read, ${of}. To leave them out, add the condition to \`where\`:`,
+            at,
+          ),
+          ...read.flatMap((one) => [
+            line(one),
+            ...`and ${one.keep}`.split('\n').map((sql) => `${at}//            ${sql}`),
+          ]),
+        ]),
+  ]
 }
 
 const freshnessLines = (column: string, at: string): string[] => [

@@ -3,6 +3,7 @@ import type { Column } from '../sources/catalogue.ts'
 import { findChangeColumn, findFreshnessColumn } from './row-filters.ts'
 import type { RowFlag } from './flag-sql.ts'
 import { readFlags } from './flags.ts'
+import { roleColumns, unknownFlags } from './unknown-flags.ts'
 import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList, quoteIfNeeded } from './fields.ts'
 import { onePlace } from './output-details.ts'
@@ -52,9 +53,22 @@ export function createDraftBase(
   },
 ): Draft['base'] {
   const { table, tenant } = classified
-  const flags = [...readFlags(classified, 't', more.context ?? kind), ...(more.flags ?? [])]
-  const conditions = [...flags.flatMap(({ isSure, keep }) => (isSure ? [keep] : [])), ...more.where]
+  const context = more.context ?? kind
+  const own = readFlags(classified, 't', context)
   const changed = findChangeColumn(classified)
+  const freshness = findFreshnessColumn(classified)
+  const known = new Set([
+    ...own.map(({ column }) => column),
+    ...roleColumns(classified),
+    ...classified.lookups[kind].map(({ field }) => field.name),
+    ...[tenant?.column, freshness, changed?.name].filter((one) => typeof one === 'string'),
+  ])
+  const flags = [
+    ...own,
+    ...(context === 'person' || context === 'company' ? unknownFlags(classified, 't', context, known) : []),
+    ...(more.flags ?? []),
+  ]
+  const conditions = [...flags.flatMap(({ isSure, keep }) => (isSure ? [keep] : [])), ...more.where]
   const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
   return {
     name: more.name,
@@ -65,7 +79,7 @@ export function createDraftBase(
     key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),
     where: joinConditions(conditions),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
-    freshness: findFreshnessColumn(classified),
+    freshness,
     doubts: [
       ...(tenant === null ? [] : [tenantFlag(tenant, classified)]),
       ...flags.filter(({ isSure }) => !isSure),

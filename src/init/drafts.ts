@@ -9,6 +9,7 @@ import { isSecondary, scoreName } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
 import { labelTableFlags, relatedFlags, tenantFlags, tagArrayFlags, tagFlags } from './related-flags.ts'
+import { unknownNeighbours } from './unknown-flags.ts'
 import {
   linkedCompanySql,
   relatedOptOutConditions,
@@ -194,6 +195,7 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
       ...tagFlags(schema, table, 'company'),
       ...labelTableFlags(schema, table, 'company'),
       ...tenantFlags(schema, table),
+      ...unknownNeighbours(schema, table, null),
       ...tagArrayFlags(table, 'company'),
     ],
     where: [...(partyType === null ? [] : [partyType.company('t')]), ...table.conditions],

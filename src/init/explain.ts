@@ -40,8 +40,9 @@ function explainColumn(
   const key = relations.find(({ from, columns }) => from.table.sql === table.sql && columns.includes(name))
   const field = fields.find((one) => isOf(one) && one.path.length === 0)
   const flags = readFlags(classified, 't', classified.kinds[0] ?? 'person').filter(
-    ({ column }) => column === name,
+    ({ column, isSure }) => column === name && isSure,
   )
+  const isAsked = sources.some(({ questions }) => questions.some(({ about }) => about.split('.')[0] === name))
   const outputs = sources.flatMap((one) => one.outputs.filter(({ column }) => column.split('.')[0] === name))
   const skipped = sources.flatMap((one) => one.skippedColumns.filter(({ column }) => column === name))
   return [
@@ -50,9 +51,8 @@ function explainColumn(
     ...(roles.length === 0 ? [] : [`read as ${roles.join(', ').replaceAll('_', ' ')}`]),
     ...(field?.labels === undefined ? [] : [`a list of ${field.labels.length} labels`]),
     ...(field?.codes === undefined ? [] : ['its comment explains its codes']),
-    ...flags.map(({ isSure, meaning }) =>
-      isSure ? `leaves rows out (${meaning ?? 'flag'})` : 'a question: does it leave rows out?',
-    ),
+    ...flags.map(({ meaning }) => `leaves rows out (${meaning ?? 'flag'})`),
+    ...(isAsked ? ['a question: does it leave rows out?'] : []),
     ...new Set(
       outputs.map(({ field: filled, map }) => `filled with ${filled}${map ? ' through a map' : ''}`),
     ),

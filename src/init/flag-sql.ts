@@ -1,5 +1,5 @@
 import { quoteLiteral } from '../sources/quote.ts'
-import type { CandidateField } from './fields.ts'
+import { type CandidateField, quoteIfNeeded } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { Meaning } from './meanings.ts'
 
@@ -13,6 +13,12 @@ export interface RowFlag {
   readonly keep: string
   /** Whether the name leaves no doubt; otherwise it is a question. */
   readonly isSure: boolean
+  /** The answer until a person gives one, where the share of rows does not decide it. */
+  readonly isLeftOut?: boolean
+  /** Whether it is about a row that this one refers to. */
+  readonly isOfOther?: boolean
+  /** Whether it is one of the tags or lists that a row may have many of. */
+  readonly isTag?: boolean
 }
 
 export type FlagTable = Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sampled'>
@@ -83,6 +89,13 @@ const TEXT_FLAGS = [
   'x ',
 ].map((pair) => pair.split(' '))
 
+const YES = new Set(TEXT_FLAGS.map(([yes = '']) => yes))
+const NO = new Set(TEXT_FLAGS.flatMap(([, no = '']) => (no === '' ? [] : [no])))
+
+/** Whether a value says yes, or no, in any of the ways. */
+export const saysYes = (value: string): boolean => YES.has(value.trim().toLowerCase())
+export const saysNo = (value: string): boolean => NO.has(value.trim().toLowerCase())
+
 /** `Y` and `N`, `1` and `0` in a text column, spelled as the sample spells them. */
 function textFlagSql(
   field: CandidateField,
@@ -115,6 +128,10 @@ export function notInSql(sql: string, values: readonly string[], field: Candidat
   return notNull ? `${sql} not in (${list})` : `(${sql} is null or ${sql} not in (${list}))`
 }
 
+/** SQL: whether an array has none of the labels. */
+export const arraySql = (field: CandidateField, alias: string, labels: readonly string[]): string =>
+  `(${alias}.${quoteIfNeeded(field.column.name)} && array[${labels.map(quoteLiteral).join(', ')}]::${field.column.type.name}) is not true`
+
 export const notExists = (
   column: string,
   from: string,
@@ -123,7 +140,7 @@ export const notExists = (
   when = `the row is listed in ${column}`,
 ): RowFlag => ({
   column,
-  meaning: 'objection',
+  meaning: isSure ? 'objection' : null,
   when,
   keep: `not exists (select from ${from} where ${conditions.join(' and ')})`,
   isSure,

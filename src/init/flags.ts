@@ -1,8 +1,7 @@
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type FlagTable, type RowFlag, isDate, isMostlyBlank, isReference, keepSql } from './flag-sql.ts'
-import { codeFlags, isState, isTypeOrTag, labelFlags } from './label-flags.ts'
+import { isState, isTypeOrTag, labelFlags } from './label-flags.ts'
 import { CHANNELS, DOUBTFUL, FILLERS, type Meaning, type RowContext, sayingOf } from './meanings.ts'
-import { HARMLESS } from './vocabulary.ts'
 import { isKnownWord, splitIdentifier, toWordSet } from './words.ts'
 
 /** When a consent was given says nothing beside whether it is. */
@@ -51,8 +50,7 @@ export function readFlags(table: FlagTable, alias: string, context: RowContext):
         ]
       const isMain = context === 'person' || context === 'company'
       const isListed = context !== 'employer' && (isState(field) || (isMain && isTypeOrTag(field)))
-      if (isListed) return labelFlags(field, sql, table, context)
-      return isMain && field.fit.kind === 'integer' ? codeFlags(field, sql) : []
+      return isListed ? labelFlags(field, sql, table, context) : []
     }),
   )
 }
@@ -82,8 +80,6 @@ const OF_CONTEXT: Readonly<Record<RowContext, ReadonlySet<string>>> = {
 const DELETED = toWordSet('deleted removed trashed discarded erased voided purged anonymized merged')
 
 const EMPLOYERS = toWordSet('company organization employer job business firm')
-
-const HARMLESS_WORDS = toWordSet(HARMLESS)
 
 /** What several columns begin with and the vocabulary does not know: `msdyn_gdproptout`, `ctso_istestrecord`. */
 function sharedPrefixes({ fields }: FlagTable): ReadonlySet<string> {
@@ -126,7 +122,7 @@ function flagMeaning(field: CandidateField, context: RowContext, prefixes: Reado
     return { meaning: 'gone', isSure: true }
   const said = sayingOf(words)
   if (said === null && isDoubtfulDate(field, context)) return { meaning: 'gone', isSure: false }
-  if (said === null) return isUnknownFlag(field, context) ? { meaning: null, isSure: false } : null
+  if (said === null) return null
   const isLink = isReference(field)
   const others = said.others.filter(
     (word) => !FILLERS.has(word) && !CHANNELS.has(word) && !MODIFIERS.has(word) && !prefixes.has(word),
@@ -159,15 +155,6 @@ function isCertain(meaning: Meaning, words: readonly string[], kind: string, con
     default:
       return true
   }
-}
-
-/** A flag that means nothing by its name: perhaps a reason to leave rows out. */
-function isUnknownFlag({ words, fit }: CandidateField, context: RowContext): boolean {
-  if (fit.kind !== 'boolean' || (context !== 'person' && context !== 'company')) return false
-  return (
-    !words.every((word) => FILLERS.has(word) || CHANNELS.has(word) || HARMLESS_WORDS.has(word)) &&
-    !words.some((word) => HARMLESS_WORDS.has(word))
-  )
 }
 
 /** `closed_at`, `terminated_on`: of a customer that is gone, or of a deal. */

@@ -3,11 +3,11 @@ import { type Draft, listOtherColumns, proposeOutputs } from './draft.ts'
 import type { InputSample, ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
 import { holdsAny } from './assign-roles.ts'
-import { toQuestions } from './questions.ts'
+import { joinConditions, toQuestions } from './questions.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type Db, query } from '../sources/db.ts'
 import { quoteLiteral } from '../sources/quote.ts'
-import { SAMPLE_ROWS, spreadOrderSql, tableSampleSql } from './introspect.ts'
+import { spreadOrderSql, tableSampleSql } from './introspect.ts'
 
 /**
  * Chooses the inputs by what they yield on sampled rows. A profile or a company name becomes an input if it
@@ -32,15 +32,17 @@ export function chooseInputs(draft: Draft, rows: readonly MeasuredRow[]): Propos
   const { outputs, skippedColumns } = proposeOutputs(draft, chosen.fields)
   const taken = new Set([...outputs, ...skippedColumns].map(({ column }) => column))
   const otherColumns = listOtherColumns(draft, taken)
-  const leftOut = doubts.map((_, n) => rows.filter(({ kept }) => kept[n] === false).length)
+  const leftOut = doubts.map((_, n) => rows.filter(({ kept }) => kept[n] !== true).length)
+  const { questions, conditions } = toQuestions(doubts, leftOut, rows.length)
   return {
     ...base,
+    where: joinConditions([base.where, ...conditions]),
     joins: chosen.joins,
     inputs,
     outputs,
     skippedColumns,
     otherColumns,
-    questions: toQuestions(doubts, leftOut, rows.length),
+    questions,
     sample,
   }
 }
@@ -193,7 +195,7 @@ function chooseCompany(
 }
 
 /** One row's inputs and candidate inputs. */
-interface MeasuredRow extends RawInputs {
+export interface MeasuredRow extends RawInputs {
   readonly profile: string | null
   readonly employer: string | null
   readonly mail: string | null
@@ -201,7 +203,10 @@ interface MeasuredRow extends RawInputs {
   readonly kept: readonly (boolean | null)[]
 }
 
-/** Evaluates the expressions of a draft on a sample of at most 200 rows. */
+/** What few rows have would be missing among fewer. */
+const MEASURED_ROWS = 1_000
+
+/** Evaluates the expressions of a draft on a sample of at most 1,000 rows. */
 export async function measureInputs(db: Db, draft: Draft): Promise<readonly MeasuredRow[]> {
   const { base, table, inputs, fallbackInputs } = draft
   const names: readonly InputName[] = ['email', 'linkedin_url', 'name', 'company', 'domain']
@@ -220,11 +225,12 @@ export async function measureInputs(db: Db, draft: Draft): Promise<readonly Meas
     query(
       db,
       `select ${columns.join(', ')} from ${table.table.sql} as t ${spread} ${base.joins ?? ''}
-        where ${base.where ?? 'true'} ${order} limit ${SAMPLE_ROWS}`,
+        where ${base.where ?? 'true'} ${order} limit ${MEASURED_ROWS}`,
     )
-  const spread = tableSampleSql(base.rows)
-  const rows = spread === null ? [] : await read(spread)
-  return rows.length >= SAMPLE_ROWS / 2 ? rows : read('', await spreadOrderSql(db, table.table))
+  const spread = tableSampleSql(base.rows, MEASURED_ROWS)
+  // Without an order, the first of the sampled pages alone would be read.
+  const rows = spread === null ? [] : await read(spread, 'order by md5(t.ctid::text)')
+  return rows.length >= MEASURED_ROWS / 2 ? rows : read('', await spreadOrderSql(db, table.table))
 }
 
 /** Counts which identifier each row would be looked up by. Pure. */

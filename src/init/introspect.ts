@@ -167,7 +167,7 @@ export function parseCodes(comment: string): ReadonlyMap<string, string> {
 }
 
 /** Rows sampled from one table. */
-export const SAMPLE_ROWS = 200
+const SAMPLE_ROWS = 200
 
 /** Above this, only some pages of a table are read. */
 const LARGE_TABLE_ROWS = 20_000

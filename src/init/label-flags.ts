@@ -1,9 +1,7 @@
-import { quoteLiteral } from '../sources/quote.ts'
 import type { CandidateField } from './fields.ts'
 import { type FlagTable, type RowFlag, isMostlyBlank, notInSql } from './flag-sql.ts'
-import { DOUBTFUL, type Meaning, type RowContext, isRefusal, labelMeaning } from './meanings.ts'
+import { type Meaning, type RowContext, isRefusal, labelMeaning } from './meanings.ts'
 import { listKnownLabels, meaningOf } from './row-filters.ts'
-import { splitIdentifier } from './words.ts'
 
 export const isState = ({ words, fit, path, codes }: CandidateField): boolean =>
   (fit.kind === 'text' || fit.kind === 'enum' || fit.kind === 'jsonb' || codes !== undefined) &&
@@ -32,7 +30,7 @@ export const objectionLabels = (
         return meaning === 'objection' || (isAboutConsent && (meaning === 'gone' || isRefusal(label)))
       })
 
-/** The labels of a state, a type or a tag that leave a row out, and those that may. */
+/** The labels of a state, a type or a tag that leave a row out. */
 export function labelFlags(
   field: CandidateField,
   sql: string,
@@ -40,71 +38,25 @@ export function labelFlags(
   context: RowContext,
 ): RowFlag[] {
   const labels = listKnownLabels(field, table.checkLabels)
-  const meanings = new Map(
-    labels.flatMap((label) => {
-      const meaning = sureMeaning(label, field, context)
-      return meaning === null ? [] : [[label, meaning] as const]
-    }),
-  )
-  const doubtful =
-    context !== 'person' && context !== 'company'
-      ? []
-      : labels.filter(
-          (label) =>
-            !meanings.has(label) &&
-            isState(field) &&
-            splitIdentifier(meaningOf(field, label)).some((word) => DOUBTFUL.has(word)),
-        )
-  if (meanings.size === 0 && doubtful.length === 0 && isState(field) && areCodes(labels, field))
-    return codeFlags(field, sql)
-  const flag = (some: readonly string[], meaning: Meaning, isSure = true): RowFlag[] =>
-    some.length === 0 || (some.length === labels.length && !isMostlyBlank(field, table))
-      ? []
-      : [
-          {
-            column: field.name,
-            meaning,
-            when: `${field.name} is ${some.map((label) => meaningOf(field, label)).join(' or ')}`,
-            keep: notInSql(sql, some, field),
-            isSure,
-          },
-        ]
-  const saying = (meaning: Meaning): string[] => labels.filter((label) => meanings.get(label) === meaning)
-  return [
-    ...[...new Set(meanings.values())].flatMap((meaning) => flag(saying(meaning), meaning)),
-    ...flag(doubtful, 'gone', false),
-  ]
+  const meanings = new Map(labels.map((label) => [label, sureMeaning(label, field, context)]))
+  return [...new Set(meanings.values())].flatMap((meaning) => {
+    const some = labels.filter((label) => meanings.get(label) === meaning)
+    if (meaning === null || (some.length === labels.length && !isMostlyBlank(field, table))) return []
+    return [
+      {
+        column: field.name,
+        meaning,
+        when: `${field.name} is ${some.map((label) => meaningOf(field, label)).join(' or ')}`,
+        keep: notInSql(sql, some, field),
+        isSure: true,
+      },
+    ]
+  })
 }
 
-/** Letters that no comment explains. */
-const areCodes = (labels: readonly string[], { codes }: CandidateField): boolean =>
-  codes === undefined &&
-  labels.length > 1 &&
-  labels.length <= 8 &&
-  labels.every((label) => /^[A-Z0-9]{1,2}$/i.test(label))
-
-/** A state kept as a number or a letter: the most common one is probably that of a row in use. */
-export function codeFlags(field: CandidateField, sql: string): RowFlag[] {
-  const { path, words, values, name, fit } = field
-  if (path.length > 0 || !/(?:status|state|lifecycle|stage)(?: code)?$/.test(words.join(' '))) return []
-  const counts = new Map<string, number>()
-  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
-  const [most] = [...counts].toSorted((a, b) => b[1] - a[1])
-  if (most === undefined || counts.size < 2 || counts.size > 8) return []
-  // If the others are few, they are probably what has ended; else all of them may be states of use.
-  const isRare = most[1] >= values.length * 0.7
-  return [
-    {
-      column: name,
-      meaning: isRare ? 'gone' : null,
-      when: `${name} is not ${most[0]}`,
-      keep: `${sql} = ${fit.kind === 'integer' ? most[0] : quoteLiteral(most[0])}`,
-      isSure: false,
-    },
-  ]
-}
-
-function sureMeaning(code: string, field: CandidateField, context: RowContext): Meaning | null {
+/** What a label of a state, a type or a tag says without doubt; null if it says nothing. Pure. */
+export function sureMeaning(code: string, field: CandidateField, context: RowContext): Meaning | null {
+  if (!isState(field) && !isTypeOrTag(field)) return null
   const label = meaningOf(field, code)
   const meaning = labelMeaning(label, context)
   if (isConsent(field.words) && context !== 'company' && meaning === null)

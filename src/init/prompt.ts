@@ -9,8 +9,11 @@ interface PromptOutput {
 
 /** Prompts on a terminal. The terminal edits the lines itself, so Ctrl-C remains a signal. */
 export interface InitPrompt {
-  /** Selects entries of a list by number, from 1; all by default. */
-  select(question: string, of: number): Promise<number[]>
+  /**
+   * Selects entries of a list by number, from 1.
+   * @param byDefault what an empty answer means: all, unless it is given
+   */
+  select(question: string, of: number, byDefault?: readonly number[]): Promise<readonly number[]>
   /** @param byDefault what an empty answer means */
   confirm(question: string, byDefault?: boolean): Promise<boolean>
   close(): void
@@ -43,10 +46,10 @@ export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
     }
   }
   return {
-    select: (question, of) =>
-      prompt(
+    select: (question, of, byDefault) =>
+      prompt<readonly number[]>(
         question,
-        (answer) => parseNumbers(answer, of),
+        (answer) => (answer === '' ? byDefault : undefined) ?? parseNumbers(answer, of),
         `Numbers from 1 to ${of}, such as 1,${of}; or all, or none.`,
       ),
     confirm: (question, byDefault = true) =>

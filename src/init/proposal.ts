@@ -53,8 +53,12 @@ export interface Question {
   readonly keep: string
   /** How many of the sampled rows would be left out. */
   readonly leftOut: number
-  /** The safe answer: it looks like a reason by its name, so the rows are left out until the answer is no. */
+  /** The safe answer: it looks like a reason by its name, or few rows have it, so they are left out until the answer is no. */
   readonly isLeftOut: boolean
+  /** Whether its name says that it is a reason. */
+  readonly isUnderstood: boolean
+  /** Whether it is about a row that this one refers to. */
+  readonly isOfOther: boolean
 }
 
 export interface OtherColumn {

@@ -1,9 +1,10 @@
 import pLimit from 'p-limit'
 import type { Db } from '../sources/db.ts'
 import type { SourceKind } from '../domain/mapping.ts'
+import type { Draft } from './draft.ts'
 import { draftSources, isAddressList } from './drafts.ts'
 import { listCandidateFields, quoteIfNeeded } from './fields.ts'
-import { chooseInputs, describeUnfilled, measureInputs } from './inputs.ts'
+import { type MeasuredRow, chooseInputs, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
@@ -103,8 +104,7 @@ export async function proposeSources(
   const skippedTables: SkippedTable[] = []
   for (const draft of draftSources(schema)) {
     if (!isWanted(draft.table)) continue
-    const rows = await withTimeoutFallback(read, (db) => measureInputs(db, draft), [])
-    const source = chooseInputs(draft, rows)
+    const source = await measureDraft(read, draft)
     if (typeof source === 'string') skippedTables.push({ table: draft.base.table, reason: source })
     else if (source.outputs.length > 0) sources.push(source)
     else {
@@ -126,6 +126,19 @@ export async function proposeSources(
     skippedTables: [...skippedTables, ...nearest, ...unreadableTables(shortlist, wanted)],
     examined: { tables: readable.length, schemas: [...new Set(readable.map((one) => one.schema))] },
   }
+}
+
+/** A draft with its inputs. A doubt that cannot be computed, of a type that nobody expected, costs itself and not the source. */
+async function measureDraft(read: ReadTransaction, draft: Draft): Promise<ProposedSource | string> {
+  const measure = (one: Draft): Promise<readonly MeasuredRow[] | null> =>
+    withTimeoutFallback<readonly MeasuredRow[] | null>(read, (db) => measureInputs(db, one), null)
+  const having = (doubts: Draft['base']['doubts']): Draft => ({ ...draft, base: { ...draft.base, doubts } })
+  const rows = await measure(draft)
+  if (rows !== null || draft.base.doubts.length === 0) return chooseInputs(draft, rows ?? [])
+  const usable = []
+  for (const doubt of draft.base.doubts) if ((await measure(having([doubt]))) !== null) usable.push(doubt)
+  const rest = having(usable)
+  return chooseInputs(rest, (await measure(rest)) ?? [])
 }
 
 /** Tables that look like people or companies, and that this role may not read. */

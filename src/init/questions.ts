@@ -1,63 +1,89 @@
 import type { ProposedSource, Question } from './proposal.ts'
 import type { RowFlag } from './flag-sql.ts'
 
-/** A person answers a few questions; the rest is a note in the file. */
-const MAX_QUESTIONS = 7
+/** Rarer than this, what is not understood is left out until somebody answers; of a column, all that is together. */
+const RARE_SHARE = 0.3
+/** Rows have many tags, and most say nothing; what another row is says less of this one. */
+const RARE_TAGS = 0.1
+const RARE_OTHERS = 0.2
 
-/** The flags of which it is not sure, with how many of the sampled rows each would leave out. Pure. */
+const shareOf = ({ isTag, isOfOther }: RowFlag): number =>
+  isTag === true ? RARE_TAGS : isOfOther === true ? RARE_OTHERS : RARE_SHARE
+
+/** The flags of which it is not sure, with how many of the sampled rows each leaves out. Pure. */
 export function toQuestions(
   flags: readonly RowFlag[],
   leftOut: readonly number[],
   sampled: number,
-): Question[] {
-  const all = flags.flatMap(({ column, keep, when, meaning }, n) => {
-    const count = leftOut[n] ?? 0
-    // A flag that is set for all of them, or for none, decides nothing.
-    if (sampled > 0 && (count === 0 || count === sampled)) return []
-    return [{ meaning, question: { about: column, keep, when, leftOut: count, isLeftOut: meaning !== null } }]
-  })
-  const objections = all.flatMap(({ meaning, question }) => (meaning === 'objection' ? [question] : []))
-  const others = all.flatMap(({ meaning, question }) => (meaning === 'objection' ? [] : [question]))
-  return objections.length < 2 ? all.map(({ question }) => question) : [joinObjections(objections), ...others]
+): { questions: Question[]; conditions: string[] } {
+  const counted = flags.map((flag, n) => ({ flag, count: leftOut[n] ?? 0 }))
+  const open = counted.filter(
+    ({ flag, count }) =>
+      count > 0 &&
+      count < sampled &&
+      // What most rows have, and nobody understands, is hardly a reason against them.
+      (flag.meaning !== null || flag.isLeftOut !== undefined || count * 2 <= sampled),
+  )
+  const rare = new Set<RowFlag>()
+  for (const some of Map.groupBy(open, ({ flag }) => flag.column).values()) {
+    let sum = 0
+    for (const { flag, count } of some.toSorted((a, b) => a.count - b.count)) {
+      if (flag.meaning !== null) continue
+      sum += count
+      if (sum <= sampled * shareOf(flag)) rare.add(flag)
+    }
+  }
+  return {
+    questions: open.map(({ flag, count }) => ({
+      about: flag.column,
+      when: flag.when,
+      keep: flag.keep,
+      leftOut: count,
+      isLeftOut: flag.isLeftOut ?? (flag.meaning !== null || rare.has(flag)),
+      isUnderstood: flag.meaning !== null,
+      isOfOther: flag.isOfOther === true,
+    })),
+    // Of what looks like a reason by its name, and no sampled row has, there is nothing to ask.
+    conditions: counted.flatMap(({ flag, count }) =>
+      flag.meaning !== null && sampled > 0 && count === 0 ? [flag.keep] : [],
+    ),
+  }
 }
 
-/** One question for all channels. */
-const joinObjections = (objections: readonly Question[]): Question => ({
-  about: 'objections',
-  when: objections.map(({ when }) => when).join(', or '),
-  keep: objections.map(({ keep }) => keep).join(' and '),
-  leftOut: Math.max(...objections.map(({ leftOut }) => leftOut)),
-  isLeftOut: true,
-})
+/** A person answers a question about each of a few sources, and reads so many choices of one. */
+const MAX_SOURCES = 7
+const MAX_CHOICES = 16
 
 /**
- * The questions about a database, at most seven: those that look like a reason to leave rows out, then those that
- * concern most rows. One about the same column of several sources counts once. What is beyond that keeps its safe answer, and is
- * a note. Pure.
+ * The choices that are put before a person: for each source those that look like a reason to leave rows out, then those that concern
+ * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
  */
 export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
-  const all = new Map<string, Question>()
-  for (const { questions } of sources)
-    for (const one of questions) {
-      const known = all.get(one.about)
-      if (known === undefined || known.leftOut < one.leftOut) all.set(one.about, one)
-    }
-  const ranked = [...all.values()].toSorted(
-    (a, b) => Number(b.isLeftOut) - Number(a.isLeftOut) || b.leftOut - a.leftOut,
-  )
-  const chosen = new Set(ranked.slice(0, MAX_QUESTIONS).map(({ about }) => about))
+  const asked = sources
+    .filter(({ questions }) => questions.length > 0)
+    .toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0))
+    .slice(0, MAX_SOURCES)
   return sources.map((source) => {
-    const rest = source.questions.filter(({ about }) => !chosen.has(about))
+    const ranked = source.questions.toSorted(
+      (a, b) =>
+        Number(b.isUnderstood) - Number(a.isUnderstood) ||
+        Number(a.isOfOther) - Number(b.isOfOther) ||
+        Number(b.isLeftOut) - Number(a.isLeftOut) ||
+        b.leftOut - a.leftOut,
+    )
+    const chosen = ranked.slice(0, asked.includes(source) ? MAX_CHOICES : 0)
+    const rest = ranked.filter((one) => !chosen.includes(one))
     const left = rest.filter(({ isLeftOut }) => isLeftOut)
-    const kept = rest.filter(({ isLeftOut }) => !isLeftOut).map(({ about }) => about)
+    const kept = rest.filter(({ isLeftOut }) => !isLeftOut)
+    const list = (some: readonly Question[]): string => some.map(({ when }) => when).join('; ')
     return {
       ...source,
       where: joinConditions([source.where, ...left.map(({ keep }) => keep)]),
-      questions: source.questions.filter(({ about }) => chosen.has(about)),
+      questions: chosen,
       notes: [
         ...source.notes,
-        ...(left.length === 0 ? [] : [`Left out to be safe: ${left.map(({ when }) => when).join('; ')}.`]),
-        ...(kept.length === 0 ? [] : [`Not understood, and leaving no row out: ${kept.join(', ')}.`]),
+        ...(left.length === 0 ? [] : [`Left out to be safe: ${list(left)}.`]),
+        ...(kept.length === 0 ? [] : [`Not understood, and leaving no row out: ${list(kept)}.`]),
       ],
     }
   })

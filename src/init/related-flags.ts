@@ -5,14 +5,16 @@ import {
   relationsBetween,
   relationsFrom,
 } from './classify.ts'
-import { type RowFlag, negate, notExists } from './flag-sql.ts'
+import { type RowFlag, arraySql, negate, notExists } from './flag-sql.ts'
 import { exclusionConditions, readFlags } from './flags.ts'
-import { type CandidateField, fieldSql } from './fields.ts'
+import { fieldSql } from './fields.ts'
 import { mergeFlags, staffFlags, subscriptionFlags, suppressionFlags } from './listed-people.ts'
 import { type Meaning, labelMeaning } from './meanings.ts'
 import { labelsSql, listKnownLabels } from './row-filters.ts'
 import { joinCondition } from './relations.ts'
 import { isAddressTable, isSuppressionName } from './table-names.ts'
+import { isInUse, unknownNeighbours } from './unknown-flags.ts'
+import { HARMLESS_LISTS } from './vocabulary.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /** How a person's row is found in other tables. */
@@ -46,6 +48,7 @@ export function relatedFlags(schema: ClassifiedSchema, row: ClassifiedTable, per
     ...sideFlags(schema, row),
     ...tenantFlags(schema, row),
     ...employerFlags(person.employer),
+    ...unknownNeighbours(schema, row, person.employer),
   ]
 }
 
@@ -70,38 +73,57 @@ export function labelTableFlags(
       return []
     const words = [...relation.columns, list.table.name].flatMap(splitIdentifier)
     if (!words.some((word) => LIST_WORDS.has(singularize(word)))) return []
+    const isFact = words.some((word) => FACT_WORDS.has(word) || FACT_WORDS.has(singularize(word)))
     if ((list.rows ?? 0) > MAX_LABEL_ROWS || list.table.sql === row.table.sql || list.sampled === 0) return []
-    const said = labelsThatLeaveOut(list, context)
-    if (said === null) return []
-    return [
-      notExists(relation.columns[0] ?? '', `${list.sqlName} s`, [
-        joinCondition(relation, 't', 's'),
-        labelsSql(fieldSql(said.field, 's'), said.labels),
-      ]),
-    ]
+    const flags = labelChoices(list, context, 's', false, (said) => ({
+      column: relation.columns[0] ?? '',
+      from: `${list.sqlName} s`,
+      conditions: [joinCondition(relation, 't', 's'), said],
+    }))
+    return isFact ? flags.filter(({ isSure }) => isSure) : flags
   })
 }
 
 const MAX_LABEL_ROWS = 100
+const FACT_WORDS = toWordSet(HARMLESS_LISTS)
 
 const LIST_WORDS = toWordSet(
   'status state stage type category kind class group segment tag list rating role lifecycle label source',
 )
 
-/** The labels of a list, by a column that names its rows, that leave rows out. */
-function labelsThatLeaveOut(
-  { fields }: ClassifiedTable,
+/** More labels than this are tags of every kind: only those that are understood count. */
+const MAX_CHOICES = 14
+
+/** The labels of a list that leave rows out, together, and each that is not understood as a choice. */
+function labelChoices(
+  { fields, table }: ClassifiedTable,
   context: 'person' | 'company',
-): { readonly field: CandidateField; readonly labels: readonly string[] } | null {
-  const found = fields.flatMap((field) => {
-    const isTranslated = field.path.length === 1 && (field.fit.kind === 'jsonb' || field.fit.kind === 'json')
-    const name = isTranslated ? splitIdentifier(field.column.name) : field.words
-    const isName = (field.fit.kind === 'text' && field.path.length === 0) || isTranslated
-    if (!isName || !TAG_NAMES.test(name.join(' '))) return []
-    const labels = [...new Set(field.values)].filter((label) => saysLeaveOut(label, context))
-    return labels.length > 0 ? [{ field, labels }] : []
-  })
-  return found.toSorted((a, b) => b.labels.length - a.labels.length)[0] ?? null
+  alias: string,
+  isTag: boolean,
+  place: (said: string) => { column: string; from: string; conditions: readonly string[] },
+): RowFlag[] {
+  const [best] = fields
+    .flatMap((field) => {
+      const isTranslated =
+        field.path.length === 1 && (field.fit.kind === 'jsonb' || field.fit.kind === 'json')
+      const name = isTranslated ? splitIdentifier(field.column.name) : field.words
+      const isName = (field.fit.kind === 'text' && field.path.length === 0) || isTranslated
+      if (!isName || !TAG_NAMES.test(name.join(' '))) return []
+      const labels = [...new Set(field.values)]
+      return [{ field, labels, sure: labels.filter((label) => saysLeaveOut(label, context)) }]
+    })
+    .toSorted((a, b) => b.sure.length - a.sure.length)
+  if (best === undefined) return []
+  const make = (labels: readonly string[], isSure: boolean): RowFlag => {
+    const { column, from, conditions } = place(labelsSql(fieldSql(best.field, alias), labels))
+    const flag = notExists(column, from, conditions, isSure, `${table.name} says ${labels.join(' or ')}`)
+    return isTag ? { ...flag, isTag } : flag
+  }
+  const open = best.labels.filter((label) => !best.sure.includes(label) && !isInUse(label))
+  return [
+    ...(best.sure.length === 0 ? [] : [make(best.sure, true)]),
+    ...(open.length > MAX_CHOICES ? [] : open.map((label) => make([label], false))),
+  ]
 }
 
 /** Tags that are rows of the row's own: a child table with their names. Pure. */
@@ -114,10 +136,11 @@ function childTagFlags(
     const [toRow] = relationsBetween(schema, child, row)
     const isList = splitIdentifier(child.table.name).some((word) => TAG_WORDS.has(singularize(word)))
     if (toRow === undefined || !isList || child.kinds.length > 0 || child.isStaff) return []
-    const said = labelsThatLeaveOut(child, context)
-    if (said === null) return []
-    const conditions = [joinCondition(toRow, 'l', 't'), labelsSql(fieldSql(said.field, 'l'), said.labels)]
-    return [notExists(child.table.name, `${child.sqlName} l`, conditions)]
+    return labelChoices(child, context, 'l', true, (said) => ({
+      column: child.table.name,
+      from: `${child.sqlName} l`,
+      conditions: [joinCondition(toRow, 'l', 't'), said],
+    }))
   })
 }
 
@@ -149,19 +172,12 @@ export function tagFlags(
       const isList = [link.table.name, tag.table.name].some((name) =>
         splitIdentifier(name).some((word) => LIST_WORDS.has(singularize(word))),
       )
-      const said = isList ? labelsThatLeaveOut(tag, context) : null
-      if (said === null) return []
-      return [
-        notExists(
-          tag.table.name,
-          `${link.sqlName} l join ${tag.sqlName} g on ${joinCondition(toTag, 'l', 'g')}`,
-          [
-            joinCondition(toRow, 'l', 't'),
-            ...exclusionConditions(link, 'l', 'link'),
-            labelsSql(fieldSql(said.field, 'g'), said.labels),
-          ],
-        ),
-      ]
+      if (!isList) return []
+      return labelChoices(tag, context, 'g', true, (said) => ({
+        column: tag.table.name,
+        from: `${link.sqlName} l join ${tag.sqlName} g on ${joinCondition(toTag, 'l', 'g')}`,
+        conditions: [joinCondition(toRow, 'l', 't'), ...exclusionConditions(link, 'l', 'link'), said],
+      }))
     })
   })
   return [...linked, ...childTagFlags(schema, row, context)]
@@ -244,14 +260,12 @@ export function tagArrayFlags(
     if (field.fit.kind !== 'array' || field.path.length > 0 || !field.column.canSelect) return []
     const said = listKnownLabels(field, checkLabels).filter((label) => saysLeaveOut(label, context))
     if (said.length === 0) return []
-    const list = said.map((label) => `'${label.replaceAll("'", "''")}'`).join(', ')
-    const sql = `t.${fieldSql({ ...field, fit: { kind: 'jsonb' }, holdsArrays: false }, 't').slice(2)}`
     return [
       {
         column: field.name,
         meaning: 'objection',
         when: `${field.name} has one of ${said.join(', ')}`,
-        keep: `(${sql} && array[${list}]::${field.column.type.name}) is not true`,
+        keep: arraySql(field, 't', said),
         isSure: true,
       },
     ]

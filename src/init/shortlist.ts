@@ -119,7 +119,12 @@ function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'
   const holdsAddresses = splitIdentifier(name).some((word) => CONTACT_TABLE_WORDS.has(singularize(word)))
     ? 3
     : 0
-  return Math.max(...hints) + roles.length + holdsAddresses
+  const isReachable =
+    roles.includes('email') &&
+    (['name', 'phone'] as const).some((role) =>
+      columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
+    )
+  return Math.max(...hints) + roles.length + holdsAddresses + Number(isReachable)
 }
 
 const CONTACT_TABLE_WORDS = toWordSet(

@@ -147,5 +147,6 @@ export function tenantFlag(choice: TenantChoice, { fields }: IntrospectedTable):
     when: `${name} is one of the ${tenants - 1} tenants other than the largest`,
     keep: hasShared ? `(${column} is null or ${same})` : same,
     isSure: false,
+    isLeftOut: false,
   }
 }

@@ -22,8 +22,7 @@ import {
 } from '../views/init.ts'
 import { renderCommands } from '../views/layout.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { formatCount, pluralize } from '../../util/format.ts'
-import { sanitize } from '../../util/text.ts'
+import { pluralize } from '../../util/format.ts'
 
 export const initCommand = defineCommand(
   createParser('init')
@@ -188,7 +187,7 @@ async function selectSources(
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
   const skippedTables: SkippedTable[] = []
-  const answers = new Map<string, boolean>()
+  const answers: Answers = new Map()
   const { sources } = proposal
   const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`
   const wanted =
@@ -210,21 +209,27 @@ async function selectSources(
   return { accepted, skippedTables }
 }
 
-/** Prompts for what is not sure about the rows of a source; an answer for another source holds for this one, too. */
+/** Which rows must be left out, by their descriptions. */
+type Answers = Map<string, boolean>
+
+/** Asks what must be left out of a source; the answers for one before it are the default for the same rows. */
 async function promptAbout(
   held: AcceptedSource,
   prompt: InitPrompt,
-  answers: Map<string, boolean>,
-  { paint, textColumns }: Output,
+  answers: Answers,
+  { paint }: Output,
 ): Promise<AcceptedSource> {
   const { answerQuestions } = await import('../../init/questions.ts')
-  const { questions, sample } = held.source
-  for (const { about, when, leftOut, isLeftOut } of questions) {
-    if (answers.has(about)) continue
-    const text = `Leave out the rows where ${sanitize(when)} (${formatCount(leftOut)} of ${formatCount(sample.rows)} sampled)? ${paint('quiet', isLeftOut ? '[Y/n]' : '[y/N]')}`
-    answers.set(about, await prompt.confirm(wrapText(text, textColumns).join('\n'), isLeftOut))
-  }
-  return { ...held, source: answerQuestions(held.source, ({ about }) => answers.get(about) === true) }
+  const { name, questions } = held.source
+  if (questions.length === 0) return held
+  const byDefault = questions.flatMap(({ when, isLeftOut }, n) =>
+    (answers.get(when) ?? isLeftOut) ? [n + 1] : [],
+  )
+  const shown = byDefault.length === 0 ? 'none' : byDefault.join(',')
+  const text = `Leave out which of the undecided rows of ${name}? Numbers, all, or none ${paint('quiet', `[${shown}]`)}`
+  const chosen = await prompt.select(text, questions.length, byDefault)
+  for (const [n, { when }] of questions.entries()) answers.set(when, chosen.includes(n + 1))
+  return { ...held, source: answerQuestions(held.source, ({ when }) => answers.get(when) === true) }
 }
 
 /** A service of the user's own: from `--service`, or the module that the configuration in this folder names. */

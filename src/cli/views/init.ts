@@ -59,19 +59,31 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
     ...source.skippedColumns.flatMap(({ column, reason }) =>
       renderText(output, `${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`),
     ),
-    ...source.questions.flatMap((question) =>
-      placeBeside('  ? ', wrapText(describeQuestion(question, source), textColumns - 4)),
-    ),
+    ...renderQuestions(source, output),
     ...source.notes.flatMap((note) => placeBeside('  ! ', wrapText(note, textColumns - 4))),
   ]
 }
 
-/** A question as it stands beside the proposal, with the answer that holds until another one is given. */
-const describeQuestion = (
-  { when, leftOut, isLeftOut }: Question,
-  { sample }: Pick<ProposedSource, 'sample'>,
-): string =>
-  `Leave out the rows where ${sanitize(when)} (${formatCount(leftOut)} of ${formatCount(sample.rows)} sampled)? ${isLeftOut ? 'Yes' : 'No'}, until you say otherwise.`
+/** The rows of which it is not known whether they must be left out, numbered, with what holds until somebody decides. */
+function renderQuestions({ questions, sample }: ProposedSource, output: Output): string[] {
+  const { paint, textColumns } = output
+  if (questions.length === 0) return []
+  const numbers = String(questions.length).length + 2
+  const counts = Math.max(...questions.map(({ leftOut }) => formatCount(leftOut).length)) + 2
+  const line = ({ when, leftOut, isLeftOut }: Question, n: number): string[] =>
+    placeBeside(
+      `  ${String(n + 1).padStart(numbers)} ${isLeftOut ? paint('warn', '✗') : ' '} ${formatCount(leftOut).padStart(counts)}  `,
+      wrapText(sanitize(when), textColumns - numbers - counts - 8),
+    )
+  return [
+    '',
+    ...wrapText(
+      `  ${paint('quiet', `undecided, with how many of ${pluralize(sample.rows, 'sampled row')} it is about; ✗ is left out until you decide`)}`,
+      textColumns,
+    ),
+    ...questions.flatMap(line),
+  ]
+}
 
 /** The input expressions, with the share of sampled rows that each identifies. */
 function renderInputs({ inputs, sample }: ProposedSource, { paint, textColumns }: Output): string[] {

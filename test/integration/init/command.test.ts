@@ -123,8 +123,9 @@ describe('what is not known', () => {
   beforeAll(async () => {
     unsure = await createTestDatabase()
     await unsure.query(`
-      create table contacts (id int primary key, email text, title text, phase text, pinball boolean);
-      insert into contacts select n, 'c' || n || '@c.example', null, null, n % 5 = 0 from generate_series(1, 40) n;
+      create table contacts (id int primary key, email text, title text, phase text, pinball boolean, shape text);
+      insert into contacts select n, 'c' || n || '@c.example', null, null, n % 5 = 0, case when n % 5 < 2 then 'round' end
+        from generate_series(1, 40) n;
       alter table contacts rename phase to lifecycle_stage;
       update contacts set lifecycle_stage = case when id % 4 = 0 then 'former' else 'customer' end`)
   })
@@ -137,22 +138,25 @@ describe('what is not known', () => {
   test('stands in the file with the safe answer where there is no terminal', async () => {
     expect(await ours.run(['--yes'])).toMatchObject({ code: 0 })
     const text = (await ours.read('fillrate.config.ts')).replaceAll(/\n +\/\/ ?/g, ' ')
-    expect(text).toContain('where: "t.lifecycle_stage is distinct from \'former\'"')
-    expect(text).toContain(
-      'Question: the rows where lifecycle_stage is former (10 of 40 sampled) are left out, to be safe.',
+    expect(text).toContain('where: "t.lifecycle_stage is distinct from \'former\' and t.pinball is not true"')
+    expect(text).toMatch(
+      /Not decided, and left out to be safe, of 40 sampled rows\..+ 10 +lifecycle_stage is former +8 +pinball is set/,
     )
-    expect(text).toContain('Question: leave out the rows where pinball is set (8 of 40 sampled)?')
-    expect(text).toContain('and t.pinball is not true')
+    expect(text).toMatch(/Not decided, and read, of 40 sampled rows\..+ 16 +shape is round +and t\.shape/)
   })
 
   test('is prompted for on a terminal, and the answers decide', async () => {
-    const { code, stdout } = await ours.run([], 'y\nn\ny\n')
+    const { code, stdout } = await ours.run([], 'y\n2,3\n')
     expect(code).toBe(0)
-    expect(stdout).toContain('Leave out the rows where lifecycle_stage is former (10 of 40 sampled)? [Y/n] ')
-    expect(stdout).toContain('Leave out the rows where pinball is set (8 of 40 sampled)? [y/N] ')
+    expect(stdout).toMatch(
+      /1 ✗ +10 +lifecycle_stage is former\n +2 ✗ +8 +pinball is set\n +3 +16 +shape is round/,
+    )
+    expect(stdout).toContain(
+      'Leave out which of the undecided rows of contacts? Numbers, all, or none [1,2] ',
+    )
     const text = await ours.read('fillrate.config.ts')
-    expect(text).toContain("where: 't.pinball is not true'")
-    expect(text).not.toContain('Question')
+    expect(text).toContain(`where: "t.pinball is not true and t.shape is distinct from 'round'"`)
+    expect(text).not.toContain('Not decided')
   })
 
   test('--explain says of each column what it was taken for, and writes nothing', async () => {

@@ -8,7 +8,11 @@ import type { TestDatabase } from '../database.ts'
 import { fieldOf, type SchemaExpectation } from './expectation.ts'
 
 /** A proposed source, and what is asked about its rows. */
-export type ProposedMapping = SourceMapping & { readonly questions?: readonly Question[] }
+export type ProposedMapping = SourceMapping & {
+  readonly questions?: readonly Question[]
+  /** Its condition without the safe answers to the questions. */
+  readonly certain?: string | null
+}
 
 /** The sources that `init` would write into its file for this database, with the questions that it would ask. */
 export async function proposeMappings({ db }: TestDatabase): Promise<ProposedMapping[]> {
@@ -20,6 +24,7 @@ export async function proposeMappings({ db }: TestDatabase): Promise<ProposedMap
   return Object.values(parseConfig(toConfigObject(accepted), null).sources).map((mapping, n) => ({
     ...mapping,
     questions: accepted[n]?.questions ?? [],
+    certain: accepted[n]?.where ?? null,
   }))
 }
 

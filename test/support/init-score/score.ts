@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { InputName, SourceMapping } from '../../../src/domain/mapping.ts'
 import { fieldOf, rightOutputs, type ExpectedSource, type SchemaExpectation } from './expectation.ts'
+import { joinConditions } from '../../../src/init/questions.ts'
 import type { ProposedMapping } from './propose.ts'
 import { canonicalInput, readExpectedRows, type ExpectedRow } from './rows.ts'
 
@@ -12,10 +13,19 @@ export interface Tally {
   readonly wrong: string[]
 }
 
+interface Share {
+  rows: number
+  of: number
+}
+
 export interface InitScore {
   readonly inputs: Tally
   readonly outputs: Tally
   readonly filters: Tally
+  /** Rows that must be left out, and that a file nobody has read would look up. */
+  readonly harmed: Share
+  /** Rows that belong in it, and wait for an answer. */
+  readonly waiting: Share
 }
 
 /** An input that reaches this share of the rows that it should reach is found. */
@@ -29,7 +39,8 @@ const REACH: Readonly<Record<InputName, number>> = {
 
 /**
  * Holds proposed sources against an expectation. Inputs and filters are compared by the rows and values that they
- * yield, not by their text. What is commented out in the file is no part of the proposal: neither found nor wrong.
+ * yield, not by their text. What is commented out in the file is no part of the proposal: neither found nor wrong. Its
+ * questions are answered as somebody does who knows the rows: they are left out if most of them must be.
  */
 export async function scoreProposal(
   pool: pg.Pool,
@@ -37,7 +48,14 @@ export async function scoreProposal(
   proposed: readonly ProposedMapping[],
 ): Promise<InitScore> {
   const tally = (): Tally => ({ expected: 0, found: 0, missed: [], wrong: [] })
-  const score: InitScore = { inputs: tally(), outputs: tally(), filters: tally() }
+  const share = (): Share => ({ rows: 0, of: 0 })
+  const score: InitScore = {
+    inputs: tally(),
+    outputs: tally(),
+    filters: tally(),
+    harmed: share(),
+    waiting: share(),
+  }
   for (const source of sources) {
     const found = proposed.find((one) => isSame(source, one))
     if (found) await scoreSource(pool, source, found, score)
@@ -86,7 +104,12 @@ async function scoreSource(
     else tally.missed.push(`${place}.${name}`)
   }
   const rows = await readExpectedRows(pool, source)
-  const reached = await readProposedRows(pool, proposed)
+  const unread = await readProposedRows(pool, proposed)
+  const answered = { ...proposed, where: await answer(pool, proposed, rows) }
+  const reached = await readProposedRows(pool, answered)
+  const mustNot = [...rows].filter(([, row]) => row.excludedBy.length > 0)
+  score.harmed.of += mustNot.length
+  score.harmed.rows += mustNot.filter(([id]) => unread.has(id)).length
 
   for (const input of new Set([
     ...Object.keys(source.inputs),
@@ -112,15 +135,12 @@ async function scoreSource(
       score.outputs.wrong.push(`${place}.${column}: ${field} in place of ${fieldOf(output)}`)
   }
 
-  const asked = await readAskedRows(pool, proposed)
-  for (const reason of Object.keys(source.excluded)) {
-    const isReached = (ids: Iterable<string>): boolean =>
-      [...ids].some((id) => rows.get(id)?.excludedBy.includes(reason))
-    note(score.filters, reason, !isReached(reached.keys()) || !isReached(asked))
-  }
-  const lost = [...rows].filter(
-    ([id, row]) => row.excludedBy.length === 0 && !row.mayExclude && !reached.has(id),
-  )
+  for (const reason of Object.keys(source.excluded))
+    note(score.filters, reason, ![...reached.keys()].some((id) => rows.get(id)?.excludedBy.includes(reason)))
+  const belonging = [...rows].filter(([, row]) => row.excludedBy.length === 0 && !row.mayExclude)
+  const lost = belonging.filter(([id]) => !reached.has(id))
+  score.waiting.of += belonging.length
+  score.waiting.rows += belonging.filter(([id]) => !unread.has(id) && reached.has(id)).length
   if (lost.length > 0) score.filters.wrong.push(`${place}: leaves out ${lost.length} rows that belong in it`)
   const freshness = proposed.freshness?.column
   if (source.freshness !== undefined) note(score.filters, 'freshness', freshness === source.freshness)
@@ -145,16 +165,24 @@ async function readProposedRows(pool: pg.Pool, source: SourceMapping): Promise<M
   )
 }
 
-/** The rows that would be read if each question were answered with yes. */
-async function readAskedRows(
+/** The condition of a source whose questions are answered by what is expected of the rows. */
+async function answer(
   pool: pg.Pool,
-  { questions = [], ...source }: ProposedMapping,
-): Promise<string[]> {
-  const conditions = [...(source.where === null ? [] : [source.where]), ...questions.map(({ keep }) => keep)]
-  const { rows } = await pool.query<{ id: string }>(
-    `select t.ctid::text as id from ${source.table} t ${source.joins ?? ''} where ${conditions.join(' and ') || 'true'}`,
+  { questions = [], certain = null, ...source }: ProposedMapping,
+  expected: ReadonlyMap<string, ExpectedRow>,
+): Promise<string | null> {
+  if (questions.length === 0) return source.where
+  const { rows } = await pool.query<{ id: string; out: boolean[] }>(
+    `select t.ctid::text as id, array[${questions.map(({ keep }) => `(${keep}) is not true`).join(', ')}] as out
+       from ${source.table} t ${source.joins ?? ''} ${certain === null ? '' : `where ${certain}`}`,
   )
-  return rows.map(({ id }) => id)
+  const chosen = questions.filter((_, n) => {
+    const about = rows.flatMap(({ id, out }) => (out[n] === true ? [expected.get(id)] : []))
+    const certainly = about.filter((row) => row !== undefined && !row.mayExclude)
+    const excluded = certainly.filter((row) => (row?.excludedBy.length ?? 0) > 0)
+    return excluded.length * 2 > certainly.length
+  })
+  return joinConditions([certain, ...chosen.map(({ keep }) => `(${keep})`)])
 }
 
 function compareInput(

@@ -12,7 +12,7 @@ interface Figures {
 
 export const SCORED_KINDS = ['inputs', 'outputs', 'filters'] as const
 
-export type ScoreFigures = Readonly<Record<keyof InitScore, Figures>> & {
+export type ScoreFigures = Readonly<Record<(typeof SCORED_KINDS)[number], Figures>> & {
   /** Cells that a run of the file as it is has written. */
   readonly cells: { readonly written: number; readonly wrong: number }
 }

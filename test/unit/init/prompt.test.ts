@@ -42,6 +42,14 @@ test('prompts again until the answer is valid', async () => {
   )
 })
 
+test('an empty answer takes the default', async () => {
+  const { questions } = asking('\n\nnone\n')
+  expect(await questions.select('Which?', 3, [2])).toEqual([2])
+  expect(await questions.select('Which?', 3)).toEqual([1, 2, 3])
+  expect(await questions.select('Which?', 3, [2])).toEqual([])
+  questions.close()
+})
+
 test('the end of the input rejects the prompt', async () => {
   const { questions } = asking('y\n')
   expect(await questions.confirm('Take it?')).toBe(true)

@@ -10,12 +10,14 @@ const flag = (column: string, meaning: RowFlag['meaning']): RowFlag => ({
   keep: `t.${column} is not true`,
   isSure: false,
 })
-const question = (about: string, leftOut: number, isLeftOut = false): Question => ({
+const question = (about: string, leftOut: number, isUnderstood = false): Question => ({
   about,
   when: `${about} is set`,
   keep: `t.${about} is not true`,
   leftOut,
-  isLeftOut,
+  isLeftOut: isUnderstood || leftOut <= 30,
+  isUnderstood,
+  isOfOther: false,
 })
 const source = (name: string, questions: readonly Question[]): ProposedSource => ({
   name,
@@ -38,37 +40,76 @@ const source = (name: string, questions: readonly Question[]): ProposedSource =>
 })
 
 describe('which flags are asked about', () => {
-  test('those that would leave out some of the sampled rows, and not all', () => {
-    const asked = toQuestions([flag('vip', null), flag('old', null), flag('all', null)], [3, 0, 100], 100)
-    expect(asked.map(({ about }) => about)).toEqual(['vip'])
+  test('those that would leave out some of the sampled rows, and not most', () => {
+    const { questions } = toQuestions(
+      [flag('vip', null), flag('old', null), flag('most', null), flag('all', null)],
+      [3, 0, 60, 100],
+      100,
+    )
+    expect(questions.map(({ about }) => about)).toEqual(['vip'])
   })
 
-  test('objections to channels are one question', () => {
-    const asked = toQuestions([flag('no_fax', 'objection'), flag('no_post', 'objection')], [3, 4], 100)
-    expect(asked).toMatchObject([
-      { about: 'objections', keep: 't.no_fax is not true and t.no_post is not true', leftOut: 4 },
+  test('what few rows have is left out until somebody answers; what many have is not', () => {
+    const { questions } = toQuestions([flag('rare', null), flag('common', null)], [30, 31], 100)
+    expect(questions.map(({ about, isLeftOut }) => [about, isLeftOut])).toEqual([
+      ['rare', true],
+      ['common', false],
     ])
   })
 
-  test('at most seven in a database, the likely ones first, and one for a column of several sources', () => {
-    const many = Array.from({ length: 9 }, (_, n) => question(`flag_${n}`, n + 1))
-    const [contacts, leads] = selectQuestions([
-      source('contacts', [...many, question('closed', 1, true)]),
-      source('leads', [question('flag_8', 20)]),
+  test('of the labels of one column, the rarest, as long as few rows are concerned in all', () => {
+    const label = (word: string): RowFlag => ({ ...flag('state', null), when: `state is ${word}` })
+    const { questions } = toQuestions([label('a'), label('b'), label('c')], [20, 5, 15], 100)
+    expect(questions.map(({ when, isLeftOut }) => [when, isLeftOut])).toEqual([
+      ['state is a', false],
+      ['state is b', true],
+      ['state is c', true],
     ])
-    expect(contacts?.questions.map(({ about }) => about).toSorted()).toEqual([
+  })
+
+  test('tags, and what is said of another row, are left out only where they are rarer', () => {
+    const { questions } = toQuestions(
+      [
+        { ...flag('tag', null), isTag: true },
+        { ...flag('company', null), isOfOther: true },
+      ],
+      [11, 21],
+      100,
+    )
+    expect(questions.map(({ isLeftOut }) => isLeftOut)).toEqual([false, false])
+  })
+
+  test('a reason by its name that no sampled row has is left out without a question', () => {
+    const made = toQuestions([flag('closed', 'gone'), flag('vip', null)], [0, 0], 100)
+    expect(made).toEqual({ questions: [], conditions: ['t.closed is not true'] })
+  })
+
+  test('at most sixteen of a source: reasons by their names, then what is left out, then what most rows have', () => {
+    const many = Array.from({ length: 18 }, (_, n) => question(`flag_${n}`, n + 21))
+    const [contacts] = selectQuestions([source('contacts', [...many, question('closed', 1, true)])])
+    expect(contacts?.questions.map(({ about }) => about)).toEqual([
       'closed',
-      ...Array.from({ length: 6 }, (_, n) => `flag_${n + 3}`),
+      ...[9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 17, 16, 15, 14, 13].map((n) => `flag_${n}`),
     ])
-    expect(leads?.questions).toHaveLength(1)
-    expect(contacts?.notes).toEqual(['Not understood, and leaving no row out: flag_0, flag_1, flag_2.'])
+    expect(contacts?.notes).toEqual([
+      'Not understood, and leaving no row out: flag_12 is set; flag_11 is set; flag_10 is set.',
+    ])
   })
 
-  test('a likely one that is not asked still leaves its rows out, and is told', () => {
+  test('of seven sources: the largest', () => {
+    const sources = selectQuestions(
+      Array.from({ length: 9 }, (_, n) => ({ ...source(`s${n}`, [question('odd', 3)]), rows: n })),
+    )
+    expect(sources.flatMap(({ name, questions }) => (questions.length > 0 ? [name] : []))).toEqual(
+      [2, 3, 4, 5, 6, 7, 8].map((n) => `s${n}`),
+    )
+  })
+
+  test('what is not asked and might be a reason still leaves its rows out, and is told', () => {
     const [first] = selectQuestions([
       source(
         'contacts',
-        Array.from({ length: 8 }, (_, n) => question(`ended_${n}`, n + 1, true)),
+        Array.from({ length: 17 }, (_, n) => question(`ended_${n}`, n + 1, true)),
       ),
     ])
     expect(first?.where).toContain('t.ended_0 is not true')
@@ -77,7 +118,7 @@ describe('which flags are asked about', () => {
 })
 
 test('the safe answers hold until others are given', () => {
-  const one = source('contacts', [question('closed', 5, true), question('vip', 5)])
+  const one = source('contacts', [question('closed', 5, true), question('vip', 50)])
   expect(whereOf(one)).toBe('t.deleted_at is null and t.closed is not true')
   const answered = answerQuestions(one, ({ about }) => about === 'vip')
   expect(whereOf(answered)).toBe('t.deleted_at is null and t.vip is not true')
