@@ -11,8 +11,8 @@ const expectations = new Map(
 /** docs/init.md, with the scores that the tests measured. */
 export const initPage = (): string => `# The proposal of init
 
-\`fillrate init\` reads the catalogue and at most 200 rows of each table that may hold people or companies (5,000 for the labels of
-lists), proposes sources, and writes them into \`fillrate.config.ts\`. It writes nothing to the database and keeps no value of a row
+\`fillrate init\` reads the catalogue and at most 200 rows of each table that may hold people or companies (1,000 to
+count what divides them, 5,000 for the labels of lists), proposes sources, and writes them into \`fillrate.config.ts\`. It writes nothing to the database and keeps no value of a row
 but the labels of lists, which stand in the \`map\` of a column.
 
 It is to do no harm first, and to find much second: no row that must be left out, no value that the column's users would not
@@ -20,9 +20,10 @@ write. What it does not know is a question.
 
 ## What it looks at
 
-- **Tables** by their names, their columns and sampled values: people, companies, both in one table, addresses of companies. Your own
+- **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table, addresses of
+  companies. Your own
   staff, users who sign in beside a table of contacts, tenants, members of lists, applicants beside contacts, logs and copies are left.
-  Names may be in English, German, French, Spanish, Italian, Portuguese, Dutch or a Nordic language:
+  Names may be in English, German, French, Spanish, Italian, Portuguese, Dutch or a Nordic language, and shortened (\`nachn\`, \`widerspr\`):
   \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by what they yield on sampled rows: an e-mail column or table, a profile, name and company through keys and link
   tables, a site. Keys need not be declared: those that hold in the sample are keys.
@@ -44,11 +45,18 @@ what it was taken for, and writes nothing. Then run \`fillrate check\` and \`fil
 
 ## Questions
 
-At most seven for a database: a state that may be an end (\`lifecycle is former\`), a number or letter that nothing explains, a flag
-with an unknown name, an address that is also a user's, which tenant. On a terminal \`init\` prompts for them, with the number of
-sampled rows that each would leave out. Without one, the safe answer holds: what looks like a reason leaves its rows out, what is
-only not understood leaves none out, and each question stands in the file as a comment beside it: read
-them before the first run.
+Whatever divides the rows of a source and is not understood may be a reason to leave some out: a flag, a date or a key that few rows
+have, a label of a short list, a tag, a table in which few of them are listed, an address that is also a user's, other tenants, and what
+their company or their tenant is marked with. These are the choices of one question for each source, at most sixteen, for at most
+seven sources, each with the number of sampled rows (of at most 1,000) that it would leave out.
+
+- **Left out until you decide** (✗): what looks like a reason by its name, and of the rest what few rows have: at most 30% of them by
+  one column, 20% by what other tables say, 10% by tags.
+- **Read until you decide**: what more rows have. Most rows are not a reason against themselves: what over half of them have is no choice.
+- Beyond the sixteen, the same answers hold, and a comment names them; what other rows are marked with leaves none out there.
+
+On a terminal \`init\` prompts after each source for which of these rows must be left out: Enter takes what is marked. Without one, they stand
+in the file as comments beside \`where\`. Read them before the first run: rows that belong in it may wait there.
 
 ## Schemas that repeat
 
@@ -111,9 +119,10 @@ ${table(
 
 The proposal is held against schemas that were written apart from it: the tables of a real product or of a firm's own, made-up rows, and
 first of all what a careful engineer would map. Counted are inputs, outputs and reasons to leave rows out (freshness among them): found,
-of those expected; a reason also if it is a question. Inputs and reasons are compared by the values and rows that they yield. The
-file is then run as it is, unread: check, a dry run, a run, a second run, undo. Each written cell is judged: its column, its row,
-and whether the value is of this row's own record.
+of those expected. Inputs and reasons are compared by the values and rows that they yield, after each question was answered as a person
+does who knows the rows. "Looked up" counts the rows that must not be and would be by the file as it is, unread; "waiting" those that belong
+in it and are left out until a person answers. Each file is then run unread: check, a dry run, a run, a second run, undo, and each
+written cell is judged.
 
 ${unseenScores()}
 
@@ -135,7 +144,7 @@ function unseenScores(): string {
   const all = total(unseen.map(([, { first }]) => first))
   return [
     table(
-      ['schema', 'what it holds', 'inputs', 'outputs', 'left out', 'wrong lines', 'cells written', 'wrong'],
+      ['schema', 'what it holds', 'inputs', 'outputs', 'left out', 'wrong lines', 'looked up', 'waiting'],
       [...rows, ['all', '', ...figuresOf(all, true)]],
     ),
     '',
@@ -146,8 +155,8 @@ function unseenScores(): string {
 }
 
 /** The last group of schemas that was kept from `init`, and those before it, after which it was changed. */
-const UNSEEN = 5
-const EARLIER = [3, 4]
+const UNSEEN = 6
+const EARLIER = [3, 4, 5]
 
 function earlierGroup(group: number): string {
   const members = scores.filter(([, { heldOut }]) => heldOut === group)
@@ -158,21 +167,22 @@ function earlierGroup(group: number): string {
 
 type First = (typeof scores)[number][1]['first']
 
-const figuresOf = ({ cells, ...figures }: First, withShare = false): string[] => [
+const figuresOf = (figures: First, withShare = false): string[] => [
   ...SCORED_KINDS.map((kind) =>
     withShare
       ? `${share(figures[kind])}, ${formatPercent(figures[kind].found / Math.max(1, figures[kind].expected))}`
       : share(figures[kind]),
   ),
   formatCount(countWrong(figures)),
-  formatCount(cells?.written ?? 0),
-  formatCount(cells?.wrong ?? 0),
+  ...[figures.harmed, figures.waiting].map(
+    (some) => `${formatCount(some?.rows ?? 0)} of ${formatCount(some?.of ?? 0)}`,
+  ),
 ]
 
-const countWrong = (figures: Omit<ScoreFigures, 'cells'>): number =>
+const countWrong = (figures: First): number =>
   SCORED_KINDS.reduce((sum, kind) => sum + figures[kind].wrong, 0)
 
-function total(all: readonly First[]): ScoreFigures {
+function total(all: readonly First[]): First {
   const sum = (pick: (figures: First) => number): number =>
     all.reduce((total, figures) => total + pick(figures), 0)
   const add = (kind: Kind): ScoreFigures[Kind] => ({
@@ -184,6 +194,7 @@ function total(all: readonly First[]): ScoreFigures {
     inputs: add('inputs'),
     outputs: add('outputs'),
     filters: add('filters'),
-    cells: { written: sum((one) => one.cells?.written ?? 0), wrong: sum((one) => one.cells?.wrong ?? 0) },
+    harmed: { rows: sum((one) => one.harmed?.rows ?? 0), of: sum((one) => one.harmed?.of ?? 0) },
+    waiting: { rows: sum((one) => one.waiting?.rows ?? 0), of: sum((one) => one.waiting?.of ?? 0) },
   }
 }

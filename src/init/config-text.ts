@@ -151,7 +151,7 @@ function sourceConfigLines(one: AcceptedSource, isFirst: boolean): string[] {
   ]
 }
 
-/** What is not decided about the rows: what is left out until somebody knows, and what is read as any other. */
+/** What is not decided about the rows: what is left out until then, and what is read as any other. */
 function questionLines({ questions, sample }: ProposedSource, at: string): string[] {
   const of = `of ${formatCount(sample.rows)} sampled rows`
   const line = ({ when, leftOut }: Question): string =>

@@ -82,7 +82,7 @@ export function createDraftBase(
     freshness,
     doubts: [
       ...(tenant === null ? [] : [tenantFlag(tenant, classified)]),
-      ...flags.filter(({ isSure }) => !isSure),
+      ...flags.filter(({ isSure, keep }) => !isSure && !conditions.includes(keep)),
       ...(more.doubts ?? []),
     ],
     touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,

@@ -93,8 +93,24 @@ const YES = new Set(TEXT_FLAGS.map(([yes = '']) => yes))
 const NO = new Set(TEXT_FLAGS.flatMap(([, no = '']) => (no === '' ? [] : [no])))
 
 /** Whether a value says yes, or no, in any of the ways. */
-export const saysYes = (value: string): boolean => YES.has(value.trim().toLowerCase())
-export const saysNo = (value: string): boolean => NO.has(value.trim().toLowerCase())
+const saysYes = (value: string): boolean => YES.has(value.trim().toLowerCase())
+const saysNo = (value: string): boolean => NO.has(value.trim().toLowerCase())
+
+export interface Sides {
+  readonly yes: string | null
+  readonly no: string | null
+}
+
+/** The values of a column that holds yes and no only; null if it holds more. */
+export function readSides({ fit, values }: CandidateField): Sides | null {
+  if (fit.kind === 'boolean') return { yes: 'true', no: 'false' }
+  const found = [...new Set(values)]
+  const yes = found.filter(saysYes)
+  const no = found.filter(saysNo)
+  const isBoth =
+    found.length > 0 && yes.length < 2 && no.length < 2 && yes.length + no.length === found.length
+  return isBoth ? { yes: yes[0] ?? null, no: no[0] ?? null } : null
+}
 
 /** `Y` and `N`, `1` and `0` in a text column, spelled as the sample spells them. */
 function textFlagSql(

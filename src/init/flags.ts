@@ -144,7 +144,7 @@ function isCertain(meaning: Meaning, words: readonly string[], kind: string, con
       return context !== 'company' || !words.some((word) => MEDIA.has(word))
     case 'consent':
       // A date of the privacy policy says little; an acceptance of the terms says nothing.
-      return context === 'person' && (words.includes('consent') || words.includes('opt') || !isDate(kind))
+      return context === 'person' && !isDate(kind)
     case 'staff':
       // Without `is`, other types than a boolean are names, roles or counters.
       return (

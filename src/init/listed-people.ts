@@ -1,12 +1,13 @@
 import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
 import { type RowFlag, negate, notExists } from './flag-sql.ts'
-import { exclusionConditions, readFlags } from './flags.ts'
+import { readFlags } from './flags.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
 import { holdsAny } from './assign-roles.ts'
 import { objectionLabels } from './label-flags.ts'
 import { labelsSql } from './row-filters.ts'
 import { joinCondition } from './relations.ts'
 import { isStaffName } from './staff.ts'
+import { HARMLESS_TABLES } from './vocabulary.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
 
 /** The column of a table that holds addresses, by its values or its name. */
@@ -43,7 +44,10 @@ export function suppressionFlags(
   list: ClassifiedTable,
   email: string | null,
 ): RowFlag[] {
-  const alive = exclusionConditions(list, 'd', 'link')
+  // When it was suppressed is what the list is about.
+  const alive = readFlags(list, 'd', 'link').flatMap(({ isSure, meaning, keep }) =>
+    isSure && meaning !== 'objection' ? [keep] : [],
+  )
   const [relation] = relationsBetween(schema, list, row)
   const address = addressField(list)
   const same =
@@ -92,6 +96,30 @@ export function subscriptionFlags(
   )
   return flags.map(({ keep, isSure }) => notExists(other.table.name, from, [same, negate(keep)], isSure))
 }
+
+/** Few of the rows are listed in it, by key or by address: perhaps for a reason against them. */
+export function listedFlags(
+  schema: ClassifiedSchema,
+  row: ClassifiedTable,
+  other: ClassifiedTable,
+  email: string | null,
+): RowFlag[] {
+  const { table, kinds, isUsers, isTenants } = other
+  const words = splitIdentifier(table.name).map(singularize)
+  if (kinds.length > 0 || isUsers || isTenants || words.some((word) => HARMLESS_TABLE_WORDS.has(word)))
+    return []
+  const [relation] = relationsBetween(schema, other, row)
+  const address = relation === undefined && email !== null ? addressField(other) : undefined
+  if (relation === undefined && (address === undefined || email === null)) return []
+  if (relation !== undefined && relation.type !== null) return []
+  const same = relation
+    ? joinCondition(relation, 'd', 't')
+    : sameAddress(address as CandidateField, 'd', email as string)
+  const flag = notExists(table.name, `${other.sqlName} d`, [same], false, `it is listed in ${other.sqlName}`)
+  return [{ ...flag, isOfOther: true }]
+}
+
+const HARMLESS_TABLE_WORDS = toWordSet(HARMLESS_TABLES)
 
 /** The addresses of the users' own staff. */
 export function staffFlags(other: ClassifiedTable, email: string | null): RowFlag[] {

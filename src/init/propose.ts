@@ -23,13 +23,9 @@ import {
   readLabels,
   sampleTableRows,
 } from './introspect.ts'
-import {
-  type ClassifiedSchema,
-  type ClassifiedTable,
-  classifyTables,
-  nameHint,
-  setAside,
-} from './classify.ts'
+import { type ClassifiedSchema, type ClassifiedTable, classifyTables } from './classify.ts'
+import { nameHint } from './kinds.ts'
+import { setAside } from './set-aside.ts'
 import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { listTables } from '../sources/catalogue.ts'
@@ -128,7 +124,7 @@ export async function proposeSources(
   }
 }
 
-/** A draft with its inputs. A doubt that cannot be computed, of a type that nobody expected, costs itself and not the source. */
+/** A draft with its inputs. A doubt that cannot be computed, of a type that is not expected, costs itself and not the source. */
 async function measureDraft(read: ReadTransaction, draft: Draft): Promise<ProposedSource | string> {
   const measure = (one: Draft): Promise<readonly MeasuredRow[] | null> =>
     withTimeoutFallback<readonly MeasuredRow[] | null>(read, (db) => measureInputs(db, one), null)
@@ -266,8 +262,11 @@ export async function proposeForTables(
   onTable: NonNullable<ProposeOptions['onTable']>,
 ): Promise<Proposal> {
   const named = names.map((word) => ({ word, ...parseTableName(word) }))
+  // A shell takes the quotes away from "Contact": the name as it is spelled counts, too.
   const isNamed = (name: (typeof named)[number], table: TableName): boolean =>
-    name.table === table.name && (name.schema === null || name.schema === table.schema)
+    (name.table === table.name && (name.schema === null || name.schema === table.schema)) ||
+    name.word === table.name ||
+    name.word === `${table.schema}.${table.name}`
   if (named.length > 0) {
     const tables = (await listTables(db)).map(({ schema, table }) => ({ schema, name: table }))
     const missing = named.find((name) => !tables.some((table) => isNamed(name, table)))

@@ -1,7 +1,7 @@
 import type { ProposedSource, Question } from './proposal.ts'
 import type { RowFlag } from './flag-sql.ts'
 
-/** Rarer than this, what is not understood is left out until somebody answers; of a column, all that is together. */
+/** Rarer than this, what is not understood is left out until it is decided; of a column, all that is together. */
 const RARE_SHARE = 0.3
 /** Rows have many tags, and most say nothing; what another row is says less of this one. */
 const RARE_TAGS = 0.1
@@ -21,7 +21,7 @@ export function toQuestions(
     ({ flag, count }) =>
       count > 0 &&
       count < sampled &&
-      // What most rows have, and nobody understands, is hardly a reason against them.
+      // What most rows have is hardly a reason against them.
       (flag.meaning !== null || flag.isLeftOut !== undefined || count * 2 <= sampled),
   )
   const rare = new Set<RowFlag>()
@@ -43,14 +43,14 @@ export function toQuestions(
       isUnderstood: flag.meaning !== null,
       isOfOther: flag.isOfOther === true,
     })),
-    // Of what looks like a reason by its name, and no sampled row has, there is nothing to ask.
+    // Of what looks like a reason by its name, and no sampled row has, there is nothing to decide.
     conditions: counted.flatMap(({ flag, count }) =>
       flag.meaning !== null && sampled > 0 && count === 0 ? [flag.keep] : [],
     ),
   }
 }
 
-/** A person answers a question about each of a few sources, and reads so many choices of one. */
+/** A person answers a question about each of a few sources, and reads this many choices of one. */
 const MAX_SOURCES = 7
 const MAX_CHOICES = 16
 
@@ -59,7 +59,7 @@ const MAX_CHOICES = 16
  * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
  */
 export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
-  const asked = sources
+  const shown = sources
     .filter(({ questions }) => questions.length > 0)
     .toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0))
     .slice(0, MAX_SOURCES)
@@ -71,10 +71,13 @@ export function selectQuestions(sources: readonly ProposedSource[]): ProposedSou
         Number(b.isLeftOut) - Number(a.isLeftOut) ||
         b.leftOut - a.leftOut,
     )
-    const chosen = ranked.slice(0, asked.includes(source) ? MAX_CHOICES : 0)
+    const chosen = ranked.slice(0, shown.includes(source) ? MAX_CHOICES : 0)
     const rest = ranked.filter((one) => !chosen.includes(one))
-    const left = rest.filter(({ isLeftOut }) => isLeftOut)
-    const kept = rest.filter(({ isLeftOut }) => !isLeftOut)
+    // What is not understood of another row is the least likely reason.
+    const isLeft = ({ isLeftOut, isUnderstood, isOfOther }: Question): boolean =>
+      isLeftOut && (isUnderstood || !isOfOther)
+    const left = rest.filter(isLeft)
+    const kept = rest.filter((one) => !isLeft(one))
     const list = (some: readonly Question[]): string => some.map(({ when }) => when).join('; ')
     return {
       ...source,
@@ -110,7 +113,7 @@ const MAX_CONDITION_WIDTH = 76
 
 /** SQL: all of the conditions, on one line if they are short; null if there are none. Pure. */
 export function joinConditions(conditions: readonly (string | null)[]): string | null {
-  const some = conditions.filter((one) => one !== null)
+  const some = [...new Set(conditions.filter((one) => one !== null))]
   if (some.length === 0) return null
   const line = some.join(' and ')
   return line.length <= MAX_CONDITION_WIDTH ? line : some.join('\nand ')

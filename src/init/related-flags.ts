@@ -8,7 +8,7 @@ import {
 import { type RowFlag, arraySql, negate, notExists } from './flag-sql.ts'
 import { exclusionConditions, readFlags } from './flags.ts'
 import { fieldSql } from './fields.ts'
-import { mergeFlags, staffFlags, subscriptionFlags, suppressionFlags } from './listed-people.ts'
+import { listedFlags, mergeFlags, staffFlags, subscriptionFlags, suppressionFlags } from './listed-people.ts'
 import { type Meaning, labelMeaning } from './meanings.ts'
 import { labelsSql, listKnownLabels } from './row-filters.ts'
 import { joinCondition } from './relations.ts'
@@ -40,7 +40,11 @@ export function relatedFlags(schema: ClassifiedSchema, row: ClassifiedTable, per
     ...others.flatMap((other) =>
       isSuppressionName(other.table.name)
         ? suppressionFlags(schema, row, other, person.email)
-        : [...subscriptionFlags(schema, row, other, person.email), ...staffFlags(other, person.email)],
+        : firstFound(
+            () => subscriptionFlags(schema, row, other, person.email),
+            () => staffFlags(other, person.email),
+            () => listedFlags(schema, row, other, person.email),
+          ),
     ),
     ...tagFlags(schema, row, 'person'),
     ...labelTableFlags(schema, row, 'person'),
@@ -50,6 +54,14 @@ export function relatedFlags(schema: ClassifiedSchema, row: ClassifiedTable, per
     ...employerFlags(person.employer),
     ...unknownNeighbours(schema, row, person.employer),
   ]
+}
+
+const firstFound = (...ways: readonly (() => RowFlag[])[]): RowFlag[] => {
+  for (const find of ways) {
+    const found = find()
+    if (found.length > 0) return found
+  }
+  return []
 }
 
 const LEAVES_OUT: ReadonlySet<Meaning> = new Set(['objection', 'gone', 'test', 'staff', 'private'])

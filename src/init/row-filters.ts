@@ -1,5 +1,6 @@
 import { quoteLiteral } from '../sources/quote.ts'
 import { type CandidateField, type SampledRow, fieldSql } from './fields.ts'
+import { negate, notInSql, readSides } from './flag-sql.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 import type { Column } from '../sources/catalogue.ts'
@@ -8,6 +9,8 @@ import type { Column } from '../sources/catalogue.ts'
 export interface PartyTypeFilter {
   readonly person: (alias: string) => string
   readonly company: (alias: string) => string
+  /** Whether a flag tells, `is_company`, and no list of kinds. */
+  readonly isFlag?: boolean
   /** Known by which rows have a person's name: the column of the company's name is empty for people. */
   readonly isByNames?: boolean
 }
@@ -27,16 +30,23 @@ export function findPartyTypeFilter(
 ): PartyTypeFilter | null {
   const columns = surveyed.fields.filter((field) => field.path.length === 0)
   for (const field of columns) {
-    const side = field.fit.kind === 'boolean' ? partyOfFlag(field) : null
-    if (side === null) continue
-    const yes = (alias: string): string => fieldSql(field, alias)
+    const said = readSides(field)?.yes ?? null
+    const side = said === null ? null : partyOfFlag(field)
+    if (said === null || side === null) continue
+    const isBoolean = field.fit.kind === 'boolean'
+    const yes = (alias: string): string =>
+      isBoolean ? fieldSql(field, alias) : negate(notInSql(fieldSql(field, alias), [said], field))
     const no = (alias: string): string =>
-      field.column.notNull ? `not ${yes(alias)}` : `${yes(alias)} is not true`
+      isBoolean
+        ? field.column.notNull
+          ? `not ${yes(alias)}`
+          : `${yes(alias)} is not true`
+        : notInSql(fieldSql(field, alias), [said], field)
     const people = onlyContacts(columns, surveyed.checkLabels)
     const and = (alias: string, condition: string): string => [condition, ...people(alias)].join(' and ')
     return side === 'company'
-      ? { company: yes, person: (alias) => and(alias, no(alias)) }
-      : { company: no, person: (alias) => and(alias, yes(alias)) }
+      ? { company: yes, person: (alias) => and(alias, no(alias)), isFlag: true }
+      : { company: no, person: (alias) => and(alias, yes(alias)), isFlag: true }
   }
   for (const field of columns) {
     const labels = listKnownLabels(field, surveyed.checkLabels)
@@ -102,7 +112,8 @@ export const labelsSql = (sql: string, labels: readonly string[], isOther = fals
 /** `is_company`, `isPerson`. */
 function partyOfFlag({ words }: CandidateField): 'person' | 'company' | null {
   const rest = words.filter((word) => word !== 'is').map(singularize)
-  if (rest.length !== 1 || !words.includes('is')) return null
+  // A private entry is not that of a private person.
+  if (rest.length !== 1 || !words.includes('is') || rest[0] === 'private') return null
   if (COMPANY_WORDS.has(rest[0] ?? '')) return 'company'
   return PERSON_WORDS.has(rest[0] ?? '') ? 'person' : null
 }

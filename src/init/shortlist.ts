@@ -1,4 +1,4 @@
-import { nameHint } from './classify.ts'
+import { nameHint } from './kinds.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
 import { isPartName, nameRank } from './relations.ts'

@@ -3,13 +3,13 @@ import { type CandidateField, fieldSql } from './fields.ts'
 import {
   type FlagTable,
   type RowFlag,
+  type Sides,
   arraySql,
   isDate,
   isReference,
   negate,
   notInSql,
-  saysNo,
-  saysYes,
+  readSides,
 } from './flag-sql.ts'
 import { readFlags } from './flags.ts'
 import { isState, isTypeOrTag, sureMeaning } from './label-flags.ts'
@@ -90,22 +90,6 @@ const sparseKey = (field: CandidateField, sql: string, sampled: number): RowFlag
   field.column.notNull || field.values.length * 2 > sampled || isHarmless(field.words, HARMLESS_KEY_WORDS)
     ? []
     : [sparseFlag(field, sql)]
-
-interface Sides {
-  readonly yes: string | null
-  readonly no: string | null
-}
-
-/** The values of a column that holds yes and no only; null if it holds more. */
-function readSides({ fit, values }: CandidateField): Sides | null {
-  if (fit.kind === 'boolean') return { yes: 'true', no: 'false' }
-  const found = [...new Set(values)]
-  const yes = found.filter(saysYes)
-  const no = found.filter(saysNo)
-  const isBoth =
-    found.length > 0 && yes.length < 2 && no.length < 2 && yes.length + no.length === found.length
-  return isBoth ? { yes: yes[0] ?? null, no: no[0] ?? null } : null
-}
 
 /** The side of a flag that fewer rows have: of `is_frozen` those that are set, of one like `is_live` those that are not. */
 function rarerSide(field: CandidateField, sql: string, { yes, no }: Sides, sampled: number): RowFlag[] {

@@ -72,17 +72,17 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   // Facts
   name: 'nom nombre nome naam navn namn bezeichnung denominación denominazione intitulé raison razon ragione libellé',
   'first name':
-    'vorname prénom forenames nombres voornaam fornavn förnamn firstname forename fname givenname rufname',
+    'vname vorname prénom forenames nombres voornaam fornavn förnamn firstname forename fname givenname rufname',
   'last name':
-    'nachname familienname zuname apellido apellidos cognome sobrenome achternaam etternavn efternamn surname lastname lname',
+    'nname nachname familienname zuname apellido apellidos cognome sobrenome achternaam etternavn efternamn surname lastname lname',
   'job title':
-    'jobtitle berufsbezeichnung jobbezeichnung puesto poste cargo mansione ruolo functie stilling befattning fonction función funktion',
-  department: 'abteilung departamento reparto afdeling avdeling avdelning dept',
+    'fkt jobtitle berufsbezeichnung jobbezeichnung puesto poste cargo mansione ruolo functie stilling befattning fonction función funktion',
+  department: 'abt abteilung departamento reparto afdeling avdeling avdelning dept',
   email: 'courriel correo mailadresse epost emailadresse adressemail emails',
   phone: 'telefon telefono teléfono téléphone tel telephone tlf telefonnummer telefoon rufnummer durchwahl',
-  mobile: 'handy portable móvil movil cellulare celular mobil mobilnummer mobiel gsm cell cellphone',
+  mobile: 'mob handy portable móvil movil cellulare celular mobil mobilnummer mobiel gsm cell cellphone',
   website:
-    'webseite internetseite homepage sitio sito nettside hemsida internet webadresse siteweb internetadresse',
+    'www webseite internetseite homepage sitio sito nettside hemsida internet webadresse siteweb internetadresse',
   industry: 'branche secteur sector sectores settore setor bransje bransch sektor industrie rubro giro giros',
   employees:
     'emps mitarbeiterzahl mitarbeiteranzahl effectif effectifs empleados dipendenti funcionarios anställda headcount plantilla',
@@ -93,21 +93,45 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   city: 'ort stadt ville ciudad città cidade plaats poststed localidad población wohnort gemeente commune',
   country: 'cntry land pays país paese pais länder nation',
   state: 'bundesland région provincia estado província kanton provincie fylke',
-  address: 'addr adresse dirección indirizzo endereço adres direccion adressen adresses anschrift domicile',
+  address:
+    'adr addr adresse dirección indirizzo endereço adres direccion adressen adresses anschrift domicile',
   technologies: 'techstack techniken tecnologías',
   linkedin: 'linkedinprofil lnkd',
   seniority: 'karrierestufe hierarchiestufe ancienneté nivel niveau',
-  salutation: 'anrede civilité civility civilite tratamiento saluto trattamento tratamento aanhef tiltale',
+  salutation:
+    'anr anrede civilité civility civilite tratamiento saluto trattamento tratamento aanhef tiltale',
   birthday: 'geburtstag geburtsdatum naissance nacimiento nascita birthdate dob nascimento geboortedatum',
   source: 'herkunft quelle origine origen provenance provenienza origem bron kilde',
+  // What is kept of the work with them
+  language: 'idioma sprache langue taal lingua språk sprak spr idiom',
+  last: 'ultimo último letzter letzte letzt dernier dernière ultima laatste siste sista',
+  created: 'creado créé erstellt angelegt cree creato criado aangemaakt opprettet skapad anlage',
+  updated: 'geändert modifié modifie actualizado modificado aggiornato gewijzigd endret ändrad änderung',
+  quote: 'presupuesto angebot devis preventivo tilbud offert orçamento',
+  order: 'auftrag bestellung commande pedido ordine bestelling ordre',
+  invoice: 'rechnung facture factura fattura factuur faktura fatura',
+  activity: 'aktivität activité actividad attività activiteit aktivitet',
+  meeting: 'termin réunion riunione møte besprechung rendezvous cita',
+  task: 'aufgabe tâche tarea compito taak oppgave',
+  message: 'nachricht mensaje messaggio bericht melding meddelande',
+  project: 'projekt projet proyecto progetto',
+  event: 'veranstaltung événement evento evenement arrangement',
+  owner:
+    'besitzer propriétaire proprietaire propietario proprietario eigenaar eier ägare verantwortlich verantwortlicher zuständig',
+  priority: 'priorität priorité prioridad priorità',
+  group: 'gruppe groupe grupo gruppo groep',
+  list: 'liste lista lijst',
+  product: 'produkt produit producto prodotto',
+  campaign: 'kampagne campagne campaña campagna',
+  delivery: 'envío envio versand envoi spedizione verzending',
   // Others
   type: 'typ art tipo genre soort kategori',
   kind: 'sorte clase',
   status: 'état etat statut stato statuts estatus situação zustand situation',
   tag: 'schlagwort étiquette etiqueta etichetta tags',
-  date: 'datum fecha data_it dato dt',
+  date: 'dat datum fecha data_it dato dt',
   value: 'wert valeur valor valore waarde',
-  number: 'nummer nr numéro número numero aantal antal anzahl zahl num',
+  number: 'anz nummer nr numéro número numero aantal antal anzahl zahl num',
   primary: 'haupt hauptadresse principal principale primaire primario',
   full: 'complet completo vollständig',
   year: 'jahr année ano año anno jaar år',
@@ -150,6 +174,7 @@ export const COMPOUNDS: Readonly<Record<string, string>> = {
   plz: 'postcode',
   cp: 'postcode',
   fk: '',
+  kz: '',
   tbl: '',
   ne: 'no',
   sperrliste: 'blocklist',
@@ -236,7 +261,7 @@ export const HARMLESS_DATES = `created updated modified changed last next first 
 
 /** Lists, and texts, whose values say nothing about whether a row may be enriched. */
 export const HARMLESS_LISTS = `language locale lang country currency timezone time zone priority rating gender sex salutation honorific title prefix suffix
-  region territory industry size score grade color theme department seniority function level role format plan tier payment terms shipping
+  region territory industry size score grade color theme department seniority function level format plan tier payment terms shipping
   method preferred channel medium campaign utm position city province postcode zip owner unit density tax vat incoterms
   version revision count total number year month day week hour age quantity frequency width height source origin leadsource by calling
   legal form juridica juridique sla band bracket ideal profile priority analytics interest product course focus round occasion shirt size conversion analytics
@@ -259,3 +284,12 @@ export const IN_USE = `active new open customer client lead prospect qualified w
   mailing list social media word mouth google public relations conference webinar seminar api app replied process processing work suspect invited
   screening cultivating portfolio reseller distributor supplier vendor foundation government technology legitimate interest interests channel direct
   key vip newsletter alumni speaker exhibitor sponsor attendee guest donor volunteer investor legal contract registered salesqualified marketingqualified`
+
+/** Tables that list rows for reasons which say nothing against them. */
+export const HARMLESS_TABLES = `activity order invoice note comment email mail message ticket event registration meeting call task deal opportunity project address phone
+  attachment file history log audit contract quote offer payment visit session score tag group segment list member team job position education
+  experience skill view click delivery mailing campaign newsletter response survey answer booking product license role link relation relationship
+  employment affiliation participant attendance document version field value data custom detail information point channel url website social profile
+  translation follower watcher share score form case issue appointment reminder touchpoint interaction timeline feed source import sync metadata
+  revenue sale purchase donation gift pledge membership award publication photo image avatar device token oauth identity account checkin candidate
+  application interview placement assignment shift timesheet course enrollment grade`

@@ -36,6 +36,29 @@ const toEnglish = (word: string): readonly string[] | undefined => {
   )
 }
 
+/** Fewer letters begin too many words. */
+const MIN_ABBREVIATION = 4
+
+/** `nachn`, `widerspr`, `bundesl`: what begins words of one meaning only, and is none itself. */
+function fromAbbreviation(word: string): readonly string[] | undefined {
+  if (word.length < MIN_ABBREVIATION || word.length > 10 || SEGMENTS.has(word)) return undefined
+  const known = ABBREVIATIONS.get(word)
+  if (known !== undefined) return known ?? undefined
+  const meanings = new Map(
+    [...SEGMENTS, ...ROLE_WORDS].flatMap((whole) => {
+      const english = toEnglish(whole) ?? [whole]
+      const isLonger = whole.startsWith(word) && whole !== `${word}s`
+      return isLonger ? [[english.join(' '), english] as const] : []
+    }),
+  )
+  const [only] = meanings.values()
+  const found = meanings.size === 1 && only !== undefined ? only : null
+  if (ABBREVIATIONS.size < MAX_SPLIT) ABBREVIATIONS.set(word, found)
+  return found ?? undefined
+}
+
+const ABBREVIATIONS = new Map<string, readonly string[] | null>()
+
 /** Words that compounds without a separator consist of: `annualrevenue`, `hasoptedoutofemail`, `ansprechpartnername`. */
 const SEGMENTS: ReadonlySet<string> = new Set(
   [
@@ -94,7 +117,7 @@ function split(name: string): string[] {
     .filter((word) => word !== '')
     .map(plain)
     .flatMap((word) => (toEnglish(word) ? [word] : segmentWord(word)))
-    .flatMap((word) => toEnglish(word) ?? [word])
+    .flatMap((word) => toEnglish(word) ?? fromAbbreviation(word) ?? [word])
   const words: string[] = []
   for (const word of parts) {
     const pair = WORD_PAIRS[`${words.at(-1) ?? ''} ${word}`]

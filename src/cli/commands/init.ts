@@ -212,7 +212,7 @@ async function selectSources(
 /** Which rows must be left out, by their descriptions. */
 type Answers = Map<string, boolean>
 
-/** Asks what must be left out of a source; the answers for one before it are the default for the same rows. */
+/** Prompts for what must be left out of a source; the answers for one before it are the default for the same rows. */
 async function promptAbout(
   held: AcceptedSource,
   prompt: InitPrompt,

@@ -64,7 +64,7 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
   ]
 }
 
-/** The rows of which it is not known whether they must be left out, numbered, with what holds until somebody decides. */
+/** The rows of which it is not known whether they must be left out, numbered, with what holds until you decide. */
 function renderQuestions({ questions, sample }: ProposedSource, output: Output): string[] {
   const { paint, textColumns } = output
   if (questions.length === 0) return []
@@ -77,10 +77,7 @@ function renderQuestions({ questions, sample }: ProposedSource, output: Output):
     )
   return [
     '',
-    ...wrapText(
-      `  ${paint('quiet', `undecided, with how many of ${pluralize(sample.rows, 'sampled row')} it is about; ✗ is left out until you decide`)}`,
-      textColumns,
-    ),
+    `  ${paint('quiet', `undecided, of ${pluralize(sample.rows, 'sampled row')}; ✗ is left out until you decide`)}`,
     ...questions.flatMap(line),
   ]
 }

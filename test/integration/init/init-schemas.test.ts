@@ -2,7 +2,7 @@ import { CompiledQuery } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import type { Proposal, ProposedSource } from '../../../src/init/proposal.ts'
-import { proposeSources } from '../../../src/init/propose.ts'
+import { proposeForTables, proposeSources } from '../../../src/init/propose.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
@@ -315,6 +315,14 @@ describe('skipped tables and the reasons', () => {
     )
     expect(sources).toMatchObject([{ name: 'attendance', kind: 'person' }])
   })
+})
+
+test('a table is found by its name as it is spelled, without quotes', async () => {
+  await database.query('create table "Contact" (id int primary key, email text, title text)')
+  for (const name of ['Contact', 'public.Contact', '"Contact"']) {
+    const { sources } = await proposeForTables(database.db, [name], () => {})
+    expect(sources).toMatchObject([{ name: 'Contact', table: '"Contact"' }])
+  }
 })
 
 test('an empty database has nothing', async () => {

@@ -65,6 +65,8 @@ function testSchema(name: string): void {
         : []),
     ])
     expect(worse).toEqual([])
+    expect(now.harmed.rows).toBeLessThanOrEqual(floor.harmed.rows)
+    expect(now.waiting.rows).toBeLessThanOrEqual(floor.waiting.rows)
   })
 
   test('the file of init, unread, passes check; what it writes is written once, and undone to the byte', async () => {

@@ -13,6 +13,7 @@ export interface Tally {
   readonly wrong: string[]
 }
 
+/** Some rows of all. */
 interface Share {
   rows: number
   of: number

@@ -12,10 +12,13 @@ interface Figures {
 
 export const SCORED_KINDS = ['inputs', 'outputs', 'filters'] as const
 
+/** Rows that a proposal which nobody has read does wrong by: those it would look up and must not, those that wait for an answer. */
+type Rows = Pick<InitScore, 'harmed' | 'waiting'>
+
 export type ScoreFigures = Readonly<Record<(typeof SCORED_KINDS)[number], Figures>> & {
   /** Cells that a run of the file as it is has written. */
   readonly cells: { readonly written: number; readonly wrong: number }
-}
+} & Rows
 
 /** What was measured in one schema. */
 export interface Measured {
@@ -26,8 +29,8 @@ export interface Measured {
 interface SchemaScores {
   /** The group of schemas, first seen together by an `init` that was finished then; absent if it grew with the schema. */
   readonly heldOut?: number
-  /** When `init` saw the schema for the first time; its cells were not always judged then. */
-  readonly first: Omit<ScoreFigures, 'cells'> & Partial<Pick<ScoreFigures, 'cells'>>
+  /** When `init` saw the schema for the first time; its cells and rows were not always judged then. */
+  readonly first: Omit<ScoreFigures, 'cells' | keyof Rows> & Partial<Pick<ScoreFigures, 'cells' | keyof Rows>>
   readonly now: ScoreFigures
 }
 
@@ -38,9 +41,15 @@ export const readScores = (): Scores => JSON.parse(readFileSync(FILE, 'utf8')) a
 /** Whether measured scores become the floors, instead of being held against them. */
 export const isUpdating = process.env['UPDATE_SCORES'] !== undefined
 
-export function toFigures({ inputs, outputs, filters }: InitScore): Omit<ScoreFigures, 'cells'> {
+export function toFigures({
+  inputs,
+  outputs,
+  filters,
+  harmed,
+  waiting,
+}: InitScore): Omit<ScoreFigures, 'cells'> {
   const count = ({ expected, found, wrong }: Tally): Figures => ({ expected, found, wrong: wrong.length })
-  return { inputs: count(inputs), outputs: count(outputs), filters: count(filters) }
+  return { inputs: count(inputs), outputs: count(outputs), filters: count(filters), harmed, waiting }
 }
 
 /** Stores measured scores; the first of a schema stays. With SCORE_DETAILS, prints what is missed and wrong. */
