@@ -59,10 +59,12 @@ const MAX_CHOICES = 16
  * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
  */
 export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
-  const shown = sources
-    .filter(({ questions }) => questions.length > 0)
-    .toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0))
-    .slice(0, MAX_SOURCES)
+  const shown = new Set(
+    sources
+      .filter(({ questions }) => questions.length > 0)
+      .toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0))
+      .slice(0, MAX_SOURCES),
+  )
   return sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>
@@ -71,7 +73,7 @@ export function selectQuestions(sources: readonly ProposedSource[]): ProposedSou
         Number(b.isLeftOut) - Number(a.isLeftOut) ||
         b.leftOut - a.leftOut,
     )
-    const chosen = ranked.slice(0, shown.includes(source) ? MAX_CHOICES : 0)
+    const chosen = ranked.slice(0, shown.has(source) ? MAX_CHOICES : 0)
     const rest = ranked.filter((one) => !chosen.includes(one))
     // What is not understood of another row is the least likely reason.
     const isLeft = ({ isLeftOut, isUnderstood, isOfOther }: Question): boolean =>
