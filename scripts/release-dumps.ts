@@ -36,14 +36,15 @@ const packed = join(folder, 'program.br')
 await packProgram(version, packed)
 const place = mkdtempSync(join(import.meta.dirname, '../.cache/released-'))
 try {
-  process.env['TEST_PROGRAM'] = unpackProgram(packed, place)
+  const program = unpackProgram(packed, place)
   writeFileSync(join(folder, 'config.json'), `${JSON.stringify(RELEASED_CONFIG, null, 2)}\n`)
-  for (const state of states.length > 0 ? states : Object.keys(RELEASED_STATES)) await makeDump(server, state)
+  for (const state of states.length > 0 ? states : Object.keys(RELEASED_STATES))
+    await makeDump(server, state, program)
 } finally {
   rmSync(place, { recursive: true })
 }
 
-async function makeDump(server: string, state: string): Promise<void> {
+async function makeDump(server: string, state: string, program: string): Promise<void> {
   const database = `release_${state.replaceAll('-', '_')}`
   await onServer(server, async (client) => {
     await client.query(`drop database if exists ${database} with (force)`)
@@ -52,7 +53,7 @@ async function makeDump(server: string, state: string): Promise<void> {
   const url = Object.assign(new URL(server), { pathname: database }).href
   const pool = new pg.Pool({ connectionString: url })
   const sandbox = await startSandbox({ port: SERVICE_PORT, keys: KEYS, webhookSecret: SECRET })
-  const cli = await createCommandLine(url, sandbox, RELEASED_CONFIG)
+  const cli = await createCommandLine(url, sandbox, RELEASED_CONFIG, program)
   const dump = async (): Promise<void> => {
     const asked = Object.entries(sandbox.stats({ inputs: true }).inputs.all ?? {})
     await pool.query(

@@ -35,11 +35,15 @@ export interface CommandLine {
   remove(): Promise<void>
 }
 
-/** @param services the only one, or several by their names in the configuration */
+/**
+ * @param services the only one, or several by their names in the configuration
+ * @param program the main module of another version. Default: today's
+ */
 export async function createCommandLine(
   databaseUrl: string,
   services: ReachableSandbox | Readonly<Record<string, ReachableSandbox>>,
   config: unknown,
+  program = programPath(),
 ): Promise<CommandLine> {
   const folder = await mkdtemp(join(tmpdir(), 'fillrate-cli-'))
   const environment = {
@@ -50,7 +54,7 @@ export async function createCommandLine(
     FILLRATE_MAX_CONNECTIONS: String(MAX_TEST_CONNECTIONS),
   }
   const start = (changes: Record<string, string | undefined>, args: readonly string[]): Started => {
-    const child = spawn(process.execPath, [programPath(), ...args], {
+    const child = spawn(process.execPath, [program, ...args], {
       cwd: folder,
       env: { ...environment, ...changes },
       stdio: ['ignore', 'pipe', 'pipe'],

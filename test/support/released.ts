@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { inject } from 'vitest'
+import { unpackProgram } from '../../scripts/releases/program.ts'
 import { toEmailInput, createResults } from '../../src/sandbox/results.ts'
 import { Opportunity } from '../../src/sandbox/faults.ts'
 import { type Sandbox, startSandbox } from '../../src/sandbox/server.ts'
@@ -18,11 +20,14 @@ const DUMPED_SERVICE = '127.0.0.1:47110'
 
 export const RELEASES: readonly string[] = readdirSync(FOLDER)
 
-/** A dump that was restored, the service that it knows, and today's program with the configuration of the release. */
+/** A dump that was restored, the service that it knows, and both programs with the configuration of the release. */
 export interface RestoredRelease {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
+  /** Today's program. */
   readonly cli: CommandLine
+  /** The program of the release, with the packages of this checkout. */
+  readonly old: CommandLine
   /** How often each input was asked, by the old version and since. Of calls that were cut off, the service cannot say whether it bills them. */
   countAsked(): Promise<readonly AskedInput[]>
   /** Delivers the results of the jobs that the old version submitted, to a receiver on this port. */
@@ -56,10 +61,15 @@ export async function restoreRelease(
   await onServer(database.url, (client) => client.query(sql))
   const config = readFileSync(join(FOLDER, version, 'config.json'), 'utf8')
   const cli = await createCommandLine(database.url, sandbox, config)
+  // Where it finds the packages.
+  const place = await mkdtemp(join(import.meta.dirname, '../../.cache/released-'))
+  const program = unpackProgram(join(FOLDER, version, 'program.br'), place)
+  const old = await createCommandLine(database.url, sandbox, config, program)
   return {
     database,
     sandbox,
     cli,
+    old,
     countAsked: async () => {
       const before = await database.query<{ input: string; tried: number; done: number }>(
         'select input, tried, single + bulk + unanswered as done from service.asked',
@@ -73,7 +83,7 @@ export async function restoreRelease(
     },
     deliverJobs: (port) => deliverJobs(database, sandbox, port),
     close: async () => {
-      await cli.remove()
+      await Promise.all([cli.remove(), old.remove(), rm(place, { recursive: true })])
       await sandbox.close()
       await database.drop()
     },

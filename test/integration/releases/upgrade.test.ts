@@ -1,80 +1,17 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
-import { createReleasedCrm, insertContacts } from '../../../scripts/releases/crm.ts'
-import type { TestDatabase } from '../../support/clone.ts'
+import { describe, expect, test } from 'vitest'
+import { insertContacts } from '../../../scripts/releases/crm.ts'
 import { readVersion } from '../../../src/util/version.ts'
-import { createCommandLine, type Started } from '../../support/cli.ts'
-import { createTestDatabase } from '../../support/database.ts'
 import { freePort } from '../../support/free-port.ts'
-import { RELEASES, restoreRelease, type RestoredRelease } from '../../support/released.ts'
+import { RELEASES, type RestoredRelease } from '../../support/released.ts'
+import { enrichAnew, expectNotPaidTwice, readCells, restore, run, start } from './steps.ts'
 
 // What each released version left behind is upgraded with today's program, which goes on with it.
 
-const opened: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of opened.splice(0).toReversed()) await close()
-})
-
 async function upgrade(version: string, state: string): Promise<RestoredRelease> {
-  const release = await restoreRelease(version, state)
-  opened.push(() => release.close())
-  await run(release, 'migrate')
-  expect(await run(release, 'migrate')).toContain('up to date')
+  const release = await restore(version, state)
+  await run(release.cli, 'migrate')
+  expect(await run(release.cli, 'migrate')).toContain('up to date')
   return release
-}
-
-async function run({ cli }: Pick<RestoredRelease, 'cli'>, ...words: string[]): Promise<string> {
-  const { code, stdout, stderr } = await cli.run(...words)
-  expect({ words, code, stderr }).toMatchObject({ words, code: 0 })
-  return stdout
-}
-
-function start({ cli }: RestoredRelease, port: number, ...words: string[]): Started {
-  const started = cli.startWith({ FILLRATE_PORT: String(port) }, ...words)
-  opened.push(async () => {
-    started.child.kill('SIGKILL')
-    await started.ended
-  })
-  return started
-}
-
-/** Nobody was asked twice, except those whose answer was on the wire when the old version was killed. */
-async function expectNotPaidTwice(release: RestoredRelease): Promise<void> {
-  const asked = await release.countAsked()
-  expect(asked.filter(({ tried, wasCut }) => tried > (wasCut ? 2 : 1))).toEqual([])
-}
-
-/** The rows of contacts and accounts without their times, and without what the version before left for an earlier address. */
-const readCells = (database: TestDatabase, where = 'true'): Promise<object[]> =>
-  database.query(`
-    select 'contacts' as source, id, email, title, phone, seniority, company, attributes::text from crm.contacts
-     where email not like 'moved%' and ${where}
-     union all select 'accounts', id, website, industry, employees::text, null, null, null from crm.accounts where id > 3 and ${where}
-     order by 1, 2`)
-
-/** The cells as today's program alone fills them, from the same inputs. */
-async function enrichAnew({ database, cli, sandbox }: RestoredRelease): Promise<object[]> {
-  const anew = await createTestDatabase()
-  opened.push(() => anew.drop())
-  await createReleasedCrm(anew.pool, 0, 0)
-  const inputs = { contacts: 'id, email, linkedin', accounts: 'id, website' }
-  for (const [table, columns] of Object.entries(inputs)) {
-    const rows = await database.query(`select ${columns} from crm.${table}`)
-    await anew.query(
-      `insert into crm.${table} (${columns}) select ${columns} from json_populate_recordset(null::crm.${table}, $1)`,
-      [JSON.stringify(rows)],
-    )
-  }
-  await anew.query(`update crm.contacts set title = 'typed by hand' where id % 7 = 0`)
-  const own = await createCommandLine(
-    anew.url,
-    sandbox,
-    await readFile(join(cli.folder, 'fillrate.config.json'), 'utf8'),
-  )
-  opened.push(() => own.remove())
-  await run({ cli: own }, 'run')
-  return readCells(anew)
 }
 
 describe.each(RELEASES)('a database that %s left', (version) => {
@@ -88,20 +25,20 @@ describe.each(RELEASES)('a database that %s left', (version) => {
       [1, 2, 3, 4].map((id) => ({ id: String(id), state: 'completed' })),
     )
     const versions = async (): Promise<(string | null)[]> =>
-      (JSON.parse(await run(release, 'runs', '--json')) as { runs: { version: string | null }[] }).runs.map(
-        (one) => one.version,
-      )
+      (
+        JSON.parse(await run(release.cli, 'runs', '--json')) as { runs: { version: string | null }[] }
+      ).runs.map((one) => one.version)
     expect(await versions()).toEqual([null, null, null, null])
     // It undid the undo of run 2.
-    await run(release, 'undo', '4', '--yes')
+    await run(release.cli, 'undo', '4', '--yes')
     expect(await contacts()).toBe(await database.checksum('kept.contacts_1'))
-    await run(release, 'undo', '1', '--yes')
+    await run(release.cli, 'undo', '1', '--yes')
     expect(await contacts()).toBe(await database.checksum('kept.contacts_0'))
     expect(await database.checksum('crm.accounts')).toBe(await database.checksum('kept.accounts_0'))
 
     expect((await versions()).slice(0, 3)).toEqual([readVersion(), readVersion(), null])
-    await run(release, 'retry', '--state', 'undone')
-    await run(release, 'run')
+    await run(release.cli, 'retry', '--state', 'undone')
+    await run(release.cli, 'run')
     expect(await cells()).toEqual(before)
     expect(sandbox.stats().calls.accepted).toBe(0)
   })
@@ -114,7 +51,7 @@ describe.each(RELEASES)('a database that %s left', (version) => {
     // Some of them were leased ahead, without a call.
     const leased = await database.count(`fillrate.lookups where state = 'leased'`)
     const port = await freePort()
-    const next = start(release, port, 'run', '--json')
+    const next = start(release.cli, port, 'run', '--json')
     await expect.poll(() => release.deliverJobs(port).catch(() => 'not yet')).toBeUndefined()
     const { code, stdout, stderr } = await next.ended
     expect({ code, stderr }).toMatchObject({ code: 0 })
@@ -137,7 +74,7 @@ describe.each(RELEASES)('a database that %s left', (version) => {
     const release = await upgrade(version, 'live-sync')
     const { database } = release
     expect(await database.count('fillrate.changed_rows')).toBe(4)
-    start(release, await freePort(), 'start')
+    start(release.cli, await freePort(), 'start')
     const isDone = (): Promise<boolean> =>
       database.scalar<boolean>(`
         not exists (select from fillrate.changed_rows)
@@ -149,7 +86,7 @@ describe.each(RELEASES)('a database that %s left', (version) => {
     expect(
       await database.count(`crm.contacts where email like 'moved%' and phone is not null`),
     ).toBeGreaterThan(0)
-    await run(release, 'run')
+    await run(release.cli, 'run')
     await expectNotPaidTwice(release)
     expect(await readCells(database)).toEqual(await enrichAnew(release))
   })
