@@ -13,8 +13,9 @@ export const VERSIONED_FILES = [
   'deploy/kubernetes/kustomization.yaml',
 ] as const
 
-/** What the version promises, as `npm run freeze` writes it before. */
+/** What the version promises and which migrations it has, as `npm run freeze` writes them before. */
 const SURFACE_FILE = 'test/fixtures/public-surface.json'
+const MIGRATIONS_FILE = 'test/fixtures/migrations.json'
 
 // `npm version 1.2.3` runs this between its change of package.json and its commit.
 const { npm_old_version: before, npm_new_version: now } = process.env
@@ -23,10 +24,14 @@ if (import.meta.main && before !== undefined && now !== undefined) {
   const day = new Date().toISOString().slice(0, 10)
   for (const file of VERSIONED_FILES) replace(file, before, now)
   replace('CHANGELOG.md', `## ${now} (unreleased)`, `## ${now} (${day})`)
-  const { status } = spawnSync('git', ['add', 'CHANGELOG.md', SURFACE_FILE, ...VERSIONED_FILES], {
-    cwd: root,
-    stdio: 'inherit',
-  })
+  const { status } = spawnSync(
+    'git',
+    ['add', 'CHANGELOG.md', SURFACE_FILE, MIGRATIONS_FILE, ...VERSIONED_FILES],
+    {
+      cwd: root,
+      stdio: 'inherit',
+    },
+  )
   process.exitCode = status ?? 1
 
   function replace(file: string, old: string, text: string): void {
