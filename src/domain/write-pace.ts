@@ -32,7 +32,7 @@ export function grantWrites(perHour: number, pace: WritePace | null, now: number
   // A clock that was set back gives nothing.
   const gained = pace === null ? burst : pace.allowance + Math.max(0, now - pace.at) * perMs
   const allowance = Math.min(burst, gained)
-  const least = Math.max(1, Math.floor(burst / BATCHES_PER_BURST))
+  const least = Math.max(1, Math.ceil(burst / BATCHES_PER_BURST))
   const rows = Math.floor(allowance)
   return rows >= least
     ? { allowance, rows, waitMs: 0 }

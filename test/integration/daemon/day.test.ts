@@ -79,7 +79,7 @@ test('what the database, the schedule and the configuration can do wrong is seen
   )
   day.daemons[1]?.reload({ ...config, budget: -1 })
   // A daemon of the next version is started before its migration.
-  const [applied] = await day.query<{ name: string }>('delete from fillrate.migrations returning *')
+  const applied = await day.query('delete from fillrate.migrations returning *')
   const next = await day.start(config, { isWaiting: true })
   await day.see(made, 'live_sync_behind', 'jobs_overdue', 'reload_refused', 'schema_outdated')
   expect((await fetch(`${next.url}/readyz`)).status).toBe(503)
@@ -88,7 +88,7 @@ test('what the database, the schedule and the configuration can do wrong is seen
   await locked.query('rollback')
   locked.release()
   await day.query(
-    'insert into fillrate.migrations select * from jsonb_populate_record(null::fillrate.migrations, $1)',
+    'insert into fillrate.migrations select * from jsonb_populate_recordset(null::fillrate.migrations, $1)',
     [JSON.stringify(applied)],
   )
   day.daemons[1]?.reload(config)

@@ -50,7 +50,7 @@ test('a writer that always has rows writes nearly as many as allowed, and not on
       // A batch at most every ten seconds, once the first burst is written.
       expect(written.length).toBeLessThan(2 * 370)
     }),
-    { numRuns: 20 },
+    { numRuns: 20, examples: [[376], [719], [LEAST_WRITES_PER_HOUR]] },
   )
 })
 
