@@ -63,22 +63,15 @@ export class RunGroup {
     return [...this.#members.values()].every(({ hasEnded, idleAt }) => hasEnded || idleAt === this.#changes)
   }
 
-  /** Whether rows of a run may come back to it over others, which then may wait for it: with opposite orders of services. */
-  mayReturn({ sources }: Pick<StartedRun, 'sources'>): boolean {
+  /**
+   * Whether rows of some run may come back to it over others: with opposite orders of services. These runs end once all are idle, so that
+   * none may keep rows for a full job, nor may a third one that waits for them.
+   */
+  get hasOppositeOrders(): boolean {
     const orders = [...this.#members.values()].flatMap(({ run }) =>
       run.sources.map(({ mapping }) => mapping.turn.services),
     )
-    const own = sources[0]?.mapping.turn.service ?? ''
-    const later = new Set<string>()
-    for (const queue = [own]; queue.length > 0;) {
-      const service = queue.pop() ?? ''
-      const after = orders.flatMap((order) =>
-        order.includes(service) ? order.slice(order.indexOf(service) + 1) : [],
-      )
-      for (const one of after) if (!later.has(one)) queue.push(one)
-      for (const one of after) later.add(one)
-    }
-    return later.has(own)
+    return orders.flat().some((service) => isAfterItself(service, orders))
   }
 
   /**
@@ -93,6 +86,17 @@ export class RunGroup {
       return [...this.#members.values()].some(({ run, hasEnded }) => !hasEnded && run.sources.some(isEarlier))
     })
   }
+}
+
+function isAfterItself(service: string, orders: readonly (readonly string[])[]): boolean {
+  const later = new Set<string>()
+  for (const queue = [service]; queue.length > 0;) {
+    const one = queue.pop() ?? ''
+    const after = orders.flatMap((order) => (order.includes(one) ? order.slice(order.indexOf(one) + 1) : []))
+    queue.push(...after.filter((next) => !later.has(next)))
+    for (const next of after) later.add(next)
+  }
+  return later.has(service)
 }
 
 /** In a dry run, to the next identifier or the next service. */

@@ -189,7 +189,7 @@ export class RunExecution {
     this.#firstPage.resolve()
     if (this.#group !== null) {
       // Its inputs wait for a full job while it picks, and the rows that it waits for may come after them.
-      if (this.#group.mayReturn(this.#run)) await markPicked(this.#stopping).then(wakeCalls)
+      if (this.#group.hasOppositeOrders) await markPicked(this.#stopping).then(wakeCalls)
       await this.#pickHandedOn(this.#group)
     }
     if (this.#stopping.aborted) return

@@ -146,6 +146,13 @@ describe('three services that know 60, 55 and 45% of the people', () => {
     },
   )
 
+  test('two in opposite orders do not wait for a third one that waits for a full job', async () => {
+    await startOpposite({ third: 'gamma' })
+    const report = await harness.run({ route: 'auto' })
+    expect(report).toMatchObject({ status: 'completed', rows: { picked: 40, waiting: 0 } })
+    expect(sandboxOf('gamma').stats().inputs.distinct).toBeGreaterThan(0)
+  })
+
   test('two in opposite orders do not wait for what the budget cannot pay of each other', async () => {
     await startOpposite()
     const report = await harness.run({ route: 'sync', budget: 47 })
@@ -210,8 +217,9 @@ test.each([false, true])(
   },
 )
 
-/** Two services, one before the other for one source and after it for another, in a cascade. */
-async function startOpposite(): Promise<void> {
+/** Two services, one before the other for one source and after it for another, in a cascade; and one after both. */
+async function startOpposite({ third }: { readonly third?: string } = {}): Promise<void> {
+  const last = third === undefined ? [] : [third]
   const source = {
     ...trioConfig.sources.people,
     inputs: { email: 't.email', linkedin_url: 't.profile' },
@@ -219,14 +227,16 @@ async function startOpposite(): Promise<void> {
   }
   harness = await startHarness({
     config: {
-      services: { acme: {}, beta: {} },
+      services: { acme: {}, beta: {}, ...Object.fromEntries(last.map((name) => [name, {}])) },
       sources: {
-        people: { ...source, services: ['acme', 'beta'] },
-        others: { ...source, table: 'others', services: ['beta', 'acme'] },
+        people: { ...source, services: ['acme', 'beta', ...last] },
+        others: { ...source, table: 'others', services: ['beta', 'acme', ...last] },
       },
       budget: 'unlimited',
     },
-    services: { acme: { seed: 1, notFoundShare: 0.5 }, beta: { seed: 2, notFoundShare: 0.5 } },
+    services: Object.fromEntries(
+      ['acme', 'beta', ...last].map((name, n) => [name, { seed: n + 1, notFoundShare: 0.5 }]),
+    ),
     prepare: async ({ pool }) => {
       for (const name of ['people', 'others'])
         await pool.query(`
