@@ -37,6 +37,20 @@ function sameAddress(
   return hasHosts ? `${listed} in (${own}, split_part(${own}, '@', 2))` : `${listed} = ${own}`
 }
 
+/** SQL: whether a row of another table, `d`, is about this row, by key or else by address; null if neither tells. */
+function sameRow(
+  schema: ClassifiedSchema,
+  row: ClassifiedTable,
+  other: ClassifiedTable,
+  email: string | null,
+  host: CandidateField | undefined = undefined,
+): string | null {
+  const [relation] = relationsBetween(schema, other, row)
+  if (relation !== undefined) return joinCondition(relation, 'd', 't')
+  const address = email === null ? undefined : addressField(other)
+  return address === undefined || email === null ? null : sameAddress(address, 'd', email, host)
+}
+
 /** A list of people who must not be contacted, by key or by address. */
 export function suppressionFlags(
   schema: ClassifiedSchema,
@@ -48,14 +62,7 @@ export function suppressionFlags(
   const alive = readFlags(list, 'd', 'link').flatMap(({ isSure, meaning, keep }) =>
     isSure && meaning !== 'objection' ? [keep] : [],
   )
-  const [relation] = relationsBetween(schema, list, row)
-  const address = addressField(list)
-  const same =
-    relation !== undefined
-      ? joinCondition(relation, 'd', 't')
-      : address && email !== null
-        ? sameAddress(address, 'd', email, list.company.get('domain'))
-        : null
+  const same = sameRow(schema, row, list, email, list.company.get('domain'))
   return same === null ? [] : [notExists(list.table.name, `${list.sqlName} d`, [same, ...alive])]
 }
 
@@ -71,17 +78,10 @@ export function subscriptionFlags(
   email: string | null,
 ): RowFlag[] {
   if (other.kinds.length > 0) return []
-  const [relation] = relationsBetween(schema, other, row)
   const isAboutConsent = splitIdentifier(other.table.name).some((word) =>
     SUBSCRIPTION_WORDS.has(singularize(word)),
   )
-  const address = isAboutConsent && email !== null ? addressField(other) : undefined
-  const same =
-    relation !== undefined
-      ? joinCondition(relation, 'd', 't')
-      : address && email !== null
-        ? sameAddress(address, 'd', email)
-        : null
+  const same = sameRow(schema, row, other, isAboutConsent ? email : null)
   if (same === null) return []
   const from = `${other.sqlName} d`
   const labels = other.fields.flatMap((field) => {
@@ -108,13 +108,10 @@ export function listedFlags(
   const words = splitIdentifier(table.name).map(singularize)
   if (kinds.length > 0 || isUsers || isTenants || words.some((word) => HARMLESS_TABLE_WORDS.has(word)))
     return []
-  const [relation] = relationsBetween(schema, other, row)
-  const address = relation === undefined && email !== null ? addressField(other) : undefined
-  if (relation === undefined && (address === undefined || email === null)) return []
-  if (relation !== undefined && relation.type !== null) return []
-  const same = relation
-    ? joinCondition(relation, 'd', 't')
-    : sameAddress(address as CandidateField, 'd', email as string)
+  // Of rows of several tables, this one's are not all that it lists.
+  if (relationsBetween(schema, other, row)[0]?.type) return []
+  const same = sameRow(schema, row, other, email)
+  if (same === null) return []
   const flag = notExists(table.name, `${other.sqlName} d`, [same], false, `it is listed in ${other.sqlName}`)
   return [{ ...flag, isOfOther: true }]
 }
