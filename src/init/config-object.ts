@@ -6,39 +6,30 @@ export const FIRST_BUDGET = 100
 
 /** The source as an entry of a configuration. */
 export function toSourceConfig(source: ProposedSource): Readonly<Record<string, unknown>> {
-  const where = whereOf(source)
-  return {
-    kind: source.kind,
-    table: source.table,
-    ...(source.joins !== null && { joins: source.joins }),
-    ...(source.key !== null && { key: source.key.length === 1 ? source.key[0] : source.key }),
-    ...(where !== null && { where }),
-    ...(source.changedAt !== null && { changedAt: source.changedAt }),
-    ...(source.freshness !== null && { freshness: { column: source.freshness } }),
-    inputs: Object.fromEntries(source.inputs.map(({ input, sql }) => [input, sql])),
-    outputs: Object.fromEntries(source.outputs.map((output) => [output.column, toOutputConfig(output)])),
+  const { kind, table, joins, key, changedAt, freshness, inputs, outputs } = source
+  const entries = {
+    kind,
+    table,
+    joins,
+    key: key?.length === 1 ? key[0] : key,
+    where: whereOf(source),
+    changedAt,
+    inputs: Object.fromEntries(inputs.map(({ input, sql }) => [input, sql])),
+    freshness: freshness === null ? null : { column: freshness },
+    outputs: Object.fromEntries(outputs.map((output) => [output.column, toOutputConfig(output)])),
   }
+  return Object.fromEntries(Object.entries(entries).filter(([, value]) => value !== null))
 }
 
 /** Only the field, if there are no other options; by service where they differ. */
 export function toOutputConfig({
-  field,
-  map,
-  sql,
-  group,
-  as,
-  matches,
+  column: _column,
+  type: _type,
   byService,
+  ...options
 }: ProposedOutput): string | Readonly<Record<string, unknown>> {
   if (byService) return Object.fromEntries(byService.map(([name, one]) => [name, toOutputConfig(one)]))
-  const options = {
-    ...(map && { map }),
-    ...(sql !== undefined && { sql }),
-    ...(as && { as }),
-    ...(matches !== undefined && { matches }),
-    ...(group !== undefined && { group }),
-  }
-  return Object.keys(options).length === 0 ? field : { field, ...options }
+  return Object.keys(options).length === 1 ? options.field : options
 }
 
 /** A whole configuration, for a .json file. */
@@ -49,9 +40,10 @@ export const toConfigObject = (
 ): object => ({
   $schema: './node_modules/fillrate/fillrate.schema.json',
   ...(service !== null && { service: { adapter: service } }),
-  ...(services.length > 0 && {
-    services: Object.fromEntries(services.map(({ name, module }) => [name, module ?? {}])),
-  }),
+  ...(services.length > 0 && { services: toServicesConfig(services) }),
   sources: Object.fromEntries(sources.map((source) => [source.name, toSourceConfig(source)])),
   budget: FIRST_BUDGET,
 })
+
+export const toServicesConfig = (services: readonly ProposedService[]): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(services.map(({ name, module }) => [name, module ?? {}]))
