@@ -9,7 +9,7 @@ import { OwnTroubles } from './daemon/own-troubles.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
 import { runService, type ServiceOptions } from './daemon/service.ts'
 import { startTroubleWatch } from './daemon/trouble-watch.ts'
-import type { SourceMapping } from './domain/mapping.ts'
+import { asReviewed, type SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
 import { startProcessReports } from './runs/process-reports.ts'
@@ -33,6 +33,8 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
   readonly onStatement?: (sql: string) => void
   /** Sources that must fit their tables. Default: none, as long as one does. */
   readonly isRequired?: ((mapping: SourceMapping) => boolean) | undefined
+  /** Whether to open sources that no person has reviewed, too: what plans them looks nothing up. Default: false. */
+  readonly opensUnreviewed?: boolean
   /** What this process knows to be wrong, where its watch outlives this configuration. Default: a watch of its own. */
   readonly own?: OwnTroubles
 }
@@ -67,7 +69,9 @@ export async function openApp(options: AppOptions): Promise<App> {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
     const shared = { db, owner: own.owner, onKeyAccepted: (scope: string) => own.acceptKey(scope) }
     const { views } = options.config
-    const mappings = listViews(options.config).map(({ sources }) => sources)
+    const mappings = listViews(options.config).map(({ sources }) =>
+      options.opensUnreviewed === true ? asReviewed(sources) : sources,
+    )
     const opened = await openViews(db, mappings, options.isRequired)
     const services = opened.flatMap((sources, n): OpenedConfig[] => {
       const config = views[n]

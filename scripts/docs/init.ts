@@ -18,6 +18,10 @@ but the labels of lists, which stand in the \`map\` of a column.
 It is to do no harm first, and to find much second: no row that must be left out, no value that the column's users would not
 write. What it does not know is a question.
 
+**A file that no person has read looks up no person.** What was not confirmed at the prompts, because there was no terminal, or with
+\`--yes\`, has the line \`reviewed: false\`: \`check\` and \`plan\` treat it as any other source; a run, a dry run and live sync leave it out
+and say why, until a person takes the line out. Where every source has it, they end with exit code 2.
+
 ## What it looks at
 
 - **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table, addresses of
@@ -56,7 +60,7 @@ seven sources, each with the number of sampled rows (of at most 1,000) that it w
 - Beyond the sixteen, the same answers hold, and a comment names them; what other rows are marked with leaves none out there.
 
 On a terminal \`init\` prompts after each source for which of these rows must be left out: Enter takes what is marked. Without one, they stand
-in the file as comments beside \`where\`. Read them before the first run: rows that belong in it may wait there.
+in the file as comments beside \`where\`. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
 
 ## Schemas that repeat
 
@@ -120,8 +124,8 @@ ${table(
 The proposal is held against schemas that were written apart from it: the tables of a real product or of a firm's own, made-up rows, and
 first of all what a careful engineer would map. Counted are inputs, outputs and reasons to leave rows out (freshness among them): found,
 of those expected. Inputs and reasons are compared by the values and rows that they yield, after each question was answered as a person
-does who knows the rows. "Looked up" counts the rows that must not be and would be by the file as it is, unread; "waiting" those that belong
-in it and are left out until a person answers. Each file is then run unread: check, a dry run, a run, a second run, undo, and each
+does who knows the rows. "Looked up" counts the rows that must not be and would be if a person confirmed the file without having answered or read
+anything; "waiting" those that belong in it and are left out until then. Each file is run: as it is, which calls nothing; then, confirmed like that, check, a dry run, a run, a second run, undo, and each
 written cell is judged.
 
 ${unseenScores()}

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { AuditEnd } from '../actions/audit.ts'
-import type { App } from '../app.ts'
+import type { App, AppOptions } from '../app.ts'
 import type { Config } from '../config/config.ts'
 import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
 import type { CliCall } from './command.ts'
@@ -50,6 +50,7 @@ export async function readConfigOrProblems(call: CliCall): Promise<Config | Conf
 export async function useApp(
   call: CliCall,
   changes: Partial<Environment> = {},
+  options: Pick<AppOptions, 'opensUnreviewed'> = {},
 ): Promise<Settings & { readonly app: App }> {
   const read = await readSettings(call)
   const settings = { ...read, environment: { ...read.environment, ...changes } }
@@ -60,7 +61,7 @@ export async function useApp(
       { event: 'postgres_waiting', step: 'start', reason, ms },
       `Postgres is not available (${reason}): waiting for ${formatDuration(ms)} at most`,
     )
-  const open = (): Promise<App> => openApp(settings)
+  const open = (): Promise<App> => openApp({ ...settings, ...options })
   const app = await (call.command.waitsForDatabase ? retryWhileStarting(open, call.signal, onWait) : open())
   call.onEnd(() => app.close())
   return { ...settings, app }

@@ -126,6 +126,11 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
   readonly cascade?: boolean
   /**
+   * False in what `fillrate init` has written without asking: `fillrate plan` counts its rows, and nothing of it is looked up or
+   * written until a person has read it and taken this out. Default: true.
+   */
+  readonly reviewed?: boolean
+  /**
    * Which of the services serve its rows, in this order. Default: all that take one of its inputs and fill one of its
    * columns, in the order of `services`.
    */

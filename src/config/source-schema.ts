@@ -108,6 +108,7 @@ const commonFields = {
   ),
   minConfidence: fraction(1).prefault(0),
   cascade: booleanFlag.prefault(false),
+  reviewed: booleanFlag.prefault(true),
   touch: z
     .record(columnNameText, sqlExpression('now()'), { error: objectLike("{ enriched_at: 'now()' }") })
     .prefault({}),

@@ -130,7 +130,15 @@ export interface SourceMapping {
   readonly writes: { readonly perHour: number } | null
   readonly minConfidence: number
   readonly cascade: boolean
+  /** Whether a person has confirmed what `init` proposed. Nothing is looked up or written before. */
+  readonly reviewed: boolean
   readonly outputs: readonly OutputMapping[]
   /** Columns set only when an output is written, by SQL expression (with `$confidence`). */
   readonly touch: Readonly<Record<string, string>>
 }
+
+/** Sources as they are once a person has reviewed them: to plan, check or search them, which looks nothing up. Pure. */
+export const asReviewed = (
+  sources: Readonly<Record<string, SourceMapping>>,
+): Readonly<Record<string, SourceMapping>> =>
+  Object.fromEntries(Object.entries(sources).map(([name, mapping]) => [name, { ...mapping, reviewed: true }]))

@@ -4,10 +4,14 @@ import { whereOf } from './questions.ts'
 /** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100
 
-/** The source as an entry of a configuration. */
-export function toSourceConfig(source: ProposedSource): Readonly<Record<string, unknown>> {
+/**
+ * The source as an entry of a configuration.
+ * @param isReviewed whether a person has confirmed it, at the prompt
+ */
+export function toSourceConfig(source: ProposedSource, isReviewed = true): Readonly<Record<string, unknown>> {
   const { kind, table, joins, key, changedAt, freshness, inputs, outputs } = source
   const entries = {
+    reviewed: isReviewed ? null : false,
     kind,
     table,
     joins,
@@ -34,14 +38,16 @@ export function toOutputConfig({
 
 /** A whole configuration, for a .json file. */
 export const toConfigObject = (
-  sources: readonly ProposedSource[],
+  accepted: readonly { readonly source: ProposedSource; readonly isReviewed: boolean }[],
   service: string | null = null,
   services: readonly ProposedService[] = [],
 ): object => ({
   $schema: './node_modules/fillrate/fillrate.schema.json',
   ...(service !== null && { service: { adapter: service } }),
   ...(services.length > 0 && { services: toServicesConfig(services) }),
-  sources: Object.fromEntries(sources.map((source) => [source.name, toSourceConfig(source)])),
+  sources: Object.fromEntries(
+    accepted.map(({ source, isReviewed }) => [source.name, toSourceConfig(source, isReviewed)]),
+  ),
   budget: FIRST_BUDGET,
 })
 

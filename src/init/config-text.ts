@@ -104,9 +104,12 @@ function servicesLines(services: readonly ProposedService[], shipped: readonly S
 
 /** @param isFirst whether to include the comments that apply to every source */
 function sourceLines(accepted: AcceptedSource, isFirst: boolean): string[] {
-  const { source } = accepted
+  const { source, isReviewed } = accepted
   const at = '      '
   const before: Readonly<Record<string, string>> = {
+    reviewed: isFirst
+      ? 'No person has read this yet: nothing is looked up or written. Read it, and take the line out.'
+      : '',
     key: 'The table has no primary key; this unique index identifies its rows.',
     changedAt: isFirst ? 'A pass then reads only changed rows.' : '',
     inputs: describeIdentifiers(source),
@@ -115,7 +118,7 @@ function sourceLines(accepted: AcceptedSource, isFirst: boolean): string[] {
       ? 'Column on the left, field of the record on the right. Only blank cells are written. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.'
       : '',
   }
-  const properties = Object.entries(toSourceConfig(source)).flatMap(([name, value]) => [
+  const properties = Object.entries(toSourceConfig(source, isReviewed)).flatMap(([name, value]) => [
     ...(name === 'inputs' ? questionLines(source, at) : []),
     ...commentLines(before[name] ?? '', at),
     ...(name === 'outputs' ? outputsLines(accepted, at) : [`${at}${name}: ${toLiteral(value, at)},`]),

@@ -17,6 +17,8 @@ export interface AcceptedSource {
   readonly source: ProposedSource
   /** Null if counting takes too long. */
   readonly coverage: FillCounts | null
+  /** Whether a person has confirmed it, at the prompt. */
+  readonly isReviewed: boolean
 }
 
 /** Counting reads the whole table; a longer wait is not worth it. */
@@ -37,7 +39,7 @@ export async function verifyProposedSource(
   if (opened.problems === null) {
     const hidden = await inTransaction(db, (tx) => findHiddenTable(tx, opened.source))
     if (hidden !== null) return { table: source.table, reason: hidden }
-    return { source, coverage: await countFilledColumns(db, opened.source) }
+    return { source, coverage: await countFilledColumns(db, opened.source), isReviewed: false }
   }
   const { problems } = opened
   const outputs = source.outputs.filter(

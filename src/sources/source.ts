@@ -34,6 +34,10 @@ export async function resolveSource(
 ): Promise<{ readonly source: Source | null; readonly problems: readonly SourceProblem[] }> {
   const report = new ProblemList(mapping.name)
   const { problems } = report
+  if (!mapping.reviewed) {
+    const { found, expected, todo } = NOT_REVIEWED
+    report.add('reviewed', found, expected, todo)
+  }
   scanExpressions(mapping, report)
   // An expression that could leave its parentheses is never sent to the database.
   const unsafe = new Set(problems.map((problem) => problem.place))
@@ -74,6 +78,12 @@ export async function resolveSource(
   }
   if (problems.length === 0) await checkWritePlan(db, source, report)
   return { source, problems }
+}
+
+export const NOT_REVIEWED = {
+  found: 'false: no person has confirmed what `fillrate init` proposed',
+  expected: 'a source that a person has read: whom it looks up, whom it leaves out, and what it fills',
+  todo: 'Run `fillrate plan`, read the source and its comments, then take the line `reviewed: false` out.',
 }
 
 /** Plans the write, which finds problems that no part shows alone. */

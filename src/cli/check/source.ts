@@ -4,7 +4,7 @@ import { describeSource } from '../../sources/describe-source.ts'
 import { explainPageFailure, findInheritedKey } from '../../sources/page-failure.ts'
 import { type Misfit } from '../../sources/check/fit.ts'
 import { findMisfits } from '../../sources/check/values.ts'
-import { resolveSource } from '../../sources/source.ts'
+import { NOT_REVIEWED, resolveSource } from '../../sources/source.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { showFound, type SourceProblem } from '../../sources/problems.ts'
 import { FIRST_PAGE, findVolatileInputs, type InputRow, readInputs } from '../../sources/volatile-inputs.ts'
@@ -26,7 +26,10 @@ export interface ReadMapping {
 
 /** Reads what the catalogue says of a mapping. */
 export async function readMapping(db: Database, mapping: SourceMapping): Promise<ReadMapping> {
-  return { mapping, resolved: await resolveSource(db, mapping).catch((error: unknown) => ({ error })) }
+  return {
+    mapping,
+    resolved: await resolveSource(db, { ...mapping, reviewed: true }).catch((error: unknown) => ({ error })),
+  }
 }
 
 /**
@@ -49,6 +52,7 @@ export async function checkSource(
       misfits.filter((one) => one.frequency === frequency).map((one) => toProblem(mapping.name, one))
     const errors: Problem[] = [...problems, ...byFrequency('never')]
     const warnings = byFrequency('seldom')
+    if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
     if (source !== null && problems.length === 0) {
       const rows = await wrongRows(db, source)
       errors.push(...rows.map((one) => ({ ...one, found: showFound(one) })))

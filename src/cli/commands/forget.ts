@@ -1,6 +1,7 @@
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { ForgetTarget, UnsearchedSource } from '../../actions/forget-target.ts'
 import { ConfigProblems } from '../../config/problems.ts'
+import { asReviewed } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
 import { pluralize } from '../../util/format.ts'
@@ -157,7 +158,7 @@ async function openSources(
     return { sources: [], unopened: [{ source: 'the configuration', reason: toOneLine(config) }] }
   const sources: Source[] = []
   const unopened: UnsearchedSource[] = []
-  for (const mapping of Object.values(config.sources)) {
+  for (const mapping of Object.values(asReviewed(config.sources))) {
     const { source, problems } = await resolveSource(db, mapping)
     if (source !== null && problems.length === 0) sources.push(source)
     else unopened.push({ source: mapping.name, reason: toOneLine(new SourceProblems(problems)) })
@@ -176,7 +177,7 @@ async function forgetDeletedRows(source: string, call: ForgetCall): Promise<Answ
   const { stdout, signal } = call
   const { dryRun } = call.flags
   const isAsked = mustConfirm(call)
-  const { app } = await useApp(call)
+  const { app } = await useApp(call, {}, { opensUnreviewed: true })
   const { describeForgetDeleted } = await import('../../actions/audit.ts')
   const preview = await app.forgetDeleted(source, { dryRun: true, signal })
   if (isAsked && preview.deleted > 0) {

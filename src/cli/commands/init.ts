@@ -16,13 +16,13 @@ import { parseText } from '../options.ts'
 import {
   renderExplanation,
   renderFoundSources,
+  renderNextSteps,
   renderNoProposal,
   renderProposedSource,
+  renderSkeletonSteps,
   renderSkippedTables,
 } from '../views/init.ts'
-import { renderCommands } from '../views/layout.ts'
-import { type Output, wrapText } from '../terminal.ts'
-import { pluralize } from '../../util/format.ts'
+import type { Output } from '../terminal.ts'
 
 export const initCommand = defineCommand(
   createParser('init')
@@ -116,7 +116,11 @@ export const initCommand = defineCommand(
         const isSkeleton =
           adapter !== null && accepted.length === 0 && (!isAsked || proposal.sources.length === 0)
         const written = isSkeleton
-          ? createSkeleton(adapter.service, proposal.unfilled).map((source) => ({ source, coverage: null }))
+          ? createSkeleton(adapter.service, proposal.unfilled).map((source) => ({
+              source,
+              coverage: null,
+              isReviewed: false,
+            }))
           : accepted.map(addOthers)
         if (written.length > 0)
           await writeConfig(
@@ -221,7 +225,7 @@ async function promptAbout(
 ): Promise<AcceptedSource> {
   const { answerQuestions } = await import('../../init/questions.ts')
   const { name, questions } = held.source
-  if (questions.length === 0) return held
+  if (questions.length === 0) return { ...held, isReviewed: true }
   const byDefault = questions.flatMap(({ when, isLeftOut }, n) =>
     (answers.get(when) ?? isLeftOut) ? [n + 1] : [],
   )
@@ -229,7 +233,11 @@ async function promptAbout(
   const text = `Leave out which of the undecided rows of ${name}? Numbers, all, or none ${paint('quiet', `[${shown}]`)}`
   const chosen = await prompt.select(text, questions.length, byDefault)
   for (const [n, { when }] of questions.entries()) answers.set(when, chosen.includes(n + 1))
-  return { ...held, source: answerQuestions(held.source, ({ when }) => answers.get(when) === true) }
+  return {
+    ...held,
+    source: answerQuestions(held.source, ({ when }) => answers.get(when) === true),
+    isReviewed: true,
+  }
 }
 
 /** A service of the user's own: from `--service`, or the module that the configuration in this folder names. */
@@ -269,47 +277,5 @@ async function formatConfig(
   const { renderConfig } = await import('../../init/config-text.ts')
   if (!isJson) return renderConfig(accepted, services)
   const { toConfigObject } = await import('../../init/config-object.ts')
-  const sources = accepted.map((one) => one.source)
-  return `${JSON.stringify(toConfigObject(sources, services.service, services.services), null, 2)}\n`
-}
-
-/** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
-export const FIRST_STEPS = [
-  ['check', 'verifies configuration, database and API access'],
-  ['migrate', 'once: creates the schema "fillrate"'],
-  ['plan', 'estimates lookups and cost, without a call'],
-] as const
-
-function renderSkeletonSteps(
-  written: readonly AcceptedSource[],
-  { displayPath }: ConfigTarget,
-  output: Output,
-): string[] {
-  const sources = written.map(({ source }) => source.name).join(', ')
-  return [
-    ...wrapText(
-      `${output.paint('warn', '!')} Wrote ${displayPath} to be completed (${sources}): put in what its comments say, then`,
-      output.textColumns,
-    ),
-    ...renderCommands(output, [['fillrate check', 'says what does not fit yet']]),
-  ]
-}
-
-function renderNextSteps(
-  accepted: readonly AcceptedSource[],
-  { sources }: Proposal,
-  { displayPath }: ConfigTarget,
-  configFiles: readonly string[],
-  output: Output,
-): string[] {
-  if (sources.length === 0) return []
-  if (accepted.length === 0) return ['Nothing was written.']
-  const other = configFiles.includes(displayPath) ? '' : ` --config ${displayPath}`
-  const steps = FIRST_STEPS.map(
-    ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
-  )
-  return [
-    `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}. Next:`,
-    ...renderCommands(output, steps),
-  ]
+  return `${JSON.stringify(toConfigObject(accepted, services.service, services.services), null, 2)}\n`
 }

@@ -1,6 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
-import { lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
+import type { Plan } from '../../actions/plan/report.ts'
+import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
 import {
   type CliCall,
   Exit,
@@ -17,6 +18,7 @@ import { csvOption, openCsvFile } from '../csv-file.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
+import type { Output } from '../terminal.ts'
 import { renderInvalidRows, renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
 
@@ -60,7 +62,7 @@ export const planCommand = defineCommand(
       const { limit, budget, where, route, sample, list, csv } = call.flags
       const { command, stdout, stderr, signal } = call
       if (csv !== null && list === null) throw new UsageError(command, '--csv requires --list invalid')
-      const { app, config } = await useApp(call)
+      const { app, config } = await useApp(call, {}, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
       const file = csv === null ? null : await openCsvFile(csv, ['source', 'key', 'reason'], call)
       const invalid: InvalidInputRow[] = []
@@ -89,11 +91,22 @@ export const planCommand = defineCommand(
           ...(list === null || file !== null ? [] : renderInvalidRows(invalid, listed, stdout)),
         ],
       })
+      warnOfUnreviewed(config, plan, stderr)
       await warnOfRefusal(app.db, call)
       return Exit.done
     },
   },
 )
+
+/** A run would leave these out. */
+function warnOfUnreviewed({ sources }: Config, plan: Plan, stderr: Output): void {
+  const names = plan.sources.flatMap(({ source }) => (sources[source]?.reviewed === false ? [source] : []))
+  if (names.length > 0)
+    stderr.line(
+      `${stderr.paint('warn', `Not reviewed: ${names.join(', ')}.`)} A run leaves out what no person has read: ` +
+        'read it in the configuration, then take out `reviewed: false`.',
+    )
+}
 
 /** A run would end at once, or wait. */
 async function warnOfRefusal(db: Database, { stderr }: Pick<CliCall, 'stderr'>): Promise<void> {

@@ -9,7 +9,8 @@ import { whereOf } from '../../init/questions.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
-import { placeBeside, renderBar, renderText } from './layout.ts'
+import type { ConfigTarget } from '../../init/target.ts'
+import { placeBeside, renderBar, renderCommands, renderText } from './layout.ts'
 import { renderTable } from './table.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
@@ -46,7 +47,8 @@ const describeExamined = ({ tables, schemas }: Proposal['examined']): string =>
 const LABELS = 14
 
 /** One proposed source: its inputs, and the fill rates of its columns. */
-export function renderProposedSource({ source, coverage }: AcceptedSource, output: Output): string[] {
+export function renderProposedSource(one: AcceptedSource, output: Output): string[] {
+  const { source } = one
   const { paint, textColumns } = output
   const conditions = (whereOf(source) ?? '').split('\nand ').filter((one) => one !== '')
   return [
@@ -55,7 +57,7 @@ export function renderProposedSource({ source, coverage }: AcceptedSource, outpu
     ...conditions.map((one) => truncate(`  ${one.replaceAll(/\s+/g, ' ')}`, textColumns)),
     ...renderInputs(source, output),
     '',
-    ...renderOutputs({ source, coverage }, output),
+    ...renderOutputs(one, output),
     ...source.skippedColumns.flatMap(({ column, reason }) =>
       renderText(output, `${paint('warn', 'not')} ${sanitize(column)}: it ${reason}`),
     ),
@@ -177,5 +179,54 @@ export function renderSkippedTables(skippedTables: readonly SkippedTable[], outp
       ),
     ),
     ...(rest > 0 ? [`  and ${pluralize(rest, 'table')} more`] : []),
+  ]
+}
+
+/** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
+export const FIRST_STEPS = [
+  ['check', 'verifies configuration, database and API access'],
+  ['migrate', 'once: creates the schema "fillrate"'],
+  ['plan', 'estimates lookups and cost, without a call'],
+] as const
+
+export function renderSkeletonSteps(
+  written: readonly AcceptedSource[],
+  { displayPath }: ConfigTarget,
+  output: Output,
+): string[] {
+  const sources = written.map(({ source }) => source.name).join(', ')
+  return [
+    ...wrapText(
+      `${output.paint('warn', '!')} Wrote ${displayPath} to be completed (${sources}): put in what its comments say, then`,
+      output.textColumns,
+    ),
+    ...renderCommands(output, [['fillrate check', 'says what does not fit yet']]),
+  ]
+}
+
+export function renderNextSteps(
+  accepted: readonly AcceptedSource[],
+  { sources }: Proposal,
+  { displayPath }: ConfigTarget,
+  configFiles: readonly string[],
+  output: Output,
+): string[] {
+  if (sources.length === 0) return []
+  if (accepted.length === 0) return ['Nothing was written.']
+  const other = configFiles.includes(displayPath) ? '' : ` --config ${displayPath}`
+  const steps = FIRST_STEPS.map(
+    ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
+  )
+  const review = accepted.every(({ isReviewed }) => isReviewed)
+    ? []
+    : wrapText(
+        `${output.paint('warn', '!')} A run leaves out what no person has read: read each source, then take out its line \`reviewed: false\`.`,
+        output.textColumns,
+      )
+  return [
+    `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}.`,
+    ...review,
+    'Next:',
+    ...renderCommands(output, steps),
   ]
 }

@@ -39,6 +39,8 @@ describe('without prompts', () => {
     expect(stdout).toMatch(/industry +← industry +25\.0%/)
     const text = await prompt.read('fillrate.config.ts')
     expect(text).toContain("title: 'title', // 50.0% filled, text")
+    // Nobody has confirmed it.
+    expect(text.match(/^ +reviewed: false,$/gm)).toHaveLength(2)
     expect(text).toContain("industry: 'industry', // 25.0% filled, text")
     expect(text).toContain('joins: ')
     for (const shown of [stdout, text]) expect(shown).not.toMatch(/secret|buyer|paper/i)
@@ -71,6 +73,7 @@ describe('without prompts', () => {
       sources: {
         contacts: {
           kind: 'person',
+          reviewed: false,
           inputs: { email: 't.email', company: 'a.name' },
           outputs: { title: 'title', phone: 'phone' },
         },
@@ -98,7 +101,7 @@ describe('on a terminal', () => {
     expect(stdout).toMatch(/Add contacts\? \[Y\/n\] [\s\S]*Add accounts\? \[Y\/n\] /)
     const text = await prompt.read('fillrate.config.ts')
     expect(text).toContain('accounts: {')
-    expect(text).not.toContain('contacts: {')
+    expect(text).not.toMatch(/contacts: \{|reviewed/)
   })
 
   test.each([

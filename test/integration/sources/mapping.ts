@@ -35,6 +35,7 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   changedAt: null,
   freshness: null,
   follow: false,
+  reviewed: true,
   onDelete: 'forget',
   budget: null,
   inputs: { email: 't.email' },

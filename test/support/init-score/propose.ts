@@ -19,12 +19,12 @@ export async function proposeMappings({ db }: TestDatabase): Promise<ProposedMap
   const { sources } = await proposeForTables(db, [], () => {})
   const verified = []
   for (const source of sources) verified.push(await verifyProposedSource(db, source))
-  const accepted = verified.flatMap((one) => ('reason' in one ? [] : [one.source]))
+  const accepted = verified.flatMap((one) => ('reason' in one ? [] : [{ ...one, isReviewed: true }]))
   if (accepted.length === 0) return []
   return Object.values(parseConfig(toConfigObject(accepted), null).sources).map((mapping, n) => ({
     ...mapping,
-    questions: accepted[n]?.questions ?? [],
-    certain: accepted[n]?.where ?? null,
+    questions: accepted[n]?.source.questions ?? [],
+    certain: accepted[n]?.source.where ?? null,
   }))
 }
 

@@ -15,8 +15,10 @@ import { judgeCells, prepareJudgement } from './judge-cells.ts'
 
 const RECORDS = { seed: 12, missingShare: 0.15, notFoundShare: 0.1 }
 
-/** What a user sees who runs the file of `init` as it is. */
+/** What a user sees who runs the file of `init` as it is, and who then confirms it without having read it. */
 export interface UnreadRun {
+  /** The run of the file as it is: its exit code, and the calls to the service. */
+  readonly unread: { readonly code: number | null; readonly calls: number } | null
   /** Null: `init` proposes nothing for this database. */
   readonly check: { readonly code: number | null; readonly output: string } | null
   readonly status: string | null
@@ -36,6 +38,7 @@ interface WorkDone {
 }
 
 const NOTHING: UnreadRun = {
+  unread: null,
   check: null,
   status: null,
   written: 0,
@@ -45,7 +48,7 @@ const NOTHING: UnreadRun = {
   changedAfterUndo: [],
 }
 
-/** `init --yes`, `check`, a dry run, a run and its undo. Every written cell is judged. */
+/** `init --yes`, `check`, a run; and once each `reviewed: false` is out, a dry run, a run and its undo. Every written cell is judged. */
 export async function runUnread(database: TestDatabase, expectation: SchemaExpectation): Promise<UnreadRun> {
   const sandbox = await startSandbox(RECORDS)
   const commandLine = await createCommandLine(database.url, sandbox, {})
@@ -54,6 +57,8 @@ export async function runUnread(database: TestDatabase, expectation: SchemaExpec
     const init = await commandLine.run('init', '--yes')
     if (init.code === 1) return NOTHING
     const check = await commandLine.run('check')
+    const { code } = await commandLine.run('run', '--route', 'sync')
+    const unread = { code, calls: sandbox.stats().calls.accepted }
     const config = await loadWritten(commandLine.folder)
     const app = await openApp({
       config,
@@ -62,7 +67,7 @@ export async function runUnread(database: TestDatabase, expectation: SchemaExpec
     })
     try {
       const run = await runAndUndo(database, expectation, app)
-      return { check: { code: check.code, output: check.stdout + check.stderr }, ...run }
+      return { unread, check: { code: check.code, output: check.stdout + check.stderr }, ...run }
     } finally {
       await app.close()
     }
@@ -72,11 +77,14 @@ export async function runUnread(database: TestDatabase, expectation: SchemaExpec
   }
 }
 
-/** The configuration in the file as it was written. Only the command line resolves its import of `fillrate`. */
+/** The configuration in the file, confirmed. Only the command line resolves its import of `fillrate`. */
 async function loadWritten(folder: string): Promise<Config> {
   const text = await readFile(join(folder, CONFIG_FILES[0]), 'utf8')
   const [line = ''] = text.split('\n')
-  await writeFile(join(folder, 'loaded.ts'), text.replace(line, 'const defineConfig = (config) => config'))
+  await writeFile(
+    join(folder, 'loaded.ts'),
+    text.replace(line, 'const defineConfig = (config) => config').replaceAll('reviewed: false,', ''),
+  )
   return loadConfig({ cwd: folder, path: 'loaded.ts' })
 }
 
@@ -84,7 +92,7 @@ async function runAndUndo(
   { pool }: TestDatabase,
   expectation: SchemaExpectation,
   app: App,
-): Promise<Omit<UnreadRun, 'check'>> {
+): Promise<Omit<UnreadRun, 'check' | 'unread'>> {
   const judged = await prepareJudgement(pool, expectation)
   const before = await takeSnapshot(pool)
   const changedTables = (checksums: typeof before.checksums): string[] =>

@@ -69,12 +69,16 @@ function testSchema(name: string): void {
     expect(now.waiting.rows).toBeLessThanOrEqual(floor.waiting.rows)
   })
 
-  test('the file of init, unread, passes check; what it writes is written once, and undone to the byte', async () => {
-    const { check, status, written, wrong, again, ...changed } = await runUnread(database, expectation)
+  test('the file of init passes check, and looks nothing up unread; what it writes once confirmed is undone to the byte', async () => {
+    const { unread, check, status, written, wrong, again, ...changed } = await runUnread(
+      database,
+      expectation,
+    )
     measured.cells = { written, wrong }
     expect(changed).toEqual({ changedByDryRun: [], changedAfterUndo: [] })
     if (check === null) return
     expect(check).toMatchObject({ code: 0 })
+    expect(unread).toEqual({ code: 2, calls: 0 })
     expect(status).toBe('completed')
     const nothing = { requested: 0, written: 0 }
     expect({ second: again[0], afterUndo: again[1] }).toEqual({ second: nothing, afterUndo: nothing })

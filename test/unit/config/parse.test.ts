@@ -29,6 +29,7 @@ describe('a valid configuration', () => {
           writes: null,
           minConfidence: 0,
           cascade: false,
+          reviewed: true,
           outputs: [
             {
               column: 'title',

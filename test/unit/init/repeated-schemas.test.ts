@@ -5,6 +5,7 @@ import { groupRepeated } from '../../../src/init/repeated-schemas.ts'
 
 const contacts = (schema: string, columns: readonly string[] = ['title']): AcceptedSource => ({
   coverage: null,
+  isReviewed: true,
   source: {
     name: `${schema}_contacts`,
     kind: 'person',
