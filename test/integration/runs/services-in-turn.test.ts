@@ -28,12 +28,16 @@ const WINDOW_MS = isMeasured ? 10_000 : 500
 let harness: Harness
 afterEach(() => harness.close())
 
-const startTrio = async (): Promise<Harness> =>
+const startTrio = async (people = PEOPLE, limits = LIMITS, windowMs = WINDOW_MS): Promise<Harness> =>
   (harness = await startHarness({
     config: trioConfig,
-    services: trioSandboxes(LIMITS, WINDOW_MS, { latencyAfterMs: [5, 40] }),
-    prepare: ({ pool }) => createPeople(pool, PEOPLE),
+    services: trioSandboxes(limits, windowMs, { latencyAfterMs: [5, 40] }),
+    prepare: ({ pool }) => createPeople(pool, people),
   }))
+
+/** Settled by the first service, and those that are to be. */
+const SETTLED = `fillrate.rows where state <> 'waiting'`
+const FIRST_SETTLED = 'oracle.people o join oracle.settled s using (key) where s.turn = 0'
 
 const sandboxOf = (name: TrioName) => {
   const sandbox = harness.sandboxes[name]
@@ -108,9 +112,8 @@ describe('three services that know 60, 55 and 45% of the people', () => {
     beta.configure({ faults: { 503: 1 } })
     const app = await harness.open()
     const running = app.run(runRequest({ route: 'sync', waitMs: 600_000 }))
-    const settled = `fillrate.rows where state <> 'waiting'`
-    const first = await harness.count(`oracle.people o join oracle.settled s using (key) where s.turn = 0`)
-    await expect.poll(() => harness.count(settled)).toBe(first)
+    const first = await harness.count(FIRST_SETTLED)
+    await expect.poll(() => harness.count(SETTLED)).toBe(first)
     expect(beta.stats().inputs.requested_singly).toBe(0)
     expect(sandboxOf('gamma').stats().calls.accepted).toBe(0)
     beta.configure({ faults: {} })
@@ -120,6 +123,23 @@ describe('three services that know 60, 55 and 45% of the people', () => {
     expect(await harness.count(WRONG_ROWS)).toBe(0)
     for (const [turn, name] of TRIO_NAMES.entries())
       expect(readBill(sandboxOf(name)).people).toEqual(await listExpected(harness, turn))
+  })
+
+  test('the minute for which one that is down is awaited begins when no other one works', async () => {
+    // The first works for over a minute.
+    await startTrio(80, { acme: 10, beta: 200, gamma: 200 }, 10_000)
+    const beta = sandboxOf('beta')
+    beta.configure({ faults: { 503: 1 } })
+    const app = await harness.open()
+    const running = app.run(runRequest({ route: 'sync', waitMs: 600_000 }))
+    const first = await harness.count(FIRST_SETTLED)
+    await expect.poll(() => harness.count(SETTLED), { timeout: 300_000 }).toBe(first)
+    beta.configure({ faults: {} })
+    const report = await running
+    await app.close()
+    expect(report.status).toBe('completed')
+    // The lookup that tried the service until then waits longer for its next call than a run does.
+    expect(report.rows.waiting).toBeLessThanOrEqual(1)
   })
 
   test.each([
