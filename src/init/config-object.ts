@@ -1,5 +1,6 @@
-import type { ProposedOutput, ProposedService, ProposedSource } from './proposal.ts'
+import type { ProposedOutput, ProposedSource } from './proposal.ts'
 import { whereOf } from './questions.ts'
+import type { FoundServices } from './services.ts'
 
 /** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100
@@ -36,20 +37,23 @@ export function toOutputConfig({
   return Object.keys(options).length === 1 ? options.field : options
 }
 
+/** The services of a configuration; none for the built-in interface alone. */
+export function toServicesConfig({ isNamed, services }: FoundServices): Readonly<Record<string, unknown>> {
+  if (isNamed)
+    return { services: Object.fromEntries(services.map(({ name, module }) => [name, module ?? {}])) }
+  const module = services[0]?.module ?? null
+  return module === null ? {} : { service: { adapter: module } }
+}
+
 /** A whole configuration, for a .json file. */
 export const toConfigObject = (
   accepted: readonly { readonly source: ProposedSource; readonly isReviewed: boolean }[],
-  service: string | null = null,
-  services: readonly ProposedService[] = [],
+  services?: FoundServices,
 ): object => ({
   $schema: './node_modules/fillrate/fillrate.schema.json',
-  ...(service !== null && { service: { adapter: service } }),
-  ...(services.length > 0 && { services: toServicesConfig(services) }),
+  ...(services && toServicesConfig(services)),
   sources: Object.fromEntries(
     accepted.map(({ source, isReviewed }) => [source.name, toSourceConfig(source, isReviewed)]),
   ),
   budget: FIRST_BUDGET,
 })
-
-export const toServicesConfig = (services: readonly ProposedService[]): Readonly<Record<string, unknown>> =>
-  Object.fromEntries(services.map(({ name, module }) => [name, module ?? {}]))

@@ -4,22 +4,10 @@ import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
 import { keyLiteral, LINE_WIDTH, toLiteral } from './literals.ts'
-import type {
-  ProposedOutput,
-  ProposedService,
-  ProposedSource,
-  ShippedService,
-  SkippedColumn,
-} from './proposal.ts'
+import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
+import { BUILT_IN_ONLY, type FoundServices } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
-
-/** The services of a configuration: the module of one, or several with keys. */
-export interface ConfigServices {
-  readonly service: string | null
-  readonly services: readonly ProposedService[]
-  readonly shipped: readonly ShippedService[]
-}
 
 const INTRODUCTION =
   'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and ' +
@@ -28,7 +16,7 @@ const INTRODUCTION =
 /** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
 export function renderConfig(
   accepted: readonly AcceptedSource[],
-  { service, services, shipped }: ConfigServices = { service: null, services: [], shipped: [] },
+  found: FoundServices = BUILT_IN_ONLY,
 ): string {
   const { repeated, others } = groupRepeated(accepted)
   const blocks = others.map((one, n) => sourceLines(one, n === 0 && repeated.length === 0).join('\n'))
@@ -38,8 +26,7 @@ export function renderConfig(
     ...repeated.flatMap(repeatedLines),
     ...commentLines(INTRODUCTION, ''),
     'export default defineConfig({',
-    ...(service === null ? [] : [`  service: ${toLiteral(service)},`, '']),
-    ...servicesLines(services, shipped),
+    ...servicesLines(found),
     '  sources: {',
     ...repeated.flatMap(({ name, schemas }) =>
       schemas.map((schema) => `    ...${name}(${toLiteral(schema)}),`),
@@ -75,24 +62,18 @@ function repeatedLines({ name, schemas, sources }: RepeatedSources): string[] {
   )
 }
 
-function servicesLines(services: readonly ProposedService[], shipped: readonly ShippedService[]): string[] {
+function servicesLines(found: FoundServices): string[] {
   const advice =
-    services.length > 1
+    found.services.length > 1
       ? ' A row goes on to the next one where a service finds nothing for it: put the cheapest first.'
       : ''
   return [
-    ...(services.length === 0
-      ? []
-      : [
-          ...commentLines(`The environment has a key for each of these.${advice}`, '  '),
-          '  services: {',
-          ...Object.entries(toServicesConfig(services)).map(
-            ([name, module]) => `    ${keyLiteral(name)}: ${toLiteral(module)},`,
-          ),
-          '  },',
-          '',
-        ]),
-    ...shipped.flatMap(({ name, path }) => [
+    ...Object.entries(toServicesConfig(found)).flatMap(([name, value]) => [
+      ...(found.isNamed ? commentLines(`The environment has a key for each of these.${advice}`, '  ') : []),
+      `  ${name}: ${toLiteral(value, '  ')},`,
+      '',
+    ]),
+    ...found.shipped.flatMap(({ name, path }) => [
       ...commentLines(
         `There is a key for ${name}, and a description of it: copy ${path} to services/${basename(path)}, and let \`fillrate init\` propose again.`,
         '  ',

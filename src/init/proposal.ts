@@ -22,19 +22,6 @@ export interface ProposedOutput {
   readonly byService?: readonly (readonly [service: string, output: ProposedOutput])[]
 }
 
-/** A service whose key is in the environment. */
-export interface ProposedService {
-  readonly name: string
-  /** Its description, relative to the configuration; null: the built-in interface. */
-  readonly module: string | null
-}
-
-/** A description that the package ships, of a service with a key. Node does not read TypeScript below node_modules: it must be copied. */
-export interface ShippedService {
-  readonly name: string
-  readonly path: string
-}
-
 /** A column that looks suitable and is not proposed. */
 export interface SkippedColumn {
   readonly column: string

@@ -1,43 +1,11 @@
-import { toLookupKind } from '../domain/identifiers/kind.ts'
-import type { SourceKind } from '../domain/mapping.ts'
+import { INPUT_NAMES, toLookupKind } from '../domain/identifiers/kind.ts'
+import type { InputName, SourceKind } from '../domain/mapping.ts'
 import type { LookupCall, Service } from '../domain/service/service.ts'
 import { listNames } from '../util/text.ts'
-import { toWordSet } from './words.ts'
+import { outputRoles, outputField } from './outputs.ts'
 import type { Proposal, ProposedOutput, ProposedSource, SkippedColumn, SkippedTable } from './proposal.ts'
-
-/** How services call a fact, in the words of a path. The built-in field is the key. */
-const NAMES: Readonly<Record<SourceKind, Readonly<Record<string, RegExp>>>> = {
-  person: {
-    title: /^(?:.*current )?(?:(?:job )?title|(?:job )?position)$/,
-    seniority: /(?:^|current )seniority$|^job title levels$/,
-    department: /(?:^|current )departments?$|^job title role$/,
-    phone: /^(?:(?:mobile|work|direct|contact) )?phone(?: number)?$/,
-    linkedin: /^linkedin(?: url)?$|professional network url$/,
-    'company.name': /(?:company|organization|employer) name$/,
-    'company.domain': /(?:company|organization|employer) (?:primary )?(?:domain|website)(?: url)?$/,
-  },
-  company: {
-    legal_name: /^legal name$/,
-    industry: /^industry$/,
-    sub_industry: /^sub ?industry$/,
-    employee_count: /^(?:estimated num employees|employee count|employees|headcount)$/,
-    revenue: /^(?:annual |estimated )?revenue$/,
-    founded_year: /^founded(?: year| in)?$/,
-    'location.city': /^(?:(?:location|address|headquarters) )?(?:city|locality)$/,
-    'location.state': /^(?:(?:location|address|headquarters) )?(?:state|region)$/,
-    'location.country': /^(?:(?:location|address|headquarters) )?country$/,
-    technologies: /^(?:technologies|tech ?stack)$/,
-    'social.linkedin': /^(?:social )?linkedin(?: url)?$/,
-    'social.twitter': /^(?:social )?(?:twitter|x)(?: url)?$/,
-  },
-}
-
-/** The words of a name in any convention: `jobTitle`, `job_title`, `job-title`. */
-const toWords = (name: string): string =>
-  name
-    .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
-    .toLowerCase()
-    .replaceAll(/[._\- ]+/g, ' ')
+import { scoreName } from './roles.ts'
+import { splitIdentifier, toWordSet } from './words.ts'
 
 /** Parts of a path that leave open whose fact it is: `person.job_title` is one of the person, `manager.title` is not. */
 const NEUTRAL_WORDS: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
@@ -45,16 +13,42 @@ const NEUTRAL_WORDS: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
     'person people contact lead profile data attributes properties fields details result record match current job position employment role work professional',
   ),
   company: toWordSet(
-    'company companies organization account business data attributes properties fields details result record match profile firmographics hq headquarters',
+    'company companies organization account business data attributes properties fields details result record match profile firmographics hq headquarters social location',
   ),
 }
 
-/** What a field may be called: its path in words, and the same without neutral parts at its start. */
-function toNames(kind: SourceKind, path: string): string[] {
-  const steps = path.split('.').map(toWords)
-  const isNeutral = (step: string): boolean => step.split(' ').every((word) => NEUTRAL_WORDS[kind].has(word))
-  return steps.flatMap((_, n) => (steps.slice(0, n).every(isNeutral) ? [steps.slice(n).join(' ')] : []))
+/** What a field may be called: the words of its path, and the same without neutral parts at its start. */
+function toNames(kind: SourceKind, path: string): string[][] {
+  const steps = path.split('.').map(splitIdentifier)
+  const isNeutral = (step: readonly string[]): boolean => step.every((word) => NEUTRAL_WORDS[kind].has(word))
+  return steps.flatMap((_, n) => (steps.slice(0, n).every(isNeutral) ? [steps.slice(n).flat()] : []))
 }
+
+/** Words of a field that is one of a person's company. */
+const COMPANY_WORDS = toWordSet('company organization employer')
+/** A name with fewer points is that of another fact. */
+const MIN_POINTS = 75
+
+/** The service's field for a fact, by its name: the one with the name of the column, or the shortest of those with most points. */
+function findField(kind: SourceKind, builtIn: string, column: string, { shapes }: Service): string | null {
+  const role = outputRoles(kind).find((one) => outputField(kind, one) === builtIn)
+  if (role === undefined) return null
+  const isOfCompany = role.startsWith('company')
+  const fields = Object.keys(shapes[kind]).flatMap((path) => {
+    const names = toNames(kind, path).filter(
+      (words) => kind === 'company' || words.some((word) => COMPANY_WORDS.has(word)) === isOfCompany,
+    )
+    const points = Math.max(0, ...names.map((words) => scoreName(role, words, new Set())))
+    return points < MIN_POINTS ? [] : [{ path, points, isSame: isNamed(kind, path, column) }]
+  })
+  const [best] = fields.toSorted(
+    (a, b) => Number(b.isSame) - Number(a.isSame) || b.points - a.points || a.path.length - b.path.length,
+  )
+  return best?.path ?? null
+}
+
+const isNamed = (kind: SourceKind, path: string, column: string): boolean =>
+  toNames(kind, path).some((words) => words.join() === splitIdentifier(column).join())
 
 /**
  * The proposal for a service of its own: its fields in place of the built-in ones, by their names, and only the inputs and
@@ -62,53 +56,77 @@ function toNames(kind: SourceKind, path: string): string[] {
  * and no other meaning. Pure.
  */
 export function adaptProposal(proposal: Proposal, service: Service): Proposal {
+  const known = new Set(proposal.unfilled.map(({ table }) => table))
   const adapted = [...proposal.sources, ...proposal.unfilled].map((source) => adaptSource(source, service))
   const taken = adapted.filter((one) => 'outputs' in one)
-  const known = new Set(proposal.unfilled.map(({ table }) => table))
+  const skipped = adapted.flatMap((one): SkippedTable[] => {
+    if (known.has(one.table) || ('outputs' in one && one.outputs.length > 0)) return []
+    return ['reason' in one ? one : { table: one.table, reason: `no column fits a field of ${service.name}` }]
+  })
   return {
     ...proposal,
     sources: taken.filter(({ outputs }) => outputs.length > 0),
     unfilled: taken.filter(({ outputs }) => outputs.length === 0),
-    skippedTables: [
-      ...proposal.skippedTables,
-      ...adapted.flatMap((one) => ('reason' in one && !known.has(one.table) ? [one] : [])),
-      ...taken.flatMap(({ table, outputs }) =>
-        outputs.length > 0 || known.has(table)
-          ? []
-          : [{ table, reason: `no column fits a field of ${service.name}` }],
-      ),
-    ],
+    skippedTables: [...proposal.skippedTables, ...skipped],
   }
 }
 
 function adaptSource(source: ProposedSource, service: Service): ProposedSource | SkippedTable {
-  const call: LookupCall<never> | null = service[source.kind]
-  const skip = (reason: string): SkippedTable => ({ table: source.table, reason })
-  if (call === null) return skip(`${service.name} has no endpoint for a ${source.kind}`)
-  const isTaken = ({ input }: ProposedSource['inputs'][number]): boolean =>
-    call.inputs.has(toLookupKind(input))
-  const inputs = source.inputs.filter(isTaken)
+  const { kind, table, sample } = source
+  const call: LookupCall<never> | null = service[kind]
+  if (call === null) return { table, reason: `${service.name} has no endpoint for a ${kind}` }
+  const inputs = source.inputs.filter(({ input }) => call.inputs.has(toLookupKind(input)))
   if (inputs.length === 0)
-    return skip(`${service.name} takes ${listNames([...call.inputs])}, and the table has none of these`)
-  const { outputs, skipped } = adaptOutputs(source, service)
-  const identifiedBy = Object.entries(source.sample.identifiedBy).filter(([kind]) => call.inputs.has(kind))
+    return {
+      table,
+      reason: `${service.name} takes ${listNames([...call.inputs])}, and the table has none of these`,
+    }
+  const adapted = [
+    ...source.outputs.map((output) => adaptOutput(output, source, service)),
+    ...source.skippedColumns.map((one) => adaptSkipped(one, source, service)),
+  ]
+  const identifiedBy = Object.entries(sample.identifiedBy).filter(([name]) => call.inputs.has(name))
   return {
     ...source,
     inputs,
-    outputs,
-    skippedColumns: [
-      ...source.skippedColumns.flatMap((one) => adaptSkipped(one, source, service)),
-      ...skipped,
-      ...matchOtherColumns(source, service),
-    ],
+    outputs: adapted.filter((one) => 'field' in one),
+    skippedColumns: [...adapted.filter((one) => 'reason' in one), ...matchOtherColumns(source, service)],
     notes: [...source.notes, ...noteTogether(service, call)],
-    sample: { ...source.sample, identifiedBy: Object.fromEntries(identifiedBy) },
+    sample: { ...sample, identifiedBy: Object.fromEntries(identifiedBy) },
   }
 }
 
 /** Why each input that a table has is worth mapping. */
-export const noteTogether = ({ name }: Service, { isTogether }: LookupCall<never>): string[] =>
+const noteTogether = ({ name }: Service, { isTogether }: LookupCall<never>): string[] =>
   isTogether ? [`A request to ${name} takes along every input that a row has: map all there are.`] : []
+
+function adaptOutput(
+  output: ProposedOutput,
+  { kind }: ProposedSource,
+  service: Service,
+): ProposedOutput | SkippedColumn {
+  const { column, type, map, sql } = output
+  const field = findField(kind, output.field, column, service)
+  if (field === null) return { column, reason: `has no field of ${service.name} with its name` }
+  // Labels, parts and forms of the built-in service's values say nothing about another one's.
+  const isOpen = map !== undefined || sql !== undefined || service.shapes[kind][field]?.type === 'list'
+  return isOpen
+    ? {
+        column,
+        reason: `may be filled from ${field}: see what its values look like first`,
+        output: { column, field, type },
+      }
+    : { ...output, field }
+}
+
+function adaptSkipped(
+  { column, reason, output }: SkippedColumn,
+  { kind }: ProposedSource,
+  service: Service,
+): SkippedColumn {
+  const field = output === undefined ? null : findField(kind, output.field, column, service)
+  return { column, reason, ...(output && field && { output: { column, field, type: output.type } }) }
+}
 
 /** What a field of this name is about does not follow from it alone. */
 const VAGUE_NAMES = toWordSet(
@@ -121,61 +139,87 @@ const matchOtherColumns = (
   { shapes, name }: Service,
 ): SkippedColumn[] =>
   otherColumns.flatMap(({ column, type }) => {
-    const words = toWords(column)
-    if (VAGUE_NAMES.has(words)) return []
-    const field = findShortest(
-      Object.keys(shapes[kind]).filter((path) => toNames(kind, path).includes(words)),
-    )
-    return field === null
+    if (VAGUE_NAMES.has(splitIdentifier(column).join(' '))) return []
+    const [field] = Object.keys(shapes[kind])
+      .filter((path) => isNamed(kind, path, column))
+      .toSorted((a, b) => a.length - b.length)
+    return field === undefined
       ? []
       : [{ column, reason: `has the name of a field of ${name}`, output: { column, field, type } }]
   })
 
-function adaptOutputs(
-  source: ProposedSource,
-  service: Service,
-): { readonly outputs: ProposedOutput[]; readonly skipped: SkippedColumn[] } {
-  const outputs: ProposedOutput[] = []
-  const skipped: SkippedColumn[] = []
-  for (const output of source.outputs) {
-    const { column } = output
-    const field = findField(source.kind, output.field, column, service)
-    if (field === null) skipped.push({ column, reason: `has no field of ${service.name} with its name` })
-    else if (
-      output.map !== undefined ||
-      output.sql !== undefined ||
-      service.shapes[source.kind][field]?.type === 'list'
+const EXAMPLE_COLUMNS: Readonly<Record<InputName, string>> = {
+  email: 't.email',
+  linkedin_url: 't.linkedin_url',
+  name: 't.name',
+  company: 't.company',
+  domain: 't.website',
+}
+
+/** Fields to begin with. */
+const MAX_FIELDS = 3
+
+/**
+ * A configuration to be completed, for a service of its own where no proposal is possible: the tables whose rows can be
+ * looked up, or else one for each kind that the service has, with the inputs that it takes and some of its fields. Pure.
+ */
+export function createSkeleton(service: Service, unfilled: readonly ProposedSource[]): ProposedSource[] {
+  if (unfilled.length > 0) return unfilled.map((source) => completeOutputs(source, service))
+  return (['person', 'company'] as const).flatMap((kind) => {
+    const call: LookupCall<never> | null = service[kind]
+    if (call === null) return []
+    const table = kind === 'person' ? 'people' : 'companies'
+    const nothing = {
+      rows: null,
+      joins: null,
+      key: null,
+      where: null,
+      changedAt: null,
+      freshness: null,
+      touch: null,
+    }
+    return completeOutputs(
+      {
+        ...nothing,
+        name: table,
+        kind,
+        table,
+        inputs: INPUT_NAMES[kind].flatMap((input) =>
+          call.inputs.has(toLookupKind(input)) ? [{ input, sql: EXAMPLE_COLUMNS[input] }] : [],
+        ),
+        outputs: [],
+        skippedColumns: [],
+        otherColumns: [],
+        questions: [],
+        notes: [
+          `No table was recognised. Put in yours, and the columns of what ${service.name} takes; \`fillrate check\` says what is not there.`,
+          ...noteTogether(service, call),
+        ],
+        sample: { rows: 0, identifiedBy: {} },
+      },
+      service,
     )
-      // Labels, parts and forms of the built-in service's values say nothing about another one's.
-      skipped.push({
-        column,
-        reason: `may be filled from ${field}: see what its values look like first`,
-        output: { column, field, type: output.type },
-      })
-    else outputs.push({ ...output, field })
+  })
+}
+
+/** With the columns that have the name of a field, or with columns that have yet to be named. */
+function completeOutputs(source: ProposedSource, { name, shapes }: Service): ProposedSource {
+  const matched = source.skippedColumns.flatMap(({ output }) => output ?? [])
+  const fields = Object.keys(shapes[source.kind]).slice(0, MAX_FIELDS)
+  const named = (fields.length > 0 ? fields : ['title']).map((field) => ({
+    column: field.replaceAll('.', '_'),
+    field,
+    type: 'text',
+  }))
+  return {
+    ...source,
+    outputs: matched.length > 0 ? matched : named,
+    skippedColumns: source.skippedColumns.filter(({ output }) => output === undefined),
+    notes: [
+      ...source.notes,
+      matched.length > 0
+        ? 'The columns are proposed by their names alone: look at some values first.'
+        : `No column has the name of a field of ${name}: put in those to fill.`,
+    ],
   }
-  return { outputs, skipped }
 }
-
-const adaptSkipped = (
-  { column, reason, output }: SkippedColumn,
-  { kind }: ProposedSource,
-  service: Service,
-): SkippedColumn[] => {
-  if (output === undefined) return [{ column, reason }]
-  const field = findField(kind, output.field, column, service)
-  return field === null ? [] : [{ column, reason, output: { column, field, type: output.type } }]
-}
-
-/** The service's field for a fact, by one of the usual names: the one with the name of the column, or the shortest path. */
-function findField(kind: SourceKind, builtIn: string, column: string, { shapes }: Service): string | null {
-  const pattern = NAMES[kind][builtIn]
-  const isNamed = (path: string): boolean =>
-    toNames(kind, path).some((words) => pattern?.test(words) === true)
-  const fields = Object.keys(shapes[kind]).filter(isNamed)
-  const same = fields.filter((path) => toNames(kind, path).includes(toWords(column)))
-  return findShortest(same.length > 0 ? same : fields)
-}
-
-const findShortest = (paths: readonly string[]): string | null =>
-  paths.toSorted((a, b) => a.length - b.length)[0] ?? null

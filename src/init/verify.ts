@@ -1,16 +1,17 @@
 import { parseConfig } from '../config/parse.ts'
-import type { GivenService } from '../config/service.ts'
+import { listViews } from '../config/config.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
-import { mergeGrantProblems, showFound, SourceProblems, type SourceProblem } from '../sources/problems.ts'
+import { mergeGrantProblems, showFound, type SourceProblem } from '../sources/problems.ts'
 import { type Db, query } from '../sources/db.ts'
 import type { SkippedTable, ProposedSource } from './proposal.ts'
-import { openSource } from '../sources/source.ts'
+import { resolveSource } from '../sources/source.ts'
 import { describeHiddenRows, mayHideRows } from '../sources/row-security.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
-import { toSourceConfig } from './config-object.ts'
+import { toServicesConfig, toSourceConfig } from './config-object.ts'
+import { BUILT_IN_ONLY, type FoundServices } from './services.ts'
 
 /** A proposed source that passed all checks against the database. */
 export interface AcceptedSource {
@@ -31,28 +32,24 @@ const FILL_RATE_TIMEOUT_MS = 10_000
 export async function verifyProposedSource(
   db: Database,
   proposed: ProposedSource,
-  service: GivenService | null = null,
+  services: FoundServices = BUILT_IN_ONLY,
 ): Promise<AcceptedSource | SkippedTable> {
-  // A service of its own may have no field for the rest of a group.
   const source = { ...proposed, outputs: withoutLoneGroups(proposed.outputs) }
-  const opened = await tryOpenSource(db, source, service)
-  if (opened.problems === null) {
-    const hidden = await inTransaction(db, (tx) => findHiddenTable(tx, opened.source))
-    if (hidden !== null) return { table: source.table, reason: hidden }
-    return { source, coverage: await countFilledColumns(db, opened.source), isReviewed: false }
+  const { table } = source
+  const { opened, problems } = await openViews(db, source, services)
+  if (opened !== null) {
+    const hidden = await inTransaction(db, (tx) => findHiddenTable(tx, opened))
+    return hidden === null
+      ? { source, coverage: await countFilledColumns(db, opened), isReviewed: false }
+      : { table, reason: hidden }
   }
-  const { problems } = opened
   const outputs = source.outputs.filter(
-    ({ column }) =>
-      !problems.some(({ place }) => place === `outputs.${column}` || place.startsWith(`outputs.${column}.`)),
+    ({ column }) => !problems.some(({ place }) => `${place}.`.startsWith(`outputs.${column}.`)),
   )
+  if (outputs.length > 0 && outputs.length < source.outputs.length)
+    return verifyProposedSource(db, { ...source, outputs }, services)
   const [first] = mergeGrantProblems(problems)
-  if (outputs.length === 0 || outputs.length === source.outputs.length)
-    return {
-      table: source.table,
-      reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first),
-    }
-  return verifyProposedSource(db, { ...source, outputs }, service)
+  return { table, reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first) }
 }
 
 /** A table without a row that this role may read was not sampled: what is proposed for it is a guess by names alone. */
@@ -62,30 +59,28 @@ async function findHiddenTable(db: Db, source: Source): Promise<string | null> {
   return `no row that this role may read: row-level security may hide them. ${await describeHiddenRows(db, source)}`
 }
 
-type Opened =
-  | { readonly source: Source; readonly problems: null }
-  | { readonly problems: readonly SourceProblem[] }
-
-async function tryOpenSource(
+/** The source as each of the services sees it: one of them, or the problems of all. */
+async function openViews(
   db: Database,
   source: ProposedSource,
-  service: GivenService | null,
-): Promise<Opened> {
-  const config = { sources: { [source.name]: toSourceConfig(source) } }
-  const { sources } =
-    service === null
-      ? parseConfig(config, null)
-      : parseConfig({ ...config, service: service.place }, null, new Map([[service.place, service]]))
-  const mapping = sources[source.name]
-  if (mapping === undefined) throw new Error(`source ${source.name} was lost`)
-  try {
-    return { source: await openSource(db, mapping), problems: null }
-  } catch (error) {
-    if (error instanceof SourceProblems) return { problems: error.problems }
-    throw error
+  found: FoundServices,
+): Promise<{ readonly opened: Source | null; readonly problems: readonly SourceProblem[] }> {
+  const modules = found.services.flatMap(({ module, given }) =>
+    module && given ? [[module, given] as const] : [],
+  )
+  const config = { ...toServicesConfig(found), sources: { [source.name]: toSourceConfig(source) } }
+  const views = listViews(parseConfig(config, null, new Map(modules)))
+  let opened: Source | null = null
+  const problems: SourceProblem[] = []
+  for (const mapping of views.flatMap(({ sources }) => sources[source.name] ?? [])) {
+    const view = await resolveSource(db, mapping)
+    opened ??= view.source
+    problems.push(...view.problems)
   }
+  return { opened: problems.length === 0 ? opened : null, problems }
 }
 
+/** A service may have no field for the rest of a group. */
 const withoutLoneGroups = (outputs: ProposedSource['outputs']): ProposedSource['outputs'] =>
   outputs.map((output) => {
     const { group, ...rest } = output

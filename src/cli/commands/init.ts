@@ -1,17 +1,12 @@
-import { dirname, relative, resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
-import type { GivenService } from '../../config/service.ts'
-import type { Service } from '../../domain/service/service.ts'
-import { readEnvironment } from '../../config/environment.ts'
-import type { ConfigServices } from '../../init/config-text.ts'
-import type { FoundKeys } from '../../init/keyed-services.ts'
+import type { InitPrompt } from '../../init/prompt.ts'
 import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
+import type { FoundServices } from '../../init/services.ts'
+import type { ConfigTarget } from '../../init/target.ts'
+import type { AcceptedSource } from '../../init/verify.ts'
 import type { Database } from '../../store/open.ts'
 import { type CliCall, Exit, createParser, defineCommand } from '../command.ts'
 import { useDatabase } from '../settings.ts'
-import type { AcceptedSource } from '../../init/verify.ts'
-import type { InitPrompt } from '../../init/prompt.ts'
-import type { ConfigTarget } from '../../init/target.ts'
 import { parseText } from '../options.ts'
 import {
   renderExplanation,
@@ -19,7 +14,6 @@ import {
   renderNextSteps,
   renderNoProposal,
   renderProposedSource,
-  renderSkeletonSteps,
   renderSkippedTables,
 } from '../views/init.ts'
 import type { Output } from '../terminal.ts'
@@ -63,18 +57,14 @@ export const initCommand = defineCommand(
     async handler(call) {
       const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
-      const { adaptProposal } = await import('../../init/service-fields.ts')
-      const { combineProposals } = await import('../../init/keyed-services.ts')
-      const { createSkeleton } = await import('../../init/skeleton.ts')
-      const { resolveConfigTarget, writeConfig } = await import('../../init/target.ts')
-      const { CONFIG_FILES } = await import('../../config/load.ts')
-      const { flags, args, cwd, stdin, stdout, stderr, signal } = call
+      const { findServices, proposeForServices } = await import('../../init/services.ts')
+      const { resolveConfigTarget } = await import('../../init/target.ts')
+      const { flags, args, cwd, env, stdin, stdout, stderr, signal } = call
       if (flags.explain && args[0].length === 0) throw explainsNothing()
-      const target = await resolveConfigTarget({ cwd, out: flags.out, force: flags.force || flags.explain })
-      const adapter = await findService(flags.service, target, cwd)
-      const keyed = await findKeys(adapter === null, call, target)
+      const target = resolveConfigTarget({ cwd, out: flags.out, force: flags.force || flags.explain })
+      const services = await findServices({ module: flags.service, env, cwd, configPath: target.path })
       const isAsked = !flags.yes && !flags.json && stdin?.isTTY === true && stdout.isTTY
-      const questions = isAsked ? openPrompt(stdin, stdout) : null
+      const prompt = isAsked ? openPrompt(stdin, stdout) : null
       try {
         const db = await useDatabase(call)
         const found = await proposeForTables(db, args[0], (table, n, of) => {
@@ -82,74 +72,84 @@ export const initCommand = defineCommand(
           stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
         })
         stderr.live([])
-        if (flags.explain)
-          return {
-            json: {
-              written: null,
-              examined: found.examined,
-              explained: found.explained,
-              sources: [],
-              skipped_tables: [],
-            },
-            text: () => found.explained.flatMap((one) => renderExplanation(one, stdout)),
-            exit: Exit.done,
-          }
-        const { proposal, givenFor, addOthers } =
-          adapter === null && keyed.services.length > 0
-            ? combineProposals(found, keyed.services)
-            : {
-                proposal: adapter === null ? found : adaptProposal(found, adapter.service),
-                givenFor: () => adapter?.given ?? null,
-                addOthers: (one: AcceptedSource) => one,
-              }
-        if (!flags.json)
-          stdout.lines(
-            proposal.sources.length === 0
-              ? renderNoProposal(proposal, stdout)
-              : renderFoundSources(proposal, stdout),
-          )
-        const { accepted, skippedTables } = await selectSources(db, proposal, givenFor, questions, call)
-        const all = [...proposal.skippedTables, ...skippedTables]
-        if (!flags.json && proposal.sources.length > 0 && all.length > 0)
-          stdout.lines([...renderSkippedTables(all, stdout), ''])
-        // With a service, and nothing declined, there is always a file to complete.
-        const isSkeleton =
-          adapter !== null && accepted.length === 0 && (!isAsked || proposal.sources.length === 0)
-        const written = isSkeleton
-          ? createSkeleton(adapter.service, proposal.unfilled).map((source) => ({
-              source,
-              coverage: null,
-              isReviewed: false,
-            }))
-          : accepted.map(addOthers)
-        if (written.length > 0)
-          await writeConfig(
-            target,
-            await formatConfig(written, target, { service: adapter?.module ?? null, ...keyed }),
-          )
-        return {
-          json: {
-            written: written.length > 0 ? target.path : null,
-            examined: proposal.examined,
-            sources: accepted.map(toProposedSourceJson),
-            skipped_tables: all,
-          },
-          text: () =>
-            isSkeleton
-              ? renderSkeletonSteps(written, target, stdout)
-              : renderNextSteps(accepted, proposal, target, CONFIG_FILES, stdout),
-          exit: written.length > 0 || (isAsked && proposal.sources.length > 0) ? Exit.done : Exit.failed,
-        }
+        if (flags.explain) return explanation(found, stdout)
+        return await writeProposal(proposeForServices(found, services), {
+          db,
+          services,
+          target,
+          prompt,
+          call,
+        })
       } catch (error) {
         if (!(error instanceof PromptClosedError)) throw error
         stdout.line('Nothing was written.')
         return Exit.interrupted
       } finally {
-        questions?.close()
+        prompt?.close()
       }
     },
   },
 )
+
+const explanation = ({ examined, explained }: Proposal, stdout: Output) => ({
+  json: { written: null, examined, explained, sources: [], skipped_tables: [] },
+  text: () => explained.flatMap((one) => renderExplanation(one, stdout)),
+  exit: Exit.done,
+})
+
+interface Writing {
+  readonly db: Database
+  readonly services: FoundServices
+  readonly target: ConfigTarget
+  /** Null: without prompts. */
+  readonly prompt: InitPrompt | null
+  readonly call: Pick<CliCall, 'flags' | 'stdout'>
+}
+
+/** Shows the proposal, and writes what is accepted of it. */
+async function writeProposal(proposal: Proposal, writing: Writing) {
+  const { services, target, prompt, call } = writing
+  const { flags, stdout } = call
+  const { sources } = proposal
+  const hasSources = sources.length > 0
+  if (!flags.json)
+    stdout.lines(hasSources ? renderFoundSources(proposal, stdout) : renderNoProposal(proposal, stdout))
+  const { accepted, skippedTables } = await selectSources(sources, writing)
+  const skipped = [...proposal.skippedTables, ...skippedTables]
+  if (!flags.json && hasSources && skipped.length > 0)
+    stdout.lines([...renderSkippedTables(skipped, stdout), ''])
+  // With a service of its own, and nothing declined, there is always a file to complete.
+  const own = services.isNamed ? undefined : services.services.find(({ module }) => module !== null)
+  const isSkeleton = own !== undefined && accepted.length === 0 && (prompt === null || !hasSources)
+  const { createSkeleton } = await import('../../init/service-fields.ts')
+  const written = isSkeleton
+    ? createSkeleton(own.service, proposal.unfilled).map((source) => ({
+        source,
+        coverage: null,
+        isReviewed: false,
+      }))
+    : accepted
+  if (written.length > 0) {
+    const { writeConfig } = await import('../../init/target.ts')
+    await writeConfig(target, await formatConfig(written, target, services))
+  }
+  const steps = (): string[] =>
+    written.length > 0
+      ? renderNextSteps(written, target, isSkeleton, stdout)
+      : hasSources
+        ? ['Nothing was written.']
+        : []
+  return {
+    json: {
+      written: written.length > 0 ? target.path : null,
+      examined: proposal.examined,
+      sources: accepted.map(toProposedSourceJson),
+      skipped_tables: skipped,
+    },
+    text: steps,
+    exit: written.length > 0 || (prompt !== null && hasSources) ? Exit.done : Exit.failed,
+  }
+}
 
 const explainsNothing = (): ConfigProblems =>
   new ConfigProblems('the command', [
@@ -163,9 +163,10 @@ const explainsNothing = (): ConfigProblems =>
 
 /** All names in JSON are snake_case. */
 function toProposedSourceJson({ source, coverage }: AcceptedSource) {
-  const { changedAt, skippedColumns, otherColumns: _, sample, questions, ...same } = source
+  const { changedAt, skippedColumns, otherColumns: _, sample, questions, outputs, ...same } = source
   return {
     ...same,
+    outputs: outputs.map(({ byService: _ofServices, ...one }) => one),
     questions: questions.map(({ about, when, keep, leftOut, isLeftOut }) => ({
       about,
       when,
@@ -182,33 +183,29 @@ function toProposedSourceJson({ source, coverage }: AcceptedSource) {
 
 /** Verifies the selected sources against the database, shows them, and asks for confirmation on a terminal. */
 async function selectSources(
-  db: Database,
-  proposal: Proposal,
-  givenFor: (source: ProposedSource) => GivenService | null,
-  questions: InitPrompt | null,
-  { flags, stdout }: Pick<CliCall, 'flags' | 'stdout'>,
+  sources: readonly ProposedSource[],
+  { db, services, prompt, call: { flags, stdout } }: Writing,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
   const skippedTables: SkippedTable[] = []
   const answers: Answers = new Map()
-  const { sources } = proposal
   const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`
   const wanted =
-    questions !== null && sources.length > 1
-      ? await questions.select(question, sources.length)
+    prompt !== null && sources.length > 1
+      ? await prompt.select(question, sources.length)
       : sources.map((_, n) => n + 1)
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
-    const held = await verifyProposedSource(db, source, givenFor(source))
+    const held = await verifyProposedSource(db, source, services)
     if ('reason' in held) {
       skippedTables.push(held)
       continue
     }
     if (!flags.json) stdout.lines(['', ...renderProposedSource(held, stdout), ''])
     const add = `Add ${source.name}? ${stdout.paint('quiet', '[Y/n]')}`
-    if (questions !== null && !(await questions.confirm(add))) continue
-    accepted.push(questions === null ? held : await promptAbout(held, questions, answers, stdout))
+    if (prompt !== null && !(await prompt.confirm(add))) continue
+    accepted.push(prompt === null ? held : await promptAbout(held, prompt, answers, stdout))
   }
   return { accepted, skippedTables }
 }
@@ -240,42 +237,13 @@ async function promptAbout(
   }
 }
 
-/** A service of the user's own: from `--service`, or the module that the configuration in this folder names. */
-async function findService(
-  module: string | null,
-  target: ConfigTarget,
-  cwd: string,
-): Promise<{ readonly service: Service; readonly given: GivenService; readonly module: string } | null> {
-  const { findServiceModules, loadService } = await import('../../config/load.ts')
-  const { parseService } = await import('../../config/service.ts')
-  const path = module === null ? (await findServiceModules({ cwd })).get(null) : resolve(cwd, module)
-  if (path === undefined) return null
-  const given = await loadService(path)
-  const { service, problems } = parseService(given)
-  if (service === null) throw new ConfigProblems(path, problems)
-  const from = relative(dirname(target.path), path).replaceAll('\\', '/')
-  return { service, given, module: from.startsWith('.') ? from : `./${from}` }
-}
-
-/** The keys of services with names, for a configuration of several; none beside a service of its own, or a key without a name. */
-async function findKeys(
-  isPossible: boolean,
-  { env, cwd }: Pick<CliCall, 'env' | 'cwd'>,
-  { path: configPath }: ConfigTarget,
-): Promise<FoundKeys> {
-  const environment = readEnvironment(env)
-  if (!isPossible || environment.apiKeys.length > 0) return { services: [], shipped: [] }
-  const { findKeyedServices } = await import('../../init/keyed-services.ts')
-  return findKeyedServices(environment, { cwd, configPath })
-}
-
 async function formatConfig(
-  accepted: readonly AcceptedSource[],
+  written: readonly AcceptedSource[],
   { isJson }: ConfigTarget,
-  services: ConfigServices,
+  services: FoundServices,
 ): Promise<string> {
   const { renderConfig } = await import('../../init/config-text.ts')
-  if (!isJson) return renderConfig(accepted, services)
   const { toConfigObject } = await import('../../init/config-object.ts')
-  return `${JSON.stringify(toConfigObject(accepted, services.service, services.services), null, 2)}\n`
+  if (!isJson) return renderConfig(written, services)
+  return `${JSON.stringify(toConfigObject(written, services), null, 2)}\n`
 }

@@ -189,43 +189,32 @@ export const FIRST_STEPS = [
   ['plan', 'estimates lookups and cost, without a call'],
 ] as const
 
-export function renderSkeletonSteps(
-  written: readonly AcceptedSource[],
-  { displayPath }: ConfigTarget,
-  output: Output,
-): string[] {
-  const sources = written.map(({ source }) => source.name).join(', ')
-  return [
-    ...wrapText(
-      `${output.paint('warn', '!')} Wrote ${displayPath} to be completed (${sources}): put in what its comments say, then`,
-      output.textColumns,
-    ),
-    ...renderCommands(output, [['fillrate check', 'says what does not fit yet']]),
-  ]
-}
-
 export function renderNextSteps(
-  accepted: readonly AcceptedSource[],
-  { sources }: Proposal,
-  { displayPath }: ConfigTarget,
-  configFiles: readonly string[],
+  written: readonly AcceptedSource[],
+  { displayPath, isFound }: ConfigTarget,
+  isSkeleton: boolean,
   output: Output,
 ): string[] {
-  if (sources.length === 0) return []
-  if (accepted.length === 0) return ['Nothing was written.']
-  const other = configFiles.includes(displayPath) ? '' : ` --config ${displayPath}`
+  const warn = (text: string): string[] =>
+    wrapText(`${output.paint('warn', '!')} ${text}`, output.textColumns)
+  if (isSkeleton) {
+    const names = written.map(({ source }) => source.name).join(', ')
+    return [
+      ...warn(`Wrote ${displayPath} to be completed (${names}): put in what its comments say, then`),
+      ...renderCommands(output, [['fillrate check', 'says what does not fit yet']]),
+    ]
+  }
+  const other = isFound ? '' : ` --config ${displayPath}`
   const steps = FIRST_STEPS.map(
     ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
   )
-  const review = accepted.every(({ isReviewed }) => isReviewed)
-    ? []
-    : wrapText(
-        `${output.paint('warn', '!')} A run leaves out what no person has read: read each source, then take out its line \`reviewed: false\`.`,
-        output.textColumns,
-      )
   return [
-    `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(accepted.length, 'source')}.`,
-    ...review,
+    `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(written.length, 'source')}.`,
+    ...(written.every(({ isReviewed }) => isReviewed)
+      ? []
+      : warn(
+          'A run leaves out what no person has read: read each source, then take out its line `reviewed: false`.',
+        )),
     'Next:',
     ...renderCommands(output, steps),
   ]

@@ -47,10 +47,7 @@ test('init proposes the services whose keys are in the environment, with the fie
   const ended = await here(['init', '--yes', '--out', 'keyed.config.ts'], KEYS)
   expect(ended).toMatchObject({ code: 0, stderr: '' })
   const text = await readFile(join(cli.folder, 'keyed.config.ts'), 'utf8')
-  expect(text).toContain(`  services: {
-    'people-data': './services/people-data.ts',
-    acme: {},
-  },`)
+  expect(text).toContain(`  services: { 'people-data': './services/people-data.ts', acme: {} },`)
   expect(text.replaceAll(/\s+\/\/ /g, ' ')).toMatch(
     /There is a key for hunter, and a description of it: copy \S*examples\/services\/hunter\.ts to services\/hunter\.ts/,
   )
