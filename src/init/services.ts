@@ -13,7 +13,7 @@ import type { Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
 import { adaptProposal } from './service-fields.ts'
 
 /** A service to propose for: the built-in interface, or a description in a module. */
-export interface FoundService {
+interface FoundService {
   readonly name: string
   /** Relative to the configuration; null: the built-in interface. */
   readonly module: string | null
