@@ -1,6 +1,5 @@
-import type { ProposedOutput, ProposedSource } from './proposal.ts'
+import type { FoundServices, ProposedOutput, ProposedSource } from './proposal.ts'
 import { whereOf } from './questions.ts'
-import type { FoundServices } from './services.ts'
 
 /** Budget of a first run: enough to see results, and cheap if the configuration is wrong. */
 export const FIRST_BUDGET = 100

@@ -4,9 +4,9 @@ import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
 import { keyLiteral, LINE_WIDTH, toLiteral } from './literals.ts'
-import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
+import type { FoundServices, ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
-import { BUILT_IN_ONLY, type FoundServices } from './services.ts'
+import { BUILT_IN_ONLY } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
 
 const INTRODUCTION =

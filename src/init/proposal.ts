@@ -1,4 +1,6 @@
+import type { GivenService } from '../config/service.ts'
 import type { InputName, SourceKind } from '../domain/mapping.ts'
+import type { Service } from '../domain/service/service.ts'
 
 interface ProposedInput {
   readonly input: InputName
@@ -20,6 +22,24 @@ export interface ProposedOutput {
   readonly matches?: string
   /** With several services that fill the column in different ways: how each does. */
   readonly byService?: readonly (readonly [service: string, output: ProposedOutput])[]
+}
+
+/** A service to propose for: the built-in interface, or a description in a module. */
+export interface FoundService {
+  readonly name: string
+  /** Relative to the configuration; null: the built-in interface. */
+  readonly module: string | null
+  readonly given: GivenService | null
+  readonly service: Service
+}
+
+/** The services of a configuration. */
+export interface FoundServices {
+  /** Whether they have names, and keys under their names; otherwise there is one. */
+  readonly isNamed: boolean
+  readonly services: readonly FoundService[]
+  /** Descriptions that the package ships, of services with a key. Node reads no TypeScript below node_modules: they must be copied. */
+  readonly shipped: readonly { readonly name: string; readonly path: string }[]
 }
 
 /** A column that looks suitable and is not proposed. */

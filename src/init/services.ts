@@ -3,32 +3,14 @@ import { basename, dirname, extname, join, relative, resolve } from 'node:path'
 import { readEnvironment, toVariablePart } from '../config/environment.ts'
 import { findServiceModules, loadService } from '../config/load.ts'
 import { ConfigProblems } from '../config/problems.ts'
-import { type GivenService, parseService } from '../config/service.ts'
+import { parseService } from '../config/service.ts'
 import { type LookupKind, toLookupKind } from '../domain/identifiers/kind.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { Service } from '../domain/service/service.ts'
 import { findPackageFolder } from '../util/version.ts'
 import { toOutputConfig } from './config-object.ts'
-import type { Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
+import type { FoundService, FoundServices, Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
 import { adaptProposal } from './service-fields.ts'
-
-/** A service to propose for: the built-in interface, or a description in a module. */
-interface FoundService {
-  readonly name: string
-  /** Relative to the configuration; null: the built-in interface. */
-  readonly module: string | null
-  readonly given: GivenService | null
-  readonly service: Service
-}
-
-/** The services of a configuration. */
-export interface FoundServices {
-  /** Whether they have names, and keys under their names; otherwise there is one. */
-  readonly isNamed: boolean
-  readonly services: readonly FoundService[]
-  /** Descriptions that the package ships, of services with a key. Node reads no TypeScript below node_modules: they must be copied. */
-  readonly shipped: readonly { readonly name: string; readonly path: string }[]
-}
 
 const BUILT_IN = { module: null, given: null, service: BUILT_IN_SERVICE }
 export const BUILT_IN_ONLY: FoundServices = {

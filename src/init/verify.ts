@@ -3,7 +3,7 @@ import { listViews } from '../config/config.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
 import { mergeGrantProblems, showFound, type SourceProblem } from '../sources/problems.ts'
 import { type Db, query } from '../sources/db.ts'
-import type { SkippedTable, ProposedSource } from './proposal.ts'
+import type { FoundServices, SkippedTable, ProposedSource } from './proposal.ts'
 import { resolveSource } from '../sources/source.ts'
 import { describeHiddenRows, mayHideRows } from '../sources/row-security.ts'
 import type { Source } from '../sources/source-model.ts'
@@ -11,7 +11,7 @@ import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
 import { toServicesConfig, toSourceConfig } from './config-object.ts'
-import { BUILT_IN_ONLY, type FoundServices } from './services.ts'
+import { BUILT_IN_ONLY } from './services.ts'
 
 /** A proposed source that passed all checks against the database. */
 export interface AcceptedSource {

@@ -1,7 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import type { InitPrompt } from '../../init/prompt.ts'
-import type { Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
-import type { FoundServices } from '../../init/services.ts'
+import type { FoundServices, Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
 import type { ConfigTarget } from '../../init/target.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import type { Database } from '../../store/open.ts'
