@@ -8,8 +8,7 @@ import { holdsAny, normalizedEmail } from './assign-roles.ts'
 import { isSecondary, scoreName } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
-import { labelTableFlags, relatedFlags, tenantFlags, tagArrayFlags, tagFlags } from './related-flags.ts'
-import { unknownNeighbours } from './unknown-flags.ts'
+import { relatedFlags } from './related-flags.ts'
 import {
   linkedCompanySql,
   relatedOptOutConditions,
@@ -89,10 +88,7 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
     base: createDraftBase(table, 'person', {
       name,
       joins: work?.joins ?? null,
-      flags: [
-        ...relatedFlags(schema, table, { email: mail, employer: work?.employer ?? null }),
-        ...tagArrayFlags(table, 'person'),
-      ],
+      flags: relatedFlags(schema, table, 'person', { email: mail, employer: work?.employer ?? null }),
       where: [
         ...(partyType === null ? [] : [partyType.person('t')]),
         ...table.conditions,
@@ -191,13 +187,7 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
   const base = createDraftBase(table, 'company', {
     name,
     joins: null,
-    flags: [
-      ...tagFlags(schema, table, 'company'),
-      ...labelTableFlags(schema, table, 'company'),
-      ...tenantFlags(schema, table),
-      ...unknownNeighbours(schema, table, null),
-      ...tagArrayFlags(table, 'company'),
-    ],
+    flags: relatedFlags(schema, table, 'company'),
     where: [...(partyType === null ? [] : [partyType.company('t')]), ...table.conditions],
   })
   const inputs = site === null ? {} : { domain: site }

@@ -19,8 +19,9 @@ export const CHANNELS = toWordSet(
 )
 
 export const FILLERS = toWordSet(
-  `properties property hs custom attributes metadata settings extra json x cf studio should at on date time is has was been flag of from for the to by gdpr record row account user customer lead person company organization
-   contact yn c x con ist seit since est esta estado e inscrit listed registered flagged am um le la el du de des del von der die das a en il da do op auf list mailings communication communications processing data`,
+  `properties property hs fivetran custom attributes metadata settings extra json x cf studio should at on date time is has was been flag of from for the to by gdpr record row account user customer lead person company organization
+   contact allow allows allowed admin soft hard auto automatically manually system globally permanently global requested request marked self full by
+   id code number into with as opportunity deal master main guid uuid key sfid yn c x con ist seit since est esta estado e inscrit listed registered flagged am um le la el du de des del von der die das a en il da do op auf list mailings communication communications processing data`,
 )
 
 /** The first meaning whose phrase occurs in a name, with the words beside it; null if there is none. */
@@ -53,13 +54,9 @@ const NEGATIONS = toWordSet('no un never')
 const REFUSED =
   /\b(?:do[\s_-]?not|don['’]?t|never)[\s_-]*(?:contact|call|e-?mail|mail|disturb)|^dnc$|^no[\s_-](?:contactar|llamar|molestar|enviar)|^ne[\s_-](?:pas|plus)[\s_-]|^(?:bitte[\s_-])?(?:nicht|keine?)[\s_-](?:kontakt|anruf|anschreiben|werbung|mail)|^niet[\s_-](?:bellen|benaderen|mailen)|^non[\s_-]contattare|^n[ãa]o[\s_-]contact/i
 
-const WITHDRAWN = toWordSet('no refused withdrawn revoked')
-
 /** What a label says of a row. Pure. */
 export function labelMeaning(label: string, context: RowContext): Meaning | null {
   if (REFUSED.test(label.trim())) return 'objection'
-  const all = splitIdentifier(label)
-  if (all.includes('consent') && all.some((word) => WITHDRAWN.has(word))) return 'objection'
   // `Do not contact - written request`, `GDPR - right to be forgotten`: each part may say it.
   for (const part of label.split(/[,;(]|\s[-–—]\s/)) {
     const meaning = partMeaning(splitIdentifier(part), context)
@@ -69,31 +66,17 @@ export function labelMeaning(label: string, context: RowContext): Meaning | null
 }
 
 function partMeaning(words: readonly string[], context: RowContext): Meaning | null {
-  if (words.length > 4 || words.some((word) => NEGATIONS.has(word))) {
-    const said = sayingOf(words)
-    return said?.meaning === 'objection' &&
-      said.others.every((word) => CHANNELS.has(word)) &&
-      words[0] !== 'no'
-      ? 'objection'
-      : null
-  }
+  if (words.length > 4 || words.some((word) => NEGATIONS.has(word))) return null
   const found = PHRASES.find(({ words: phrase }) =>
     words.some((_, n) =>
       phrase.every((word, i) => words[n + i] === word || singularize(words[n + i] ?? '') === word),
     ),
   )?.meaning
-  if (context === 'person' && /^left (?:company|organization|employer|job)/.test(words.join(' ')))
-    return 'gone'
   if (found === undefined || found === 'alive' || found === 'consent' || found === 'converted') return null
-  if (found === 'staff' && context === 'company' && !words.includes('internal')) return null
-  // A private company is one that is not listed.
-  if (
-    found === 'private' &&
-    context === 'company' &&
-    !words.some((word) => word === 'person' || word === 'household' || word === 'customer')
-  )
-    return null
-  return found
+  if (context !== 'company') return found
+  // A private company is one that is not listed, and an employee of one is no state of it.
+  if (found === 'staff') return words.includes('internal') ? found : null
+  return found === 'private' && !/person|household|customer/.test(words.join(' ')) ? null : found
 }
 
 /** What is said of a consent: `denied`, `No`. */

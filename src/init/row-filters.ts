@@ -30,18 +30,11 @@ export function findPartyTypeFilter(
 ): PartyTypeFilter | null {
   const columns = surveyed.fields.filter((field) => field.path.length === 0)
   for (const field of columns) {
-    const said = readSides(field)?.yes ?? null
-    const side = said === null ? null : partyOfFlag(field)
-    if (said === null || side === null) continue
-    const isBoolean = field.fit.kind === 'boolean'
-    const yes = (alias: string): string =>
-      isBoolean ? fieldSql(field, alias) : negate(notInSql(fieldSql(field, alias), [said], field))
-    const no = (alias: string): string =>
-      isBoolean
-        ? field.column.notNull
-          ? `not ${yes(alias)}`
-          : `${yes(alias)} is not true`
-        : notInSql(fieldSql(field, alias), [said], field)
+    const said = readSides(field)?.yes ?? []
+    const side = said.length === 0 ? null : partyOfFlag(field)
+    if (side === null) continue
+    const no = (alias: string): string => notInSql(fieldSql(field, alias), said, field)
+    const yes = (alias: string): string => negate(no(alias))
     const people = onlyContacts(columns, surveyed.checkLabels)
     const and = (alias: string, condition: string): string => [condition, ...people(alias)].join(' and ')
     return side === 'company'

@@ -1,21 +1,18 @@
-import { type ClassifiedSchema, type ClassifiedTable, type Employer, relationsFrom } from './classify.ts'
+import type { ClassifiedTable } from './classify.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import {
   type FlagTable,
   type RowFlag,
-  type Sides,
-  arraySql,
+  isBlankSql,
   isDate,
   isReference,
-  negate,
+  isWanted,
   notInSql,
   readSides,
 } from './flag-sql.ts'
-import { readFlags } from './flags.ts'
-import { isState, isTypeOrTag, sureMeaning } from './label-flags.ts'
+import { isState, isTypeOrTag, sureMeaning, withoutSql } from './label-flags.ts'
 import { DOUBTFUL, FILLERS, type Meaning, labelMeaning, sayingOf } from './meanings.ts'
 import { listKnownLabels, meaningOf } from './row-filters.ts'
-import { joinCondition } from './relations.ts'
 import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './vocabulary.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 
@@ -39,11 +36,10 @@ export function unknownFlags(
     if (isDate(fit.kind)) return isHarmlessDate(field, table.sampled) ? [] : [sparseFlag(field, sql)]
     if (table.references.has(name) || (isReference(field) && !isListName(field.words)))
       return sparseKey(field, sql, table.sampled)
-    const sides = fit.kind === 'array' ? null : readSides(field)
-    if (sides !== null)
+    if (readSides(field) !== null)
       return known.has(name) || isHarmless(field.words, HARMLESS_WORDS)
         ? []
-        : rarerSide(field, sql, sides, table.sampled)
+        : rarerSide(field, sql, table.sampled)
     return unknownLabels(field, table, context).map((label) => labelFlag(field, alias, label, context))
   })
 }
@@ -79,11 +75,7 @@ const unknown = (column: string, when: string, keep: string, meaning: Meaning | 
 })
 
 const sparseFlag = (field: CandidateField, sql: string): RowFlag =>
-  unknown(
-    field.name,
-    `${field.name} is set`,
-    field.fit.kind === 'text' ? `coalesce(${sql}, '') = ''` : `${sql} is null`,
-  )
+  unknown(field.name, `${field.name} is set`, isBlankSql(field, sql))
 
 /** A key that few rows have: of the row that took its place, perhaps. */
 const sparseKey = (field: CandidateField, sql: string, sampled: number): RowFlag[] =>
@@ -92,16 +84,16 @@ const sparseKey = (field: CandidateField, sql: string, sampled: number): RowFlag
     : [sparseFlag(field, sql)]
 
 /** The side of a flag that fewer rows have: of `is_frozen` those that are set, of one like `is_live` those that are not. */
-function rarerSide(field: CandidateField, sql: string, { yes, no }: Sides, sampled: number): RowFlag[] {
-  const { name, values, words, fit } = field
-  const count = (side: string | null): number => values.filter((value) => value === side).length
-  const said = sayingOf(words)?.meaning
-  const isWanted = said === 'consent' || said === 'alive'
-  const isNo = isWanted || (no !== null && count(no) * 2 < sampled && count(yes) * 2 >= sampled)
+function rarerSide(field: CandidateField, sql: string, sampled: number): RowFlag[] {
+  const { name, values } = field
+  const { yes = [], no = [] } = readSides(field) ?? {}
+  const count = (side: readonly string[]): number => values.filter((value) => side.includes(value)).length
+  const isRarelyNo = no.length > 0 && count(no) * 2 < sampled && count(yes) * 2 >= sampled
+  const isNo = isWanted(sayingOf(field.words)?.meaning ?? null) || isRarelyNo
   const side = isNo ? no : yes
-  if (side === null) return []
-  const keep = fit.kind === 'boolean' ? `${sql} is not ${side}` : notInSql(sql, [side], field)
-  return [unknown(name, `${name} is ${fit.kind === 'boolean' ? (isNo ? 'not set' : 'set') : side}`, keep)]
+  return side.length === 0
+    ? []
+    : [unknown(name, `${name} is ${isNo ? 'not ' : ''}set`, notInSql(sql, side, field))]
 }
 
 function labelFlag(
@@ -113,17 +105,9 @@ function labelFlag(
   const label = meaningOf(field, code)
   const isDoubtful = isState(field) && splitIdentifier(label).some((word) => DOUBTFUL.has(word))
   const meaning = isDoubtful ? 'gone' : labelMeaning(label, context)
-  if (field.fit.kind === 'array')
-    return {
-      ...unknown(field.name, `${field.name} has ${label}`, arraySql(field, alias, [code]), meaning),
-      isTag: true,
-    }
-  return unknown(
-    field.name,
-    `${field.name} is ${label}`,
-    notInSql(fieldSql(field, alias), [code], field),
-    meaning,
-  )
+  const isTag = field.fit.kind === 'array'
+  const when = `${field.name} ${isTag ? 'has' : 'is'} ${label}`
+  return { ...unknown(field.name, when, withoutSql(field, alias, [code]), meaning), ...(isTag && { isTag }) }
 }
 
 /** A list with more labels is one of facts. */
@@ -148,8 +132,7 @@ function unknownLabels(
       (!isFact || AGAINST.has(labelMeaning(label, context) ?? '')) &&
       !isInUse(label) &&
       !isSentence(label) &&
-      sureMeaning(code, field, context) === null &&
-      (fit.kind !== 'array' || !AGAINST.has(labelMeaning(label, context) ?? ''))
+      sureMeaning(code, field, context) === null
     )
   })
 }
@@ -174,38 +157,3 @@ export const isInUse = (label: string): boolean => {
 /** Columns that hold facts. Pure. */
 export const roleColumns = ({ person, company }: Pick<ClassifiedTable, 'person' | 'company'>): string[] =>
   [...person.values(), ...company.values()].map(({ name }) => name)
-
-/** What is not understood, or not for sure, of the rows that a row refers to: its company, its tenant, its event. Pure. */
-export function unknownNeighbours(
-  schema: ClassifiedSchema,
-  row: ClassifiedTable,
-  employer: Employer | null,
-): RowFlag[] {
-  return relationsFrom(schema, row).flatMap((relation) => {
-    if (relation.from.table.sql !== row.table.sql || relation.type !== null) return []
-    const to = schema.tables.find((one) => one.table.sql === relation.to.table.sql)
-    if (to === undefined || to === row || to.isStaff || to.isUsers) return []
-    const isEmployer = employer?.link === undefined && employer?.relation === relation
-    if (!isEmployer && !to.isTenants && to.kinds.length > 0) return []
-    const flags = readFlags(to, 'n', 'company')
-    const known = new Set([
-      ...flags.map(({ column }) => column),
-      ...roleColumns(to),
-      ...to.references,
-      ...to.table.primaryKey,
-    ])
-    return [
-      ...flags.filter(
-        ({ isSure, meaning }) => !(isEmployer && isSure) && (to.isTenants || meaning !== 'alive'),
-      ),
-      ...unknownFlags(to, 'n', 'company', known),
-    ].map((one) => ({
-      ...one,
-      column: `${to.table.name}.${one.column}`,
-      when: `${to.table.name}: ${one.when}`,
-      keep: `not exists (select from ${to.sqlName} n where ${joinCondition(relation, 't', 'n')} and ${negate(one.keep)})`,
-      isSure: false,
-      isOfOther: true,
-    }))
-  })
-}

@@ -235,7 +235,7 @@ export const MEANINGS = {
   objection: `opt out|unsubscribed|objection|forget|suppressed|blacklisted|blacklist|blocklisted|blocklist|denylisted|complained|complaint|restricted|
     marketing blocked|contact blocked|call blocked|email blocked|consent withdrawn|consent revoked|consent refused|no consent|withdrawn|revoked|refused contact|do no sell`,
   gone: `deleted|removed|archived|trashed|trash|discarded|anonymized|erased|erasure|suppression|voided|purged|forgotten|erase|redacted|disabled|deactivated|
-    inactive|suspended|blocked|banned|spam|merged|duplicate|deceased|hidden|quarantined|obsolete|retired|destroyed|tombstone|sunset|master record|replaced by|superseded`,
+    inactive|suspended|blocked|banned|spam|merged|duplicate|deceased|hidden|quarantined|obsolete|retired|destroyed|tombstone|sunset|master record|replaced by|superseded|left company|left organization|left employer|left job`,
   converted: 'converted',
   test: 'test|sample|sandbox',
   staff:

@@ -43,7 +43,6 @@ describe('rows that are left out', () => {
     ['enabled int not null', '(n <> 1)::int'],
     ['status text', "case when n = 1 then 'Do Not Contact' when n % 2 = 0 then 'New' else 'Open' end"],
     ['is_staff boolean', 'n = 1'],
-    ['statut smallint not null', '(n <> 1)::int'],
     ['is_admin_hidden int', '(n = 1)::int'],
     ['left_company int not null', '(n = 1)::int'],
     ['priv smallint not null', '(n = 1)::int'],

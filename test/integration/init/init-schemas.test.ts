@@ -49,9 +49,9 @@ describe('tables', () => {
           from generate_series(1, 60) n`)
     const contact = sourceOf(proposal, 'Contact')
     expect(contact).toMatchObject({
-      where: 'not t."IsDeleted"',
+      where: 't."IsDeleted" is not true',
       changedAt: 't."LastModifiedDate"',
-      joins: 'left join "Account" a on a."Id" = t."AccountId" and not a."IsDeleted"',
+      joins: 'left join "Account" a on a."Id" = t."AccountId" and a."IsDeleted" is not true',
     })
     expect(inputsOf(contact)).toEqual({
       email: 't."Email"',
