@@ -127,10 +127,6 @@ function split(name: string): string[] {
   return words
 }
 
-/** Whether a word of a name is in the vocabulary. */
-export const isKnownWord = (word: string): boolean =>
-  SEGMENTS.has(plain(word)) || toEnglish(plain(word)) !== undefined || ROLE_WORDS.has(plain(word))
-
 const ROLE_WORDS: ReadonlySet<string> = new Set(
   listWords(
     'email seniority title job web site url tel phone region town location billing shipping social hq work home mobile opt lead deal',
