@@ -43,8 +43,8 @@ export function keepSql(
   // Where most rows have an answer, none is no consent.
   const isStrict = meaning === 'consent' && !isRare
   if (isDate(kind) && meaning === 'consent') return isRare ? null : `${sql} is not null`
-  if (isDate(kind)) return isWanted(meaning) ? null : isBlankSql(field, sql)
-  if (isReference(field)) return isBlankSql(field, sql)
+  if (isDate(kind)) return isWanted(meaning) ? null : isUnsetSql(field, sql)
+  if (isReference(field)) return isUnsetSql(field, sql)
   if (kind === 'integer' || kind === 'numeric') {
     // Other numbers beside 0 are times, counters or kinds of the same flag.
     const isFlag = field.values.every((value) => NUMBERS.has(value))
@@ -59,7 +59,7 @@ export function keepSql(
 }
 
 /** SQL: whether a date, a key or a text is absent. */
-export const isBlankSql = ({ fit }: CandidateField, sql: string): string =>
+export const isUnsetSql = ({ fit }: CandidateField, sql: string): string =>
   fit.kind === 'text' ? `coalesce(${sql}, '') = ''` : `${sql} is null`
 
 const NUMBERS = new Set(['0', '1', '-1'])

@@ -3,7 +3,7 @@ import { type CandidateField, fieldSql } from './fields.ts'
 import {
   type FlagTable,
   type RowFlag,
-  isBlankSql,
+  isUnsetSql,
   isDate,
   isReference,
   isWanted,
@@ -75,7 +75,7 @@ const unknown = (column: string, when: string, keep: string, meaning: Meaning | 
 })
 
 const sparseFlag = (field: CandidateField, sql: string): RowFlag =>
-  unknown(field.name, `${field.name} is set`, isBlankSql(field, sql))
+  unknown(field.name, `${field.name} is set`, isUnsetSql(field, sql))
 
 /** A key that few rows have: of the row that took its place, perhaps. */
 const sparseKey = (field: CandidateField, sql: string, sampled: number): RowFlag[] =>
