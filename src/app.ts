@@ -197,7 +197,7 @@ export class App extends ServiceView {
   async #work<Result>(role: ProcessRole, work: () => Promise<Result>): Promise<Result> {
     const deps = { db: this.db, log: this.opened.log }
     const own = this.#own
-    const reports = startProcessReports({ ...deps, owner: own.owner }, { role, config: this.config })
+    const reports = await startProcessReports({ ...deps, owner: own.owner }, { role, config: this.config })
     const watched = { own, schedules: this.#schedules, notifier: () => this.notifier, delayMs: FIRST_LOOK_MS }
     // The daemon's watch outlives its configuration.
     const watch = this.#isWatched ? null : startTroubleWatch({ ...deps, ...watched })

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/config.ts'
 import type { Database } from '../store/open.ts'
 import * as processes from '../store/processes.ts'
+import { UnusableSchemaError } from '../store/schema-errors.ts'
 import type { Log } from '../util/log.ts'
 import { readVersion } from '../util/version.ts'
 
@@ -19,11 +20,12 @@ interface ProcessReports {
 /**
  * Registers this process with its configuration, and reports every ten seconds that it is alive. It decides nothing, so a
  * failed report is only repeated.
+ * @throws UnusableSchemaError if a newer version has ended the support of this one since the database was opened
  */
-export function startProcessReports(
+export async function startProcessReports(
   deps: { readonly db: Database; readonly log: Log; readonly owner: string },
   { role, config }: { readonly role: processes.ProcessRole; readonly config: Config },
-): ProcessReports {
+): Promise<ProcessReports> {
   const { db, log, owner } = deps
   const self: processes.FillrateProcess = {
     owner,
@@ -37,17 +39,20 @@ export function startProcessReports(
     startedAt: new Date(Date.now() - process.uptime() * 1_000),
   }
   let isStopped = false
-  const report = async (): Promise<void> => {
-    try {
-      if (!isStopped && !(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
-    } catch (error) {
-      log.debug(
-        { event: 'process_not_reported', reason: describeError(error) },
-        'process not reported; repeated in ten seconds',
-      )
-    }
+  const register = async (): Promise<void> => {
+    if (!isStopped && !(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
   }
-  let reporting = report()
+  const onFailure = (error: unknown): void =>
+    log.debug(
+      { event: 'process_not_reported', reason: describeError(error) },
+      'process not reported; repeated in ten seconds',
+    )
+  const report = (): Promise<void> => register().catch(onFailure)
+  await register().catch((error: unknown) => {
+    if (error instanceof UnusableSchemaError) throw error
+    onFailure(error)
+  })
+  let reporting = Promise.resolve()
   const timer = setInterval(() => {
     reporting = reporting.then(report)
   }, REPORT_MS).unref()

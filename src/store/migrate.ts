@@ -10,21 +10,20 @@ import {
   PostgresQueryCompiler,
   sql,
 } from 'kysely'
-import { type Migration, Migrator } from 'kysely/migration'
-import { readVersion } from '../util/version.ts'
+import type { Migration } from 'kysely/migration'
+import { sqlStateOf } from '../util/sqlstates.ts'
 import type { Database } from './open.ts'
-import { isOlder, refuseOldProcesses, supportedFrom } from './old-versions.ts'
-import { readOne } from './sql.ts'
+import { endOldVersions } from './old-versions.ts'
 import { MigrationBlockedError, MigrationDeniedError, UnusableSchemaError } from './schema-errors.ts'
+import { readOne } from './sql.ts'
+import { refuseEndedSupport, supportedFrom } from './supported-version.ts'
+import { type Connection, isConflict, type Tx } from './transaction.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)
 
-/** When two processes create the schema at once, one fails with one of these codes. On its retry the schema exists. */
-const CREATE_RACE_CODES = new Set(['23505', '42P06', '42P07', '42710', 'XX000', '40P01'])
-/** A newer version applied its migrations after we read the list and before we had the lock. */
-const OVERTAKEN_ERROR = /^corrupted migrations: previously executed migration/
-const LOCK_NOT_AVAILABLE = '55P03'
+/** Held by the transaction that migrates. A lock of the session would stay behind in that of a pooler. */
+const MIGRATION_LOCK_ID = 4_713_117_287
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 /** While a migration waits for a table lock, every later statement on the table waits behind it. Milliseconds. */
@@ -60,25 +59,57 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   const { migrations = readMigrations, patienceMs = DEFAULT_PATIENCE_MS } = options
   const own = await migrations()
   const until = performance.now() + patienceMs
-  for (let races = 0, blocks = 0; ;) {
+  for (let blocks = 0; ; blocks++) {
     const applied = await readApplied(db, Object.keys(own))
     if (Object.keys(own).every((name) => applied.includes(name))) return []
-    const { error, results } = await createMigrator(db, withNewer(own, applied)).migrateToLatest()
-    if (error === undefined) return (results ?? []).map((result) => result.migrationName)
-    const { code = '', message } = error as { code?: string; message: string }
-    if (code === LOCK_NOT_AVAILABLE) {
+    try {
+      const transaction = db.transaction().setIsolationLevel('read committed')
+      return await transaction.execute((tx) => applyPending(tx, own))
+    } catch (error) {
+      if (sqlStateOf(error) === INSUFFICIENT_PRIVILEGE && applied.length > 0) {
+        const { role, owner } = await readOwner(db)
+        throw new MigrationDeniedError(role, owner, error as Error)
+      }
+      if (!isConflict(error)) throw error
       const blockers = await findLockHolders(db)
       options.onBlocked?.(blockers)
       if (performance.now() >= until) throw new MigrationBlockedError(blockers, patienceMs)
-      await sleep(Math.min(MAX_RETRY_DELAY_MS, 250 * 2 ** blocks++))
-    } else if (code === INSUFFICIENT_PRIVILEGE && applied.length > 0) {
-      const { role, owner } = await readOwner(db)
-      throw new MigrationDeniedError(role, owner, error as Error)
-    } else {
-      if (++races === 5 || !(CREATE_RACE_CODES.has(code) || OVERTAKEN_ERROR.test(message))) throw error
-      await sleep(100 * races)
+      await sleep(Math.min(MAX_RETRY_DELAY_MS, 250 * 2 ** blocks))
     }
   }
+}
+
+async function applyPending(tx: Tx, own: Migrations): Promise<string[]> {
+  await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK_ID})`.execute(tx)
+  // Another process may have been first.
+  const applied = await readApplied(tx, Object.keys(own))
+  if (applied.length === 0) await createList(tx)
+  await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
+  const pending = Object.entries(own).filter(([name]) => !applied.includes(name))
+  for (const [name, migration] of pending.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const from = supportedFrom(name)
+    if (from !== null) await endOldVersions(tx, name, from)
+    await migration.up(tx)
+    if (name === FIRST_MIGRATION) {
+      const digest = sql.lit(await digestStatements(migration))
+      await sql`comment on table fillrate.migrations is ${digest}`.execute(tx)
+    }
+    await sql`insert into fillrate.migrations (name, timestamp) values (${name}, ${new Date().toISOString()})`.execute(
+      tx,
+    )
+  }
+  return pending.map(([name]) => name).toSorted()
+}
+
+/** A role that may create no schema may own one that was created for it. */
+async function createList(tx: Tx): Promise<void> {
+  const { rows } = await sql<{ exists: boolean }>`
+    select to_regnamespace('fillrate') is not null as exists`.execute(tx)
+  if (rows[0]?.exists !== true) await sql`create schema fillrate`.execute(tx)
+  await sql`
+    create table if not exists fillrate.migrations (name varchar(255) primary key, timestamp varchar(255) not null)`.execute(
+    tx,
+  )
 }
 
 /**
@@ -92,7 +123,7 @@ export async function pendingMigrations(db: Database): Promise<string[]> {
 }
 
 /** The names of applied migrations, including those of a newer version that this one works beside. */
-async function readApplied(db: Database, own: readonly string[]): Promise<string[]> {
+async function readApplied(db: Connection, own: readonly string[]): Promise<string[]> {
   const { rows: found } = await sql<{ exists: boolean }>`
     select to_regclass('fillrate.migrations') is not null as exists`.execute(db)
   if (found[0]?.exists !== true) return []
@@ -106,11 +137,7 @@ async function readApplied(db: Database, own: readonly string[]): Promise<string
     const digest = made[0]?.digest ?? null
     if (digest !== null && digest !== (await readOwnDigest())) throw UnusableSchemaError.preRelease()
   }
-  for (const name of names) {
-    const from = supportedFrom(name)
-    if (from !== null && !own.includes(name) && isOlder(readVersion(), from))
-      throw UnusableSchemaError.newer(name, from)
-  }
+  refuseEndedSupport(names.filter((name) => !own.includes(name)))
   return names
 }
 
@@ -135,40 +162,6 @@ async function digestStatements(migration: Migration): Promise<string> {
   await migration.up(nowhere)
   return digest.digest('hex')
 }
-
-function createMigrator(db: Database, migrations: Migrations): Migrator {
-  return new Migrator({
-    db,
-    migrationTableSchema: 'fillrate',
-    migrationTableName: 'migrations',
-    migrationLockTableName: 'migrations_lock',
-    // A newer version may have applied a later migration; ours that come before it must still be applied.
-    allowUnorderedMigrations: true,
-    provider: { getMigrations: async () => migrations },
-  })
-}
-
-/** Kysely requires every applied migration to be known; for those of a newer version the name is enough. */
-function withNewer(own: Migrations, applied: readonly string[]): Migrations {
-  const newer = applied.filter((name) => own[name] === undefined)
-  return {
-    ...Object.fromEntries(newer.map((name) => [name, { up: async () => {} }])),
-    ...Object.fromEntries(Object.entries(own).map(([name, migration]) => [name, prepare(name, migration)])),
-  }
-}
-
-const prepare = (name: string, migration: Migration): Migration => ({
-  up: async (tx) => {
-    await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
-    const from = supportedFrom(name)
-    if (from !== null) await refuseOldProcesses(tx, name, from)
-    await migration.up(tx)
-    if (name === FIRST_MIGRATION)
-      await sql`comment on table fillrate.migrations is ${sql.lit(await digestStatements(migration))}`.execute(
-        tx,
-      )
-  },
-})
 
 const readOwner = (db: Database) =>
   readOne(

@@ -1,36 +1,20 @@
-import { type Kysely, sql } from 'kysely'
-import type { Database } from './open.ts'
-import { listProcesses } from './processes.ts'
+import { sql } from 'kysely'
+import { deleteSilent, listProcesses } from './processes.ts'
+import { interruptExpired } from './runs.ts'
 import { OldProcessesError } from './schema-errors.ts'
+import { isOlder } from './supported-version.ts'
+import type { Tx } from './transaction.ts'
 
 /**
- * The oldest version that works with what a migration leaves. The name says it, because older programs know nothing else
- * of the migration: `0003_from_1_2_no_scope` requires version 1.2. Null: it only adds.
- */
-export function supportedFrom(migration: string): string | null {
-  const [, major, minor] = /^\d{4}_from_(\d+)_(\d+)_/.exec(migration) ?? []
-  return major === undefined ? null : `${major}.${minor}`
-}
-
-export function isOlder(version: string, from: string): boolean {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
-  const [fromMajor = 0, fromMinor = 0] = from.split('.').map(Number)
-  return major < fromMajor || (major === fromMajor && minor < fromMinor)
-}
-
-/**
+ * Ends the support of older versions, until the transaction ends: what they would start waits for it, and is refused then.
  * @param from the oldest version that works with what this migration leaves
  * @throws OldProcessesError while an older one runs
  */
-export async function refuseOldProcesses(
-  tx: Kysely<unknown>,
-  migration: string,
-  from: string,
-): Promise<void> {
-  const db = tx as Database
-  const processes = (await listProcesses(db)).filter((one) => one.isAlive)
+export async function endOldVersions(tx: Tx, migration: string, from: string): Promise<void> {
+  await sql`lock table fillrate.processes, fillrate.runs in share row exclusive mode`.execute(tx)
+  const processes = (await listProcesses(tx)).filter((one) => one.isAlive)
   const owners = new Set(processes.map(({ owner }) => owner))
-  const runs = (await listLivingRuns(db)).filter((run) => !owners.has(run.owner))
+  const runs = (await listLivingRuns(tx)).filter((run) => !owners.has(run.owner))
   const old = [
     ...processes
       .filter(({ version }) => isOlder(version, from))
@@ -43,12 +27,15 @@ export async function refuseOldProcesses(
       ),
   ]
   if (old.length > 0) throw new OldProcessesError(migration, from, old)
+  // A process that was asleep, and not dead, finds that its run has ended, and has to register again.
+  await interruptExpired(tx, [])
+  await deleteSilent(tx)
 }
 
-async function listLivingRuns(db: Database) {
+async function listLivingRuns(tx: Tx) {
   const { rows } = await sql<{ id: number; owner: string; version: string | null }>`
     select id, owner, version from fillrate.runs where state = 'running' and leased_until > now() order by id`.execute(
-    db,
+    tx,
   )
   return rows
 }

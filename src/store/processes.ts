@@ -2,6 +2,8 @@ import { sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import { fromNow, NOW } from './sql.ts'
+import { whileSupported } from './supported-version.ts'
+import type { Connection } from './transaction.ts'
 
 /** The command that a process runs. */
 export type ProcessRole = Schema['fillrate.processes']['role']
@@ -36,16 +38,23 @@ export const ALIVE_FOR = sql`interval '30 seconds'`
 /** How long a killed process stays listed. */
 const LISTED_MS = 3_600_000
 
-/** Registers a process, and deletes those that were killed long ago. */
+/**
+ * Registers a process, and deletes those that were killed long ago.
+ * @throws UnusableSchemaError
+ */
 export async function registerProcess(db: Database, one: FillrateProcess): Promise<void> {
   const { nodeVersion, config, configPath, startedAt, ...stored } = one
   const renamed = { node_version: nodeVersion, config_path: configPath, started_at: startedAt }
-  await db
-    .with('gone', (gone) => gone.deleteFrom('fillrate.processes').where('seen_at', '<', fromNow(-LISTED_MS)))
-    .insertInto('fillrate.processes')
-    .values({ ...stored, config: JSON.stringify(config), ...renamed })
-    .onConflict((on) => on.column('owner').doUpdateSet({ role: one.role, seen_at: NOW }))
-    .execute()
+  await whileSupported(db, (tx) =>
+    tx
+      .with('gone', (gone) =>
+        gone.deleteFrom('fillrate.processes').where('seen_at', '<', fromNow(-LISTED_MS)),
+      )
+      .insertInto('fillrate.processes')
+      .values({ ...stored, config: JSON.stringify(config), ...renamed })
+      .onConflict((on) => on.column('owner').doUpdateSet({ role: one.role, seen_at: NOW }))
+      .execute(),
+  )
 }
 
 /** Reports that a process is alive. @returns false if it is not registered */
@@ -66,8 +75,13 @@ export async function deleteProcess(db: Database, owner: string): Promise<void> 
   await db.deleteFrom('fillrate.processes').where('owner', '=', owner).execute()
 }
 
+/** Deletes the processes that are not alive. */
+export async function deleteSilent(db: Connection): Promise<void> {
+  await sql`delete from fillrate.processes where seen_at <= now() - ${ALIVE_FOR}`.execute(db)
+}
+
 /** All processes, the longest-running first, with the leases that each holds. */
-export async function listProcesses(db: Database): Promise<ListedProcess[]> {
+export async function listProcesses(db: Connection): Promise<ListedProcess[]> {
   const { rows } = await sql<ListedProcess>`
     select p.owner, p.role, p.host, p.pid, p.version, p.node_version as "nodeVersion", p.config,
            p.config_path as "configPath", p.started_at as "startedAt", p.config_loaded_at as "configLoadedAt",

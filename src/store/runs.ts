@@ -2,7 +2,9 @@ import { type InferResult, sql } from 'kysely'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import { readVersion } from '../util/version.ts'
+import type { Database } from './open.ts'
 import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
+import { whileSupported } from './supported-version.ts'
 import type { Connection } from './transaction.ts'
 
 /** Runs, newest first. */
@@ -18,9 +20,10 @@ export type StoredRun = InferResult<ReturnType<typeof selectRuns>>[number]
  * Inserts a run, leased by `token` for `leaseMs` milliseconds: while the lease is extended, other runs leave its rows
  * alone. Runs with the same `budgetName` spend from one budget. Repeated with the same token, it returns the same run: the
  * first answer may have been lost.
+ * @throws UnusableSchemaError
  */
 export async function insertRun(
-  db: Connection,
+  db: Database,
   run: {
     readonly trigger: Trigger
     readonly sources: readonly string[]
@@ -37,7 +40,7 @@ export async function insertRun(
   },
 ): Promise<number> {
   const { budgetName = null, scope = null, service = 0, group = null } = run
-  const { rows } = await sql<{ id: number }>`
+  const insert = sql<{ id: number }>`
     with budget as (
       insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
       on conflict (name) do nothing
@@ -52,7 +55,8 @@ export async function insertRun(
        where not exists (select from existing)
       returning id
     )
-    select id from existing union all select id from inserted`.execute(db)
+    select id from existing union all select id from inserted`
+  const { rows } = await whileSupported(db, (tx) => insert.execute(tx))
   const id = rows[0]?.id
   if (id === undefined) throw new Error('inserting the run returned no row')
   return id

@@ -1,14 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { insertContacts } from '../../../scripts/releases/crm.ts'
-import { migrate } from '../../../src/store/migrate.ts'
 import type { CommandLine, Started } from '../../support/cli.ts'
 import { freePort } from '../../support/free-port.ts'
 import { RELEASES } from '../../support/released.ts'
 import { enrichAnew, expectNotPaidTwice, readCells, restore, run, start } from './steps.ts'
 
 // The program of a release beside today's, on one database. It is the real program, with the packages of this checkout.
-
-const CONTRACT = '9997_from_999_0_without_scope'
 
 async function stop({ child, ended }: Started): Promise<void> {
   child.kill('SIGTERM')
@@ -83,36 +80,5 @@ describe.each(RELEASES)('%s beside today', (version) => {
     await run(old, 'undo', '1', '--yes')
     expect(await contacts()).toBe(await database.checksum('kept.contacts_0'))
     expect(await database.checksum('crm.accounts')).toBe(await database.checksum('kept.accounts_0'))
-  })
-
-  test('a migration that ends its support waits for it, and then refuses it in one line with exit code 2', async () => {
-    const { database, old, cli } = await restore(version, 'idle')
-    await run(cli, 'migrate')
-    const daemon = start(old, await freePort(), 'start')
-    await expect.poll(() => database.count('fillrate.processes')).toBe(1)
-    const migrations = async () => ({
-      ...Object.fromEntries(
-        (await database.query<{ name: string }>('select name from fillrate.migrations')).map(({ name }) => [
-          name,
-          { up: async () => {} },
-        ]),
-      ),
-      [CONTRACT]: { up: async () => {} },
-    })
-    await expect(migrate(database.db, { migrations })).rejects.toThrow(
-      `and version ${version} (start, process ${daemon.child.pid} on `,
-    )
-    await stop(daemon)
-    expect(await migrate(database.db, { migrations })).toEqual([CONTRACT])
-    for (const words of [['migrate'], ['status'], ['run'], ['undo', '1', '--yes'], ['start']]) {
-      const { code, stderr } = await old.runWith({ LOG_LEVEL: 'warn' }, ...words)
-      expect({ words, code, stderr }).toEqual({
-        words,
-        code: 2,
-        stderr: expect.stringMatching(
-          `^fillrate: the schema "fillrate" was upgraded by a newer version \\(${CONTRACT}\\), and works with version 999\\.0 and later; this is ${version}\\. .*\\n$`,
-        ),
-      })
-    }
   })
 })
