@@ -27,16 +27,20 @@ export default async function setup(project: TestProject): Promise<() => Promise
  * No test crashes this server's machine. With a real sync after each commit, a run takes twice as long; whole pages in the
  * WAL after each cloned database, and a large shared memory for each of 3,000 connections, cost a tenth.
  */
-const FAST_SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'shared_buffers=32MB']
+const SETTINGS = [
+  'fsync=off',
+  'synchronous_commit=off',
+  'full_page_writes=off',
+  'shared_buffers=32MB',
+  'max_connections=300',
+  'max_prepared_transactions=5',
+]
 
 async function startServer(): Promise<Server> {
   const url = process.env['TEST_DATABASE_URL']
   if (url) return { url, stop: async () => {} }
   return (
-    (await startContainer()) ??
-    (await startEmbeddedPostgres([...FAST_SETTINGS, 'max_connections=300', 'max_prepared_transactions=5'], {
-      folder: await findMemoryFolder(),
-    }))
+    (await startContainer()) ?? (await startEmbeddedPostgres(SETTINGS, { folder: await findMemoryFolder() }))
   )
 }
 
@@ -64,7 +68,7 @@ async function startContainer(): Promise<Server | null> {
   }
   const { PostgreSqlContainer } = await import('@testcontainers/postgresql')
   const container = await new PostgreSqlContainer(process.env['TEST_POSTGRES_IMAGE'] ?? 'postgres:18-alpine')
-    .withCommand(['postgres', '-c', 'max_prepared_transactions=5'])
+    .withCommand(['postgres', ...SETTINGS.flatMap((setting) => ['-c', setting])])
     .start()
   return {
     url: container.getConnectionUri(),

@@ -24,6 +24,8 @@ export async function createTemplate(server: string): Promise<void> {
   })
   const url = new URL(server)
   url.pathname = `/${TEMPLATE}`
+  // As from Postgres 15 on. What holds where everybody may create in it is tested in faults/open-public.
+  await onServer(url.href, (client) => client.query('revoke create on schema public from public'))
   const db = openDatabase({ url: url.href, max: 1 })
   await migrate(db)
   await db.destroy()
