@@ -107,7 +107,7 @@ test('a database that cannot store every character is rejected', async () => {
   url.pathname = `/${name}`
   const db = openDatabase({ url: url.href, max: 1 })
   try {
-    await sql`create table people (id int primary key, email text, title text)`.execute(db)
+    await sql`create table public.people (id int primary key, email text, title text)`.execute(db)
     await expect(openSource(db, mapping())).rejects.toThrow('a database in LATIN1')
   } finally {
     await db.destroy()
