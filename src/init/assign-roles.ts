@@ -1,5 +1,5 @@
-import { isKnownLabel } from './enum-labels.ts'
 import { type CandidateField, isInList, serializedAs } from './fields.ts'
+import { isKnownLabel } from './label-maps.ts'
 import { type ColumnRole, isOfOthers, isSecondary, scoreName } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { toOwnWords, toWordSet } from './words.ts'
@@ -70,24 +70,12 @@ export function assignRoles(
     roleFields.set(role, field)
     taken.add(field)
   }
-  // Beside a last name, a plain name of single words is the first one: `nombre` and `apellidos`.
-  const plainName = roleFields.get('name')
-  if (
-    roleFields.has('last_name') &&
-    !roleFields.has('first_name') &&
-    plainName &&
-    roles.includes('first_name')
-  ) {
-    const single = plainName.values.filter((value) => !/\S\s+\S/.test(value)).length
-    if (single * 2 > plainName.values.length) {
-      roleFields.set('first_name', plainName)
-      roleFields.delete('name')
-    }
-  }
-  // Beside a first name, a plain name is the last one: `prenom` and `nom`.
-  const name = roleFields.get('name')
-  if (roleFields.has('first_name') && !roleFields.has('last_name') && name && roles.includes('last_name')) {
-    roleFields.set('last_name', name)
+  // Beside one part of a name, a plain name of single words is the other: `nombre` and `apellidos`, `prenom` and `nom`.
+  const plain = roleFields.get('name')
+  const [absent, ...more] = (['first_name', 'last_name'] as const).filter((role) => !roleFields.has(role))
+  const singles = plain?.values.filter((value) => !/\S\s+\S/.test(value)).length ?? 0
+  if (plain && absent && more.length === 0 && roles.includes(absent) && singles * 2 >= plain.values.length) {
+    roleFields.set(absent, plain)
     roleFields.delete('name')
   }
   return roleFields
@@ -124,22 +112,10 @@ function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<st
   return Math.max(named, looks, hasLabelsOf(role, field) ? LABEL_POINTS : 0) + scoreValues(role, values)
 }
 
-/** Inside a list of objects nothing is written, so only identifiers are of use there. */
-const OUTPUT_ONLY: ReadonlySet<ColumnRole> = new Set([
-  'title',
-  'seniority',
-  'department',
-  'phone',
-  'industry',
-  'employees',
-  'employee_range',
-  'revenue',
-  'city',
-  'state',
-  'country',
-  'technologies',
-  'twitter',
-])
+/** Inside a list of objects nothing is written, so only what identifies is of use there. */
+const IDENTIFIERS: ReadonlySet<ColumnRole> = new Set(
+  'email profile first_name last_name name company_name domain'.split(' ') as ColumnRole[],
+)
 
 const NUMERIC_ROLES: ReadonlySet<ColumnRole> = new Set(['employees', 'revenue', 'founded'])
 
@@ -162,7 +138,7 @@ function canHoldRole(role: ColumnRole, { fit, path, holdsArrays, labels, codes }
     case 'json':
     case 'jsonb':
       return (
-        (path.length > 0 && !(isInList({ path }) && OUTPUT_ONLY.has(role))) ||
+        (path.length > 0 && (!isInList({ path }) || IDENTIFIERS.has(role))) ||
         holdsArrays ||
         role === 'technologies'
       )
@@ -228,62 +204,39 @@ const SALUTATIONS = toWordSet('mr mrs ms miss mx dr prof herr frau hr fru monsie
 const isSalutation = (value: string): boolean =>
   SALUTATIONS.has(value.trim().toLowerCase().replace(/\.$/, ''))
 
-/** The share of values that pass; null if there are too few to judge. */
-function matchShare(values: readonly string[], test: (value: string) => boolean): number | null {
-  return values.length < MIN_VALUES ? null : values.filter(test).length / values.length
+/** What the values of a role look like; those of the others are any text. */
+const LOOKS: Readonly<Partial<Record<ColumnRole, (value: string) => boolean>>> = {
+  email: isEmail,
+  profile: (value) => isProfile(value) || isCompanyPage(value) || isHandle(value),
+  domain: isSite,
+  company_domain: isSite,
+  phone: isPhone,
+  twitter: (value) => /^https?:\/\/|\.com\//i.test(value) || isHandle(value),
+  founded: (value) => /^(?:1[5-9]|20)\d\d$/.test(value.trim()),
+  employees: (value) => /\d/.test(value),
+  employee_range: (value) => /\d/.test(value),
+  revenue: (value) => /\d/.test(value),
 }
+
+/** What is no fact in words: a number, an address, a form of address. */
+const isOtherText = (value: string): boolean =>
+  isNumber(value) || isEmail(value) || /^https?:\/\//i.test(value) || isSalutation(value)
 
 /**
- * Points to add for how well the sampled values match the role. They decide between two candidates, and reject a
- * column whose values are something else. Pure.
+ * Points to add for how well the sampled values match the role: many count for it, few against it, and none at all rules it
+ * out. Pure.
  */
 export function scoreValues(role: ColumnRole, values: readonly string[]): number {
-  switch (role) {
-    case 'email':
-      return weighMatches(matchShare(values, isEmail))
-    case 'profile':
-      return weighMatches(
-        matchShare(values, (value) => isProfile(value) || isCompanyPage(value) || isHandle(value)),
-      )
-    case 'domain':
-    case 'company_domain':
-      return weighMatches(matchShare(values, isSite))
-    case 'phone':
-      return weighMatches(matchShare(values, isPhone))
-    case 'title':
-      if ((matchShare(values, isSalutation) ?? 0) > 0.5) return -1_000
-      return (
-        penalizeMismatch(matchShare(values, isNumber)) +
-        ((matchShare(values, isJobTitle) ?? 0) >= 0.4 ? 15 : 0)
-      )
-    case 'twitter':
-      return weighMatches(
-        matchShare(values, (value) => /^https?:\/\/|\.com\//i.test(value) || isHandle(value)),
-      )
-    case 'founded':
-      return weighMatches(matchShare(values, (value) => /^(?:1[5-9]|20)\d\d$/.test(value.trim())))
-    case 'employees':
-    case 'employee_range':
-    case 'revenue':
-      return weighMatches(matchShare(values, (value) => /\d/.test(value)))
-    case 'technologies':
-      return 0
-    default:
-      if (serializedAs(values) !== null) return -1_000
-      return penalizeMismatch(
-        matchShare(values, (value) => isNumber(value) || isEmail(value) || /^https?:\/\//i.test(value)),
-      )
+  if (role === 'technologies' || values.length < MIN_VALUES) return 0
+  const share = (test: (value: string) => boolean): number => values.filter(test).length / values.length
+  const looks = LOOKS[role]
+  if (looks !== undefined) {
+    const fitting = share(looks)
+    return fitting < 0.05 ? -1_000 : fitting < 0.3 ? -60 : Math.round(fitting * 20)
   }
+  if (serializedAs(values) !== null || share(isOtherText) > 0.6) return -1_000
+  return role === 'title' && share(isJobTitle) >= 0.4 ? 15 : 0
 }
-
-/** Many matches count for the role, few count against it, and none at all rules it out. */
-function weighMatches(fitting: number | null): number {
-  if (fitting === null) return 0
-  if (fitting < 0.05) return -1_000
-  return fitting < 0.3 ? -60 : Math.round(fitting * 20)
-}
-
-const penalizeMismatch = (misfits: number | null): number => ((misfits ?? 0) > 0.6 ? -1_000 : 0)
 
 /** The role of a column by its values alone, whatever its name. It is needed for every role of a table. */
 export function roleFromValues(values: readonly string[]): ColumnRole | null {

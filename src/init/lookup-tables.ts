@@ -1,9 +1,8 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { type Db, query } from '../sources/db.ts'
 import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
-import { EMPLOYEE_RANGES, isKnownLabel, mapToLabels } from './enum-labels.ts'
 import { exclusionConditions } from './flags.ts'
-import { countryMap, isCountryName, widerRangeMap } from './picklists.ts'
+import { isCountryName, isKnownLabel, mapToLabels } from './label-maps.ts'
 import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
 import { singularize, splitIdentifier, toOwnWords } from './words.ts'
 import type { IntrospectedTable } from './introspect.ts'
@@ -86,31 +85,27 @@ async function labelSelect(
     .sort((a, b) => a.rank - b.rank)
   const conditions = exclusionConditions(to, 'r', 'company')
   // Lists may be kept by tenant: the row's own list counts.
-  const shared = to.table.columns.find(
+  const tenant = to.table.columns.find(
     ({ name }) => TENANT_KEY.test(name) && from.table.columns.some((column) => column.name === name),
   )
-  const scope = shared === undefined ? '' : `r.${quoteIfNeeded(shared.name)}`
+  const scope = tenant === undefined ? null : quoteIfNeeded(tenant.name)
+  const codes = role === 'country' ? to.fields.filter(isCode) : []
   for (const { field } of labels) {
-    const codes = role === 'country' ? to.fields.filter((one) => isCode(one)) : []
-    const texts = [field, ...codes].map((one) => `lower(${fieldSql(one, 'r')})`)
-    const alive = conditions.length > 0 ? `where ${conditions.join(' and ')}` : ''
+    const label = `lower(${fieldSql(field, 'r')})`
     const [count] = await query<{ rows: number; labels: number }>(
       db,
-      `select count(*)::float8 as rows, count(distinct (label${scope === '' ? '' : ', scope'}))::float8 as labels
-         from (select lower(${fieldSql(field, 'r')}) as label${scope === '' ? '' : `, ${scope} as scope`} from ${to.table.sql} r ${alive}) as listed
-        where label is not null`,
+      `select count(*)::float8 as rows, count(distinct (${label}${scope === null ? '' : `, r.${scope}`}))::float8 as labels
+         from ${to.table.sql} r where ${[`${label} is not null`, ...conditions].join(' and ')}`,
     )
     if (count === undefined || count.rows === 0 || count.rows !== count.labels) continue
-    const match =
-      texts.length === 1 ? `${texts.join()} = lower($value)` : `lower($value) in (${texts.join(', ')})`
+    const texts = [label, ...codes.map((code) => `lower(${fieldSql(code, 'r')})`)]
     const where = [
-      match,
+      texts.length === 1 ? `${label} = lower($value)` : `lower($value) in (${texts.join(', ')})`,
       ...conditions,
-      ...(scope === '' ? [] : [`${scope} = t.${quoteIfNeeded(shared?.name ?? '')}`]),
+      ...(scope === null ? [] : [`r.${scope} = t.${scope}`]),
     ]
-    const key = `r.${quoteIfNeeded(targets[0] ?? '')}`
     return {
-      sql: `(select ${key} from ${to.sqlName} r where ${where.join(' and ')})`,
+      sql: `(select r.${quoteIfNeeded(targets[0] ?? '')} from ${to.sqlName} r where ${where.join(' and ')})`,
       reason: '',
       ...labelMap(role, field.values),
     }
@@ -126,15 +121,14 @@ async function labelSelect(
 
 /** How the values of the service find the labels: as they are, or by a map where the labels are others. */
 function labelMap(role: ColumnRole, labels: readonly string[]): Pick<LookupColumn, 'map' | 'isRange'> {
-  if (role === 'employees') {
-    const map = mapToLabels(role, labels) ?? widerRangeMap(labels, EMPLOYEE_RANGES)
-    return map === null ? {} : { map, isRange: true }
-  }
-  const map =
-    role === 'country' ? (labels.every(isCountryName) ? null : countryMap(labels)) : mapToLabels(role, labels)
-  const isOther =
-    map !== null && Object.entries(map).some(([sent, label]) => sent.toLowerCase() !== label.toLowerCase())
-  return isOther && labels.some((label) => role === 'country' || isKnownLabel(role, label)) ? { map } : {}
+  if (role === 'country' && labels.every(isCountryName)) return {}
+  const map = mapToLabels(role, labels)
+  const isOther = Object.entries(map ?? {}).some(
+    ([sent, label]) => sent.toLowerCase() !== label.toLowerCase(),
+  )
+  if (map === null || !isOther || !(role === 'country' || labels.some((label) => isKnownLabel(role, label))))
+    return {}
+  return { map, isRange: role === 'employees' }
 }
 
 const TENANT_KEY = /^(?:tenant|workspace|account|organi[sz]ation|company|team|vault)_?id$/i

@@ -1,14 +1,10 @@
-import { toWordSet } from './words.ts'
 import type { SourceKind } from '../domain/mapping.ts'
-import type { Fit } from '../sources/column-type.ts'
 import { type CandidateField, serializedAs } from './fields.ts'
-import { EMPLOYEE_RANGES, isKnownLabel, mapToLabels } from './enum-labels.ts'
-import { countryMap, isCountryName, labelsInUse, widerRangeMap } from './picklists.ts'
+import type { IntrospectedTable } from './introspect.ts'
+import { isCountryName, isKnownLabel, mapToLabels } from './label-maps.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
-import { quoteLiteral } from '../sources/quote.ts'
-import { pluralize } from '../util/format.ts'
-import type { IntrospectedTable } from './introspect.ts'
+import { toWordSet } from './words.ts'
 
 /** The record field that fills each role. */
 const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, string>>>>> = {
@@ -60,44 +56,7 @@ const MIN_LENGTHS: Readonly<Partial<Record<ColumnRole, number>>> = {
   twitter: 20,
 }
 
-/** How a field is filled, or why it is not. Pure. */
-export function proposeOutput(
-  kind: SourceKind,
-  role: ColumnRole,
-  field: CandidateField,
-  { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
-): ProposedOutput | SkippedColumn {
-  const output: ProposedOutput = {
-    column: field.name,
-    field: outputField(kind, role),
-    type: field.column.type.name,
-  }
-  const labels =
-    field.fit.kind === 'enum'
-      ? field.fit.labels
-      : field.path.length === 0
-        ? checkLabels[field.name]
-        : undefined
-  if (field.codes && field.path.length === 0) return codeOutput(output, role, field.codes)
-  if (labels) return labelOutput(output, role, labels)
-  switch (field.fit.kind) {
-    case 'text':
-      return textOutput(output, role, field, field.fit)
-    case 'integer':
-    case 'float':
-    case 'numeric':
-      return numberOutput(output, role, field)
-    case 'array':
-      return output
-    case 'json':
-    case 'jsonb':
-      if (role === 'technologies') return output
-      if (field.path.length === 0 || field.holdsArrays) return skipColumn(output, 'holds a list')
-      return jsonOutput(output, role, field)
-    default:
-      return skipColumn(output, `is ${field.column.type.name}`)
-  }
-}
+type Proposed = ProposedOutput | SkippedColumn
 
 const skipColumn = ({ column }: ProposedOutput, reason: string): SkippedColumn => ({ column, reason })
 
@@ -108,92 +67,103 @@ const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => (
   output,
 })
 
-/** An output into a column of codes that a comment explains: by what they mean. */
-function codeOutput(
-  output: ProposedOutput,
+/** How a field is filled, or why it is not. Pure. */
+export function proposeOutput(
+  kind: SourceKind,
   role: ColumnRole,
-  codes: ReadonlyMap<string, string>,
-): ProposedOutput | SkippedColumn {
+  field: CandidateField,
+  { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
+): Proposed {
+  const { name, column, fit, path, codes, holdsArrays } = field
+  const output: ProposedOutput = { column: name, field: outputField(kind, role), type: column.type.name }
+  const labels = fit.kind === 'enum' ? fit.labels : path.length === 0 ? checkLabels[name] : undefined
+  if (codes && path.length === 0) return codeOutput(output, role, codes)
+  if (labels) return labelOutput(output, role, labels)
+  switch (fit.kind) {
+    case 'text':
+      return textOutput(output, role, field, fit.maxLength)
+    case 'integer':
+    case 'float':
+    case 'numeric':
+      return numberOutput(output, role, field)
+    case 'array':
+      return output
+    case 'json':
+    case 'jsonb':
+      if (role === 'technologies') return output
+      if (path.length === 0 || holdsArrays) return skipColumn(output, 'holds a list')
+      return isRangeRole(role) && field.values.every(isNumber)
+        ? numberOutput(output, role, field)
+        : textOutput(output, role, field, null)
+    default:
+      return skipColumn(output, `is ${column.type.name}`)
+  }
+}
+
+/** Into a column of codes that a comment explains: by what they mean. */
+function codeOutput(output: ProposedOutput, role: ColumnRole, codes: ReadonlyMap<string, string>): Proposed {
   const made = labelOutput(output, role, [...codes.values()])
   if (!('map' in made) || made.map === undefined) return made
   const codeOf = new Map([...codes].map(([code, meaning]) => [meaning, code]))
-  const map = Object.entries(made.map).flatMap(([sent, meaning]) => {
-    const code = codeOf.get(meaning)
-    return code === undefined ? [] : [[sent, code] as const]
-  })
+  const map = Object.entries(made.map).map(
+    ([sent, meaning]) => [sent, codeOf.get(meaning) ?? meaning] as const,
+  )
   return { ...made, map: Object.fromEntries(map) }
 }
 
-/** An output into a column that accepts only these labels. */
-function labelOutput(
-  output: ProposedOutput,
-  role: ColumnRole,
-  labels: readonly string[],
-): ProposedOutput | SkippedColumn {
-  if (isRangeRole(role) && !labels.every((label) => isKnownLabel(role, label))) {
-    const made = rangesOutput(output, role, labels)
-    if (made !== null) return made
-  }
-  const map = role === 'country' ? countryMap(labels) : mapToLabels(role, labels)
-  const filled = isHeadcount(role) ? 'employee_range' : output.field
+/** Into a list: through a map to what it holds. */
+function labelOutput(output: ProposedOutput, role: ColumnRole, labels: readonly string[]): Proposed {
+  const map = mapToLabels(role, labels)
+  const field = isHeadcount(role) ? 'employee_range' : output.field
   return map === null
     ? skipColumn(output, `accepts only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
-    : { ...output, field: filled, map }
+    : { ...output, field, map }
 }
-
-const LIST_SEPARATORS = [', ', ',', '; ', ';', ' | ', '|', '\n']
 
 function textOutput(
   output: ProposedOutput,
   role: ColumnRole,
   field: CandidateField,
-  { maxLength }: Extract<Fit, { kind: 'text' }>,
-): ProposedOutput | SkippedColumn {
-  const { values, words } = field
-  const isCode = role === 'country' && countryMap(values) !== null
+  maxLength: number | null,
+): Proposed {
+  const { values } = field
+  const isCode = role === 'country' && mapToLabels(role, values) !== null
   if (maxLength !== null && maxLength < (MIN_LENGTHS[role] ?? 0) && !isCode)
     return skipColumn(output, `holds ${maxLength} characters, which is too short for ${output.field}`)
   const serialized = serializedAs(values)
-  if (role === 'technologies') {
-    if (serialized === 'JSON') return { ...output, as: 'json' }
-    if (serialized !== null) return skipColumn(output, `holds ${serialized}`)
-    const separator = LIST_SEPARATORS.find((one) => values.filter((value) => value.includes(one)).length >= 2)
-    const joined = {
-      ...output,
-      sql: `array_to_string(array(select jsonb_array_elements_text($json)), ${quoteLiteral(separator ?? ', ')})`,
-    }
-    return doubtOutput(
-      joined,
-      separator === undefined
-        ? 'shows no separator of a list'
-        : 'is a list in a text, perhaps in a spelling of its own',
-    )
-  }
+  if (role === 'technologies' && serialized === 'JSON') return { ...output, as: 'json' }
   if (serialized !== null) return skipColumn(output, `holds ${serialized}`)
+  if (role === 'technologies') return skipColumn(output, 'is a list in a text, in a spelling of its own')
   if (role === 'country') return countryOutput(output, values)
   if (role === 'state' && isMostly(values, (value) => /^[A-Z]{2,3}$/.test(value.trim())))
     return doubtOutput(output, 'holds abbreviations, the record has names')
-  if (
-    role === 'profile' &&
-    output.field === 'social.linkedin' &&
-    values.some((value) => /linkedin\.com\/in\//i.test(value))
-  )
+  if (output.field === 'social.linkedin' && values.some((value) => /linkedin\.com\/in\//i.test(value)))
     return skipColumn(output, 'holds profiles of people')
   if (role === 'profile' || role === 'twitter') return urlOutput(output, role, values)
   if (role === 'company_domain' && isMostly(values, (value) => /^https?:/i.test(value)))
     return { ...output, sql: "'https://' || $value" }
   // Departments are typed as often as chosen; a choice of them is short.
   const labels = labelsInUse(field, role === 'department' ? 15 : 60)
-  if (isRangeRole(role)) return rangeOutput(output, role, labels ?? [...new Set(values)], words)
+  if (isRangeRole(role)) return rangeOutput(output, role, labels ?? values, field)
   if (!PICKLIST_ROLES.has(role) || labels === null) return output
-  const known = labels.filter((label) => isKnownLabel(role, label))
-  const map = mapToLabels(role, labels)
-  return map === null || known.length === 0
-    ? skipColumn(
+  return labels.some((label) => isKnownLabel(role, label))
+    ? labelOutput(output, role, labels)
+    : skipColumn(
         output,
         `holds codes of its own: ${labels.slice(0, 3).join(', ')}${labels.length > 3 ? ' …' : ''}`,
       )
-    : { ...output, map }
+}
+
+/** Fewer values prove nothing about a column's labels. */
+const MIN_VALUES = 10
+/** `--None--`: a choice that means no value. */
+const PLACEHOLDER = /^\W*(?:none|null|n\W?a|unknown|not set|undefined|(?:please )?select.*)?\W*$/i
+
+/** The labels in use, if a text column repeats few short values; null otherwise. */
+function labelsInUse({ fit, labels = [], values }: CandidateField, most: number): readonly string[] | null {
+  if (fit.kind !== 'text' || values.length < MIN_VALUES) return null
+  const real = labels.filter((label) => !PLACEHOLDER.test(label))
+  return real.length >= 2 && real.length <= most ? real : null
 }
 
 const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
@@ -204,96 +174,59 @@ const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
 ])
 const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
 const isRangeRole = (role: ColumnRole): boolean => isHeadcount(role) || role === 'revenue'
+const isNumber = (value: string): boolean => /^-?[\d.,\s]+$/.test(value.trim())
 
 const isMostly = (values: readonly string[], test: (value: string) => boolean): boolean =>
   values.length > 0 && values.filter(test).length * 2 > values.length
 
-function countryOutput(output: ProposedOutput, values: readonly string[]): ProposedOutput | SkippedColumn {
+function countryOutput(output: ProposedOutput, values: readonly string[]): Proposed {
   if (values.length === 0 || isMostly(values, isCountryName)) return output
-  const codes = values.length < 3 ? null : countryMap(values)
-  if (codes !== null) return { ...output, map: codes }
-  return doubtOutput(
-    output,
-    isMostly(values, (value) => /^[A-Za-z]{2,3}$/.test(value.trim()))
-      ? 'holds codes, the record has names'
-      : 'holds other names than English ones',
-  )
+  const map = values.length < 3 ? null : mapToLabels('country', values)
+  return map === null
+    ? doubtOutput(output, 'holds codes or names in another form than the record')
+    : { ...output, map }
 }
 
 /** A profile as a URL, or its last part where the column holds only that. */
-function urlOutput(
-  output: ProposedOutput,
-  role: ColumnRole,
-  values: readonly string[],
-): ProposedOutput | SkippedColumn {
+function urlOutput(output: ProposedOutput, role: ColumnRole, values: readonly string[]): Proposed {
   if (values.length < 3 || isMostly(values, (value) => /[./]/.test(value))) return output
   const isAt = isMostly(values, (value) => value.startsWith('@'))
-  const handle = role === 'twitter' ? '(?:twitter|x)' : 'linkedin'
-  const part = `substring($value from '${handle}\\.com/(?:in/|company/)?([^/?#]+)')`
+  const host = role === 'twitter' ? '(?:twitter|x)' : 'linkedin'
+  const part = `substring($value from '${host}\\.com/(?:in/|company/)?([^/?#]+)')`
   return { ...output, sql: isAt ? `'@' || ${part}` : part }
 }
+
+const RANGE_WORDS = toWordSet('range band size bucket')
 
 /** A number of employees or a revenue in a text column: a number, or a range of the column's own. */
 function rangeOutput(
   output: ProposedOutput,
   role: ColumnRole,
   labels: readonly string[],
-  words: readonly string[],
-): ProposedOutput | SkippedColumn {
-  const isRanged = isMostly(labels, (value) => /\d\D*[-–—]\D*\d|\d\s*\+|[<>]\s*\D?\d|\d to \d/i.test(value))
+  { words }: CandidateField,
+): Proposed {
   const range = { ...output, field: isHeadcount(role) ? 'employee_range' : 'revenue_range' }
-  if (labels.length === 0) {
-    const isNamed = words.some((word) => RANGE_WORDS.has(word))
-    return isNamed ? doubtOutput(range, 'has no values to show its ranges') : output
-  }
-  if (!isRanged)
-    return isMostly(labels, (value) => /^[\d.,\s]+$/.test(value.trim()))
-      ? output
-      : doubtOutput(output, 'holds neither numbers nor ranges')
-  if (isHeadcount(role) && labels.every((label) => isKnownLabel(role, label)))
-    return { ...range, map: mapToLabels(role, labels) ?? {} }
-  return rangesOutput(output, role, labels) ?? doubtOutput(range, 'holds ranges of its own')
+  if (labels.length === 0)
+    return words.some((word) => RANGE_WORDS.has(word))
+      ? doubtOutput(range, 'has no values to show its ranges')
+      : output
+  if (isMostly(labels, isNumber)) return output
+  const map = mapToLabels(role, [...new Set(labels)])
+  return map === null ? doubtOutput(range, 'holds ranges of its own') : { ...range, map }
 }
 
-/** Into ranges of the column's own, as far as they hold those of the service whole. */
-function rangesOutput(
-  output: ProposedOutput,
-  role: ColumnRole,
-  labels: readonly string[],
-): ProposedOutput | null {
-  const map = isHeadcount(role) ? widerRangeMap(labels, EMPLOYEE_RANGES) : null
-  return map === null ? null : { ...output, field: 'employee_range', map }
-}
-
-const RANGE_WORDS = toWordSet('range band size bucket')
+/** Words of a unit that is not one. */
+const UNIT_WORDS = toWordSet('micros cents thousands millions k m mio mn')
 
 function numberOutput(
   output: ProposedOutput,
   role: ColumnRole,
   { values, words, fit }: CandidateField,
-): ProposedOutput | SkippedColumn {
+): Proposed {
   const numbers = values.filter((value) => Number(value) !== 0)
-  const distinct = new Set(numbers).size
-  if (fit.kind === 'integer' && isRangeRole(role) && numbers.length >= 15 && distinct <= 8)
-    return doubtOutput(output, `holds only ${pluralize(distinct, 'number')}: codes, perhaps`)
-  return hasUnit(words) ? doubtOutput(output, 'has a unit in its name, and perhaps another currency') : output
-}
-
-/** Words of a unit that is not one. */
-const hasUnit = (words: readonly string[]): boolean => words.some((word) => UNIT_WORDS.has(word))
-const UNIT_WORDS = toWordSet('micros cents thousands millions k m mio mn')
-
-function jsonOutput(
-  output: ProposedOutput,
-  role: ColumnRole,
-  field: CandidateField,
-): ProposedOutput | SkippedColumn {
-  const { values } = field
-  if (role === 'country' || role === 'profile' || role === 'twitter')
-    return textOutput(output, role, field, { kind: 'text', maxLength: null })
-  if (!isRangeRole(role)) return output
-  const isNumeric = values.length === 0 || isMostly(values, (value) => /^-?[\d.]+$/.test(value.trim()))
-  return isNumeric
-    ? numberOutput(output, role, field)
-    : rangeOutput(output, role, [...new Set(values)], field.words)
+  if (fit.kind === 'integer' && isRangeRole(role) && numbers.length >= 15 && new Set(numbers).size <= 8)
+    return doubtOutput(output, 'holds few different numbers: codes, perhaps')
+  return words.some((word) => UNIT_WORDS.has(word))
+    ? doubtOutput(output, 'has a unit in its name, and perhaps another currency')
+    : output
 }

@@ -200,7 +200,7 @@ test('what is written in another form than the column holds is a comment, with t
   expect(source.freshness).toBe('enriched_at')
   expect(source.outputs.map(({ column }) => column)).toEqual(['founded_year', 'country'])
   expect(source.skippedColumns.map(({ column, reason }) => `${column} ${reason}`).sort()).toEqual([
-    'employees holds only 3 numbers: codes, perhaps',
+    'employees holds few different numbers: codes, perhaps',
     'state holds abbreviations, the record has names',
     'technologies holds YAML',
   ])
