@@ -40,21 +40,8 @@ export const outputRoles = (kind: SourceKind): ColumnRole[] =>
 
 export const outputField = (kind: SourceKind, role: ColumnRole): string => OUTPUT_FIELDS[kind][role] ?? role
 
-/** Minimum length of a text column, in characters. Shorter columns hold a code, not the value. */
-const MIN_LENGTHS: Readonly<Partial<Record<ColumnRole, number>>> = {
-  title: 16,
-  profile: 40,
-  phone: 12,
-  company_name: 20,
-  company_domain: 20,
-  legal_name: 20,
-  industry: 12,
-  sub_industry: 12,
-  city: 12,
-  state: 6,
-  country: 12,
-  twitter: 20,
-}
+/** A shorter text column holds a code, not the value. */
+const MIN_LENGTH = 12
 
 type Proposed = ProposedOutput | SkippedColumn
 
@@ -128,7 +115,7 @@ function textOutput(
 ): Proposed {
   const { values } = field
   const isCode = role === 'country' && mapToLabels(role, values) !== null
-  if (maxLength !== null && maxLength < (MIN_LENGTHS[role] ?? 0) && !isCode)
+  if (maxLength !== null && maxLength < MIN_LENGTH && TEXT_ROLES.has(role) && !isCode)
     return skipColumn(output, `holds ${maxLength} characters, which is too short for ${output.field}`)
   const serialized = serializedAs(values)
   if (role === 'technologies' && serialized === 'JSON') return { ...output, as: 'json' }
@@ -166,6 +153,11 @@ function labelsInUse({ fit, labels = [], values }: CandidateField, most: number)
   return real.length >= 2 && real.length <= most ? real : null
 }
 
+const TEXT_ROLES: ReadonlySet<ColumnRole> = new Set(
+  'title profile phone company_name company_domain legal_name city country twitter'.split(
+    ' ',
+  ) as ColumnRole[],
+)
 const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
   'seniority',
   'department',

@@ -60,22 +60,16 @@ export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
 
 /** Parses `1,3`, `1 3`, `1-3`, `none`, and `all` or an empty answer. Null for anything else. Pure. */
 export function parseNumbers(answer: string, of: number): number[] | null {
-  if (answer === '' || answer === 'all') return Array.from({ length: of }, (_, n) => n + 1)
-  if (answer === 'none' || answer === '0') return []
-  const numbers = answer
-    .split(/[\s,]+/)
-    .filter((part) => part !== '')
-    .flatMap((part) => {
-      const range = /^(\d+)(?:-(\d+))?$/.exec(part)
-      const [from, to] = [Number(range?.[1]), Number(range?.[2] ?? range?.[1])]
-      return from >= 1 && to <= of && from <= to
-        ? Array.from({ length: to - from + 1 }, (_, n) => from + n)
-        : [null]
-    })
-  return numbers.every((one) => one !== null) ? [...new Set(numbers)].sort((a, b) => a - b) : null
+  const all = Array.from({ length: of }, (_, n) => n + 1)
+  if (answer === '' || answer === 'all') return all
+  if (answer === 'none') return []
+  const ranges = answer.split(/[\s,]+/).map((part) => {
+    const [, from, to = from] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? []
+    return { from: Number(from), to: Number(to) }
+  })
+  const isValid = ranges.every(({ from, to }) => from >= 1 && from <= to && to <= of)
+  return isValid ? all.filter((n) => ranges.some(({ from, to }) => from <= n && n <= to)) : null
 }
 
-function parseYesNo(answer: string): boolean | null {
-  if (['y', 'yes', 'j', 'ja'].includes(answer)) return true
-  return ['n', 'no', 'nei', 'nein'].includes(answer) ? false : null
-}
+const parseYesNo = (answer: string): boolean | null =>
+  /^y(?:es)?$/.test(answer) ? true : /^no?$/.test(answer) ? false : null
