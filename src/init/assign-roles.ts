@@ -70,13 +70,16 @@ export function assignRoles(
     roleFields.set(role, field)
     taken.add(field)
   }
-  // Beside one part of a name, a plain name of single words is the other: `nombre` and `apellidos`, `prenom` and `nom`.
-  const plain = roleFields.get('name')
+  // Beside one part of a name, a plain name of single words is the other, also beside a full name: `nombre` and `apellidos`.
+  const isPlain = ({ words, path, fit }: CandidateField): boolean =>
+    path.length === 0 && fit.kind === 'text' && words.join() === 'name'
+  const named = roleFields.get('name')
+  const plain = fields.find(isPlain) ?? named
   const [absent, ...more] = (['first_name', 'last_name'] as const).filter((role) => !roleFields.has(role))
   const singles = plain?.values.filter((value) => !/\S\s+\S/.test(value)).length ?? 0
   if (plain && absent && more.length === 0 && roles.includes(absent) && singles * 2 >= plain.values.length) {
     roleFields.set(absent, plain)
-    roleFields.delete('name')
+    if (plain === named) roleFields.delete('name')
   }
   return roleFields
 }

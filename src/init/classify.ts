@@ -2,7 +2,6 @@ import type { SourceKind } from '../domain/mapping.ts'
 import { COMPANY_ROLES, PERSON_ROLES, type RoleFields, assignRoles } from './assign-roles.ts'
 import type { TableRelation } from './relations.ts'
 import { MIN_SCORE, findKinds, scoreTable } from './kinds.ts'
-import type { ColumnRole } from './roles.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
@@ -77,14 +76,12 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const references = new Set(
     relations.filter((one) => one.from.table.sql === table.sql).flatMap((one) => one.columns),
   )
-  const allOfPerson = assignRoles(surveyed, PERSON_ROLES, references)
+  const person = assignRoles(surveyed, PERSON_ROLES, references)
   const company = assignRoles(surveyed, COMPANY_ROLES, references)
   const partyType = findPartyTypeFilter(surveyed, {
-    person: allOfPerson.get('first_name') ?? allOfPerson.get('last_name'),
-    company: allOfPerson.get('company_name') ?? company.get('name'),
+    person: person.get('first_name') ?? person.get('last_name'),
+    company: person.get('company_name') ?? company.get('name'),
   })
-  const isOfCompany = (role: ColumnRole): boolean => role === 'company_name' && partyType?.isByNames === true
-  const person = new Map([...allOfPerson].filter(([role]) => !isOfCompany(role)))
   const classified = { ...surveyed, references, person, company, partyType }
   const customers = context.isStaff(surveyed) ? customerCondition(surveyed, relations) : null
   const kinds = findKinds(classified, isNamed).filter((kind) => customers === null || kind === 'person')
@@ -126,7 +123,10 @@ const isNearMiss = ({
   person,
   company,
 }: Pick<ClassifiedTable, 'table' | 'person' | 'company'>): boolean =>
-  Math.max(scoreTable('person', table.name, person), scoreTable('company', table.name, company)) >=
+  Math.max(
+    scoreTable('person', table.name, person.keys()),
+    scoreTable('company', table.name, company.keys()),
+  ) >=
   MIN_SCORE - 1
 
 function findRejection(
@@ -143,10 +143,8 @@ function findRejection(
   if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
   // The user knows what a named table holds.
   if (context.isNamed) return null
-  const aside = splitIdentifier(table.schema).find((word) => ASIDE_SCHEMAS.has(word))
-  if (aside !== undefined) return `its schema holds other content: '${aside}'`
-  const past = findHistoryWord(table.name)
-  if (past !== null) return `its name indicates other content: '${past}'`
+  const past = findHistoryWord(table.name) ?? splitIdentifier(table.schema).find((word) => ASIDE.has(word))
+  if (past !== undefined) return `its name indicates other content: '${past}'`
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
   if (context.isTenantTable(surveyed))
     return 'its rows are the tenants of your software: other tables belong to them'
@@ -189,12 +187,12 @@ const HISTORY_WORDS = toWordSet(
    versions event events dim fct fact facts stg mart marts snapshot snapshots queue queues migration migrations session sessions import imports export exports test`,
 )
 
-const ASIDE_SCHEMAS = toWordSet('test sandbox staging template backup archived')
+const ASIDE = toWordSet('test sandbox staging template backup archived')
 
-/** The word in a table's name that says it holds history, copies or temporary data; null if there is none. */
-export const findHistoryWord = (table: string): string | null =>
+/** The word in a table's name that says it holds history, copies or temporary data. */
+export const findHistoryWord = (table: string): string | undefined =>
   // `demo_requests` are requests for one.
-  splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word)) ?? null
+  splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word))
 
 /** The company of a person's row: by its own key, or through the rows of a link table. */
 export interface Employer {

@@ -16,7 +16,7 @@ import type { OtherColumn, ProposedOutput, ProposedSource, SkippedColumn } from 
 import type { ColumnRole } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
 
-/** A source before its inputs are chosen. Its candidate inputs are measured on sampled rows. */
+/** A source before its inputs are measured on sampled rows. */
 export interface Draft {
   readonly base: Omit<
     ProposedSource,
@@ -27,14 +27,10 @@ export interface Draft {
   }
   readonly table: ClassifiedTable
   readonly roleFields: RoleFields
-  /** Expressions that are always inputs. */
+  /** Expressions that identify its rows. */
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
-  /** Expressions over columns that become inputs if they identify rows, and are filled otherwise. */
-  readonly fallbackInputs: {
-    readonly profile?: CandidateField
-    readonly company?: CandidateField
-    readonly mail?: string
-  }
+  /** Fields that the inputs read. */
+  readonly inputFields: ReadonlySet<CandidateField>
 }
 
 /** The part that every source of a table has. */
@@ -108,11 +104,10 @@ function findUniqueKey({ table }: ClassifiedTable): readonly string[] | null {
 
 /** The outputs among the assigned fields and the columns that refer to lists of labels. Pure. */
 export function proposeOutputs(
-  draft: Pick<Draft, 'table' | 'roleFields' | 'base'>,
-  inputs: ReadonlySet<CandidateField>,
+  draft: Draft,
   roles: readonly ColumnRole[] = outputRoles(draft.base.kind),
 ): { outputs: ProposedOutput[]; skippedColumns: SkippedColumn[] } {
-  const { table, roleFields, base } = draft
+  const { table, roleFields, base, inputFields } = draft
   const outputs: ProposedOutput[] = []
   const skippedColumns: SkippedColumn[] = []
   const add = (made: ProposedOutput | SkippedColumn): void => {
@@ -134,7 +129,7 @@ export function proposeOutputs(
         })
     }
     const field = roleFields.get(role)
-    if (field === undefined || (inputs.has(field) && !INPUT_AND_OUTPUT.has(role))) continue
+    if (field === undefined || (inputFields.has(field) && !INPUT_AND_OUTPUT.has(role))) continue
     const refusal = writeObstacle(field, table, base.key)
     if (refusal !== null) {
       add({ column: field.name, reason: refusal })

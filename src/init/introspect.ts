@@ -14,6 +14,13 @@ export interface TableOverview {
   readonly rows: number | null
   /** Whether this role may read some column of it. */
   readonly canRead: boolean
+  /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
+  readonly sqlName: string
+  /** Leading columns of complete (not partial) indexes. */
+  readonly indexedColumns: readonly string[]
+  /** Check constraints and comments of single columns. */
+  readonly checks: ReadonlyArray<readonly [column: string, definition: string]>
+  readonly comments: ReadonlyArray<readonly [column: string, comment: string]>
 }
 
 /** Qualified and quoted, as `Table.sql`. */
@@ -30,13 +37,8 @@ export interface ForeignKey {
 }
 
 /** A table that was read closely. */
-export interface IntrospectedTable {
+export interface IntrospectedTable extends Pick<TableOverview, 'sqlName' | 'rows' | 'indexedColumns'> {
   readonly table: Table
-  /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
-  readonly sqlName: string
-  readonly rows: number | null
-  /** Leading columns of complete (not partial) indexes. */
-  readonly indexedColumns: readonly string[]
   /** Labels that a check constraint allows, by column. */
   readonly checkLabels: Readonly<Record<string, readonly string[]>>
   /** What the codes of a column mean, as its comment says, by column. */
@@ -57,7 +59,17 @@ export const listTableOverviews = (db: Db): Promise<readonly TableOverview[]> =>
             case when c.relkind in ('r', 'p') then 'table' else 'view' end as kind,
             has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select') as "canRead",
             array(select a.attname::text from pg_attribute a
-                   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns
+                   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns,
+            c.oid::regclass::text as "sqlName",
+            array(select distinct a.attname::text from pg_index i
+                    join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+                   where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as "indexedColumns",
+            coalesce((select jsonb_agg(jsonb_build_array(a.attname, pg_get_constraintdef(k.oid)))
+                        from pg_constraint k join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
+                       where k.conrelid = c.oid and k.contype = 'c' and cardinality(k.conkey) = 1), '[]') as checks,
+            coalesce((select jsonb_agg(jsonb_build_array(a.attname, d.description))
+                        from pg_description d join pg_attribute a on a.attrelid = d.objoid and a.attnum = d.objsubid
+                       where d.objoid = c.oid and d.classoid = 'pg_class'::regclass and d.objsubid > 0), '[]') as comments
        from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
         and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
@@ -86,47 +98,27 @@ const columnNamesSql = (table: string, numbers: string): string =>
   `array(select a.attname::text from unnest(${numbers}) with ordinality as u(number, place)
            join pg_attribute a on a.attrelid = ${table} and a.attnum = u.number order by place)`
 
-/** Reads a table's columns, indexes and checks, not its rows. */
+/** Reads a table's columns, not its rows. */
 export async function introspectTable(
   db: Db,
   overview: TableOverview,
 ): Promise<Omit<IntrospectedTable, 'fields' | 'sampled' | 'sample'> | null> {
-  const name = overviewSql(overview)
-  const table = await readTable(db, name)
+  const table = await readTable(db, overviewSql(overview))
   if (table === null) return null
-  const [found] = await query<{
-    in_sql: string
-    indexed: string[]
-    checks: { column: string; definition: string }[]
-    comments: { column: string; comment: string }[]
-  }>(
-    db,
-    `select c.oid::regclass::text as in_sql,
-            array(select distinct a.attname::text from pg_index i
-                    join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
-                   where i.indrelid = c.oid and i.indisvalid and i.indpred is null) as indexed,
-            coalesce((select jsonb_agg(jsonb_build_object('column', a.attname, 'definition', pg_get_constraintdef(k.oid)))
-                        from pg_constraint k join pg_attribute a on a.attrelid = c.oid and a.attnum = k.conkey[1]
-                       where k.conrelid = c.oid and k.contype = 'c' and cardinality(k.conkey) = 1), '[]') as checks,
-            coalesce((select jsonb_agg(jsonb_build_object('column', a.attname, 'comment', d.description))
-                        from pg_description d join pg_attribute a on a.attrelid = d.objoid and a.attnum = d.objsubid
-                       where d.objoid = c.oid and d.classoid = 'pg_class'::regclass and d.objsubid > 0), '[]') as comments
-       from pg_class c where c.oid = $1::regclass`,
-    [name],
-  )
+  const { sqlName, rows, indexedColumns, checks, comments } = overview
   return {
     table,
-    sqlName: found?.in_sql ?? name,
-    rows: overview.rows,
-    indexedColumns: found?.indexed ?? [],
+    sqlName,
+    rows,
+    indexedColumns,
     checkLabels: Object.fromEntries(
-      (found?.checks ?? []).flatMap(({ column, definition }) => {
+      checks.flatMap(([column, definition]) => {
         const labels = parseCheckLabels(definition)
         return labels.length > 0 ? [[column, labels]] : []
       }),
     ),
     codes: Object.fromEntries(
-      (found?.comments ?? []).flatMap(({ column, comment }) => {
+      comments.flatMap(([column, comment]) => {
         const codes = parseCodes(comment)
         return codes.size > 1 ? [[column, codes]] : []
       }),

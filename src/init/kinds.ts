@@ -3,7 +3,7 @@ import type { RoleFields } from './assign-roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { ColumnRole } from './roles.ts'
 import type { PartyTypeFilter } from './row-filters.ts'
-import { headNoun, splitIdentifier, toWordSet } from './words.ts'
+import { headNoun, toWordSet } from './words.ts'
 
 /** A table with the roles of its columns. */
 type UnclassifiedTable = Pick<IntrospectedTable, 'table' | 'sampled'> & {
@@ -18,8 +18,8 @@ export function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): Source
   const roleFields = { person, company }
   const hints = { person: nameHint('person', table.name), company: nameHint('company', table.name) }
   const scores = {
-    person: scoreTable('person', table.name, person),
-    company: scoreTable('company', table.name, company),
+    person: scoreTable('person', table.name, person.keys()),
+    company: scoreTable('company', table.name, company.keys()),
   }
   const isLike = (kind: SourceKind): boolean => {
     if (hints[kind] === 'none')
@@ -32,31 +32,24 @@ export function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): Source
   }
   const like = (['person', 'company'] as const).filter(isLike)
   if (like.length > 0 && partyType !== null) return ['person', 'company']
-  const isFirm =
-    scores.company > scores.person ||
-    (!person.has('last_name') && company.has('domain') && company.has('city'))
-  const likelier: SourceKind[] = isFirm ? ['company'] : ['person']
+  const likelier: SourceKind[] = scores.company > scores.person ? ['company'] : ['person']
   if (like.length === 0 && isNamed) return likelier
   if (like.includes('person') && hints.person === 'strong')
     return hasOwnFacts(company) ? ['person', 'company'] : ['person']
   const isOnlyPerson = like.length === 1 && like[0] === 'person' && hints.company === 'none'
   if (isOnlyPerson && hasIdentity('person', person) && hasOwnFacts(company)) return ['person', 'company']
-  if (like.length < 2) return like
-  if (hints.company === 'strong') return ['company']
-  return likelier
+  return like.length < 2 ? like : likelier
 }
 
 /**
  * Whether columns and values alone say what a table holds, whatever it is called: addresses of which hardly any is twice beside
- * names and a company, or sites beside names and a fact. What has a price is a sale.
+ * names and a company, or sites beside names and a fact.
  */
-function showsKind(kind: SourceKind, { table, person, company, sampled }: UnclassifiedTable): boolean {
+function showsKind(kind: SourceKind, { person, company, sampled }: UnclassifiedTable): boolean {
   const fields = kind === 'person' ? person : company
   const values = fields.get(kind === 'person' ? 'email' : 'domain')?.values ?? []
   const isDistinct = new Set(values.map((one) => one.toLowerCase())).size > values.length * MIN_DISTINCT
   if (values.length < MIN_FILLED || values.length < sampled * MIN_SHARE || !isDistinct) return false
-  if (table.columns.some(({ name }) => splitIdentifier(name).some((word) => SALE_WORDS.has(word))))
-    return false
   return kind === 'person'
     ? (fields.has('last_name') || (fields.has('name') && !company.has('domain'))) &&
         (['company_name', 'title', 'phone', 'profile'] as const).filter((role) => fields.has(role)).length > 1
@@ -69,9 +62,6 @@ function showsKind(kind: SourceKind, { table, person, company, sampled }: Unclas
 const MIN_DISTINCT = 0.7
 const MIN_FILLED = 20
 const MIN_SHARE = 0.3
-const SALE_WORDS = toWordSet(
-  'total subtotal price amount quantity invoice discount vat paid shipping checkout',
-)
 
 /** A row without any of these links other rows. */
 const OWN_ROLES: Readonly<Record<SourceKind, readonly ColumnRole[]>> = {
@@ -100,7 +90,7 @@ const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
   person: toWordSet(
     'partner customer client party user subscriber speaker delegate exhibitor registrant donor volunteer investor participant profile record entity request registration application',
   ),
-  company: toWordSet('partner customer client party vendor supplier brand merchant record entity'),
+  company: toWordSet('partner customer client party brand merchant record entity'),
 }
 
 /** Points that each role adds for a kind. */
@@ -142,7 +132,7 @@ export function nameHint(kind: SourceKind, table: string): NameHint {
 }
 
 /** How strongly the name and the columns of a table say that its rows are of the kind. Pure. */
-export function scoreTable(kind: SourceKind, table: string, roleFields: RoleFields): number {
+export function scoreTable(kind: SourceKind, table: string, roles: Iterable<ColumnRole>): number {
   const points = { strong: 3, weak: 1, none: 0 }[nameHint(kind, table)]
-  return [...roleFields.keys()].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
+  return [...roles].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
 }

@@ -1,8 +1,9 @@
-import { fieldSql } from './fields.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
 import { findHistoryWord, relationsBetween, type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type Draft, createDraftBase } from './draft.ts'
-import { joinCondition } from './relations.ts'
-import type { ColumnRole } from './roles.ts'
+import { type TableRelation, joinCondition } from './relations.ts'
+import { type ColumnRole, isSecondary } from './roles.ts'
+import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /** What a row that belongs to a person may hold: further columns, or the job at one company. */
 const PART_ROLES: readonly ColumnRole[] = [
@@ -14,71 +15,103 @@ const PART_ROLES: readonly ColumnRole[] = [
   'company_name',
 ]
 const JOB_ROLES: readonly ColumnRole[] = ['title', 'seniority', 'department']
+/** What a row that belongs to a company may hold. */
+const PLACE_ROLES: readonly ColumnRole[] = ['city', 'state', 'country']
 
 /**
- * Sources for tables whose rows belong to the people of another: a table of further columns with the same key, or the
- * link to a company with the job there. They share the lookups of the people, so they cost no further call. Pure.
+ * Sources for tables whose rows belong to those of others: further columns with the same key, the link to a company with
+ * the job there, addresses of companies. They share the lookups of their owners, so they cost no further call. Pure.
  */
 export function draftParts(
   schema: ClassifiedSchema,
-  owner: Draft,
-  nameFor: (wanted: string) => string,
+  owners: readonly Draft[],
+  nameFor: (wanted: string, schema: string) => string,
 ): Draft[] {
   return schema.tables.flatMap((part) => {
-    const roles = partRoles(schema, owner, part)
-    const fields = new Map([...part.person].filter(([role]) => roles.includes(role)))
-    const [relation] = relationsBetween(schema, part, owner.table)
-    if (fields.size === 0 || relation === undefined) return []
-    const { base, inputs, fallbackInputs } = owner
-    const ofOwner = (sql: string): string => sql.replaceAll(/\bt\./g, 'o.')
-    const profile = fields.get('profile')
-    const company = inputs.company ?? (fallbackInputs.company && fieldSql(fallbackInputs.company, 't'))
-    const ownProfile =
-      inputs.linkedin_url ?? (fallbackInputs.profile && fieldSql(fallbackInputs.profile, 't'))
-    const moved = Object.fromEntries(
-      Object.entries({ ...inputs, company, linkedin_url: profile ? undefined : ownProfile }).flatMap(
-        ([input, sql]) => (sql === undefined ? [] : [[input, ofOwner(sql)]]),
-      ),
-    )
-    const made = createDraftBase(part, 'person', {
-      name: nameFor(part.table.name),
-      joins: [
-        `join ${owner.table.sqlName} o on ${joinCondition(relation, 't', 'o')}`,
-        ...(base.joins === null ? [] : [ofOwner(base.joins)]),
-      ].join('\n'),
-      where: base.where === null ? [] : [ofOwner(base.where)],
-      doubts: base.doubts.map((doubt) => ({ ...doubt, keep: ofOwner(doubt.keep) })),
-      context: 'link',
+    const { table } = part
+    if (part.kinds.length > 0 || table.uniqueKeys.length === 0 || table.kind !== 'table') return []
+    if (findHistoryWord(table.name) !== undefined) return []
+    const found = owners.flatMap((owner) => {
+      const [relation] = relationsBetween(schema, part, owner.table)
+      if (relation === undefined) return []
+      const made = draftPart(part, owner, relation, partRoles(schema, owner, part, relation))
+      return made === null ? [] : [{ owner, made }]
     })
-    return [
-      {
-        // A change of the owner does not show in the part's own stamp.
-        base: {
-          ...made,
-          changedAt: null,
-          notes: [`Part of ${base.name}: it shares the lookups, which cost nothing more.`],
-        },
-        table: part,
-        roleFields: fields,
-        inputs: moved,
-        fallbackInputs: profile ? { profile } : {},
-      },
-    ]
+    // An address is that of one company.
+    return (owners[0]?.base.kind === 'company' ? found.slice(0, 1) : found).map(({ owner, made }) => {
+      const before = owner.base.kind === 'company' ? `${singularize(owner.base.name)}_` : ''
+      return { ...made, base: { ...made.base, name: nameFor(`${before}${table.name}`, table.schema) } }
+    })
   })
 }
 
-function partRoles(schema: ClassifiedSchema, owner: Draft, part: ClassifiedTable): readonly ColumnRole[] {
+function draftPart(
+  part: ClassifiedTable,
+  owner: Draft,
+  relation: TableRelation,
+  roles: readonly ColumnRole[],
+): Draft | null {
+  const { base, inputs } = owner
+  const { kind } = base
+  // A company's place is that of its main address: not where its goods go.
+  const isUsed = (role: ColumnRole, { words }: CandidateField): boolean =>
+    roles.includes(role) && (kind === 'person' || !isSecondary(words))
+  const fields = new Map([...part[kind]].filter(([role, field]) => isUsed(role, field)))
+  const lookups = part.lookups[kind].filter(({ role, field }) => isUsed(role, field))
+  if (fields.size + lookups.length === 0) return null
+  const ofOwner = (sql: string): string => sql.replaceAll(/\bt\./g, 'o.')
+  const profile = fields.get('profile')
+  const moved = Object.fromEntries(Object.entries(inputs).map(([input, sql]) => [input, ofOwner(sql)]))
+  if (Object.keys(moved).length === 0) return null
+  const made = createDraftBase(part, kind, {
+    name: part.table.name,
+    joins: [
+      `join ${owner.table.sqlName} o on ${joinCondition(relation, 't', 'o')}`,
+      ...(base.joins === null ? [] : [ofOwner(base.joins)]),
+    ].join('\n'),
+    where: base.where === null ? [] : [ofOwner(base.where)],
+    doubts: base.doubts.map((doubt) => ({ ...doubt, keep: ofOwner(doubt.keep) })),
+    context: kind === 'person' ? 'link' : 'address',
+  })
+  const check = kind === 'company' ? ' Check that these rows hold company headquarters only.' : ''
+  return {
+    // A change of the owner does not show in the part's own stamp.
+    base: {
+      ...made,
+      changedAt: null,
+      notes: [`Part of ${base.name}: it shares the lookups, which cost nothing more.${check}`],
+    },
+    table: { ...part, lookups: { ...part.lookups, [kind]: lookups } },
+    roleFields: fields,
+    inputs: profile ? { ...moved, linkedin_url: fieldSql(profile, 't') } : moved,
+    inputFields: new Set(profile ? [profile] : []),
+  }
+}
+
+/** Whether a table lists addresses. */
+export const isAddressList = ({ table }: Pick<ClassifiedTable, 'table'>): boolean =>
+  ADDRESS_WORDS.has(headNoun(table.name))
+
+const ADDRESS_WORDS = toWordSet('address location site office branch')
+
+/** The roles that a table may have as a part of others. */
+function partRoles(
+  schema: ClassifiedSchema,
+  owner: Draft,
+  part: ClassifiedTable,
+  relation: TableRelation,
+): readonly ColumnRole[] {
   const { table } = part
-  const [relation] = relationsBetween(schema, part, owner.table)
-  const isUsable = part.kinds.length === 0 && table.uniqueKeys.length > 0 && table.kind === 'table'
-  if (relation === undefined || relation.type !== null || !isUsable || findHistoryWord(table.name) !== null)
-    return []
-  if (relation.columns.join() === table.primaryKey.join())
-    return PART_ROLES.filter((role) => !owner.roleFields.has(role))
+  const hasSameKey = relation.columns.join() === table.primaryKey.join()
+  if (owner.base.kind === 'company') {
+    const isPart = (hasSameKey && part.company.has('city')) || isAddressList(part)
+    return isPart && !isSecondary(splitIdentifier(table.name)) ? PLACE_ROLES : []
+  }
+  if (relation.type !== null) return []
   const isJob = schema.tables.some(
     (company) => company.kinds.includes('company') && relationsBetween(schema, part, company).length > 0,
   )
-  const { columns } = relation
-  const isLink = table.columns.length <= 12 && table.columns.length > columns.length
-  return isJob && isLink ? JOB_ROLES.filter((role) => !owner.roleFields.has(role)) : []
+  const isLink = table.columns.length <= 12 && table.columns.length > relation.columns.length
+  const roles = hasSameKey ? PART_ROLES : isJob && isLink ? JOB_ROLES : []
+  return roles.filter((role) => !owner.roleFields.has(role))
 }

@@ -102,7 +102,7 @@ export interface ProposedSource {
   readonly sample: InputSample
 }
 
-export interface InputSample {
+interface InputSample {
   readonly rows: number
   /** `email`, `linkedin_url`, `name_company` or `domain`. */
   readonly identifiedBy: Readonly<Record<string, number>>

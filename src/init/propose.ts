@@ -2,9 +2,10 @@ import pLimit from 'p-limit'
 import type { Db } from '../sources/db.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { Draft } from './draft.ts'
-import { draftSources, isAddressList } from './drafts.ts'
+import { draftSources } from './drafts.ts'
+import { isAddressList } from './part-drafts.ts'
 import { listCandidateFields, quoteIfNeeded } from './fields.ts'
-import { type MeasuredRow, chooseInputs, describeUnfilled, measureInputs } from './inputs.ts'
+import { type MeasuredRow, finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
@@ -130,11 +131,11 @@ async function measureDraft(read: ReadTransaction, draft: Draft): Promise<Propos
     withTimeoutFallback<readonly MeasuredRow[] | null>(read, (db) => measureInputs(db, one), null)
   const having = (doubts: Draft['base']['doubts']): Draft => ({ ...draft, base: { ...draft.base, doubts } })
   const rows = await measure(draft)
-  if (rows !== null || draft.base.doubts.length === 0) return chooseInputs(draft, rows ?? [])
+  if (rows !== null || draft.base.doubts.length === 0) return finishDraft(draft, rows ?? [])
   const usable = []
   for (const doubt of draft.base.doubts) if ((await measure(having([doubt]))) !== null) usable.push(doubt)
   const rest = having(usable)
-  return chooseInputs(rest, (await measure(rest)) ?? [])
+  return finishDraft(rest, (await measure(rest)) ?? [])
 }
 
 /** Tables that look like people or companies, and that this role may not read. */

@@ -61,11 +61,14 @@ function findRelatedValue(
     if (side.table.sql === row.table.sql || side.kinds.length > 0) continue
     const [direct] = relationsBetween(schema, side, row)
     const isPart = direct?.columns.join() === side.table.primaryKey.join()
-    // `profiles` has the key of `auth.users`, which has the address.
-    const isTwin = relationsBetween(schema, row, side).some(
-      ({ columns, type }) => type === null && columns.join() === row.table.primaryKey.join(),
+    // `profiles` has the key of `auth.users`, which has the address; `email_address` says to what it leads.
+    const own = relationsBetween(schema, row, side).filter(({ type }) => type === null)
+    const reference = own.find(
+      ({ columns }) =>
+        columns.join() === row.table.primaryKey.join() ||
+        columns.some((column) => splitIdentifier(column).some((word) => TYPE_WORDS[role].has(word))),
     )
-    if (!isPart && !isTwin && !isAddressTable(side.table.name)) continue
+    if (!isPart && !reference && !isAddressTable(side.table.name)) continue
     const found = findValueField(schema, side, role)
     if (found === undefined) continue
     const made = (
@@ -93,8 +96,8 @@ function findRelatedValue(
         ],
       )
     }
-    const [own] = relationsBetween(schema, row, side)
-    if (own) return made(`${side.sqlName} e`, [joinCondition(own, 't', 'e')], [[side, 'e']])
+    const key = reference ?? own[0]
+    if (key) return made(`${side.sqlName} e`, [joinCondition(key, 't', 'e')], [[side, 'e']])
   }
   return null
 }
@@ -240,27 +243,6 @@ const BUSINESS_NOUNS = toWordSet(
 /** One column cannot lead to both tables: it is polymorphic and names the owner of the row. */
 const useDifferentColumns = (one: TableRelation, other: TableRelation): boolean =>
   !one.columns.some((column) => other.columns.includes(column))
-
-/** SQL: whether the related row meets a condition over `a`. */
-export function relatedRowExists(
-  relation: TableRelation,
-  target: ClassifiedTable,
-  condition: string,
-): string {
-  const reach = joinCondition({ ...relation, type: null }, 't', 'a')
-  return `exists (select from ${target.sqlName} a where ${reach} and ${condition})`
-}
-
-/** A sub-select for a value of the related row. */
-export function relatedRowSql(relation: TableRelation, target: ClassifiedTable, value: string): string {
-  const untyped = { ...relation, type: null }
-  return subselect(
-    value,
-    `${target.sqlName} a`,
-    [joinCondition(untyped, 't', 'a'), ...exclusionConditions(target, 'a', 'company')],
-    '',
-  )
-}
 
 const subselect = (value: string, from: string, conditions: readonly string[], orderBy: string): string =>
   [

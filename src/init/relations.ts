@@ -1,12 +1,13 @@
 import { query, type Db } from '../sources/db.ts'
 import { quoteLiteral, quoteName } from '../sources/quote.ts'
 import { quoteIfNeeded, type CandidateField } from './fields.ts'
+import { nameHint } from './kinds.ts'
 import { listKnownLabels } from './row-filters.ts'
 import type { ForeignKey, IntrospectedTable } from './introspect.ts'
 import { isSameEntity, singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /** What says to which table a polymorphic reference leads. */
-export interface PolymorphicType {
+interface PolymorphicType {
   readonly column: string
   readonly label: string
   /** The table of which the column has keys, and its column with the labels; none: the column has the labels. */
@@ -49,7 +50,6 @@ export function suggestedRelations(
   )
   return [
     ...suggestedParts(tables, known),
-    ...suggestedChildren(tables),
     ...tables.flatMap((from) =>
       from.fields
         .filter((field) => field.path.length === 0 && !known.has(`${from.table.sql}.${field.name}`))
@@ -60,47 +60,36 @@ export function suggestedRelations(
 
 const PART_WORDS = toWordSet('cstm custom cdata details detail extra fields info data')
 
-/** Whether a name says that a table holds further columns of another: `contacts_cstm` of `contacts`. Pure. */
-export function isPartName(part: string, owner: string): boolean {
-  const words = splitIdentifier(part)
-  return (
-    PART_WORDS.has(words.at(-1) ?? '') && words.slice(0, -1).join(' ') === splitIdentifier(owner).join(' ')
-  )
-}
-
-/** Tables of further columns with the same key. */
+/** Tables named after another: of further columns with the same key, or into which a loader puts the lists of a row. */
 function suggestedParts(tables: readonly IntrospectedTable[], known: ReadonlySet<string>): TableRelation[] {
-  return tables.flatMap((from) => {
-    const [key, ...more] = from.table.primaryKey
-    const field = from.fields.find((one) => one.name === key && one.path.length === 0)
-    if (!key || !field || more.length > 0 || known.has(`${from.table.sql}.${key}`)) return []
-    const to = tables.find((one) => isPartName(from.table.name, one.table.name))
-    const [target, ...others] = to?.table.primaryKey ?? []
-    const type = to?.table.columns.find((column) => column.name === target)?.type.name
-    if (!to || !target || others.length > 0 || type === undefined || !isSameTypeFamily(field, type)) return []
-    return [{ from, to, columns: [key], targets: [target], type: null }]
-  })
-}
-
-/** The tables into which a loader puts the lists of a row: `contacts__tags` with the key of `contacts`. */
-function suggestedChildren(tables: readonly IntrospectedTable[]): TableRelation[] {
   return tables.flatMap((from) =>
     tables.flatMap((to) => {
-      if (!from.table.name.startsWith(`${to.table.name}__`)) return []
-      const names = from.table.columns.map(({ name }) => name)
-      const [key] = to.table.primaryKey
-      const parent = names.find((name) => name.startsWith('_sdc_source_key_'))
-      if (parent !== undefined && key !== undefined)
-        return [{ from, to, columns: [parent], targets: [key], type: null }]
-      const isDlt =
-        names.includes('_dlt_parent_id') && to.table.columns.some(({ name }) => name === '_dlt_id')
-      return isDlt ? [{ from, to, columns: ['_dlt_parent_id'], targets: ['_dlt_id'], type: null }] : []
+      const pair = from.table.name.startsWith(`${to.table.name}_`) ? ownerKey(from, to) : null
+      const field = from.fields.find(({ name, path }) => name === pair?.[0] && path.length === 0)
+      const target = to.table.columns.find(({ name }) => name === pair?.[1])
+      const isNew = pair !== null && !known.has(`${from.table.sql}.${pair[0]}`)
+      if (!isNew || !field || !target || !isSameTypeFamily(field, target.type.name)) return []
+      return [{ from, to, columns: [pair[0]], targets: [pair[1]], type: null }]
     }),
   )
 }
 
+/** The column of a part that holds the key of the row that it belongs to, and that key. */
+function ownerKey(from: IntrospectedTable, to: IntrospectedTable): readonly [string, string] | null {
+  const [parent, dlt] = ['_sdc_source_key_', '_dlt_parent_id'].map((start) =>
+    from.table.columns.find(({ name }) => name.startsWith(start)),
+  )
+  if (dlt && to.table.columns.some(({ name }) => name === '_dlt_id')) return [dlt.name, '_dlt_id']
+  const [key, target] = [from, to].map(({ table }) =>
+    table.primaryKey.length === 1 ? table.primaryKey[0] : undefined,
+  )
+  if (parent && target !== undefined) return [parent.name, target]
+  const isPart = PART_WORDS.has(splitIdentifier(from.table.name).at(-1) ?? '')
+  return isPart && key !== undefined && target !== undefined ? [key, target] : null
+}
+
 /** What the name of a key says beside the entity: `account_id`, `fk_account`, `firma_nr`, `company_code`. */
-const KEY_WORDS = toWordSet('id uuid guid sfid number code key ref reference no fk')
+export const KEY_WORDS = toWordSet('id uuid guid sfid number code key ref reference no fk')
 
 /** The entity that a key's name mentions; null if the column is no key by its name. */
 function entityOf({ name, words }: CandidateField): readonly string[] | null {
@@ -140,7 +129,7 @@ function suggestForField(
       const rank = isNamesake
         ? 3
         : said === null
-          ? 0
+          ? companyRank(field, to)
           : to === from
             ? parentRank(said)
             : nameRank(said, to.table.name)
@@ -192,6 +181,15 @@ export function nameRank(said: readonly string[], table: string): number {
   return words.endsWith(` ${meant}`) ? 1 : 0
 }
 
+/** A number in a column `company` is a key of the companies, whatever their table is called. */
+const companyRank = ({ words: [word = '', ...more], fit }: CandidateField, to: IntrospectedTable): number =>
+  Number(
+    more.length === 0 &&
+      (fit.kind === 'integer' || fit.kind === 'uuid') &&
+      nameHint('company', word) === 'strong' &&
+      nameHint('company', to.table.name) !== 'none',
+  )
+
 const parentRank = (said: readonly string[]): number => (said.at(-1) === 'parent' ? 3 : 0)
 
 function isSameTypeFamily(field: CandidateField, target: string): boolean {
@@ -233,7 +231,7 @@ export async function confirmRelations(
 }
 
 /** SQL: whether a polymorphic reference leads to this table. Pure. */
-export function typeSql({ column, label, listed }: PolymorphicType, alias: string): string {
+function typeSql({ column, label, listed }: PolymorphicType, alias: string): string {
   const own = `${alias}.${quoteIfNeeded(column)}`
   if (listed === undefined) return `${own} = ${quoteLiteral(label)}`
   const { table, key, label: name } = listed

@@ -1,122 +1,86 @@
 import { toWordSet } from './words.ts'
 
 /**
- * Phrases that name a role, with up to 110 points. The words of a phrase must be adjacent. Roles of people first, then of
- * companies.
+ * Phrases that name a role, by their points: up to 110. The words of a phrase must be adjacent. Roles of people first,
+ * then of companies.
  */
 const ROLE_PHRASES = {
-  email: { email: 100, emails: 95, mail: 75, 'email id': 80 },
-  profile: { linkedin: 100, 'profile url': 60, 'social url': 50 },
-  first_name: { 'first name': 100, 'given name': 100, 'name first': 95 },
-  last_name: { 'last name': 100, 'family name': 100, 'name last': 95 },
-  name: {
-    'full name': 100,
-    'contact name': 96,
-    'person name': 96,
-    'lead name': 96,
-    'display name': 85,
-    name: 90,
-  },
+  email: { 100: 'email', 95: 'emails', 80: 'email id', 75: 'mail' },
+  profile: { 100: 'linkedin', 60: 'profile url', 50: 'social url' },
+  first_name: { 100: 'first name|given name', 95: 'name first' },
+  last_name: { 100: 'last name|family name', 95: 'name last' },
+  name: { 100: 'full name', 96: 'contact name|person name|lead name', 90: 'name', 85: 'display name' },
   company_name: {
-    'company name': 100,
-    'organization name': 100,
-    'account name': 95,
-    'employer name': 100,
-    'partner name': 80,
-    company: 90,
-    employer: 90,
-    organization: 85,
-    workplace: 80,
+    100: 'company name|organization name|employer name',
+    95: 'account name|enterprise name',
+    90: 'company|employer',
+    85: 'organization',
+    80: 'partner name|workplace',
   },
-  company_domain: {
-    'company domain': 100,
-    'company website': 100,
-    'employer domain': 100,
-    'company url': 90,
-  },
+  company_domain: { 100: 'company domain|company website|employer domain', 90: 'company url' },
   title: {
-    'job title': 100,
-    title: 92,
-    'job position': 90,
-    'job role': 90,
-    position: 78,
-    function: 78,
-    occupation: 80,
-    designation: 84,
-    headline: 76,
-    job: 80,
-    role: 66,
+    100: 'job title',
+    92: 'title',
+    90: 'job position|job role',
+    84: 'designation',
+    80: 'occupation|job',
+    78: 'position|function',
+    76: 'headline',
+    66: 'role',
   },
-  seniority: { seniority: 100, 'job level': 85, 'management level': 90 },
-  department: { department: 100, dept: 95, 'job function': 88, division: 66 },
-  phone: {
-    phone: 100,
-    'direct dial': 90,
-    tel: 90,
-    phones: 90,
-    telephone: 100,
-    mobile: 76,
-    cell: 70,
-  },
+  seniority: { 100: 'seniority', 90: 'management level', 85: 'job level' },
+  department: { 100: 'department', 95: 'dept', 88: 'job function', 66: 'division' },
+  phone: { 100: 'phone|telephone', 90: 'direct dial|tel|phones', 76: 'mobile', 70: 'cell' },
   domain: {
-    'domain name': 100,
-    domain: 98,
-    domains: 95,
-    website: 100,
-    web: 80,
-    url: 76,
-    'email domain': 90,
-    site: 66,
+    100: 'domain name|website',
+    98: 'domain',
+    95: 'domains',
+    90: 'email domain',
+    80: 'web',
+    76: 'url',
+    66: 'site',
   },
-  industry: { industry: 100, sector: 84, vertical: 70 },
-  sub_industry: { 'sub industry': 110, subindustry: 110, 'industry group': 95 },
+  industry: { 100: 'industry', 84: 'sector', 70: 'vertical' },
+  sub_industry: { 110: 'sub industry|subindustry', 95: 'industry group' },
   employees: {
-    employees: 100,
-    'employee count': 105,
-    'employee range': 105,
-    'company size': 95,
-    'staff count': 95,
-    'number staff': 95,
-    'number employees': 105,
-    'no of employees': 105,
-    'employees range': 105,
-    size: 64,
-    'organization size': 95,
+    105: 'employee count|employee range|number employees|no of employees|employees range',
+    100: 'employees',
+    95: 'company size|staff count|number staff|organization size',
+    64: 'size',
   },
   employee_range: {
-    'number staff': 95,
-    'number employees': 95,
-    'employee band': 100,
-    'employee size': 95,
-    'size bracket': 95,
-    'employee range': 105,
-    'employees range': 105,
-    'company size': 95,
-    'organization size': 95,
-    'size band': 95,
-    'employees band': 100,
-    employees: 90,
-    size: 64,
+    105: 'employee range|employees range',
+    100: 'employee band|employees band',
+    95: 'number staff|number employees|employee size|size bracket|company size|organization size|size band',
+    90: 'employees',
+    64: 'size',
   },
-  revenue: { revenue: 100, turnover: 95 },
+  revenue: { 100: 'revenue', 95: 'turnover' },
   founded: {
-    founded: 100,
-    'founding year': 100,
-    'year founded': 105,
-    'founded year': 105,
-    'year started': 90,
-    established: 76,
+    105: 'year founded|founded year',
+    100: 'founded|founding year',
+    90: 'year started',
+    76: 'established',
   },
-  city: { city: 100, town: 90, locality: 90 },
-  state: { 'state or province': 100, state: 90, province: 95, region: 80 },
-  country: { 'country code': 95, country: 100, 'country name': 105 },
-  technologies: { technologies: 100, technology: 80, tech: 66, 'technology stack': 100 },
-  twitter: { twitter: 100, 'x link': 90, 'x url': 90, 'x profile': 90 },
-  legal_name: { 'legal name': 110, 'registered name': 105, 'legal entity name': 110 },
-} satisfies Readonly<Record<string, Readonly<Record<string, number>>>>
+  city: { 100: 'city', 90: 'town|locality' },
+  state: { 100: 'state or province', 95: 'province', 90: 'state', 80: 'region' },
+  country: { 105: 'country name', 100: 'country', 95: 'country code' },
+  technologies: { 100: 'technologies|technology stack', 80: 'technology', 66: 'tech' },
+  twitter: { 100: 'twitter', 90: 'x link|x url|x profile' },
+  legal_name: { 110: 'legal name|legal entity name', 105: 'registered name' },
+} satisfies Readonly<Record<string, Readonly<Record<number, string>>>>
 
 /** What a column seems to hold. */
 export type ColumnRole = keyof typeof ROLE_PHRASES
+
+const PHRASES = new Map(
+  Object.entries(ROLE_PHRASES).map(([role, byPoints]) => [
+    role,
+    Object.entries<string>(byPoints).flatMap(([points, phrases]) =>
+      phrases.split('|').map((phrase) => ({ phrase: phrase.split(' '), points: Number(points) })),
+    ),
+  ]),
+)
 
 /**
  * How strongly the words of a name indicate a role, 0 to 110. Pure.
@@ -126,8 +90,8 @@ export function scoreName(role: ColumnRole, words: readonly string[], own: Reado
   // `no_email` is a flag, `no_of_employees` a count.
   if (words[0] === 'no' && words[1] !== 'of' && words[1] !== 'employees') return 0
   let best = 0
-  for (const [phrase, points] of Object.entries(ROLE_PHRASES[role])) {
-    const rest = removePhrase(words, phrase.split(' '))
+  for (const { phrase, points } of PHRASES.get(role) ?? []) {
+    const rest = removePhrase(words, phrase)
     if (rest !== null) best = Math.max(best, points - extraWordsCost(rest, own))
   }
   return Math.max(0, best)

@@ -1,161 +1,75 @@
-import { nameHint } from './kinds.ts'
+import { scoreTable } from './kinds.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
-import { isPartName, nameRank } from './relations.ts'
-import { type ColumnRole, scoreName } from './roles.ts'
-import { hasLoginColumns, isStaffName } from './staff.ts'
-import { isSuppressionName } from './table-names.ts'
+import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
+import { KEY_WORDS, nameRank } from './relations.ts'
+import { scoreName } from './roles.ts'
 
-/** Tables that are read closely. A database has thousands; people and companies are in a few. */
-const MAX_TABLES = 60
+/** Tables that are read closely: all of most databases. Some have thousands, with people and companies in a few. */
+const MAX_TABLES = 200
 
-/** Roles whose names among a table's columns justify a closer look. */
-const TELLING_ROLES: readonly ColumnRole[] = [
-  'email',
-  'profile',
-  'first_name',
-  'last_name',
-  'company_name',
-  'title',
-  'seniority',
-  'department',
-  'domain',
-  'industry',
-  'employees',
-  'revenue',
-  'city',
-]
+/** Of many tables, those that may hold people or companies; the others must have to do with one of them. */
+const MAX_PARTIES = 60
 
 /**
- * The tables that may hold people, companies, their addresses or links between them, most likely first, then those
- * that they refer to. Reads only names and foreign keys, so a database of thousands of tables is read once. Pure.
+ * The tables to read closely, those most like people and companies first. Reads only names and foreign keys, so a
+ * database of thousands of tables is read once. Pure.
  */
 export function shortlistTables(
   all: readonly TableOverview[],
   references: readonly ForeignKey[],
 ): TableOverview[] {
-  const scored = all.map((one) => ({ one, points: scoreOverview(one) }))
-  const likely = scored.filter(({ points }) => points >= 3).sort((a, b) => b.points - a.points)
-  const main = likely.slice(0, MAX_TABLES).map(({ one }) => one)
-  const things = new Set(main.map((one) => singularize(splitIdentifier(one.name).at(-1) ?? '')))
-  const mainNames = new Set(main.map(overviewSql))
-  const links = all
-    .filter(
-      (one) => !main.includes(one) && (isLinkTable(one, things) || linksByKeys(one, mainNames, references)),
-    )
-    .slice(0, MAX_TABLES)
-  const read = [...main, ...links]
-  const others = all.filter((one) => !read.includes(one) && isReferred(one, read, references))
-  return [...read, ...others.slice(0, MAX_TABLES)]
+  const scored = mostFirst(all, partyPoints)
+  if (all.length <= MAX_TABLES) return scored.map(({ table }) => table)
+  const main = scored
+    .filter(({ points }) => points >= 3)
+    .slice(0, MAX_PARTIES)
+    .map(({ table }) => table)
+  const rest = all.filter((one) => !main.includes(one))
+  const near = mostFirst(rest, (one) => countTies(one, main, references)).map(({ table }) => table)
+  return [...main, ...near].slice(0, MAX_TABLES)
 }
 
-/** Whether tables that are read refer to this one, by a foreign key or by the name of a column, or it lists opt-outs. */
-function isReferred(
-  table: TableOverview,
-  read: readonly TableOverview[],
-  references: readonly ForeignKey[],
-): boolean {
-  if (
-    /content_?types?$/i.test(table.name) ||
-    read.some((one) => table.name.startsWith(`${one.name}__`)) ||
-    isSuppressionName(table.name) ||
-    saysConsent(table) ||
-    isStaffName(table.name) ||
-    hasLoginColumns(table.columns) ||
-    read.some((one) => isPartName(table.name, one.name))
-  )
-    return true
-  const [own, names] = [overviewSql(table), new Set(read.map(overviewSql))]
-  if (
-    references.some(
-      (one) =>
-        (one.to === own && names.has(one.from)) ||
-        (one.from === own &&
-          names.has(one.to) &&
-          (isStaffName(table.name) || saysConsent(table) || scoreOverview(table) > 0 || isPart(one, table))),
-    )
-  )
-    return true
-  return read.some(({ columns }) =>
-    columns.some((column) => {
-      const words = splitIdentifier(column)
-      if (KEY_WORDS.has(words.at(-1) ?? '') || /^fk_/i.test(column))
-        return (
-          nameRank(
-            words.filter((word) => !KEY_WORDS.has(word)),
-            table.name,
-          ) > 0
-        )
-      return LIST_ROLES.some(
-        (role) => words.includes(role) && splitIdentifier(table.name).map(singularize).includes(role),
-      )
-    }),
-  )
-}
+const mostFirst = (
+  tables: readonly TableOverview[],
+  count: (table: TableOverview) => number,
+): Array<{ table: TableOverview; points: number }> =>
+  tables.map((table) => ({ table, points: count(table) })).sort((a, b) => b.points - a.points)
 
-/** A table of consents, subscriptions or preferences. */
-const saysConsent = ({ name }: TableOverview): boolean =>
-  splitIdentifier(name).some((word) => CONSENT_WORDS.has(singularize(word)))
-const CONSENT_WORDS = toWordSet(
-  'merged interest consent subscription preference newsletter permission gdpr privacy',
-)
-
-/** A table that begins with another table's key holds further columns of that table. */
-const isPart = ({ columns }: ForeignKey, table: TableOverview): boolean =>
-  columns.length === 1 && columns[0] === table.columns[0]
-
-/** Columns that may hold the key of a list of that name. */
-const LIST_ROLES = ['country', 'industry', 'department', 'seniority', 'sector']
-
-/** Points for a table's name and its columns' names. */
-function scoreOverview({ name, columns }: Pick<TableOverview, 'name' | 'columns'>): number {
+/** How much the name of a table and those of its columns are like people or companies. */
+function partyPoints({ name, columns }: TableOverview): number {
   const own = toOwnWords(name)
-  const roles = TELLING_ROLES.filter((role) =>
+  const roles = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((role) =>
     columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
   )
-  const hints = (['person', 'company'] as const).map(
-    (kind) => ({ strong: 3, weak: 2, none: 0 })[nameHint(kind, name)],
-  )
-  const holdsAddresses = splitIdentifier(name).some((word) => CONTACT_TABLE_WORDS.has(singularize(word)))
-    ? 3
-    : 0
-  const isReachable =
-    roles.includes('email') &&
-    (['name', 'phone'] as const).some((role) =>
-      columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
-    )
-  return Math.max(...hints) + roles.length + holdsAddresses + Number(isReachable)
+  return Math.max(scoreTable('person', name, roles), scoreTable('company', name, roles))
 }
 
-const CONTACT_TABLE_WORDS = toWordSet(
-  'email mail address domain website url location information field mechanism detail channel point communication',
-)
-
-/** Two declared keys, one of them to a table found before. */
-function linksByKeys(
+/** What a table has to do with others: keys, names of its columns and theirs, and what its own name says. */
+function countTies(
   table: TableOverview,
-  main: ReadonlySet<string>,
+  main: readonly TableOverview[],
   references: readonly ForeignKey[],
-): boolean {
-  const own = references.filter(({ from }) => from === overviewSql(table))
-  return own.length >= 2 && own.some(({ to }) => main.has(to)) && table.columns.length <= 20
-}
-
-const KEY_WORDS = toWordSet('id code number key uuid guid sfid')
-
-/** Two foreign keys, one to a table found before: `account_contacts`, `entity_email_address`. */
-function isLinkTable({ columns }: TableOverview, things: ReadonlySet<string>): boolean {
-  const keys = columns.map(splitIdentifier).filter((words) => words.some((word) => KEY_WORDS.has(word)))
-  const names = columns.map((column) => splitIdentifier(column).join(' '))
-  const isPolymorphic = names.some((name) => {
-    const of = /^(.+) id$/.exec(name)?.[1]
-    return (
-      of !== undefined &&
-      (names.includes(`${of} type`) || (of === 'object' && names.includes('content type id')))
-    )
-  })
-  return (
-    (isPolymorphic && columns.length <= 8) ||
-    (keys.length >= 2 && keys.some((words) => words.some((word) => things.has(singularize(word)))))
+): number {
+  const [own, names] = [overviewSql(table), new Set(main.map(overviewSql))]
+  const declared = references.filter(
+    ({ from, to }) => (from === own && names.has(to)) || (to === own && names.has(from)),
   )
+  const mentions = (one: TableOverview, other: TableOverview): boolean =>
+    one.columns.some((column) => {
+      const words = splitIdentifier(column)
+      const said = words.filter((word) => !KEY_WORDS.has(word))
+      return said.length < words.length && nameRank(said, other.name) > 0
+    })
+  const named = main.filter((one) => mentions(table, one) || mentions(one, table))
+  const isPart = main.some((one) => table.name.startsWith(`${one.name}_`))
+  const isTelling = splitIdentifier(table.name).some((word) => TELLING_WORDS.has(singularize(word)))
+  return declared.length + named.length + Number(isPart) + 3 * Number(isTelling)
 }
+
+/** Tables of addresses, of those who must not be contacted, of users, and of what other rows are called. */
+const TELLING_WORDS = toWordSet(
+  `email mail address domain website url location information field mechanism detail channel point communication
+   consent subscription preference newsletter permission gdpr privacy blacklist blocklist suppression unsubscribed objection no merged
+   user staff employee owner member content`,
+)

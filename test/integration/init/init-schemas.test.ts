@@ -55,6 +55,7 @@ describe('tables', () => {
     })
     expect(inputsOf(contact)).toEqual({
       email: 't."Email"',
+      linkedin_url: 't."LinkedIn_URL__c"',
       name: `concat_ws(' ', t."FirstName", t."LastName")`,
       company: 'a."Name"',
     })
@@ -74,12 +75,11 @@ describe('tables', () => {
         website text, industry text, employees int, city text);
       insert into leads (last_name, email, company, website)
         select 'L', 'l' || n || '@a.example', 'A', 'a' || n || '.example' from generate_series(1, 20) n`)
-    // Every row has an email address, so the company name is filled rather than an input.
     expect(outputsOf(sourceOf(proposal, 'leads'))).toEqual({ title: 'title', company: 'company.name' })
-    // The city may be the person's.
     expect(outputsOf(sourceOf(proposal, 'leads_companies'))).toEqual({
       industry: 'industry',
       employees: 'employee_count',
+      city: 'location.city',
     })
   })
 
@@ -132,7 +132,12 @@ describe('tables', () => {
       create table companies (id int primary key, name text, domain text, industry text, is_archived boolean);
       create table contacts (id int primary key, company_id int, email text, full_name text, job_title text, linkedin text)`)
     const contacts = sourceOf(proposal, 'contacts')
-    expect(inputsOf(contacts)).toEqual({ email: 't.email', name: 't.full_name', company: 'a.name' })
+    expect(inputsOf(contacts)).toEqual({
+      email: 't.email',
+      linkedin_url: 't.linkedin',
+      name: 't.full_name',
+      company: 'a.name',
+    })
     expect(outputsOf(contacts)).toEqual({ job_title: 'title', linkedin: 'linkedin' })
     expect(sourceOf(proposal, 'companies').where).toBe('t.is_archived is not true')
   })
