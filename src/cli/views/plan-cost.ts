@@ -26,9 +26,14 @@ export const formatRange = ({ min, max }: { readonly min: number; readonly max: 
 
 export function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
+  const beyond = describeBeyondBudget(plan)
+  const { cost } = plan
+  // What the run's budget would pay. Of a service that bills unlike prices, only the sum of credits tells.
+  const isPaid =
+    budget === 'unlimited' || (!cost.credits && cost.budget !== null && cost.lookups < cost.budget)
+  if (beyond !== null && isPaid) return `${beyond} beyond the budgets of sources`
   if (budget === 'unlimited') return 'unlimited budget'
   const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
-  const beyond = describeBeyondBudget(plan)
   return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
 }
 

@@ -100,6 +100,16 @@ test('rows without a key are no filtered rows', () => {
   expect(keyless).toMatch(/− without a key +272 {2}NULL in a column of the key.*\n {2}− filtered out +228 /)
 })
 
+test('lookups that the run’s budget would pay are beyond the budgets of sources', () => {
+  const cost = { ...plan.cost, lookups: 11, max_lookups: 11, beyond_budget: 27 }
+  expect(textOf({ cost: { ...cost, budget: 100 } }, { budget: 100 })).toContain(
+    '(27 lookups beyond the budgets of sources)',
+  )
+  expect(textOf({ cost: { ...cost, budget: null } }, { budget: 'unlimited' })).toContain(
+    '(27 lookups beyond the budgets of sources)',
+  )
+})
+
 test('a plan that stops at the limit or the budget says what it read, and nothing of the rest', () => {
   const unread = { table: null, without_key: null, filtered_out: null, where_out: null }
   const limited = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'limit' }] })
@@ -155,7 +165,8 @@ test('says what is unknown, and what is off', () => {
   expect(unknown).toContain('unknown until the first run')
   expect(unknown).toContain('unknown until the first call')
   expect(textOf({}, { budget: null })).toContain('--budget')
-  expect(textOf({}, { budget: 'unlimited' })).toContain('unlimited')
+  const cost = { ...plan.cost, beyond_budget: 0 }
+  expect(textOf({ cost }, { budget: 'unlimited' })).toContain('unlimited')
 })
 
 test.each([44, 80, 120])('fits %i columns', (columns) => {
