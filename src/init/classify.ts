@@ -11,8 +11,6 @@ import {
   isMemberList,
   isStaffName,
   ownRecordConditions,
-  ownUserConditions,
-  sharedKeyConditions,
 } from './staff.ts'
 import type { TenantChoice } from './tenants.ts'
 import { splitIdentifier, toWordSet } from './words.ts'
@@ -98,9 +96,7 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     tenant: null,
     conditions: [
       ...(customers === null ? [] : [customers]),
-      ...sharedKeyConditions(surveyed, relations),
       ...ownRecordConditions(surveyed, relations, isOurs),
-      ...ownUserConditions(surveyed, relations, context.isStaff),
     ],
     isUncertain,
     isNamed,

@@ -52,6 +52,8 @@ interface Reached {
   readonly reach: readonly string[]
   /** Whether what is not sure is not worth a question. */
   readonly isOnlySure: boolean
+  /** Whether it has the key of the row, which is a part of it: then it is gone with it. */
+  readonly isSameRow?: boolean
 }
 
 /** The rows that a row refers to: its company, its tenant, what it wants, its event. */
@@ -68,7 +70,9 @@ function neighbours(
     // Of another's people, only what the row's own person wants: `Individual`.
     const isOnlySure = table.kinds.length > 0 && !table.isTenants
     if (isOnlySure && (kind === 'company' || headNoun(table.table.name) !== 'person')) return []
-    return [{ table, isOnlySure, from: `${table.sqlName} n`, reach: [joinCondition(relation, 't', 'n')] }]
+    const isSameRow = relation.columns.join() === row.table.primaryKey.join()
+    const reach = [joinCondition(relation, 't', 'n')]
+    return [{ table, isOnlySure, isSameRow, from: `${table.sqlName} n`, reach }]
   })
   if (employer === null) return own
   const { company, relation, link } = employer
@@ -87,7 +91,7 @@ function neighbours(
 const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 'staff'])
 const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test', 'gone', 'alive'])
 
-function neighbourFlags({ table, from, reach, isOnlySure }: Reached, kind: SourceKind): RowFlag[] {
+function neighbourFlags({ table, from, reach, isOnlySure, isSameRow }: Reached, kind: SourceKind): RowFlag[] {
   const context = table.kinds.includes('company') || table.isTenants ? 'company' : kind
   const flags = readFlags(table, 'n', context)
   const known = new Set([
@@ -98,7 +102,8 @@ function neighbourFlags({ table, from, reach, isOnlySure }: Reached, kind: Sourc
   ])
   const unknown = isOnlySure ? [] : unknownFlags(table, 'n', context, known)
   return [...flags, ...unknown].flatMap((flag) => {
-    const isSure = flag.isSure && (table.isTenants ? TENANT_REASONS : REASONS).has(flag.meaning)
+    const reasons = table.isTenants ? TENANT_REASONS : REASONS
+    const isSure = flag.isSure && (isSameRow === true || reasons.has(flag.meaning))
     if (!isSure && (isOnlySure || flag.meaning === 'alive' || (table.kinds.length > 0 && flag.isSure)))
       return []
     const when = `${table.table.name}: ${flag.when}`
@@ -108,7 +113,7 @@ function neighbourFlags({ table, from, reach, isOnlySure }: Reached, kind: Sourc
 }
 
 /** A list whose names are labels of rows. */
-interface LabelList extends Omit<Reached, 'isOnlySure'> {
+interface LabelList extends Omit<Reached, 'isOnlySure' | 'isSameRow'> {
   readonly column: string
   /** Whether a row may have many of them. */
   readonly isTag: boolean

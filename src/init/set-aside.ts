@@ -1,5 +1,4 @@
 import type { ClassifiedTable } from './classify.ts'
-import { listKnownLabels } from './row-filters.ts'
 import { headNoun } from './words.ts'
 
 /** Beside a table of contacts, those who sign in or applied for a job are none of them. Pure. */
@@ -19,31 +18,10 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
         /^(?:contact|person)$/.test(headNoun(table.name)),
     )
   return tables.map((one) => {
-    const parts = one.kinds.length > 0 && !one.isNamed ? listsOfOthers(one, tables) : []
-    if (parts.length > 1)
-      return { ...one, kinds: [], rejection: `its rows are those of ${parts.slice(0, 3).join(', ')}` }
     // Beside contacts, the persons among the customers are private ones.
     if (one.partyType?.isFlag === true && one.kinds.length > 1 && hasContacts(one.table.schema))
       return { ...one, kinds: ['company'] as const }
     const reason = one.kinds.length > 0 && hasPeople && !one.isNamed ? reasonOf(one) : null
     return reason === null ? one : { ...one, kinds: [], rejection: reason }
   })
-}
-
-/** The tables whose names are the kinds of rows of this one: what a supertype keeps of contacts, customers and employees. */
-function listsOfOthers(
-  { fields, checkLabels, table }: ClassifiedTable,
-  tables: readonly ClassifiedTable[],
-): string[] {
-  const kinds = fields.find(({ path, words }) => path.length === 0 && words.join(' ') === 'type')
-  if (kinds === undefined) return []
-  const nouns = new Set(listKnownLabels(kinds, checkLabels).map((label) => headNoun(label)))
-  const named = tables.filter(
-    (one) =>
-      one.table.schema === table.schema &&
-      one.table.sql !== table.sql &&
-      nouns.has(headNoun(one.table.name)) &&
-      (one.kinds.length > 0 || one.isStaff),
-  )
-  return named.length * 2 > nouns.size ? named.map(({ table: { name } }) => name) : []
 }

@@ -1,5 +1,4 @@
-import { exclusionConditions } from './flags.ts'
-import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 import { type ForeignKey, type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
@@ -117,14 +116,11 @@ export function customerCondition(
     if (customers.length > 0 && customers.length < labels.length)
       return labelsSql(fieldSql(field, 't'), customers)
   }
-  for (const link of relations) {
-    const isOwn = link.from.table.sql === table.table.sql
-    if (!isOwn && link.to.table.sql !== table.table.sql) continue
-    for (const toRole of isOwn ? [link] : relations.filter((one) => one.from === link.from && one !== link)) {
-      const condition = isOwn ? ownRoleSql(toRole) : linkedRoleSql(link, toRole)
+  for (const link of relations.filter(({ to }) => to.table.sql === table.table.sql))
+    for (const toRole of relations.filter((one) => one.from === link.from && one !== link)) {
+      const condition = linkedRoleSql(link, toRole)
       if (condition !== null) return condition
     }
-  }
   return null
 }
 
@@ -138,12 +134,6 @@ function roleLabels({ to }: TableRelation): { field: CandidateField; customers: 
     if (customers.length > 0 && customers.length < labels.length) return { field, customers }
   }
   return null
-}
-
-function ownRoleSql(toRole: TableRelation): string | null {
-  const found = roleLabels(toRole)
-  if (found === null) return null
-  return `exists (select from ${toRole.to.sqlName} r where ${joinCondition(toRole, 't', 'r')} and ${labelsSql(fieldSql(found.field, 'r'), found.customers)})`
 }
 
 function linkedRoleSql(toUser: TableRelation, toRole: TableRelation): string | null {
@@ -166,38 +156,7 @@ export function ownRecordConditions(
     const isOneToOne = columns.some((column) => splitIdentifier(column).some((word) => SELF_WORDS.has(word)))
     if (to.table.sql !== table.table.sql || from === to || type !== null || !isOneToOne || !isOurs(from))
       return []
-    const portal = from.fields.filter(
-      ({ fit, words, path }) =>
-        fit.kind === 'boolean' && path.length === 0 && words.length === 1 && PORTAL_WORDS.has(words[0] ?? ''),
-    )
-    const conditions = [
-      joinCondition(relation, 's', 't'),
-      ...portal.map((field) => `s.${quoteIfNeeded(field.name)} is not true`),
-    ]
-    return [`not exists (select from ${from.sqlName} s where ${conditions.join(' and ')})`]
-  })
-}
-
-/**
- * Leaves out people who are users: a key to staff that most rows lack, and that no two rows share. An owner has many rows.
- * Pure.
- */
-export function ownUserConditions(
-  table: IntrospectedTable,
-  relations: readonly TableRelation[],
-  isStaff: (table: IntrospectedTable) => boolean,
-): string[] {
-  return relations.flatMap(({ from, to, columns, type }) => {
-    const field = from.fields.find((one) => one.name === columns[0] && one.path.length === 0)
-    if (from.table.sql !== table.table.sql || from === to || type !== null || !field || !isStaff(to))
-      return []
-    const { values, words } = field
-    const isUser = /^(?:portal |login )?(?:user|employee)(?: id)?$/.test(words.join(' '))
-    const isAlone =
-      values.length >= 3 && new Set(values).size === values.length && values.length * 2 < from.sampled
-    if (!isUser || !isAlone) return []
-    const sql = fieldSql(field, 't')
-    return [field.fit.kind === 'text' ? `coalesce(${sql}, '') = ''` : `${sql} is null`]
+    return [`not exists (select from ${from.sqlName} s where ${joinCondition(relation, 's', 't')})`]
   })
 }
 
@@ -206,18 +165,3 @@ const SELF_WORDS = toWordSet('partner contact person party profile')
 
 /** A user with such a flag is a customer who signs in. */
 const PORTAL_WORDS = toWordSet('share portal external customer web')
-
-/** Conditions on the row of which this one is a part: the same key, in a table that marks deleted rows. Pure. */
-export function sharedKeyConditions(table: IntrospectedTable, relations: readonly TableRelation[]): string[] {
-  return relations.flatMap((relation) => {
-    const { from, to, columns, targets } = relation
-    if (from.table.sql !== table.table.sql || from === to || relation.type !== null) return []
-    if (columns.join() !== table.table.primaryKey.join() || targets.join() !== to.table.primaryKey.join())
-      return []
-    const conditions = exclusionConditions(to, 'p', 'company')
-    if (conditions.length === 0) return []
-    return [
-      `exists (select from ${to.sqlName} p where ${[joinCondition(relation, 't', 'p'), ...conditions].join(' and ')})`,
-    ]
-  })
-}
