@@ -66,6 +66,7 @@ function testSchema(name: string): void {
     ])
     expect(worse).toEqual([])
     expect(now.harmed.rows).toBeLessThanOrEqual(floor.harmed.rows)
+    expect(now.overlooked.rows).toBeLessThanOrEqual(floor.overlooked?.rows ?? Infinity)
     expect(now.waiting.rows).toBeLessThanOrEqual(floor.waiting.rows)
   })
 

@@ -23,8 +23,10 @@ export interface InitScore {
   readonly inputs: Tally
   readonly outputs: Tally
   readonly filters: Tally
-  /** Rows that must be left out, and that a file nobody has read would look up. */
+  /** Rows that must be left out, and that a file confirmed unread would look up. */
   readonly harmed: Share
+  /** Those of them that are looked up after the questions were answered, too. */
+  readonly overlooked: Share
   /** Rows that belong in it, and wait for an answer. */
   readonly waiting: Share
 }
@@ -55,6 +57,7 @@ export async function scoreProposal(
     outputs: tally(),
     filters: tally(),
     harmed: share(),
+    overlooked: share(),
     waiting: share(),
   }
   for (const source of sources) {
@@ -111,6 +114,8 @@ async function scoreSource(
   const mustNot = [...rows].filter(([, row]) => row.excludedBy.length > 0)
   score.harmed.of += mustNot.length
   score.harmed.rows += mustNot.filter(([id]) => unread.has(id)).length
+  score.overlooked.of += mustNot.length
+  score.overlooked.rows += mustNot.filter(([id]) => reached.has(id)).length
 
   for (const input of new Set([
     ...Object.keys(source.inputs),

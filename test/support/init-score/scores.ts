@@ -12,8 +12,8 @@ interface Figures {
 
 export const SCORED_KINDS = ['inputs', 'outputs', 'filters'] as const
 
-/** Rows that a proposal which nobody has read does wrong by: those it would look up and must not, those that wait for an answer. */
-type Rows = Pick<InitScore, 'harmed' | 'waiting'>
+/** Rows that a proposal does wrong by: those it would look up and must not, unread and answered, and those that wait for an answer. */
+type Rows = Pick<InitScore, 'harmed' | 'overlooked' | 'waiting'>
 
 export type ScoreFigures = Readonly<Record<(typeof SCORED_KINDS)[number], Figures>> & {
   /** Cells that a run of the file as it is has written. */
@@ -46,10 +46,18 @@ export function toFigures({
   outputs,
   filters,
   harmed,
+  overlooked,
   waiting,
 }: InitScore): Omit<ScoreFigures, 'cells'> {
   const count = ({ expected, found, wrong }: Tally): Figures => ({ expected, found, wrong: wrong.length })
-  return { inputs: count(inputs), outputs: count(outputs), filters: count(filters), harmed, waiting }
+  return {
+    inputs: count(inputs),
+    outputs: count(outputs),
+    filters: count(filters),
+    harmed,
+    overlooked,
+    waiting,
+  }
 }
 
 /** Stores measured scores; the first of a schema stays. With SCORE_DETAILS, prints what is missed and wrong. */
