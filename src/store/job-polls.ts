@@ -12,12 +12,19 @@ import type { Connection, Tx } from './transaction.ts'
 const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
   (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scope = ${scope}))`
 
+/** SQL: results of the job `j` came, and are not settled yet: nothing more is awaited of it. */
+const hasResultsSql = sql<boolean>`
+  exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')`
+
+/** SQL: the job `j` is to be fetched now. While its results wait to be settled, it would be fetched from its beginning. */
+const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
+  (j.state = 'submitted' and j.poll_at <= now() and ${isOfScopeSql(scope)} and not ${hasResultsSql})`
+
 /** How many jobs of a scope are to be fetched now, up to a limit. */
 export async function countDueJobs(db: Connection, scope: string, limit: number): Promise<number> {
   const counted = sql<{ due: number }>`
     select count(*) as due from (
-      select from fillrate.jobs j
-       where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(scope)} limit ${limit}) jobs`
+      select from fillrate.jobs j where ${isDueSql(scope)} limit ${limit}) jobs`
   return (await readOne(db, counted)).due
 }
 
@@ -40,8 +47,7 @@ export async function claimDueJobs(
     Omit<PolledJob, keyof JobInputs> & { readonly stored: Parameters<typeof readStoredInputs>[0] }
   >`
     with due as (
-      select key from fillrate.jobs j
-       where state = 'submitted' and poll_at <= now() and ${isOfScopeSql(options.scope)}
+      select key from fillrate.jobs j where ${isDueSql(options.scope)}
        order by poll_at limit ${options.limit} for no key update skip locked
     )
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
@@ -63,8 +69,7 @@ export async function schedulePolls(
   const { rows } = await sql<{ id: string }>`
     update fillrate.jobs j set poll_at = v."pollAt"
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v (id uuid, polls integer, "pollAt" timestamptz)
-     where j.key = v.id and j.polls = v.polls and j.state = 'submitted'
-       and not exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
+     where j.key = v.id and j.polls = v.polls and j.state = 'submitted' and not ${hasResultsSql}
     returning j.key as id`.execute(tx)
   return rows.map((row) => row.id)
 }

@@ -131,6 +131,17 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
   await database.query('delete from fillrate.jobs')
 })
 
+test('a job whose results wait to be settled is not fetched again, however long that takes', async () => {
+  const key = await insertJob('waits')
+  expect(await poll(async () => RESULTS)).toMatchObject({ polled: 1, fetched: 1 })
+  await database.query('update fillrate.jobs set poll_at = now()')
+  expect(await poll(async () => RESULTS)).toMatchObject({ polled: 0 })
+  // They could not be used.
+  await database.query(`update fillrate.deliveries set state = 'orphaned' where job_key = $1`, [key])
+  expect(await poll(async () => RESULTS)).toMatchObject({ polled: 1 })
+  await database.query('delete from fillrate.jobs')
+})
+
 test('what is not ready, or fails, is fetched again later each time, and once more before the deadline', async () => {
   const [slow, broken] = await Promise.all([insertJob('slow'), insertJob('broken')])
   const endpoint = 'GET /jobs/{job_id}'
