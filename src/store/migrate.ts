@@ -25,6 +25,9 @@ const FOLDER = new URL('../../migrations/', import.meta.url)
 /** Held by the transaction that migrates. A lock of the session would stay behind in that of a pooler. */
 const MIGRATION_LOCK_ID = 4_713_117_287
 const INSUFFICIENT_PRIVILEGE = '42501'
+/** A process of version 1.0, which knows another lock, creates the schema at the same time. On a retry it exists. */
+const CREATE_RACE_CODES = new Set(['23505', '42P06', '42P07', '42710'])
+const MAX_RACES = 5
 
 /** While a migration waits for a table lock, every later statement on the table waits behind it. Milliseconds. */
 const LOCK_TIMEOUT_MS = 1_000
@@ -59,22 +62,27 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   const { migrations = readMigrations, patienceMs = DEFAULT_PATIENCE_MS } = options
   const own = await migrations()
   const until = performance.now() + patienceMs
-  for (let blocks = 0; ; blocks++) {
+  for (let blocks = 0, races = 0; ;) {
     const applied = await readApplied(db, Object.keys(own))
     if (Object.keys(own).every((name) => applied.includes(name))) return []
     try {
       const transaction = db.transaction().setIsolationLevel('read committed')
       return await transaction.execute((tx) => applyPending(tx, own))
     } catch (error) {
-      if (sqlStateOf(error) === INSUFFICIENT_PRIVILEGE && applied.length > 0) {
+      const code = sqlStateOf(error)
+      if (code === INSUFFICIENT_PRIVILEGE && applied.length > 0) {
         const { role, owner } = await readOwner(db)
         throw new MigrationDeniedError(role, owner, error as Error)
+      }
+      if (CREATE_RACE_CODES.has(code) && ++races < MAX_RACES) {
+        await sleep(100 * races)
+        continue
       }
       if (!isConflict(error)) throw error
       const blockers = await findLockHolders(db)
       options.onBlocked?.(blockers)
       if (performance.now() >= until) throw new MigrationBlockedError(blockers, patienceMs)
-      await sleep(Math.min(MAX_RETRY_DELAY_MS, 250 * 2 ** blocks))
+      await sleep(Math.min(MAX_RETRY_DELAY_MS, 250 * 2 ** blocks++))
     }
   }
 }
@@ -124,8 +132,10 @@ export async function pendingMigrations(db: Database): Promise<string[]> {
 
 /** The names of applied migrations, including those of a newer version that this one works beside. */
 async function readApplied(db: Connection, own: readonly string[]): Promise<string[]> {
+  // Not `to_regclass`: in a transaction that waited for the lock, a session may still remember that there was no schema.
   const { rows: found } = await sql<{ exists: boolean }>`
-    select to_regclass('fillrate.migrations') is not null as exists`.execute(db)
+    select exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                    where n.nspname = 'fillrate' and c.relname = 'migrations') as exists`.execute(db)
   if (found[0]?.exists !== true) return []
   const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(db)
   const names = rows.map((row) => row.name)

@@ -42,6 +42,32 @@ describe.each(RELEASES)('an upgrade from %s', (version) => {
     expect(printed.filter((text) => text.includes('up to date'))).toHaveLength(2)
   })
 
+  test('and the creation of the schema by that version at the same time come to one schema', async () => {
+    const { database, old, cli } = release
+    const holder = new pg.Client({ connectionString: database.url })
+    await holder.connect()
+    const untilWaiting = async (count: number): Promise<void> => {
+      const blocked = `pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      await expect.poll(() => database.count(blocked)).toBe(count)
+    }
+    try {
+      await database.query('drop schema fillrate cascade; create schema fillrate')
+      // The old program waits between two of its tables, and today's for the first of them.
+      await holder.query('begin; create table fillrate.lookups ()')
+      const older = old.start('migrate')
+      await untilWaiting(1)
+      const upgrading = cli.start('migrate')
+      await untilWaiting(2)
+      await holder.query('rollback')
+      expect(await older.ended).toMatchObject({ code: 0 })
+      expect(await upgrading.ended).toMatchObject({ code: 0, stderr: '' })
+      expect(await run(cli, 'migrate')).toContain('up to date')
+      await run(old, 'status')
+    } finally {
+      await holder.end()
+    }
+  })
+
   test('is refused to a role that does not own the schema, in one line that names who does', async () => {
     const { database, cli } = release
     const [role, before] = [`works_${randomUUID().slice(0, 8)}`, await columns()]

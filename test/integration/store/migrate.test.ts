@@ -72,6 +72,28 @@ test('several processes that migrate at once create one schema', async () => {
   }
 })
 
+test('a process that waits while another one creates the schema finds it', async () => {
+  await database.query('drop schema fillrate cascade')
+  const other = openDatabase({ url: database.url, max: 1 })
+  const waiting: Promise<string[]>[] = []
+  // So small that Postgres does not call on other sessions to forget what they remember of the catalog.
+  const create = (tx: Kysely<unknown>) => sql`create table fillrate.small (id int)`.execute(tx).then(() => {})
+  const createSlowly = async (tx: Kysely<unknown>): Promise<void> => {
+    waiting.push(migrate(other, { migrations: async () => ({ '9001_small': { up: create } }) }))
+    await database.untilBlocked()
+    await create(tx)
+  }
+  try {
+    const migrations = async () => ({ '9001_small': { up: createSlowly } })
+    expect(await migrate(database.db, { migrations })).toEqual(['9001_small'])
+    expect(await Promise.all(waiting)).toEqual([[]])
+  } finally {
+    await other.destroy()
+    await database.query('drop schema fillrate cascade')
+    await migrate(database.db)
+  }
+})
+
 test('migrating neither waits for a lock on a user table nor takes one', async () => {
   await database.query('drop schema fillrate cascade; create table contacts (id int primary key)')
   const other = await database.pool.connect()
