@@ -4,7 +4,7 @@ import type { SourceKind } from '../domain/mapping.ts'
 import type { Draft } from './draft.ts'
 import { draftSources } from './drafts.ts'
 import { isAddressList } from './part-drafts.ts'
-import { listCandidateFields, quoteIfNeeded } from './fields.ts'
+import { listCandidateFields } from './fields.ts'
 import { type MeasuredRow, finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { explainTable, setAside } from './explain.ts'
@@ -25,7 +25,7 @@ import {
   sampleTableRows,
 } from './introspect.ts'
 import { type ClassifiedSchema, type ClassifiedTable, classifyTables } from './classify.ts'
-import { nameHint } from './kinds.ts'
+import { listUnreadable, withObjections } from './unreadable.ts'
 import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { listTables } from '../sources/catalogue.ts'
@@ -111,7 +111,8 @@ export async function proposeSources(
   const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
   })
-  const withQuestions = selectQuestions(sources)
+  const unreadable = listUnreadable(all, references, { wanted, sources })
+  const withQuestions = selectQuestions(sources).map((source) => withObjections(source, unreadable))
   return {
     explained:
       wanted === null
@@ -119,7 +120,7 @@ export async function proposeSources(
         : schema.tables.filter(isWanted).map((one) => explainTable(one, schema.relations, withQuestions)),
     sources: withQuestions,
     unfilled,
-    skippedTables: [...skippedTables, ...nearest, ...unreadableTables(shortlist, wanted)],
+    skippedTables: [...skippedTables, ...nearest, ...unreadable],
     examined: { tables: readable.length, schemas: [...new Set(readable.map((one) => one.schema))] },
   }
 }
@@ -136,18 +137,6 @@ async function measureDraft(read: ReadTransaction, draft: Draft): Promise<Propos
   const rest = having(usable)
   return finishDraft(rest, (await measure(rest)) ?? [])
 }
-
-/** Tables that look like people or companies, and that this role may not read. */
-const unreadableTables = (
-  shortlist: readonly TableOverview[],
-  wanted: ProposeOptions['wanted'],
-): SkippedTable[] =>
-  shortlist.flatMap((one) => {
-    const isParty = (['person', 'company'] as const).some((kind) => nameHint(kind, one.name) === 'strong')
-    if (one.canRead || !isParty || (wanted !== null && !wanted(one))) return []
-    const table = `${quoteIfNeeded(one.schema)}.${quoteIfNeeded(one.name)}`
-    return [{ table, reason: `this role may not read it: grant select on ${table}` }]
-  })
 
 /** Classifies the tables, and reads the tenants and the lists of labels of those to propose. */
 async function classifySchema(

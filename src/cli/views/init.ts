@@ -54,7 +54,8 @@ export function renderProposedSource(one: AcceptedSource, output: Output): strin
   return [
     ...wrapText(`${paint('heading', source.name)}  ${describeKind(source)} in ${source.table}`, textColumns),
     ...(conditions.length === 0 ? [] : [`  ${paint('quiet', 'rows where')}`]),
-    ...conditions.map((one) => truncate(`  ${one.replaceAll(/\s+/g, ' ')}`, textColumns)),
+    // Whole: a person confirms whom they leave out.
+    ...conditions.flatMap((one) => placeBeside('  ', wrapText(one.replaceAll(/\s+/g, ' '), textColumns - 2))),
     ...renderInputs(source, output),
     '',
     ...renderOutputs(one, output),
