@@ -139,7 +139,9 @@ test('two concurrent dry runs request everything once and write nothing', async 
   await start({ latencyAfterMs: [1, 20] })
   const before = await versions()
   const apps = await Promise.all([harness.open(), harness.open()])
-  const reports = await Promise.all(apps.map((app) => app.run(runRequest({ ...DRY, route: 'sync' }))))
+  // It waits for the older however slow that is: by `--wait` it would leave its rows out.
+  const request = runRequest({ ...DRY, route: 'sync', waitMs: Number.POSITIVE_INFINITY })
+  const reports = await Promise.all(apps.map((app) => app.run(request)))
   for (const report of reports) {
     expect(report.rows.waiting).toBe(0)
     expect(stateSum(report)).toBe(report.rows.picked)
@@ -151,6 +153,23 @@ test('two concurrent dry runs request everything once and write nothing', async 
   expect(await versions()).toEqual(before)
   const again = await dryRun()
   expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { requested: 0 } })
+})
+
+test('a dry run leaves out, and says so, what an older one holds for longer than it may wait', async () => {
+  await start({ jobDelayMs: 600_000 })
+  const [one, two] = await Promise.all([harness.open(), harness.open()])
+  const interrupting = new AbortController()
+  const contacts = { sources: ['contacts'], route: 'bulk', signal: interrupting.signal } as const
+  const older = one.run(runRequest({ ...DRY, ...contacts }))
+  await expect.poll(() => harness.count(`fillrate.jobs where state = 'submitted'`)).toBeGreaterThan(0)
+  await expect.poll(() => harness.count(`fillrate.rows where state = 'waiting'`)).toBe(CONTACTS)
+  const younger = await two.run(runRequest({ ...DRY, route: 'sync', waitMs: 0 }))
+  expect(younger.rows).toMatchObject({ picked: ACCOUNTS, waiting: 0 })
+  expect(younger.reason).toBe(
+    `${CONTACTS} rows of the same sources belong to another run and are not included`,
+  )
+  interrupting.abort()
+  await older
 })
 
 test('a dry run leaves a concurrent run its rows, and hands over its own', async () => {

@@ -261,7 +261,7 @@ export default defineService({
   })
   onTestFinished(() => cli.remove())
   const killed = cli.startWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'run', '--json')
-  await expect.poll(() => service.jobs[0]?.fetched, { timeout: 30_000 }).toEqual([0, PAGE, 2 * PAGE])
+  await expect.poll(() => service.jobs[0]?.fetched).toEqual([0, PAGE, 2 * PAGE])
   killed.child.kill('SIGKILL')
   await killed.ended
   expect(await pagesLeft()).toBe(2)
