@@ -162,14 +162,10 @@ function findWorkplace(
 }
 
 const WORK_WORDS = toWordSet('company organization org account employer parent business firm current')
-const OTHER_RELATION_WORDS = toWordSet(
-  'converted merged previous former old last invoice billing referrer reseller owner tenant workspace',
-)
 
 /** How strongly a key column points to the employer: by its name, and by how many rows have one. */
 function scoreWorkRelation({ from, columns }: TableRelation): number {
   const words = columns.flatMap((column) => splitIdentifier(quoteIfNeeded(column)))
-  if (words.some((word) => OTHER_RELATION_WORDS.has(word)) && columns.length === 1) return 0
   const filled = from.fields.find(({ name, path }) => name === columns[0] && path.length === 0)?.values.length
   const share = from.sampled === 0 ? 1 : (filled ?? 0) / from.sampled
   return (1 + words.filter((word) => WORK_WORDS.has(word)).length) * (0.1 + share)

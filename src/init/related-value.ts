@@ -4,7 +4,7 @@ import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 import { quoteIfNeeded, fieldSql, type CandidateField } from './fields.ts'
 import { joinCondition, type TableRelation } from './relations.ts'
-import { holdsAny, normalizedEmail } from './assign-roles.ts'
+import { holdsAny } from './assign-roles.ts'
 import type { ColumnRole } from './roles.ts'
 import { isAddressTable } from './table-names.ts'
 import { type Employer, relationsBetween, type ClassifiedTable, type ClassifiedSchema } from './classify.ts'
@@ -116,7 +116,6 @@ function findValueField(
 ): ValueField | undefined {
   const roleFields = role === 'domain' ? side.company : side.person
   const picked = roleFields.get(role)
-  const normalized = role === 'email' ? normalizedEmail(side, picked) : undefined
   const value = side.fields.find(
     (field) =>
       field.fit.kind === 'text' &&
@@ -125,13 +124,11 @@ function findValueField(
   )
   const typed = typeCondition(schema, side, role)
   if (typed !== null) {
-    const field = normalized ?? picked ?? value
+    const field = picked ?? value
     return field && { field, conditions: [typed] }
   }
   if (role !== 'email' && value !== undefined && isMixed(value)) return byHost(value, role)
-  if (normalized ?? picked) return { field: normalized ?? picked!, conditions: [] }
-  const isNamedSo = side.table.name.toLowerCase().includes(role)
-  return isNamedSo && value ? { field: value, conditions: [] } : undefined
+  return picked && { field: picked, conditions: [] }
 }
 
 /** Whether a column holds sites and profiles. */
@@ -158,18 +155,9 @@ const TYPE_WORDS: Readonly<Record<RelatedRole, ReadonlySet<string>>> = {
   profile: toWordSet('linkedin'),
 }
 
-const OTHER_TYPES = toWordSet(
-  'private home personal invoice billing newsletter fax old linkedin facebook twitter instagram xing',
-)
-
-/** The labels that mean the role; a private address only if there is no other. */
-function labelsOfRole(labels: readonly string[], role: RelatedRole): string[] {
-  const fitting = labels.filter((label) => splitIdentifier(label).some((word) => TYPE_WORDS[role].has(word)))
-  const main = fitting.filter(
-    (label) => role === 'profile' || !splitIdentifier(label).some((word) => OTHER_TYPES.has(word)),
-  )
-  return main.length > 0 ? main : fitting
-}
+/** The labels that mean the role. */
+const labelsOfRole = (labels: readonly string[], role: RelatedRole): string[] =>
+  labels.filter((label) => splitIdentifier(label).some((word) => TYPE_WORDS[role].has(word)))
 
 /** The condition for values of the role where each row has a type: a column, or a table of types. */
 function typeCondition(

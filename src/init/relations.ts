@@ -88,14 +88,12 @@ function ownerKey(from: IntrospectedTable, to: IntrospectedTable): readonly [str
   return isPart && key !== undefined && target !== undefined ? [key, target] : null
 }
 
-/** What the name of a key says beside the entity: `account_id`, `fk_account`, `firma_nr`, `company_code`. */
+/** What the name of a key says beside the entity: `account_id`, `firma_nr`, `company_code`. */
 export const KEY_WORDS = toWordSet('id uuid guid sfid number code key ref reference no fk')
 
 /** The entity that a key's name mentions; null if the column is no key by its name. */
-function entityOf({ name, words }: CandidateField): readonly string[] | null {
-  if (KEY_WORDS.has(words.at(-1) ?? '')) return words.slice(0, -1)
-  return /^fk_/i.test(name) ? words : null
-}
+const entityOf = ({ words }: CandidateField): readonly string[] | null =>
+  KEY_WORDS.has(words.at(-1) ?? '') ? words.slice(0, -1) : null
 
 /** What a polymorphic reference calls the column beside it: `owner_type`, `bean_module`, `entity_kind`. */
 const TYPE_NAMES = toWordSet('type module class model table kind entitytype')

@@ -345,6 +345,38 @@ test('a table is found by its name as it is spelled, without quotes', async () =
   }
 })
 
+test('of 300 tables, people, companies and what has to do with them are read, and no row of more than 200', async () => {
+  await database.query(`
+    create table z_accounts (id int primary key, name text, website text, industry text);
+    create table z_contacts (id int primary key, z_account_id int, first_name text, last_name text, title text);
+    create table z_emails (id int primary key, z_contact_id int, email text);
+    create table z_unsubscribed (id int primary key, z_contact_id int);
+    insert into z_accounts select n, 'Acme ' || n, 'acme' || n || '.example', null from generate_series(1, 20) n;
+    insert into z_contacts select n, n % 20 + 1, 'Ann', 'Bee', null from generate_series(1, 40) n;
+    insert into z_emails select n, n, 'ann' || n || '@acme.example' from generate_series(1, 40) n;
+    insert into z_unsubscribed select n, n from generate_series(1, 5) n;
+    do $$ begin
+      for n in 1..296 loop
+        execute format('create table ledger_%s (id int primary key, amount int, booked_on date, note text)', n);
+      end loop;
+    end $$`)
+  const chosen: string[] = []
+  database.statements()
+  const proposal = await proposeForTables(database.db, [], ({ name }) => chosen.push(name))
+  const statements = database.statements()
+  expect(chosen).toHaveLength(200)
+  const read = new Set(statements.flatMap((sql) => sql.match(/\bledger_\d+/g) ?? []))
+  expect([...read].toSorted()).toEqual(chosen.filter((name) => name.startsWith('ledger_')).toSorted())
+  expect(proposal.examined.tables).toBe(300)
+  expect(inputsOf(sourceOf(proposal, 'z_accounts'))).toEqual({ domain: 't.website' })
+  const contacts = sourceOf(proposal, 'z_contacts')
+  expect(inputsOf(contacts)).toMatchObject({
+    email: expect.stringContaining('from z_emails e where e.z_contact_id = t.id'),
+    company: 'a.name',
+  })
+  expect(contacts.where).toContain('from z_unsubscribed ')
+})
+
 test('an empty database has nothing', async () => {
   expect(await proposeFor('select 1')).toEqual({
     sources: [],
