@@ -11,9 +11,10 @@ const expectations = new Map(
 /** docs/init.md, with the scores that the tests measured. */
 export const initPage = (): string => `# The proposal of init
 
-\`fillrate init\` reads the catalogue and at most 200 rows of each table that may hold people or companies (1,000 to
-count what divides them, 5,000 for the labels of lists), proposes sources, and writes them into \`fillrate.config.ts\`. It writes nothing to the database and keeps no value of a row
-but the labels of lists, which stand in the \`map\` of a column.
+\`fillrate init\` reads the catalogue and at most 200 rows of each table (1,000 to count what divides the rows of a source, 5,000 for
+the labels of lists), proposes sources, and writes them into \`fillrate.config.ts\`. Of more than 200 tables it reads those whose names
+and columns are most like people and companies, then those that have to do with them. It writes nothing to the database and keeps no
+value of a row but the labels of lists, which stand in the \`map\` of a column.
 
 It is to do no harm first, and to find much second: no row that must be left out, no value that the column's users would not
 write. What it does not know is a question.
@@ -29,8 +30,9 @@ and say why, until a person takes the line out. Where every source has it, they 
   staff, users who sign in beside a table of contacts, tenants, members of lists, applicants beside contacts, logs and copies are left.
   Names may be in English, German, French, Spanish, Italian, Portuguese, Dutch or a Nordic language, and shortened (\`nachn\`, \`widerspr\`):
   \`src/init/vocabulary.ts\` is the table of words, to be extended.
-- **Inputs** by what they yield on sampled rows: an e-mail column or table, a profile, name and company through keys and link
-  tables, a site. Keys need not be declared: those that hold in the sample are keys.
+- **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through
+  the key that most rows have or a link table; a site, or the host of the address. Keys need not be declared: those that hold in the
+  sample are keys.
 - **Outputs** by name, type and form of the values. A column of few texts is a list: it is written through a \`map\` to labels that
   it holds, whether a constraint says so or not; a comment such as \`A: active, L: left\` explains codes. Amounts in thousands or
   cents, lists inside a text and labels that are not understood are comments.

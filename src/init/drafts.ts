@@ -1,7 +1,7 @@
 import { type Draft, createDraftBase } from './draft.ts'
-import { splitIdentifier, toOwnWords, toWordSet } from './words.ts'
+import { splitIdentifier, toOwnWords } from './words.ts'
 import { type ClassifiedSchema, type ClassifiedTable, relationsBetween, type Employer } from './classify.ts'
-import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 import { holdsAny, normalizedEmail } from './assign-roles.ts'
 import { scoreName } from './roles.ts'
@@ -161,14 +161,10 @@ function findWorkplace(
   return null
 }
 
-const WORK_WORDS = toWordSet('company organization org account employer parent business firm current')
-
-/** How strongly a key column points to the employer: by its name, and by how many rows have one. */
+/** How strongly a key column points to the employer: by how many rows have one. */
 function scoreWorkRelation({ from, columns }: TableRelation): number {
-  const words = columns.flatMap((column) => splitIdentifier(quoteIfNeeded(column)))
   const filled = from.fields.find(({ name, path }) => name === columns[0] && path.length === 0)?.values.length
-  const share = from.sampled === 0 ? 1 : (filled ?? 0) / from.sampled
-  return (1 + words.filter((word) => WORK_WORDS.has(word)).length) * (0.1 + share)
+  return from.sampled === 0 ? 1 : (filled ?? 0) / from.sampled
 }
 
 /** A table of companies. Pure. */

@@ -58,8 +58,8 @@ const CATALOGUE_TIMEOUT_MS = 30_000
 const ROWS_TIMEOUT_MS = 5_000
 
 /**
- * Proposes sources for a database. Reads its catalogue and at most 200 rows of each table that may hold people or
- * companies. Writes nothing and keeps no value.
+ * Proposes sources for a database. Reads its catalogue and at most 200 rows of each of at most 200 tables. Writes
+ * nothing and keeps no value.
  */
 export async function proposeSources(
   read: ReadTransaction,

@@ -69,7 +69,7 @@ function findRelatedValue(
         columns.some((column) => splitIdentifier(column).some((word) => TYPE_WORDS[role].has(word))),
     )
     if (!isPart && !reference && !isAddressTable(side.table.name)) continue
-    const found = findValueField(schema, side, role)
+    const found = findValueField(side, role)
     if (found === undefined) continue
     const made = (
       from: string,
@@ -108,12 +108,8 @@ interface ValueField {
   readonly conditions: readonly string[]
 }
 
-/** In a table of addresses the value column may have any name, and a type beside it or in another table. */
-function findValueField(
-  schema: ClassifiedSchema,
-  side: ClassifiedTable,
-  role: RelatedRole,
-): ValueField | undefined {
+/** In a table of addresses the value column may have any name, and a type beside it. */
+function findValueField(side: ClassifiedTable, role: RelatedRole): ValueField | undefined {
   const roleFields = role === 'domain' ? side.company : side.person
   const picked = roleFields.get(role)
   const value = side.fields.find(
@@ -122,7 +118,7 @@ function findValueField(
       (field.values.length === 0 || holdsAny(role, field.values)) &&
       /^(?:email |contact )?(?:address|value|name|url|data|content|detail)$/.test(field.words.join(' ')),
   )
-  const typed = typeCondition(schema, side, role)
+  const typed = typeCondition(side, role)
   if (typed !== null) {
     const field = picked ?? value
     return field && { field, conditions: [typed] }
@@ -159,12 +155,8 @@ const TYPE_WORDS: Readonly<Record<RelatedRole, ReadonlySet<string>>> = {
 const labelsOfRole = (labels: readonly string[], role: RelatedRole): string[] =>
   labels.filter((label) => splitIdentifier(label).some((word) => TYPE_WORDS[role].has(word)))
 
-/** The condition for values of the role where each row has a type: a column, or a table of types. */
-function typeCondition(
-  { relations }: ClassifiedSchema,
-  side: ClassifiedTable,
-  role: RelatedRole,
-): string | null {
+/** The condition for values of the role where each row has a type in a column. */
+function typeCondition(side: ClassifiedTable, role: RelatedRole): string | null {
   for (const field of side.fields) {
     if (
       field.path.length > 0 ||
@@ -173,24 +165,6 @@ function typeCondition(
       continue
     const labels = labelsOfRole(listKnownLabels(field, side.checkLabels), role)
     if (labels.length > 0) return labelsSql(fieldSql(field, 'e'), labels)
-  }
-  for (const relation of relations) {
-    if (
-      relation.from.table.sql !== side.table.sql ||
-      !splitIdentifier(`${relation.to.table.name}_${relation.columns[0] ?? ''}`).some((word) =>
-        /^(?:types?|kinds?|fields?|channels?)$/.test(word),
-      )
-    )
-      continue
-    const [key = '', target = ''] = [relation.columns[0], relation.targets[0]]
-    for (const field of relation.to.fields) {
-      const labels =
-        field.fit.kind === 'text' && field.path.length === 0
-          ? labelsOfRole([...new Set(field.values)], role)
-          : []
-      if (labels.length > 0)
-        return `e.${quoteIfNeeded(key)} in (select y.${quoteIfNeeded(target)} from ${relation.to.sqlName} y where ${labelsSql(fieldSql(field, 'y'), labels)})`
-    }
   }
   return null
 }
