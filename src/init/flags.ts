@@ -13,13 +13,6 @@ import { isState, isTypeOrTag, labelFlags } from './label-flags.ts'
 import { CHANNELS, FILLERS, type Meaning, type RowContext, sayingOf } from './meanings.ts'
 import { splitIdentifier, toWordSet } from './words.ts'
 
-/** When a consent was given says nothing beside whether it is. */
-const withoutConsentDates = (flags: readonly RowFlag[]): RowFlag[] => {
-  const isPlain = ({ meaning, keep }: RowFlag): boolean =>
-    meaning === 'consent' && !keep.endsWith('is not null')
-  return flags.filter((flag) => flag.meaning !== 'consent' || isPlain(flag) || !flags.some(isPlain))
-}
-
 /** Conditions that leave out rows which must not be enriched, by the flags and states that leave no doubt. Pure. */
 export const exclusionConditions = (table: FlagTable, alias: string, context: RowContext): string[] =>
   readFlags(table, alias, context).flatMap(({ isSure, keep }) => (isSure ? [keep] : []))
@@ -33,26 +26,24 @@ export const objectionConditions = (table: FlagTable, alias: string): string[] =
 /** Every flag and state of a table that is understood. Pure. */
 export function readFlags(table: FlagTable, alias: string, context: RowContext): RowFlag[] {
   const isMain = context === 'person' || context === 'company'
-  return withoutConsentDates(
-    table.fields.flatMap((given) => {
-      if (given.path.length > 2 || !given.column.canSelect) return []
-      const field = { ...given, words: nameOf(given) }
-      const sql = fieldSql(field, alias)
-      const read = isState(field) ? null : flagMeaning(field, context)
-      const keep = read === null ? null : keepSql(field, sql, read.meaning, isMostlyBlank(field, table))
-      if (read !== null && keep !== null)
-        return [
-          {
-            column: field.name,
-            keep,
-            when: `${field.name} is ${isWanted(read.meaning) ? 'not ' : ''}set`,
-            ...read,
-          },
-        ]
-      const isListed = context !== 'employer' && (isState(field) || (isMain && isTypeOrTag(field)))
-      return isListed ? labelFlags(field, alias, table, context) : []
-    }),
-  )
+  return table.fields.flatMap((given) => {
+    if (given.path.length > 2 || !given.column.canSelect) return []
+    const field = { ...given, words: nameOf(given) }
+    const sql = fieldSql(field, alias)
+    const read = isState(field) ? null : flagMeaning(field, context)
+    const keep = read === null ? null : keepSql(field, sql, read.meaning, isMostlyBlank(field, table))
+    if (read !== null && keep !== null)
+      return [
+        {
+          column: field.name,
+          keep,
+          when: `${field.name} is ${isWanted(read.meaning) ? 'not ' : ''}set`,
+          ...read,
+        },
+      ]
+    const isListed = context !== 'employer' && (isState(field) || (isMain && isTypeOrTag(field)))
+    return isListed ? labelFlags(field, alias, table, context) : []
+  })
 }
 
 const MEDIA = toWordSet(

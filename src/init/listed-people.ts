@@ -1,15 +1,16 @@
 import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
-import { type RowFlag, negate, notExists } from './flag-sql.ts'
+import { type RowFlag, isDate, isWanted, negate, notExists, readSides } from './flag-sql.ts'
 import { readFlags } from './flags.ts'
-import { type CandidateField, fieldSql } from './fields.ts'
+import { type CandidateField, fieldSql, quoteIfNeeded } from './fields.ts'
 import { holdsAny } from './assign-roles.ts'
-import { objectionLabels } from './label-flags.ts'
-import { labelsSql } from './row-filters.ts'
+import { isState, objectionLabels, withoutSql } from './label-flags.ts'
+import { isRefusal } from './meanings.ts'
+import { labelsSql, listKnownLabels, meaningOf } from './row-filters.ts'
 import { joinCondition } from './relations.ts'
 import { isStaffName } from './staff.ts'
 import { isSuppressionName } from './table-names.ts'
 import { HARMLESS_TABLES } from './vocabulary.ts'
-import { singularize, splitIdentifier, toWordSet } from './words.ts'
+import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
 
 /** The column of a table that holds addresses, by its values or its name. */
 const addressField = ({ fields }: ClassifiedTable): CandidateField | undefined => {
@@ -24,12 +25,43 @@ const addressField = ({ fields }: ClassifiedTable): CandidateField | undefined =
 }
 
 /** SQL: whether an address in `d` is that of the person; or, in a list that has hosts, too, its host. */
-function sameAddress(field: CandidateField, email: string): string {
+function sameAddress(field: CandidateField, host: CandidateField | undefined, email: string): string {
   const listed = `lower(${fieldSql(field, 'd')})`
   const own = `lower(btrim(${email}))`
+  const ownHost = `split_part(${own}, '@', 2)`
+  if (host !== undefined && host !== field)
+    return `(${listed} = ${own} or lower(${fieldSql(host, 'd')}) = ${ownHost})`
   const hasHosts = field.values.some((value) => !value.includes('@') && value.includes('.'))
-  return hasHosts ? `${listed} in (${own}, split_part(${own}, '@', 2))` : `${listed} = ${own}`
+  return hasHosts ? `${listed} in (${own}, ${ownHost})` : `${listed} = ${own}`
 }
+
+/** SQL: whether a row of an audit of merges is about this row, and took it away; null if the table is none. */
+function sameMerged(row: ClassifiedTable, { table, fields }: ClassifiedTable): string | null {
+  const [key, ...more] = row.table.primaryKey
+  const words = splitIdentifier(table.name)
+  const own = toOwnWords(row.table.name)
+  if (key === undefined || more.length > 0) return null
+  if (!words.includes('merged') || !words.some((word) => own.has(word))) return null
+  const gone = fields.find((one) => one.words.includes('merged') && !isDate(one.fit.kind) && !readSides(one))
+  // Such an audit is written by another program, which may keep its keys in another type.
+  return gone === undefined ? null : `${fieldSql(gone, 'd')}::text = t.${quoteIfNeeded(key)}::text`
+}
+
+/** SQL: whether a request or an entry of a list still counts: who was refused, has none. */
+const notRefused = ({ fields, checkLabels }: ClassifiedTable): string[] =>
+  fields.filter(isState).flatMap((field) => {
+    const refused = listKnownLabels(field, checkLabels).filter((code) => isRefusal(meaningOf(field, code)))
+    return refused.length === 0 ? [] : [withoutSql(field, 'd', refused)]
+  })
+
+/** SQL: of rows by topic, those about marketing; nothing if the table has no topics. */
+const aboutMarketing = ({ fields, checkLabels }: ClassifiedTable): string[] =>
+  fields.flatMap((field) => {
+    const some = listKnownLabels(field, checkLabels).filter((code) =>
+      splitIdentifier(meaningOf(field, code)).includes('marketing'),
+    )
+    return some.length === 0 ? [] : [labelsSql(fieldSql(field, 'd'), some)]
+  })
 
 const CONSENT_TABLES = toWordSet(
   'subscription subscriber interest consent preference newsletter permission gdpr privacy optin',
@@ -48,20 +80,26 @@ export function listedFlags(
 ): RowFlag[] {
   const { table, kinds, sqlName, isUsers, isTenants } = other
   const words = splitIdentifier(table.name).map(singularize)
+  const isList = isSuppressionName(table.name)
   const [relation] = relationsBetween(schema, other, row)
   const address = email === null ? undefined : addressField(other)
-  const byAddress = address === undefined || email === null ? null : sameAddress(address, email)
+  const byAddress =
+    address === undefined || email === null
+      ? null
+      : sameAddress(address, isList ? other.company.get('domain') : undefined, email)
   const same = relation === undefined ? byAddress : joinCondition(relation, 'd', 't')
   const listed = (conditions: readonly string[], more: Partial<RowFlag> = {}): RowFlag => ({
     ...notExists(table.name, `${sqlName} d`, conditions, `it is listed in ${sqlName}`),
     ...more,
   })
-  if (isSuppressionName(table.name)) {
+  const merged = sameMerged(row, other)
+  if (merged !== null) return [listed([merged], { meaning: 'gone' })]
+  if (isList) {
     // When it was suppressed is what the list is about.
     const alive = readFlags(other, 'd', 'link').filter(
       ({ isSure, meaning }) => isSure && meaning !== 'objection',
     )
-    return same === null ? [] : [listed([same, ...alive.map(({ keep }) => keep)])]
+    return same === null ? [] : [listed([same, ...alive.map(({ keep }) => keep), ...notRefused(other)])]
   }
   if (isUsers)
     return byAddress === null
@@ -75,15 +113,22 @@ export function listedFlags(
         ]
   if (kinds.length > 0 || same === null) return []
   const isAboutConsent = words.some((word) => CONSENT_TABLES.has(word))
+  // A request that was refused is no refusal.
+  const isRequest = words.includes('request')
+  const counts = isRequest ? notRefused(other) : []
   const labels = other.fields.flatMap((field) => {
-    const said = objectionLabels(field, other, isAboutConsent)
-    return said.length === 0 ? [] : [listed([same, labelsSql(fieldSql(field, 'd'), said)])]
+    const said = isRequest && isState(field) ? [] : objectionLabels(field, other, isAboutConsent)
+    return said.length === 0 ? [] : [listed([same, labelsSql(fieldSql(field, 'd'), said), ...counts])]
   })
-  if (labels.length > 0) return labels
-  const flags = readFlags(other, 'd', 'person').filter(
-    ({ meaning }) => isAboutConsent && (meaning === 'objection' || meaning === 'consent'),
-  )
-  if (flags.length > 0) return flags.map(({ keep, isSure }) => listed([same, negate(keep)], { isSure }))
+  const flags = readFlags(other, 'd', 'person').flatMap(({ meaning, keep, isSure }) => {
+    if (!isAboutConsent || !(meaning === 'objection' || isWanted(meaning))) return []
+    // What is not active is an objection to what it is about.
+    const about = meaning === 'alive' ? aboutMarketing(other) : []
+    return meaning === 'alive' && about.length === 0
+      ? []
+      : [listed([same, negate(keep), ...about], { isSure })]
+  })
+  if (labels.length + flags.length > 0) return [...labels, ...flags]
   // Of rows of several tables, this one's are not all that it lists.
   const isHarmless = isTenants || relation?.type || words.some((word) => HARMLESS_TABLE_WORDS.has(word))
   return isHarmless ? [] : [listed([same], { meaning: null, isSure: false, isOfOther: true })]

@@ -1,7 +1,7 @@
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 
 const SUPPRESSION_WORDS =
-  /\b(?:no (?:contact|call|email|mail|marketing)|blacklist|blocklist|suppression|suppressed|unsubscribed|unsubscription|opt out|objection|blocked (?:list|entry|email|address|contact|domain))\b/
+  /\b(?:no (?:contact|call|email|mail|marketing)|blacklist|blocklist|suppression|suppressed|unsubscribed|unsubscription|opt out|objection|(?:erasure|deleted|erase|forget) request|blocked (?:list|entry|email|address|contact|domain))\b/
 
 /** Whether a table lists people who must not be contacted: `lead_donotcontact`, `mail_blacklist`, `sperrliste`. */
 export const isSuppressionName = (table: string): boolean =>

@@ -27,6 +27,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   spam: 'junk',
   lost: 'verloren perdu perdido perso',
   closed: 'geschlossen fermé cerrado chiuso fechado gesloten erledigt',
+  restricted: `limitación limitation restriction einschränkung eingeschränkt limitazione beperking beperkt`,
   withdrawn:
     'widerrufen retiré révoqué retirado revocado revocato ritirato ingetrokken tilbakekalt återkallad withdraw',
   refused:
@@ -36,7 +37,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   canceled: 'annulé cancelled storniert annullato cancelado geannuleerd avlyst',
   // Consent
   consent: `agreement einwilligung zustimmung einverständnis consentement consentimiento consenso consentimento toestemming samtykke
-    samtycke accord erlaubt erlaubnis autorisé autorisation autoriza acepta agreed agreement`,
+    samtycke accord erlaubt erlaubnis autorisé autorisation autoriza mag darf acepta agreed agreement`,
   objection: `widerspruch widersprochen objn opposition opposé opposée oposición opuesto opposizione oposição bezwaar objected
     reservert reserverad robinson robinsonliste bloctel`,
   unsubscribed: `abgemeldet desinscrit désinscrit désabonné baja disiscritto descadastrado uitgeschreven afgemeld avregistrerad
@@ -48,7 +49,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   newsletter: 'rundbrief infolettre boletín bulletin nyhetsbrev nieuwsbrief',
   contact: `kontakt contacter contactar contattare kontaktieren contacto contatto contato kontaktperson ansprechpartner
     ansprechpartnerin interlocuteur contactable kontakte contactos contactpersoon approach benaderen solicit solliciter anschreiben`,
-  call: 'anrufen anruf appeler appel llamar llamada chiamare ligar bellen ring ringe',
+  call: 'anrufen anruf appeler appel llamar llamada chiamare ligar bellen gebeld ring ringe',
   // People and companies
   private: 'privat privée privé privado privato privata priv',
   'private person': 'consumer verbraucher consommateur consument particulier particular',
@@ -78,7 +79,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   'job title':
     'fkt jobtitle berufsbezeichnung jobbezeichnung puesto poste cargo mansione ruolo functie stilling befattning fonction función funktion',
   department: 'abt abteilung departamento reparto afdeling avdeling avdelning dept',
-  email: 'courriel correo mailadresse epost emailadresse adressemail emails',
+  email: 'courriel correo mailadresse epost emailadresse adressemail emails gemaild',
   phone: 'telefon telefono teléfono téléphone tel telephone tlf telefonnummer telefoon rufnummer durchwahl',
   mobile: 'mob handy portable móvil movil cellulare celular mobil mobilnummer mobiel gsm cell cellphone',
   website:
@@ -135,7 +136,8 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   primary: 'haupt hauptadresse principal principale primaire primario',
   full: 'complet completo vollständig',
   year: 'jahr année ano año anno jaar år',
-  enriched: 'angereichert enrichi enriquecido arricchito verrijkt beriket berikad',
+  enriched: `angereichert enrichi enrichie enriquecido enriquecida arricchito arricchita verrijkt beriket berikad beriget`,
+  enrichment: `anreicherung enrichissement enriquecimiento enriquecimento arricchimento verrijking berikelse berikning berigelse`,
   request: 'submission anfrage demande solicitud richiesta aanvraag enquiry inquiry',
   registration: 'anmeldung inscription inscripción iscrizione aanmelding signup registrations',
   application: 'bewerbung candidature candidatura sollicitatie',
