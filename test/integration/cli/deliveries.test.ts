@@ -147,7 +147,7 @@ test('a repeated delivery of an old job is no answer to a refresh', async () => 
       // To the address of the old job, of which another process has the port now.
       const old = new URL(new URL(first.webhookUrl).pathname, job.webhookUrl).href
       await post({ ...answer(first, 'old'), attempt: 2 }, old)
-      await expect.poll(deliveredAll, { timeout: 10_000 }).toBe(0)
+      await expect.poll(deliveredAll).toBe(0)
       return post(answer(job, 'new'))
     },
   })
@@ -269,8 +269,7 @@ test('what is pending in one delivery is taken from the next', async () => {
 
 test('a run says truly what its jobs wait for', async () => {
   const shown = new Set<string | null>()
-  const isShown = async (text: string): Promise<void> =>
-    await expect.poll(() => [...shown], { timeout: 30_000 }).toContain(text)
+  const isShown = async (text: string): Promise<void> => await expect.poll(() => [...shown]).toContain(text)
   const { service } = await setUp('people', 100, {
     deliver: async (job, post) => {
       await isShown('a job waits for its delivery')

@@ -19,9 +19,9 @@ test('two runs together write as many rows as allowed and say what they wait for
   const program = { cwd: cli.folder, env: cli.environment, signal: stop.signal }
   const words = ['run', '--route', 'sync', '--limit', '20', '--json']
   const runs = [runProgram(program, ...words), runProgram(program, ...words)]
-  await expect.poll(filled, { timeout: 20_000 }).toBeGreaterThanOrEqual(10)
+  await expect.poll(filled).toBeGreaterThanOrEqual(10)
   const readSlowed = async () => JSON.parse((await here(['status', '--json'])).stdout).slowed_writes
-  await expect.poll(readSlowed, { timeout: 20_000 }).toEqual([{ source: 'contacts', per_hour: 600 }])
+  await expect.poll(readSlowed).toEqual([{ source: 'contacts', per_hour: 600 }])
   expect((await here(['status'])).stdout).toContain('answered rows wait to be written, 600 an hour')
   stop.abort()
   const ended = await Promise.all(runs)
@@ -37,7 +37,7 @@ test('two runs together write as many rows as allowed and say what they wait for
   expect((await here(['run', '--route', 'sync'])).code).toBe(0)
   expect(await filled()).toBeGreaterThan(30)
   expect(sandbox.stats().calls.accepted).toBe(calls)
-}, 90_000)
+})
 
 test('remap is slowed down too, and ends when everything is written', async () => {
   await database.pool.query('update crm.contacts set phone = null')
@@ -46,7 +46,7 @@ test('remap is slowed down too, and ends when everything is written', async () =
   const before = await database.count('fillrate.write_pace where slowed_at is not null')
   const remap = here(['remap', 'contacts', '--json'])
   const readSlowed = () => database.count('fillrate.write_pace where slowed_at is not null')
-  await expect.poll(readSlowed, { timeout: 20_000 }).toBe(before + 1)
+  await expect.poll(readSlowed).toBe(before + 1)
   expect(await filled()).toBe(0)
   const passTime = setInterval(() => {
     void database.pool.query("update fillrate.write_pace set at = at - interval '1 hour'")
@@ -54,7 +54,7 @@ test('remap is slowed down too, and ends when everything is written', async () =
   const { code } = await remap.finally(() => clearInterval(passTime))
   expect(code).toBe(0)
   expect(await filled()).toBeGreaterThan(30)
-}, 90_000)
+})
 
 test('a limit that is too low is refused with its reason', async () => {
   await cli.configure({ ...slowed, sources: { contacts: { ...contacts, writes: { perHour: 5 } } } })

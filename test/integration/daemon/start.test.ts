@@ -121,9 +121,7 @@ test('its own dashboard starts a run, under the configuration that it has reload
     database.pool
       .query('select actor, action, outcome from fillrate.audit_events order by id desc limit 1')
       .then(({ rows }) => rows as unknown)
-  await expect
-    .poll(lastAction, { timeout: 20_000 })
-    .toEqual([{ actor: 'anna', action: 'run', outcome: 'done' }])
+  await expect.poll(lastAction).toEqual([{ actor: 'anna', action: 'run', outcome: 'done' }])
   const written = await database.pool.query('select from fillrate.changes where run_id = $1', [
     Number(location.split('/')[2]),
   ])

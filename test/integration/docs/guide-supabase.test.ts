@@ -136,7 +136,6 @@ test.each(ports.filter(([, isThere]) => isThere))(
       await pooler?.stop()
     }
   },
-  60_000,
 )
 
 /** A user of the API adds a contact, and somebody signs up. */

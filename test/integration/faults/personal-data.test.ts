@@ -217,7 +217,7 @@ test('live sync, notifications, metrics and deliveries neither', async () => {
   try {
     let output = ''
     daemon.child.stdout?.on('data', (text: string) => (output += text))
-    await expect.poll(() => output, { timeout: 20_000 }).toContain('"public_url"')
+    await expect.poll(() => output).toContain('"public_url"')
     const { listens } = JSON.parse(output.split('\n')[0] ?? '') as { listens: string }
     for (const name of Object.keys(TABLES))
       await database.query(`alter table crm.${name} disable trigger user; alter table crm.${name} enable trigger all;

@@ -214,7 +214,7 @@ test('a token endpoint that is down is an outage, in which nothing is sent; the 
   const { fillrate } = await open('down', 5, service)
   const running = fillrate.run({ budget: 'unlimited' })
   const scope = `${service.host} ${toKeyId(CLIENT)}`
-  await expect.poll(() => circuits.findCircuit(database.db, scope), { timeout: 10_000 }).not.toBe(null)
+  await expect.poll(() => circuits.findCircuit(database.db, scope)).not.toBe(null)
   const circuit = await circuits.findCircuit(database.db, scope)
   expect(circuit).toMatchObject({ reason: `token endpoint ${service.host}: HTTP 503`, cause: 'failing' })
   const details = { reason: circuit?.reason ?? '' }
