@@ -154,9 +154,11 @@ function renderLookups(
   const malformed = lookup?.malformed_response ?? null
   const next = row.is_suppressed
     ? 'none: its identifier was erased and is never looked up again'
-    : row.lookup_request === null
-      ? 'no valid input'
-      : `not yet; next lookup ${describeRequest(row.lookup_request)}`
+    : row.excluded_by !== null
+      ? 'none while it is excluded'
+      : row.lookup_request === null
+        ? 'no valid input'
+        : `not yet; next lookup ${describeRequest(row.lookup_request)}`
   const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
   return renderFields(output, [
     ...missed_lookups.map((one): Field => ['Before', describeWithService(one), describeResult(one, now)]),

@@ -11,7 +11,10 @@ const { database, here, sandbox } = await openCommandLine({
   service: { missingShare: 0, notFoundShare: 0 },
   config: {
     ...withAccounts,
-    sources: { ...withAccounts.sources, contacts: { ...withAccounts.sources.contacts, reviewed: false } },
+    sources: {
+      ...withAccounts.sources,
+      contacts: { ...withAccounts.sources.contacts, where: 't.id <> 2', reviewed: false },
+    },
   },
 })
 
@@ -37,7 +40,7 @@ test('plan counts its rows, and says that a run would leave it out', async () =>
   expect(await fillrate('plan', 0)).toMatch(
     /Not reviewed: contacts\. A run leaves out what no person has read/,
   )
-  expect((await jsonOf<Plan>('plan contacts', 0)).sources).toMatchObject([{ source: 'contacts', picked: 10 }])
+  expect((await jsonOf<Plan>('plan contacts', 0)).sources).toMatchObject([{ source: 'contacts', picked: 9 }])
 })
 
 test('a run, a dry run and live sync look up the other source alone, and say so', async () => {
@@ -63,4 +66,6 @@ test('a person in it can be forgotten, and a row explained', async () => {
   )
   expect(await fillrate(`forget --email ${row?.email} --yes`, 0)).not.toMatch(TODO)
   expect(await fillrate(`explain contacts ${row?.id}`, 0)).not.toMatch(TODO)
+  const excluded = await fillrate('explain contacts 2', 0)
+  expect(excluded).toMatch(/excluded from the source by its where.*Lookup none while it is excluded/)
 })
