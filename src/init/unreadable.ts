@@ -3,6 +3,7 @@ import { type ForeignKey, type TableOverview, overviewSql } from './introspect.t
 import { nameHint } from './kinds.ts'
 import { sayingOf } from './meanings.ts'
 import type { ProposedSource, SkippedTable } from './proposal.ts'
+import { isSuppressionName } from './table-names.ts'
 import { singularize, splitIdentifier } from './words.ts'
 
 /** A table that this role may not read. */
@@ -54,9 +55,8 @@ export function listUnreadable(
 }
 
 const isObjections = ({ name }: TableOverview): boolean => {
-  const words = splitIdentifier(name).map(singularize)
-  const meaning = sayingOf(words)?.meaning
-  return meaning === 'objection' || meaning === 'consent' || words.includes('suppression')
+  const meaning = sayingOf(splitIdentifier(name).map(singularize))?.meaning
+  return meaning === 'objection' || meaning === 'consent' || isSuppressionName(name)
 }
 
 /** A source with what was not looked at of who must not be contacted. Pure. */
