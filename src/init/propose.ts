@@ -25,7 +25,7 @@ import {
   sampleTableRows,
 } from './introspect.ts'
 import { type ClassifiedSchema, type ClassifiedTable, classifyTables } from './classify.ts'
-import { listUnreadable, withObjections } from './unreadable.ts'
+import { listUnreadable, noteObjections } from './unreadable.ts'
 import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { listTables } from '../sources/catalogue.ts'
@@ -111,8 +111,10 @@ export async function proposeSources(
   const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
   })
-  const unreadable = listUnreadable(all, references, { wanted, sources })
-  const withQuestions = selectQuestions(sources).map((source) => withObjections(source, unreadable))
+  const unread = noteObjections(all)
+  const withQuestions = selectQuestions(sources).map((source) =>
+    unread === null ? source : { ...source, notes: [...source.notes, unread] },
+  )
   return {
     explained:
       wanted === null
@@ -120,7 +122,7 @@ export async function proposeSources(
         : schema.tables.filter(isWanted).map((one) => explainTable(one, schema.relations, withQuestions)),
     sources: withQuestions,
     unfilled,
-    skippedTables: [...skippedTables, ...nearest, ...unreadable],
+    skippedTables: [...skippedTables, ...nearest, ...listUnreadable(all, references, { wanted, sources })],
     examined: { tables: readable.length, schemas: [...new Set(readable.map((one) => one.schema))] },
   }
 }

@@ -1,16 +1,10 @@
-import { quoteIfNeeded } from './fields.ts'
+import { formatTableName } from '../sources/quote.ts'
 import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
 import { nameHint } from './kinds.ts'
 import { sayingOf } from './meanings.ts'
 import type { ProposedSource, SkippedTable } from './proposal.ts'
 import { isSuppressionName } from './table-names.ts'
 import { singularize, splitIdentifier } from './words.ts'
-
-/** A table that this role may not read. */
-export interface UnreadableTable extends SkippedTable {
-  /** Whether it may say who must not be contacted. */
-  readonly isAboutObjections: boolean
-}
 
 /**
  * Tables that this role may not read, and that decide what a proposal is worth: people and companies, who must not be contacted, and the
@@ -26,7 +20,7 @@ export function listUnreadable(
     readonly wanted: ((table: TableOverview) => boolean) | null
     readonly sources: readonly Pick<ProposedSource, 'table' | 'outputs' | 'skippedColumns'>[]
   },
-): UnreadableTable[] {
+): SkippedTable[] {
   const reasonOf = (one: TableOverview): string | null => {
     if (isObjections(one)) return 'it may say who must not be contacted'
     const isParty = (['person', 'company'] as const).some((kind) => nameHint(kind, one.name) === 'strong')
@@ -41,14 +35,13 @@ export function listUnreadable(
     return key === undefined ? null : `it lists the values of ${key.columns.join(', ')}`
   }
   return all.flatMap((one) => {
-    const reason = one.canRead ? null : reasonOf(one)
-    if (reason === null) return []
-    const table = `${quoteIfNeeded(one.schema)}.${quoteIfNeeded(one.name)}`
+    const said = one.canRead ? null : reasonOf(one)
+    if (said === null) return []
+    const table = formatTableName(one.schema, one.name)
     return [
       {
         table,
-        reason: `${reason}, and this role may not read it: grant select on ${table}, with a policy where it has row-level security`,
-        isAboutObjections: isObjections(one),
+        reason: `${said}, and this role may not read it: grant select on ${table}, with a policy where it has row-level security`,
       },
     ]
   })
@@ -59,13 +52,12 @@ const isObjections = ({ name }: TableOverview): boolean => {
   return meaning === 'objection' || meaning === 'consent' || isSuppressionName(name)
 }
 
-/** A source with what was not looked at of who must not be contacted. Pure. */
-export function withObjections(
-  source: ProposedSource,
-  unreadable: readonly UnreadableTable[],
-): ProposedSource {
-  const tables = unreadable.flatMap(({ table, isAboutObjections }) => (isAboutObjections ? [table] : []))
-  if (tables.length === 0) return source
-  const note = `Who must not be contacted may stand in ${tables.join(', ')}, which this role may not read.`
-  return { ...source, notes: [...source.notes, note] }
+/** What to say with each source of what was not looked at of who must not be contacted; null if there is nothing. Pure. */
+export function noteObjections(all: readonly TableOverview[]): string | null {
+  const tables = all
+    .filter((one) => !one.canRead && isObjections(one))
+    .map((one) => formatTableName(one.schema, one.name))
+  return tables.length === 0
+    ? null
+    : `Who must not be contacted may stand in ${tables.join(', ')}, which this role may not read.`
 }

@@ -256,6 +256,8 @@ describe('columns', () => {
         'public.leads: it may hold people or companies',
         'public.seniorities: it lists the values of seniority',
       ])
+      // `--json` has them as they are.
+      expect(new Set(reasons.flatMap((one) => Object.keys(one)))).toEqual(new Set(['table', 'reason']))
       for (const { notes } of least.sources)
         expect(notes).toContain(
           'Who must not be contacted may stand in public.consents, public.email_suppressions, which this role may not read.',
