@@ -1,5 +1,6 @@
 import { basename } from 'node:path'
 import wrapAnsi from 'wrap-ansi'
+import { BY_KIND } from '../domain/identifiers/kind.ts'
 import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
@@ -141,18 +142,11 @@ function questionLines({ questions, sample }: ProposedSource, at: string): strin
   })
 }
 
-const IDENTIFIER_LABELS: Readonly<Record<string, string>> = {
-  email: 'email',
-  linkedin_url: 'profile URL',
-  name_company: 'name and company',
-  domain: 'domain',
-}
-
 /** How many sampled rows each identifier would look up. */
 function describeIdentifiers({ sample, kind }: ProposedSource): string {
   if (sample.rows === 0) return 'No row was sampled.'
-  const counts = Object.entries(IDENTIFIER_LABELS).map(
-    ([name, label]) => [sample.identifiedBy[name] ?? 0, `by ${label}`] as const,
+  const counts = Object.entries(BY_KIND).map(
+    ([name, label]) => [sample.identifiedBy[name] ?? 0, label] as const,
   )
   const rest = sample.rows - counts.reduce((sum, [count]) => sum + count, 0)
   const parts = [...counts, [rest, 'have nothing usable'] as const].flatMap(([count, label]) =>

@@ -1,7 +1,7 @@
 import type { Column, Table } from '../sources/catalogue.ts'
 import type { Fit } from '../sources/column-type.ts'
 import { BLANK_CHARACTERS } from '../sources/cell.ts'
-import { joinName, quoteLiteral, quoteName } from '../sources/quote.ts'
+import { joinName, quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
 import { splitIdentifier } from './words.ts'
 
 /** A column, or a key inside a json column, that may hold a fact about a person or a company. */
@@ -146,7 +146,3 @@ export function fieldSql(
   const last = steps.pop()
   return last === undefined ? column : `${[column, ...steps].join(' -> ')} ->> ${last}`
 }
-
-/** Quotes a name only if it needs it: after a dot, a reserved word does not. */
-export const quoteIfNeeded = (name: string): string =>
-  /^[a-z_][a-z0-9_$]*$/.test(name) ? name : quoteName(name)

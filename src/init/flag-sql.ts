@@ -1,5 +1,5 @@
-import { quoteLiteral } from '../sources/quote.ts'
-import { type CandidateField, quoteIfNeeded } from './fields.ts'
+import { quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
+import type { CandidateField } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { Meaning } from './meanings.ts'
 

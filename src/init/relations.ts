@@ -1,6 +1,6 @@
 import { query, type Db } from '../sources/db.ts'
-import { quoteLiteral, quoteName } from '../sources/quote.ts'
-import { quoteIfNeeded, type CandidateField } from './fields.ts'
+import { quoteIfNeeded, quoteLiteral, quoteName } from '../sources/quote.ts'
+import type { CandidateField } from './fields.ts'
 import { nameHint } from './kinds.ts'
 import { listKnownLabels } from './row-filters.ts'
 import type { ForeignKey, IntrospectedTable } from './introspect.ts'

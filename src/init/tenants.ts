@@ -1,6 +1,6 @@
 import { type Db, query } from '../sources/db.ts'
-import { quoteLiteral, quoteName } from '../sources/quote.ts'
-import { type CandidateField, quoteIfNeeded } from './fields.ts'
+import { quoteIfNeeded, quoteLiteral, quoteName } from '../sources/quote.ts'
+import type { CandidateField } from './fields.ts'
 import { type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
 import type { RowFlag } from './flag-sql.ts'
 import type { TableRelation } from './relations.ts'

@@ -34,7 +34,11 @@ export function parseTableName(name: string): { readonly schema: string | null; 
 
 /** A name as it must appear in the configuration's `table`: quoted only where folding would change it. */
 export const formatTableName = (schema: string, table: string): string =>
-  [schema, table].map((part) => (/^[a-z_][a-z0-9_$]*$/.test(part) ? part : quoteName(part))).join('.')
+  [schema, table].map(quoteIfNeeded).join('.')
+
+/** Quotes a name only if it needs it: after a dot, a reserved word does not. */
+export const quoteIfNeeded = (name: string): string =>
+  /^[a-z_][a-z0-9_$]*$/.test(name) ? name : quoteName(name)
 
 const unquote = (name: string): string =>
   /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name

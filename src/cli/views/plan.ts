@@ -1,4 +1,4 @@
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import { SOURCE_COLUMN, renderTable } from './table.ts'
@@ -173,19 +173,12 @@ function renderSourceFunnel(
   return [paint('heading', name), ...lines]
 }
 
-const BY: Readonly<Record<LookupKind, string>> = {
-  email: 'by email',
-  linkedin_url: 'by profile URL',
-  name_company: 'by name and company',
-  domain: 'by domain',
-}
-
 function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
   return [
     [
       'Lookups',
       `${lookups.is_estimate ? 'about ' : ''}${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
-      formatCounts(lookups.to_request, BY),
+      formatCounts(lookups.to_request, BY_KIND),
     ],
     [
       'Calls',

@@ -11,6 +11,14 @@ export type LookupKind = (typeof LOOKUP_KINDS)[SourceKind][number]
 
 export const ALL_LOOKUP_KINDS: readonly LookupKind[] = [...LOOKUP_KINDS.person, ...LOOKUP_KINDS.company]
 
+/** What a lookup goes by, in words for people. */
+export const BY_KIND: Readonly<Record<LookupKind, string>> = {
+  email: 'by email',
+  linkedin_url: 'by profile URL',
+  name_company: 'by name and company',
+  domain: 'by domain',
+}
+
 /** What an input of a source identifies a row by, alone or with its partner. */
 export const toLookupKind = (input: InputName): LookupKind =>
   input === 'name' || input === 'company' ? 'name_company' : input

@@ -5,7 +5,7 @@ import {
   type RawInputs,
   takeAlong,
 } from '../../domain/identifiers/choose.ts'
-import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceTurn } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
@@ -104,17 +104,10 @@ export function describeUnusable(notes: LookupChoice['notes']): string {
     .join('; ')
 }
 
-const KIND_NAMES: Readonly<Record<LookupKind, string>> = {
-  email: 'email',
-  linkedin_url: 'profile URL',
-  name_company: 'name and company',
-  domain: 'domain',
-}
-
 /** Describes a miss, with the identifiers requested. */
 export function describeMiss(kinds: readonly LookupKind[]): string {
   if (kinds.length === 0) return 'no service found a match, and this one takes none of its inputs'
-  const descriptions = kinds.map((kind) => `by ${KIND_NAMES[kind]}`)
+  const descriptions = kinds.map((kind) => BY_KIND[kind])
   const lastDescription = descriptions.at(-1) ?? ''
   return `the service found no match ${descriptions.length < 2 ? lastDescription : `${descriptions.slice(0, -1).join(', ')} or ${lastDescription}`}`
 }
