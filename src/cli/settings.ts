@@ -49,8 +49,10 @@ export async function readConfigOrProblems(call: CliCall): Promise<Config | Conf
  */
 export async function useApp(
   call: CliCall,
-  changes: Partial<Environment> = {},
-  options: Pick<AppOptions, 'opensUnreviewed'> = {},
+  {
+    changes = {},
+    ...options
+  }: Pick<AppOptions, 'opensUnreviewed'> & { readonly changes?: Partial<Environment> } = {},
 ): Promise<Settings & { readonly app: App }> {
   const read = await readSettings(call)
   const settings = { ...read, environment: { ...read.environment, ...changes } }

@@ -7,7 +7,7 @@ import { isAddressList } from './part-drafts.ts'
 import { listCandidateFields } from './fields.ts'
 import { type MeasuredRow, finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
-import { explainTable, setAside } from './explain.ts'
+import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
 import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
 import { type LookupColumn, findLookupColumns, suggestedTextLookups } from './lookup-tables.ts'
@@ -24,7 +24,7 @@ import {
   readLabels,
   sampleTableRows,
 } from './introspect.ts'
-import { type ClassifiedSchema, type ClassifiedTable, classifyTables } from './classify.ts'
+import { type ClassifiedSchema, type ClassifiedTable, classifyTables, setAside } from './classify.ts'
 import { listUnreadable, noteObjections } from './unreadable.ts'
 import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'

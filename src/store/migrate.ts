@@ -93,8 +93,10 @@ async function applyPending(tx: Tx, own: Migrations): Promise<string[]> {
   const applied = await readApplied(tx, Object.keys(own))
   if (applied.length === 0) await createList(tx)
   await sql`select set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`.execute(tx)
-  const pending = Object.entries(own).filter(([name]) => !applied.includes(name))
-  for (const [name, migration] of pending.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+  const pending = Object.entries(own)
+    .filter(([name]) => !applied.includes(name))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+  for (const [name, migration] of pending) {
     const from = supportedFrom(name)
     if (from !== null) await endOldVersions(tx, name, from)
     await migration.up(tx)
@@ -106,7 +108,7 @@ async function applyPending(tx: Tx, own: Migrations): Promise<string[]> {
       tx,
     )
   }
-  return pending.map(([name]) => name).toSorted()
+  return pending.map(([name]) => name)
 }
 
 /** A role that may create no schema may own one that was created for it. */

@@ -42,7 +42,7 @@ export const explainCommand = defineCommand(
 
     async handler(call) {
       const [source, key] = call.args
-      const { app } = await useApp(call, {}, { opensUnreviewed: true })
+      const { app } = await useApp(call, { opensUnreviewed: true })
       const history = await app.explain(source, key)
       return { json: history, text: () => renderRowHistory(history, call.stdout, call.now()) }
     },

@@ -177,7 +177,7 @@ async function forgetDeletedRows(source: string, call: ForgetCall): Promise<Answ
   const { stdout, signal } = call
   const { dryRun } = call.flags
   const isAsked = mustConfirm(call)
-  const { app } = await useApp(call, {}, { opensUnreviewed: true })
+  const { app } = await useApp(call, { opensUnreviewed: true })
   const { describeForgetDeleted } = await import('../../actions/audit.ts')
   const preview = await app.forgetDeleted(source, { dryRun: true, signal })
   if (isAsked && preview.deleted > 0) {

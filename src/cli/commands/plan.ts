@@ -62,7 +62,7 @@ export const planCommand = defineCommand(
       const { limit, budget, where, route, sample, list, csv } = call.flags
       const { command, stdout, stderr, signal } = call
       if (csv !== null && list === null) throw new UsageError(command, '--csv requires --list invalid')
-      const { app, config } = await useApp(call, {}, { opensUnreviewed: true })
+      const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
       const file = csv === null ? null : await openCsvFile(csv, ['source', 'key', 'reason'], call)
       const invalid: InvalidInputRow[] = []

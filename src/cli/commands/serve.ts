@@ -33,7 +33,9 @@ export const serveCommand = defineCommand(
       const { flags, stdout, signal } = call
       const given = readEnvironment(call.env)
       const host = flags.host ?? given.host
-      const { app, environment, config } = await useApp(call, { port: flags.port ?? given.port, host })
+      const { app, environment, config } = await useApp(call, {
+        changes: { port: flags.port ?? given.port, host },
+      })
       const { closedReason } = await import('../../http/auth.ts')
       const { DEFAULT_HOST } = await import('../../http/receiver.ts')
       const { publicUrl, dashboardTokens: tokens } = environment

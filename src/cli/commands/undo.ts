@@ -47,7 +47,7 @@ export const undoCommand = defineCommand(
       const isAsked = mustConfirm(call)
       const { undoExitCode } = await import('../../actions/undo/report.ts')
       const { findEndedRun } = await import('../../actions/undo/undo.ts')
-      const opened = await useApp(call, {}, { opensUnreviewed: true })
+      const opened = await useApp(call, { opensUnreviewed: true })
       const reports: UndoReport[] = []
       // A number that is wrong undoes none of them.
       for (const run of runs) await findEndedRun(opened.app.db, run)
