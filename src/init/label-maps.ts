@@ -157,7 +157,8 @@ const EMPLOYEE_RANGES = [
   '10001+',
 ]
 
-const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
+/** Whether a role is a number of employees, exact or as a range. */
+export const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
 
 /** `51-200 employees`, `1k - 5k`, `10,001+`, `< 10`; null if the label is no range. */
 function parseRange(label: string): { readonly from: number; readonly to: number } | null {

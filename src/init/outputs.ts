@@ -1,7 +1,7 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { type CandidateField, serializedAs } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { isCountryName, isKnownLabel, mapToLabels } from './label-maps.ts'
+import { isHeadcount, isCountryName, isKnownLabel, mapToLabels } from './label-maps.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import { toWordSet } from './words.ts'
@@ -164,7 +164,6 @@ const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
   'industry',
   'sub_industry',
 ])
-const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
 const isRangeRole = (role: ColumnRole): boolean => isHeadcount(role) || role === 'revenue'
 const isNumber = (value: string): boolean => /^-?[\d.,\s]+$/.test(value.trim())
 
