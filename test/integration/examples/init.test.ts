@@ -49,10 +49,13 @@ describe.each(proposable)('init on %s', (name) => {
     expect(await readTables(database.pool)).toEqual(before)
   })
 
-  test('every proposed source is valid for the database', async () => {
+  test('every proposed source is valid for the database, once a person has read it', async () => {
     expect(Object.keys(proposed.sources).length).toBe(Object.keys(made.sources).length)
-    for (const mapping of Object.values(proposed.sources))
-      await expect(openSource(database.db, mapping)).resolves.toMatchObject({ name: mapping.name })
+    for (const mapping of Object.values(proposed.sources)) {
+      expect(mapping.reviewed).toBe(false)
+      const read = openSource(database.db, { ...mapping, reviewed: true })
+      await expect(read).resolves.toMatchObject({ name: mapping.name })
+    }
   })
 
   test('the proposal as JSON passes check, apart from warnings', async () => {
