@@ -13,9 +13,9 @@ import {
 import type { Migration } from 'kysely/migration'
 import { sqlStateOf } from '../util/sqlstates.ts'
 import type { Database } from './open.ts'
+import { explainDenial } from './migration-denied.ts'
 import { endOldVersions } from './old-versions.ts'
-import { MigrationBlockedError, MigrationDeniedError, UnusableSchemaError } from './schema-errors.ts'
-import { readOne } from './sql.ts'
+import { MigrationBlockedError, UnusableSchemaError } from './schema-errors.ts'
 import { refuseEndedSupport, supportedFrom } from './supported-version.ts'
 import { type Connection, isConflict, type Tx } from './transaction.ts'
 
@@ -49,7 +49,7 @@ type Migrations = Readonly<Record<string, Migration>>
 const PRE_RELEASE_MIGRATION = '0001_foundation'
 
 /** Edited in place until the first release, so its name does not tell which schema it has made: its digest does. */
-const FIRST_MIGRATION = '0001_schema'
+export const FIRST_MIGRATION = '0001_schema'
 
 /**
  * Creates or upgrades the `fillrate` schema; a second process waits for the first. Locks no user table, and waits for a
@@ -70,10 +70,7 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
       return await transaction.execute((tx) => applyPending(tx, own))
     } catch (error) {
       const code = sqlStateOf(error)
-      if (code === INSUFFICIENT_PRIVILEGE && applied.length > 0) {
-        const { role, owner } = await readOwner(db)
-        throw new MigrationDeniedError(role, owner, error as Error)
-      }
+      if (code === INSUFFICIENT_PRIVILEGE) throw (await explainDenial(db, error as Error)) ?? error
       if (CREATE_RACE_CODES.has(code) && ++races < MAX_RACES) {
         await sleep(100 * races)
         continue
@@ -174,13 +171,6 @@ async function digestStatements(migration: Migration): Promise<string> {
   await migration.up(nowhere)
   return digest.digest('hex')
 }
-
-const readOwner = (db: Database) =>
-  readOne(
-    db,
-    sql<{ role: string; owner: string }>`
-      select current_user as role, pg_get_userbyid(relowner) as owner from pg_class where oid = 'fillrate.runs'::regclass`,
-  )
 
 /** Sessions that hold a lock on a table of the schema, oldest transaction first. */
 async function findLockHolders(db: Database): Promise<string[]> {

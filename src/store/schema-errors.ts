@@ -61,13 +61,24 @@ export class OldProcessesError extends FillrateError {
   }
 }
 
-/** The role does not own what a migration has to change. Nothing was changed. */
+/** The role may not change what a migration has to change. Nothing was changed. */
 export class MigrationDeniedError extends FillrateError {
   override readonly name = 'MigrationDeniedError'
 
-  constructor(role: string, owner: string, cause: Error) {
-    super(
+  static notOwner(role: string, owner: string, cause: Error): MigrationDeniedError {
+    return new MigrationDeniedError(
       `the role ${role} may not upgrade the schema "fillrate", which belongs to ${owner} (${cause.message}). Nothing was changed. Run \`fillrate migrate\` as ${owner}`,
+      { cause },
+    )
+  }
+
+  static lacks(
+    privileges: string,
+    { role, quoted, owner }: Readonly<Record<'role' | 'quoted' | 'owner', string>>,
+    cause: Error,
+  ): MigrationDeniedError {
+    return new MigrationDeniedError(
+      `the role ${role} lacks ${privileges} on the schema "fillrate", which belongs to ${owner}. Nothing was changed. Run as ${owner}: GRANT ${privileges} ON SCHEMA fillrate TO ${quoted}; then run \`fillrate migrate\` again`,
       { cause },
     )
   }

@@ -307,6 +307,61 @@ test('a role that does not own the schema is told who does, and changes nothing'
   }
 })
 
+test.each([
+  ['usage', 'CREATE'],
+  ['create', 'USAGE'],
+  [null, 'USAGE, CREATE'],
+])(
+  'a role with %s on an empty schema of another one is told what it lacks, and whose it is',
+  async (has, lacks) => {
+    const role = `Works ${randomUUID().slice(0, 8)}`
+    const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
+    await database.query(`
+    drop schema fillrate cascade; create schema fillrate; create role "${role}" login password 'x';
+    ${has === null ? '' : `grant ${has} on schema fillrate to "${role}"`}`)
+    const owner = await database.scalar<string>('current_user')
+    const db = openDatabase({ url: url.href, max: 1 })
+    try {
+      await expect(migrate(db)).rejects.toThrow(
+        `the role ${role} lacks ${lacks} on the schema "fillrate", which belongs to ${owner}. Nothing was changed. Run as ${owner}: GRANT ${lacks} ON SCHEMA fillrate TO "${role}"; then run \`fillrate migrate\` again`,
+      )
+      await database.query(`grant usage, create on schema fillrate to "${role}"`)
+      expect(await migrate(db)).toEqual(ALL)
+    } finally {
+      await db.destroy()
+      await database.query(`drop owned by "${role}" cascade; drop role "${role}"`)
+      await migrate(database.db)
+    }
+  },
+)
+
+test('an owner of the tables that may create none is told so, and who may', async () => {
+  const role = `works_${randomUUID().slice(0, 8)}`
+  const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
+  const migrations = async () => ({
+    ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
+    '9999_adds': {
+      up: async (tx: Kysely<unknown>) => void (await sql`create table fillrate.probe ()`.execute(tx)),
+    },
+  })
+  const owner = await database.scalar<string>('current_user')
+  await database.query(`
+    create role ${role} login password 'x';
+    grant usage on schema fillrate to ${role};
+    grant select on fillrate.migrations to ${role};
+    alter table fillrate.runs owner to ${role}`)
+  const db = openDatabase({ url: url.href, max: 1 })
+  try {
+    await expect(migrate(db, { migrations })).rejects.toThrow(
+      `the role ${role} lacks CREATE on the schema "fillrate", which belongs to ${owner}. Nothing was changed`,
+    )
+  } finally {
+    await db.destroy()
+    await database.query(`
+      alter table fillrate.runs owner to current_user; drop owned by ${role} cascade; drop role ${role}`)
+  }
+})
+
 test('a schema from before the first release is left alone, with a remedy and exit code 2', async () => {
   await database.query(`
     drop schema fillrate cascade;
