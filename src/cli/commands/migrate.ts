@@ -20,12 +20,13 @@ export const migrateCommand = defineCommand(
         stderr.line(
           `${stderr.paint('warn', 'Waiting for a lock,')} retrying: ${blockers.join('; ') || 'its holder has ended'}.`,
         )
-      const { migrate: apply } = await import('../../store/migrate.ts')
+      const { FIRST_MIGRATION, migrate: apply } = await import('../../store/migrate.ts')
       const { recountRows } = await import('../../store/rows.ts')
       const db = await useDatabase(call)
       const applied = await apply(db, { onBlocked })
       // A dump restored without the schema counts its rows twice.
       const corrected = applied.length === 0 ? await recountRows(db) : 0
+      const verb = applied.includes(FIRST_MIGRATION) ? 'Created' : 'Upgraded'
       const where = `the schema "fillrate" in ${databaseAddress(env['DATABASE_URL'])}`
       return {
         json: { applied },
@@ -33,7 +34,7 @@ export const migrateCommand = defineCommand(
           if (corrected > 0) return [`Corrected ${pluralize(corrected, 'count')} of rows in ${where}.`]
           if (applied.length === 0) return [`Nothing to do: ${where} is up to date.`]
           return [
-            `${stdout.paint('good', '✓')} Upgraded ${where} with ${pluralize(applied.length, 'migration')}:`,
+            `${stdout.paint('good', '✓')} ${verb} ${where} with ${pluralize(applied.length, 'migration')}:`,
             ...applied.map((name) => `    ${name}`),
           ]
         },
