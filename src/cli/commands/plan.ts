@@ -88,7 +88,7 @@ export const planCommand = defineCommand(
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
             bulkOff,
           }),
-          ...(list === null || file !== null ? [] : renderInvalidRows(invalid, listed, stdout)),
+          ...(list === null || file !== null ? [] : renderInvalidRows(invalid, listed, plan.sources, stdout)),
         ],
       })
       warnOfUnreviewed(config, plan, stderr)

@@ -57,19 +57,25 @@ function renderSample(sample: readonly DiffRow[], output: Output): string[] {
     : renderSection(output, title, renderDiff(sample, output))
 }
 
-/** Rows without a usable input, by key. */
-export function renderInvalidRows(rows: readonly InvalidInputRow[], total: number, output: Output): string[] {
+/** Rows without a usable input, by key. The heading names their source where all of them are of one, listed or not. */
+export function renderInvalidRows(
+  rows: readonly InvalidInputRow[],
+  total: number,
+  sources: readonly SourcePlan[],
+  output: Output,
+): string[] {
   if (total === 0) return ['', 'Every row to pick has a usable input.']
+  const names = sources.flatMap((one) => (Object.keys(one.invalid_input).length > 0 ? [one.source] : []))
   const isPart = rows.length < total
-  const title = isPart
-    ? `The first ${formatCount(rows.length)} of ${pluralize(total, 'row')} without a usable input`
-    : `${pluralize(total, 'row')} without a usable input`
+  const first = isPart ? `The first ${formatCount(rows.length)} of ` : ''
+  const ofSource = names.length === 1 ? ` of ${names[0]}` : ''
+  const title = `${first}${pluralize(total, 'row')}${ofSource} without a usable input`
   return [
     ...renderSection(
       output,
       title,
       renderTable(output, rows, [
-        { ...SOURCE_COLUMN, ifDifferent: true },
+        ...(names.length === 1 ? [] : [SOURCE_COLUMN]),
         { title: 'key', text: (row) => row.key, minColumns: 4 },
         { title: 'reason', text: (row) => row.reason, minColumns: 12, wraps: true },
       ]),

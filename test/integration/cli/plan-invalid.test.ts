@@ -39,7 +39,7 @@ test('lists the first rows with their keys and reasons, as many as the plan coun
   )
   expect(plan.invalid[3]).toMatchObject({ key: '1201', reason: expect.stringMatching(/^email: /) })
   const text = await here(['plan', '--list', 'invalid'])
-  expect(text.stdout).toContain('The first 100 of 303 rows without a usable input')
+  expect(text.stdout).toContain('The first 100 of 303 rows of contacts without a usable input')
   expect(text.stdout).toMatch(/\n1201 +email: /)
   expect(stdout + text.stdout).not.toContain('nobody at')
   expect(JSON.parse((await here(['plan', '--json'])).stdout)).not.toHaveProperty('invalid')

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { renderPlan } from '../../../../src/cli/views/plan.ts'
+import { renderInvalidRows, renderPlan } from '../../../../src/cli/views/plan.ts'
 import type { PlanSettings } from '../../../../src/cli/views/plan-cost.ts'
 import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
@@ -58,6 +58,21 @@ test('rows that another program has enriched are shown apart, with the reason', 
   const text = textOf({ sources: [{ ...contacts, recently_enriched: stamped }] })
   expect(text).toMatch(/− fresh +201 +looked up before/)
   expect(text).toMatch(/− recent +1,000 +enriched_at is less than 90 d old/)
+})
+
+test('rows without a usable input are listed with their source: once in the heading, or in each line', () => {
+  const { output } = onTerminal(100)
+  const rows = [{ source: 'contacts', key: '7', reason: 'no input' }]
+  const accounts = { ...contacts, source: 'accounts' }
+  const none = { ...accounts, invalid_input: {} }
+  const ofOne = renderInvalidRows(rows, 92, [none, contacts], output).join('\n')
+  expect(ofOne).toMatch(
+    /The first 1 of 92 rows of contacts without a usable input\n+ *key +reason\n.*7 +no input\n/,
+  )
+  const ofTwo = renderInvalidRows(rows, 184, [contacts, accounts], output).join('\n')
+  expect(ofTwo).toMatch(
+    /The first 1 of 184 rows without a usable input\n+ *source +key +reason\n.*contacts +7 +no input\n/,
+  )
 })
 
 test('a price turns lookups into money', () => {
