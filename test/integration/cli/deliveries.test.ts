@@ -253,9 +253,7 @@ test('what is pending in one delivery is taken from the next', async () => {
         const [ready, late] = [job.emails.slice(0, 50), job.emails.slice(50)]
         await post({ ...completed(job, 'e'), results: [...named(ready), ...late.map(pending)] })
         await expect
-          .poll(async () => (await database.query(`select from people where title is not null`)).length, {
-            timeout: 20_000,
-          })
+          .poll(async () => (await database.query(`select from people where title is not null`)).length)
           .toBe(50)
         await post({ ...completed(job, 'e'), results: named(late) })
       },

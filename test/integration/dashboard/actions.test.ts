@@ -116,15 +116,11 @@ test('a request that was stored before its process was killed is executed once, 
     `update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = 'gone'`,
   )
   await expect
-    .poll(
-      () =>
-        harness.query(
-          `select state, run_id::int from fillrate.scheduled_runs where schedule = 'request ' || $1`,
-          [id],
-        ),
-      {
-        timeout: 20_000,
-      },
+    .poll(() =>
+      harness.query(
+        `select state, run_id::int from fillrate.scheduled_runs where schedule = 'request ' || $1`,
+        [id],
+      ),
     )
     .toEqual([{ state: 'done', run_id: 1 }])
   expect(await harness.query('select id::int, state, trigger from fillrate.runs')).toEqual([

@@ -124,4 +124,4 @@ test('troubles of two services are told apart', async () => {
   }
 })
 
-const POLLED = { timeout: 30_000, interval: 250 }
+const POLLED = { interval: 250 }

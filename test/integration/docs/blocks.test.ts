@@ -73,7 +73,6 @@ describe('programs', () => {
     await writeFile(join(folder, 'fillrate.config.json'), JSON.stringify(crmConfig))
     const { stderr } = await run(process.execPath, [path], {
       cwd: folder,
-      timeout: 60_000,
       env: {
         DATABASE_URL: harness.database.url,
         FILLRATE_BASE_URL: harness.sandbox.url,

@@ -49,7 +49,7 @@ test('the description plays its cases, is checked, and fills rows from the sandb
         () => true,
         () => false,
       )
-    await expect.poll(answers, { timeout: 20_000 }).toBe(true)
+    await expect.poll(answers).toBe(true)
     const checked = await here(['check', '--service'], service)
     expect([checked.code, checked.stdout]).toEqual([0, expect.stringContaining('/v1/find?email=')])
     const called = await here(['check', '--service', '--call', 'email=ada@example.com'], service)

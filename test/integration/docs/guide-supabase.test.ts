@@ -152,7 +152,7 @@ async function expectLiveSync(url: string, name: string): Promise<void> {
       database.count(`fillrate.rows where state in ('enriched', 'unchanged')
         and key in (select id::text from contacts where email = '${name}@live.example'
                     union select id::text from auth.users where email = '${name}@signup.example')`)
-    await expect.poll(enriched, { timeout: 30_000 }).toBe(2)
+    await expect.poll(enriched).toBe(2)
     await database.query(
       `delete from contacts where full_name = 'Live'; delete from auth.users where email like '%@signup.example'`,
     )

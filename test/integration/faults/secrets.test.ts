@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -141,14 +141,8 @@ test('secrets are not on the command line, where every user of the machine can s
       ? await readFile(`/proc/${pid}/cmdline`, 'utf8')
       : spawnSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout
   // Empty until the child has begun to execute its program.
-  const seen = await vi.waitFor(
-    async () => {
-      const text = await read()
-      expect(text.length).toBeGreaterThan(0)
-      return text
-    },
-    { timeout: 10_000 },
-  )
+  await expect.poll(read).not.toBe('')
+  const seen = await read()
   started.child.kill('SIGKILL')
   await started.ended
   for (const secret of SECRETS) expect(seen).not.toContain(secret)

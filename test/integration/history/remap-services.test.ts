@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 import { createCommandLine } from '../../support/cli.ts'
@@ -127,7 +127,7 @@ test('a remap waits while Postgres is away, also between two pages', async () =>
   await whileOpen(services.database, 'lock table fillrate.rows in access exclusive mode', async () => {
     // Settled: a rejection is looked at later.
     remapped = Promise.allSettled([remap(false)])
-    await vi.waitUntil(() => services.count(`(select ${readers}) as reader`), { timeout: 30_000 })
+    await expect.poll(() => services.count(`(select ${readers}) as reader`)).toBeGreaterThan(0)
     await services.query(`select pg_terminate_backend(pid) ${readers}`)
   })
   expect(await remapped).toMatchObject([{ value: { report: { status: 'completed' } } }])
@@ -151,7 +151,7 @@ test.each([
       create trigger wait_for_test before update on fillrate.rows for each row when (${when}) execute function wait_for_test()`)
     await whileOpen(database, 'select pg_advisory_xact_lock(7)', async () => {
       const { child, ended } = cli.start('remap', 'people')
-      await vi.waitUntil(() => services.count(blocked), { timeout: 60_000 })
+      await expect.poll(() => services.count(blocked)).toBeGreaterThan(0)
       child.kill('SIGKILL')
       await ended
     })

@@ -20,7 +20,6 @@ const second = withContacts({
 /** Cells that remaps have written. */
 const REMAPPED_CELLS = `
   select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run_id > 1`
-const WAIT = { timeout: 30_000 }
 
 let harness: Harness
 beforeEach(async () => {
@@ -144,7 +143,7 @@ test('a remap takes no row that another has written since it read the row', asyn
   const withPhone = (phone: object): object =>
     withContacts({ outputs: { ...outputs, phone }, minConfidence: 0.5 })
   const isTrue = async (condition: string): Promise<void> => {
-    await expect.poll(() => harness.scalar(condition), WAIT).toBe(true)
+    await expect.poll(() => harness.scalar(condition)).toBe(true)
   }
   const user = await pool.connect()
   let late: RemapReport, other: Promise<RemapReport>
