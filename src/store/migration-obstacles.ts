@@ -30,3 +30,20 @@ interface SchemaRights {
   /** Null where there are no tables yet, or the role may act as their owner. */
   readonly tableOwner: string | null
 }
+
+/** Sessions that hold a lock on a table of the schema, oldest transaction first. */
+export async function findLockHolders(db: Database): Promise<string[]> {
+  const { rows } = await sql<{ pid: number; name: string; role: string; seconds: number; tables: string[] }>`
+    select a.pid, coalesce(nullif(a.application_name, ''), 'unnamed') as name, coalesce(a.usename, '') as role,
+           coalesce(extract(epoch from clock_timestamp() - a.xact_start), 0)::int as seconds,
+           array_agg(distinct c.relname::text) as tables
+      from pg_locks l join pg_stat_activity a on a.pid = l.pid join pg_class c on c.oid = l.relation
+     where l.granted and c.relnamespace = to_regnamespace('fillrate') and l.pid <> pg_backend_pid()
+       and l.database = (select oid from pg_database where datname = current_database())
+     group by a.pid, a.application_name, a.usename, a.xact_start
+     order by a.xact_start nulls last limit 3`.execute(db)
+  return rows.map(
+    ({ pid, name, role, seconds, tables }) =>
+      `process ${pid} of Postgres (${name}, role ${role}, in a transaction for ${seconds} s: ${tables.join(', ')})`,
+  )
+}
