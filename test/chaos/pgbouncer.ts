@@ -44,7 +44,7 @@ max_client_conn = 100
   for (let attempt = 0; ; attempt++) {
     const up = await onServer(url.href, (client) => client.query('select 1')).catch((error: unknown) => error)
     if (!(up instanceof Error)) break
-    if (attempt === 100) throw up
+    if (attempt === 2_400) throw up
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   return {

@@ -99,7 +99,7 @@ async function openConnections(client: pg.Client, database: string): Promise<str
       'select application_name from pg_stat_activity where datname = $1',
       [database],
     )
-    if (rows.length === 0 || attempt === 40) return rows.map((row) => row.application_name || 'unnamed')
+    if (rows.length === 0 || attempt === 600) return rows.map((row) => row.application_name || 'unnamed')
     await client.query('select pg_sleep(0.05)')
   }
 }
