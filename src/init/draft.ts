@@ -7,9 +7,7 @@ import { readFlags } from './flags.ts'
 import { roleColumns, unknownFlags } from './unknown-flags.ts'
 import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList } from './fields.ts'
-import { onePlace } from './output-details.ts'
-import { outputField, outputRoles, proposeOutput } from './outputs.ts'
-import { phoneOutputs } from './phone.ts'
+import { onePlace, outputField, outputRoles, proposeOutput } from './outputs.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { joinConditions } from './questions.ts'
 import { tenantFlag } from './tenants.ts'
@@ -144,7 +142,7 @@ export function proposeOutputs(
     if ('reason' in made) add(made)
     else if (isGuess(role, field, table))
       add({ column: field.name, reason: 'is a guess by its name', output: made })
-    else for (const one of role === 'phone' ? phoneOutputs(made, field, table) : [made]) add(one)
+    else add(made)
   }
   return { outputs: onePlace(outputs, table), skippedColumns }
 }

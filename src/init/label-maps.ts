@@ -3,24 +3,24 @@ import { splitIdentifier } from './words.ts'
 
 /**
  * What a service may send for a role, and how lists call it in several languages: `sent: other words`, words and phrases
- * separated by commas. The first service does not document its values, so these are the usual ones.
+ * separated by commas, meanings by lines or semicolons. The first service does not document its values, so these are the usual ones. A label that is not here stands
+ * for itself.
  */
 const MEANINGS: Readonly<Partial<Record<ColumnRole, string>>> = {
   seniority: `
     owner, founder: co founder, proprietor, inhaber, gründer, fondateur, propietario, titolare
     c_suite, executive, cxo: c level, chief, csuite, clevel, exec, geschäftsführung, vorstand, direction générale, alta dirección
-    partner
     vp, vice_president: svp, evp
     head: head of
     director: direktor, directeur, directrice, direttore
     manager, lead: management, team lead, supervisor, leiter, leitung, abteilungsleiter, responsable, cadre, gerente
-    senior, principal: sr, expert, individual contributor
+    senior, principal: sr, expert
     mid, intermediate: mid level, professional, regular
     entry, junior: entry level, jr, associate, non manager, individual contributor, sachbearbeiter, employé
     intern, training: internship, trainee, student, praktikant, stagiaire`,
   department: `
+    product: product management; design: creative; data: analytics, data science; education: training; consulting: advisory; medical: health
     engineering, development: software engineering, r d, research and development, technik, technical, technique, entwicklung, ingeniería, techniek, ontwikkeling
-    product: product management
     sales, business_development: vertrieb, verkauf, ventes, commercial, ventas, vendite, salg, försäljning, verkoop
     marketing: growth
     finance, accounting: financial, accounts, buchhaltung, finanzen, rechnungswesen, comptabilité, contabilidad, finanzas, amministrazione, financiën
@@ -29,11 +29,6 @@ const MEANINGS: Readonly<Partial<Record<ColumnRole, string>>> = {
     support, customer_success, customer_service: customer support, kundendienst, kundenservice, service clients, soporte
     legal, compliance: recht, rechtsabteilung, juridique, juridisch, jurídico
     it, information_technology: edv, informatique, informática
-    design, creative
-    data, analytics: data science
-    education: training
-    consulting: advisory
-    medical, health: healthcare
     procurement: purchasing, supply chain, einkauf, achats, compras, inkoop
     management, executive: leadership, c suite, geschäftsleitung, direction, dirección, directie`,
   industry: `
@@ -57,69 +52,54 @@ const MEANINGS: Readonly<Partial<Record<ColumnRole, string>>> = {
     Agriculture: farming, landwirtschaft, agricultura`,
 }
 
-/** The values that a service may send, and every word for them, folded. */
-interface Meaning {
-  readonly sent: readonly string[]
-  readonly words: ReadonlySet<string>
-}
-
-const foldText = (text: string): string => splitIdentifier(text).join(' ')
-
-const listParts = (text: string): string[] =>
-  text
-    .split(',')
-    .map((part) => part.trim())
-    .filter((part) => part !== '')
-
-const READ: ReadonlyMap<string, readonly Meaning[]> = new Map(
+/** Every word for a value that a service may send, folded, with all the values of that meaning. */
+const SENT = new Map(
   Object.entries(MEANINGS).map(([role, text]) => [
     role,
-    text.split('\n').flatMap((line) => {
-      const [sent, also] = line.split(':').map(listParts)
-      return sent?.[0] === undefined
-        ? []
-        : [{ sent, words: new Set([...sent, ...(also ?? [])].map(foldText)) }]
-    }),
+    new Map(
+      text.split(/[\n;]/).flatMap((line) => {
+        const [sent = [], also = []] = line.split(':').map((part) => part.trim().split(/\s*,\s*/))
+        return [...sent, ...also].map((word) => [foldText(word), sent] as const)
+      }),
+    ),
   ]),
 )
 
+function foldText(text: string): string {
+  return splitIdentifier(text).join(' ')
+}
+
+/** A service's value, and the label that stands for it. */
+type Entry = readonly [sent: string, label: string]
+
 /**
- * Maps what a service may send for a role to the labels of a list; null if it means none of them. A column of countries
- * holds their codes, or their names in one language. Pure.
+ * Maps what a service may send for a role to the labels of a list; null if none of the labels is understood. Countries
+ * are known by their codes and by their names in several languages. Pure.
  */
 export function mapToLabels(role: ColumnRole, labels: readonly string[]): Record<string, string> | null {
+  const used = [...new Set(labels)].filter((label) => label.trim() !== '')
   const entries =
-    role === 'country'
-      ? toCountries(labels)
-      : isHeadcount(role)
-        ? toWiderRanges(labels)
-        : toMeanings(role, labels)
+    role === 'country' ? toCountries(used) : isHeadcount(role) ? toWiderRanges(used) : toMeanings(role, used)
   return entries.length === 0 ? null : Object.fromEntries(entries)
 }
 
 /** Whether a list is known by this label to be one of the role. Pure. */
 export const isKnownLabel = (role: ColumnRole, label: string): boolean =>
-  isHeadcount(role) ? parseRange(label) !== null : findMeanings(role, label).length > 0
+  isHeadcount(role) ? parseRange(label) !== null : findSent(role, label).length > 0
 
-type Entry = readonly [sent: string, label: string]
-
-/**
- * Of several labels with one meaning the one of the same word is taken, or else none: which of them is meant is not known. An
- * unknown label stands for itself.
- */
+/** Of several labels with one meaning the one of the same word is taken, or else none: which of them is meant is not known. */
 function toMeanings(role: ColumnRole, labels: readonly string[]): Entry[] {
-  if (!READ.has(role)) return []
-  const claims = labels.flatMap((label) => {
-    const meanings = findMeanings(role, label)
-    const sent = meanings.length > 0 ? meanings.flatMap((one) => one.sent) : [asSent(role, label)]
-    return sent.map((value) => ({ value, label }))
+  if (!labels.some((label) => isKnownLabel(role, label))) return []
+  const claims = labels.flatMap((label): Entry[] => {
+    const sent = findSent(role, label)
+    return (sent.length > 0 ? sent : [asSent(role, label)]).map((value) => [value, label])
   })
-  return [...Map.groupBy(claims, ({ value }) => value)].flatMap(([value, claimed]) => {
+  return [...Map.groupBy(claims, ([value]) => value)].flatMap(([value, claimed]): Entry[] => {
     // "lead" maps to LEAD if there is one, although a manager may be called a lead.
-    const same = labels.find((label) => foldText(label) === foldText(value))
-    const isOne = new Set(claimed.map(({ label }) => foldText(label))).size === 1
-    const label = same ?? (isOne ? claimed[0]?.label : undefined)
-    return label === undefined ? [] : [[value, label] as const]
+    const same = claimed.find(([, label]) => foldText(label) === foldText(value))
+    const isOne = new Set(claimed.map(([, label]) => foldText(label))).size === 1
+    const [, label] = same ?? (isOne ? claimed[0] : undefined) ?? []
+    return label === undefined ? [] : [[value, label]]
   })
 }
 
@@ -134,28 +114,18 @@ function asSent(role: ColumnRole, label: string): string {
 /** `Banken u. Versicherungen`, `IT / Software`: what is joined. */
 const JOINED = /\s*[/,&+]\s*|\s+(?:u\.|und|and|et|y|e|og|och|en)\s+/i
 
-/** What a label means: as a whole, or each of what it joins. */
-function findMeanings(role: ColumnRole, label: string): readonly Meaning[] {
-  const named = (text: string): Meaning[] =>
-    (READ.get(role) ?? []).filter(({ words }) => words.has(foldText(text)))
-  const whole = named(label)
+/** The values that a label stands for: as a whole, or each of what it joins. */
+function findSent(role: ColumnRole, label: string): readonly string[] {
+  const known = (text: string): readonly string[] => SENT.get(role)?.get(foldText(text)) ?? []
+  const whole = known(label)
   if (whole.length > 0) return whole
   // Of `Administrative/Utilities` only half is understood.
-  const parts = label.split(JOINED).map(named)
+  const parts = label.split(JOINED).map(known)
   return parts.every((part) => part.length > 0) ? parts.flat() : []
 }
 
 /** Employee ranges, as the service names them. */
-const EMPLOYEE_RANGES = [
-  '1-10',
-  '11-50',
-  '51-200',
-  '201-500',
-  '501-1000',
-  '1001-5000',
-  '5001-10000',
-  '10001+',
-]
+const EMPLOYEE_RANGES = '1-10 11-50 51-200 201-500 501-1000 1001-5000 5001-10000 10001+'.split(' ')
 
 /** Whether a role is a number of employees, exact or as a range. */
 export const isHeadcount = (role: ColumnRole): boolean => role === 'employees' || role === 'employee_range'
@@ -193,65 +163,49 @@ function toWiderRanges(labels: readonly string[]): Entry[] {
 /** Other names that a service may send for a country. */
 const ALIASES: Readonly<Record<string, readonly string[]>> = {
   US: ['USA', 'United States of America'],
-  GB: ['UK', 'Great Britain'],
+  GB: ['UK', 'Great Britain', 'Großbritannien'],
   CZ: ['Czech Republic'],
   NL: ['The Netherlands'],
   KR: ['South Korea', 'Korea, Republic of'],
   TR: ['Turkey'],
   AE: ['UAE'],
 }
+const LANGUAGES = ['en', 'de', 'fr', 'es', 'it', 'pt', 'nl', 'nb', 'sv', 'da', 'pl', 'fi']
+const DISPLAY_NAMES = LANGUAGES.map(
+  (language) => new Intl.DisplayNames([language], { type: 'region', fallback: 'none' }),
+)
 
-const namesIn = (language: string): Intl.DisplayNames =>
-  new Intl.DisplayNames([language], { type: 'region', fallback: 'none' })
-const englishNames = namesIn('en')
-const CODES = Array.from({ length: 26 * 26 }, (_, n) =>
-  String.fromCharCode(65 + Math.floor(n / 26), 65 + (n % 26)),
-).filter((code) => englishNames.of(code) !== undefined)
-const LANGUAGES = ['de', 'fr', 'es', 'it', 'pt', 'nl', 'nb', 'sv', 'da', 'pl', 'fi']
-
-/** Names that a service may send for a country. */
-const sentNames = (code: string): string[] => {
-  const name = englishNames.of(code)
-  return name === undefined ? [] : [name, ...(ALIASES[code] ?? [])]
+/** The English names of each country by its code, and the code by any name of it. */
+const ENGLISH_NAMES = new Map<string, readonly string[]>()
+const CODES = new Map<string, string>()
+for (let n = 0; n < 26 * 26; n++) {
+  const code = String.fromCharCode(65 + Math.floor(n / 26), 65 + (n % 26))
+  const [english, ...others] = DISPLAY_NAMES.flatMap((names) => names.of(code) ?? [])
+  if (english === undefined) continue
+  const sent = [english, ...(ALIASES[code] ?? [])]
+  ENGLISH_NAMES.set(code, sent)
+  for (const name of [code, ...sent, ...others]) CODES.set(plainName(name), code)
 }
 
-const CODE = /^(?:[A-Z]{2}|[a-z]{2})$/
+function plainName(name: string): string {
+  const plain = name.toLowerCase().normalize('NFD')
+  return plain.replaceAll(/[\p{M}\s.’'-]/gu, '')
+}
 
-/** Names of countries to what a list holds for them: the codes, or the names in another language. */
+/** Names of countries to what a list holds for them, where most of it is known: codes, or names in any language. */
 function toCountries(labels: readonly string[]): Entry[] {
-  const used = [...new Set(labels.map((label) => label.trim()))].filter((label) => label !== '')
-  const codeOf = used.every((label) => CODE.test(label))
-    ? (label: string) => label.toUpperCase()
-    : codeInLanguage(used)
-  return used
-    .flatMap((label) => {
-      const code = codeOf?.(label) ?? null
-      return code === null ? [] : sentNames(code).map((name) => [name, label] as const)
-    })
+  const known = labels.flatMap((label) => {
+    const code = CODES.get(plainName(label))
+    return code === undefined ? [] : [{ label, code }]
+  })
+  if (known.length * 4 < labels.length * 3) return []
+  return known
+    .flatMap(({ label, code }) => (ENGLISH_NAMES.get(code) ?? []).map((name) => [name, label] as const))
     .toSorted(([a], [b]) => a.localeCompare(b))
 }
 
-/** The code of a name, in the language that most of the names are in; null if there is none. */
-function codeInLanguage(used: readonly string[]): ((value: string) => string | null) | null {
-  const plain = (name: string): string =>
-    name
-      .toLowerCase()
-      .normalize('NFD')
-      .replaceAll(/[\p{M}\s.’'-]/gu, '')
-  const read = LANGUAGES.map((language) => {
-    const names = namesIn(language)
-    const codes = new Map(CODES.map((code) => [plain(names.of(code) ?? code), code]))
-    for (const [code, aliases] of Object.entries(ALIASES))
-      for (const alias of aliases) codes.set(plain(alias), code)
-    codes.set(plain('Großbritannien'), 'GB')
-    return { codes, known: used.filter((value) => codes.has(plain(value))).length }
-  }).toSorted((a, b) => b.known - a.known)
-  const [best] = read
-  if (best === undefined || best.known * 4 < used.length * 3) return null
-  return (value) => best.codes.get(plain(value)) ?? null
-}
-
-const REGIONS = new Set(CODES.flatMap(sentNames).map((name) => name.toLowerCase()))
-
 /** Whether a text is a country's English name. */
-export const isCountryName = (value: string): boolean => REGIONS.has(value.trim().toLowerCase())
+export function isCountryName(value: string): boolean {
+  const name = plainName(value)
+  return (ENGLISH_NAMES.get(CODES.get(name) ?? '') ?? []).some((one) => plainName(one) === name)
+}

@@ -1,12 +1,12 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { type CandidateField, serializedAs } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { isHeadcount, isCountryName, isKnownLabel, mapToLabels } from './label-maps.ts'
+import { isCountryName, isHeadcount, mapToLabels } from './label-maps.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import { toWordSet } from './words.ts'
 
-/** The record field that fills each role. */
+/** The record field that fills each role, in the order of the configuration. */
 const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, string>>>>> = {
   person: {
     title: 'title',
@@ -34,18 +34,12 @@ const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnR
   },
 }
 
-/** The roles that can be filled, in the order of the configuration. */
 export const outputRoles = (kind: SourceKind): ColumnRole[] =>
   Object.keys(OUTPUT_FIELDS[kind]) as ColumnRole[]
 
 export const outputField = (kind: SourceKind, role: ColumnRole): string => OUTPUT_FIELDS[kind][role] ?? role
 
-/** A shorter text column holds a code, not the value. */
-const MIN_LENGTH = 12
-
-type Proposed = ProposedOutput | SkippedColumn
-
-const skipColumn = ({ column }: ProposedOutput, reason: string): SkippedColumn => ({ column, reason })
+export type Proposed = ProposedOutput | SkippedColumn
 
 /** Written as a comment: it may be right. */
 const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => ({
@@ -54,156 +48,90 @@ const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => (
   output,
 })
 
-/** How a field is filled, or why it is not. Pure. */
+const NUMBERS: ReadonlySet<string> = new Set(['integer', 'float', 'numeric'])
+
+/** How a field is filled: as it is, through a map to the labels that it holds, or not without a look at it. Pure. */
 export function proposeOutput(
   kind: SourceKind,
   role: ColumnRole,
   field: CandidateField,
-  { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
+  table: Pick<IntrospectedTable, 'checkLabels' | 'fields'>,
 ): Proposed {
-  const { name, column, fit, path, codes, holdsArrays } = field
-  const output: ProposedOutput = { column: name, field: outputField(kind, role), type: column.type.name }
-  const labels = fit.kind === 'enum' ? fit.labels : path.length === 0 ? checkLabels[name] : undefined
-  if (codes && path.length === 0) return codeOutput(output, role, codes)
+  const { name: column, fit, path, codes, holdsArrays } = field
+  const type = field.column.type.name
+  const output: ProposedOutput = { column, field: outputField(kind, role), type }
+  const isWhole = path.length === 0
+  const isJson = fit.kind === 'json' || fit.kind === 'jsonb'
+  const labels = fit.kind === 'enum' ? fit.labels : isWhole ? table.checkLabels[column] : undefined
+  if (isWhole && codes) return labelOutput(output, role, [...codes.values()], codes)
   if (labels) return labelOutput(output, role, labels)
-  switch (fit.kind) {
-    case 'text':
-      return textOutput(output, role, field, fit.maxLength)
-    case 'integer':
-    case 'float':
-    case 'numeric':
-      return numberOutput(output, role, field)
-    case 'array':
-      return output
-    case 'json':
-    case 'jsonb':
-      if (role === 'technologies') return output
-      if (path.length === 0 || holdsArrays) return skipColumn(output, 'holds a list')
-      return isRangeRole(role) && field.values.every(isNumber)
-        ? numberOutput(output, role, field)
-        : textOutput(output, role, field, null)
-    default:
-      return skipColumn(output, `is ${column.type.name}`)
-  }
+  if (fit.kind === 'array' || (isJson && role === 'technologies')) return output
+  if (NUMBERS.has(fit.kind)) return numberOutput(output, role, field)
+  if (isJson && (isWhole || holdsArrays)) return { column, reason: 'holds a list' }
+  if (!isJson && fit.kind !== 'text') return { column, reason: `is ${type}` }
+  return textOutput(output, role, field, table)
 }
 
-/** Into a column of codes that a comment explains: by what they mean. */
-function codeOutput(output: ProposedOutput, role: ColumnRole, codes: ReadonlyMap<string, string>): Proposed {
-  const made = labelOutput(output, role, [...codes.values()])
-  if (!('map' in made) || made.map === undefined) return made
-  const codeOf = new Map([...codes].map(([code, meaning]) => [meaning, code]))
-  const map = Object.entries(made.map).map(
-    ([sent, meaning]) => [sent, codeOf.get(meaning) ?? meaning] as const,
-  )
-  return { ...made, map: Object.fromEntries(map) }
-}
-
-/** Into a list: through a map to what it holds. */
-function labelOutput(output: ProposedOutput, role: ColumnRole, labels: readonly string[]): Proposed {
+/** Into a list of labels, or of codes that stand for them: through a map from what the service sends. */
+function labelOutput(
+  output: ProposedOutput,
+  role: ColumnRole,
+  labels: readonly string[],
+  codes: ReadonlyMap<string, string> = new Map(),
+): Proposed {
   const map = mapToLabels(role, labels)
+  const shown = `${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`
+  if (map === null) return { column: output.column, reason: `holds labels of its own: ${shown}` }
+  const codeOf = new Map([...codes].map(([code, meaning]) => [meaning, code]))
+  const stored = Object.entries(map).map(([sent, label]) => [sent, codeOf.get(label) ?? label])
   const field = isHeadcount(role) ? 'employee_range' : output.field
-  return map === null
-    ? skipColumn(output, `accepts only ${labels.slice(0, 4).join(', ')}${labels.length > 4 ? ' …' : ''}`)
-    : { ...output, field, map }
+  return { ...output, field, map: Object.fromEntries(stored) as Record<string, string> }
 }
+
+/** A shorter text column holds a code, not the value. */
+const MIN_LENGTH = 12
+const ABBREVIATION = /^\s*[A-Z]{2,3}\s*$/
+const NUMBER = /^[\s\d.,-]+$/
+const E164 = /^\+[1-9]\d{6,14}$/
+const RANGE_WORDS = toWordSet('range band size bucket')
+const LIST_ROLES = new Set<ColumnRole>(['seniority', 'department', 'industry', 'sub_industry'])
+
+const isRangeRole = (role: ColumnRole): boolean => isHeadcount(role) || role === 'revenue'
+
+const areMostly = (values: readonly string[], test: (value: string) => boolean): boolean =>
+  values.length > 0 && values.filter(test).length * 2 > values.length
 
 function textOutput(
   output: ProposedOutput,
   role: ColumnRole,
-  field: CandidateField,
-  maxLength: number | null,
+  { values, labels = [], fit, words }: CandidateField,
+  { fields }: Pick<IntrospectedTable, 'fields'>,
 ): Proposed {
-  const { values } = field
-  const isCode = role === 'country' && mapToLabels(role, values) !== null
-  if (maxLength !== null && maxLength < MIN_LENGTH && TEXT_ROLES.has(role) && !isCode)
-    return skipColumn(output, `holds ${maxLength} characters, which is too short for ${output.field}`)
   const serialized = serializedAs(values)
-  if (role === 'technologies' && serialized === 'JSON') return { ...output, as: 'json' }
-  if (serialized !== null) return skipColumn(output, `holds ${serialized}`)
-  if (role === 'technologies') return skipColumn(output, 'is a list in a text, in a spelling of its own')
-  if (role === 'country') return countryOutput(output, values)
-  if (role === 'state' && isMostly(values, (value) => /^[A-Z]{2,3}$/.test(value.trim())))
+  if (role === 'technologies')
+    return serialized === 'JSON' ? { ...output, as: 'json' } : doubtOutput(output, 'is a list in a text')
+  if (serialized !== null) return doubtOutput(output, `holds ${serialized}`)
+  if (role === 'country' && areMostly(values, isCountryName)) return output
+  if (isRangeRole(role) && areMostly(values, (value) => NUMBER.test(value))) return output
+  const isList = LIST_ROLES.has(role) ? labels.length > 1 : role === 'country' || isRangeRole(role)
+  if (isList && values.length > 0) return labelOutput(output, role, labels.length > 1 ? labels : values)
+  if (fit.kind === 'text' && fit.maxLength !== null && fit.maxLength < MIN_LENGTH && role !== 'founded')
+    return doubtOutput(output, `holds ${fit.maxLength} characters, which is too short for ${output.field}`)
+  if (isRangeRole(role) && words.some((word) => RANGE_WORDS.has(word)))
+    return doubtOutput(output, 'has no values to show its ranges')
+  if (role === 'state' && areMostly(values, (value) => ABBREVIATION.test(value)))
     return doubtOutput(output, 'holds abbreviations, the record has names')
-  if (output.field === 'social.linkedin' && values.some((value) => /linkedin\.com\/in\//i.test(value)))
-    return skipColumn(output, 'holds profiles of people')
-  if (role === 'profile' || role === 'twitter') return urlOutput(output, role, values)
-  if (role === 'company_domain' && isMostly(values, (value) => /^https?:/i.test(value)))
-    return { ...output, sql: "'https://' || $value" }
-  // Departments are typed as often as chosen; a choice of them is short.
-  const labels = labelsInUse(field, role === 'department' ? 15 : 60)
-  if (isRangeRole(role)) return rangeOutput(output, role, labels ?? values, field)
-  if (!PICKLIST_ROLES.has(role) || labels === null) return output
-  return labels.some((label) => isKnownLabel(role, label))
-    ? labelOutput(output, role, labels)
-    : skipColumn(
-        output,
-        `holds codes of its own: ${labels.slice(0, 3).join(', ')}${labels.length > 3 ? ' …' : ''}`,
-      )
-}
-
-/** Fewer values prove nothing about a column's labels. */
-const MIN_VALUES = 10
-/** `--None--`: a choice that means no value. */
-const PLACEHOLDER = /^\W*(?:none|null|n\W?a|unknown|not set|undefined|(?:please )?select.*)?\W*$/i
-
-/** The labels in use, if a text column repeats few short values; null otherwise. */
-function labelsInUse({ fit, labels = [], values }: CandidateField, most: number): readonly string[] | null {
-  if (fit.kind !== 'text' || values.length < MIN_VALUES) return null
-  const real = labels.filter((label) => !PLACEHOLDER.test(label))
-  return real.length >= 2 && real.length <= most ? real : null
-}
-
-const TEXT_ROLES: ReadonlySet<ColumnRole> = new Set(
-  'title profile phone company_name company_domain legal_name city country twitter'.split(
-    ' ',
-  ) as ColumnRole[],
-)
-const PICKLIST_ROLES: ReadonlySet<ColumnRole> = new Set([
-  'seniority',
-  'department',
-  'industry',
-  'sub_industry',
-])
-const isRangeRole = (role: ColumnRole): boolean => isHeadcount(role) || role === 'revenue'
-const isNumber = (value: string): boolean => /^-?[\d.,\s]+$/.test(value.trim())
-
-const isMostly = (values: readonly string[], test: (value: string) => boolean): boolean =>
-  values.length > 0 && values.filter(test).length * 2 > values.length
-
-function countryOutput(output: ProposedOutput, values: readonly string[]): Proposed {
-  if (values.length === 0 || isMostly(values, isCountryName)) return output
-  const map = values.length < 3 ? null : mapToLabels('country', values)
-  return map === null
-    ? doubtOutput(output, 'holds codes or names in another form than the record')
-    : { ...output, map }
-}
-
-/** A profile as a URL, or its last part where the column holds only that. */
-function urlOutput(output: ProposedOutput, role: ColumnRole, values: readonly string[]): Proposed {
-  if (values.length < 3 || isMostly(values, (value) => /[./]/.test(value))) return output
-  const isAt = isMostly(values, (value) => value.startsWith('@'))
-  const host = role === 'twitter' ? '(?:twitter|x)' : 'linkedin'
-  const part = `substring($value from '${host}\\.com/(?:in/|company/)?([^/?#]+)')`
-  return { ...output, sql: isAt ? `'@' || ${part}` : part }
-}
-
-const RANGE_WORDS = toWordSet('range band size bucket')
-
-/** A number of employees or a revenue in a text column: a number, or a range of the column's own. */
-function rangeOutput(
-  output: ProposedOutput,
-  role: ColumnRole,
-  labels: readonly string[],
-  { words }: CandidateField,
-): Proposed {
-  const range = { ...output, field: isHeadcount(role) ? 'employee_range' : 'revenue_range' }
-  if (labels.length === 0)
-    return words.some((word) => RANGE_WORDS.has(word))
-      ? doubtOutput(range, 'has no values to show its ranges')
-      : output
-  if (isMostly(labels, isNumber)) return output
-  const map = mapToLabels(role, [...new Set(labels)])
-  return map === null ? doubtOutput(range, 'holds ranges of its own') : { ...range, map }
+  if (output.field === 'social.linkedin' && areMostly(values, (value) => value.includes('/in/')))
+    return doubtOutput(output, 'holds profiles of people')
+  const isLink = role === 'profile' || role === 'twitter'
+  if (isLink && values.length > 0 && !areMostly(values, (value) => /[./]/.test(value)))
+    return doubtOutput(output, 'holds names, the record has URLs')
+  if (role !== 'phone') return output
+  if (fields.some((one) => one.words.includes('calling')))
+    return doubtOutput(output, 'has the calling code in another column: see examples/composite-columns')
+  const isNormal = values.length >= 5 && values.every((value) => E164.test(value.trim()))
+  // Some programs accept no other form.
+  return isNormal ? { ...output, matches: E164.source } : output
 }
 
 /** Words of a unit that is not one. */
@@ -214,10 +142,36 @@ function numberOutput(
   role: ColumnRole,
   { values, words, fit }: CandidateField,
 ): Proposed {
+  if (words.some((word) => UNIT_WORDS.has(word))) return doubtOutput(output, 'has a unit in its name')
   const numbers = values.filter((value) => Number(value) !== 0)
-  if (fit.kind === 'integer' && isRangeRole(role) && numbers.length >= 15 && new Set(numbers).size <= 8)
-    return doubtOutput(output, 'holds few different numbers: codes, perhaps')
-  return words.some((word) => UNIT_WORDS.has(word))
-    ? doubtOutput(output, 'has a unit in its name, and perhaps another currency')
+  const isRepeated = numbers.length >= 15 && new Set(numbers).size <= 8
+  return fit.kind === 'integer' && isRangeRole(role) && isRepeated
+    ? doubtOutput(output, 'holds few different numbers: codes, perhaps')
     : output
+}
+
+const PLACE_FIELDS = new Set(['location.city', 'location.state', 'location.country'])
+
+/** Only the parts of one address, by the beginning of their names, which are written together or not at all. Pure. */
+export function onePlace(
+  outputs: readonly ProposedOutput[],
+  { fields }: Pick<IntrospectedTable, 'fields'>,
+): ProposedOutput[] {
+  const parts = outputs.filter(({ field }) => PLACE_FIELDS.has(field))
+  const nameOf = ({ column }: ProposedOutput): string => {
+    const words = fields.find(({ name }) => name === column)?.words ?? []
+    return words
+      .filter((word) => word !== 'id')
+      .slice(0, -1)
+      .join(' ')
+  }
+  const together = parts.filter((one) => nameOf(one) === (parts[0] && nameOf(parts[0])))
+  const [first, ...more] = together
+  // A state alone may be that of an order.
+  const isPlace = more.length > 0 || first?.field !== 'location.state'
+  return outputs.flatMap((one) => {
+    if (!parts.includes(one)) return [one]
+    if (!together.includes(one) || !isPlace) return []
+    return [more.length > 0 ? { ...one, group: 'address' } : one]
+  })
 }

@@ -202,6 +202,6 @@ test('what is written in another form than the column holds is a comment, with t
   expect(source.skippedColumns.map(({ column, reason }) => `${column} ${reason}`).sort()).toEqual([
     'employees holds few different numbers: codes, perhaps',
     'state holds abbreviations, the record has names',
-    'technologies holds YAML',
+    'technologies is a list in a text',
   ])
 })

@@ -15,6 +15,7 @@ test('maps the service’s values to labels of the same meaning', () => {
     entry: 'JUNIOR',
     junior: 'JUNIOR',
   })
+  expect(mapToLabels('department', ['Crane', 'Yard'])).toBeNull()
   expect(mapToLabels('department', ['People', 'R&D', 'Yard'])).toEqual({
     human_resources: 'People',
     hr: 'People',
@@ -92,7 +93,7 @@ describe('countries', () => {
       'United States of America': 'US',
       USA: 'US',
     })
-    expect(mapToLabels('country', ['Norway', 'US'])).toBeNull()
+    expect(mapToLabels('country', ['North', 'South', 'Norway'])).toBeNull()
     expect(mapToLabels('country', ['Deutschland', 'Großbritannien', 'USA'])).toMatchObject({
       Germany: 'Deutschland',
       'United Kingdom': 'Großbritannien',
