@@ -39,7 +39,7 @@ export async function requireConfirmation(
   denied = 'Nothing was changed.',
 ): Promise<void> {
   if (stdin === undefined || signal.aborted) throw new DeniedError(denied)
-  const { openPrompt, PromptClosedError } = await import('../init/prompt.ts')
+  const { openPrompt, PromptClosedError } = await import('./prompt.ts')
   const prompt = openPrompt(stdin, stdout)
   const close = (): void => prompt.close()
   signal.addEventListener('abort', close, { once: true })

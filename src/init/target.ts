@@ -15,9 +15,6 @@ export interface ConfigTarget {
   readonly force: boolean
 }
 
-const NAMES: readonly string[] = CONFIG_FILES
-const EXTENSIONS = NAMES.map((name) => extname(name))
-
 /**
  * Resolves where the configuration goes. Called before the database is read, to fail early if the file cannot be
  * written.
@@ -29,26 +26,34 @@ export function resolveConfigTarget(options: {
   readonly force: boolean
 }): ConfigTarget {
   const { cwd, out, force } = options
+  const names: readonly string[] = CONFIG_FILES
   const displayPath = out ?? CONFIG_FILES[0]
   const path = resolve(cwd, displayPath)
-  if (!EXTENSIONS.includes(extname(path)))
-    throw targetProblem(
-      displayPath,
+  const isJson = extname(path) === '.json'
+  const isFound = names.includes(basename(path)) && dirname(path) === resolve(cwd)
+  const extensions = names.map((name) => extname(name))
+  const refuse = (found: string, expected: string, todo: string | null = null): ConfigProblems =>
+    new ConfigProblems('the command', [{ place: displayPath, found, expected, todo }])
+  if (!extensions.includes(extname(path)))
+    throw refuse(
       'a file extension that is not a configuration',
-      `a name that ends in ${EXTENSIONS.join(', ')}`,
+      `a name that ends in ${extensions.join(', ')}`,
     )
-  if (!force && existsSync(path)) throw alreadyExists(displayPath)
+  if (!force && existsSync(path))
+    throw refuse(
+      'the file exists',
+      'a new file: existing files are not overwritten',
+      'Write to another file with --out FILE and compare the two, or overwrite it with --force.',
+    )
   // A second configuration in the folder would silently take precedence over this one, or be ignored.
-  const isFound = NAMES.includes(basename(path)) && dirname(path) === resolve(cwd)
-  const other = NAMES.find((name) => isFound && name !== basename(path) && existsSync(resolve(cwd, name)))
+  const other = names.find((name) => isFound && name !== basename(path) && existsSync(resolve(cwd, name)))
   if (other !== undefined)
-    throw targetProblem(
-      displayPath,
+    throw refuse(
       `${other} is in the same folder`,
       'one configuration in a folder: only the first would be read',
       `Move ${other} away, or name another file with --out and use it with --config.`,
     )
-  return { path, displayPath, isJson: extname(path) === '.json', isFound, force }
+  return { path, displayPath, isJson, isFound, force }
 }
 
 /** Writes the file. Never overwrites one created in the meantime, unless forced. */
@@ -56,24 +61,12 @@ export async function writeConfig({ path, displayPath, force }: ConfigTarget, te
   try {
     await writeFile(path, text, { flag: force ? 'w' : 'wx' })
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException
-    throw code === 'EEXIST'
-      ? alreadyExists(displayPath)
-      : targetProblem(displayPath, message, 'a writable file', 'Choose another file with --out.')
+    const problem = {
+      place: displayPath,
+      found: (cause as Error).message,
+      expected: 'a new file in a folder that may be written',
+      todo: 'Choose another file with --out.',
+    }
+    throw new ConfigProblems('the command', [problem], { cause })
   }
 }
-
-const alreadyExists = (shown: string): ConfigProblems =>
-  targetProblem(
-    shown,
-    'the file exists',
-    'a new file: existing files are not overwritten',
-    'Write to another file with --out FILE and compare the two, or overwrite it with --force.',
-  )
-
-const targetProblem = (
-  place: string,
-  found: string,
-  expected: string,
-  todo: string | null = null,
-): ConfigProblems => new ConfigProblems('the command', [{ place, found, expected, todo }])

@@ -1,5 +1,5 @@
 import { ConfigProblems } from '../../config/problems.ts'
-import type { InitPrompt } from '../../init/prompt.ts'
+import type { Prompt } from '../prompt.ts'
 import type { FoundServices, Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
 import type { ConfigTarget } from '../../init/target.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
@@ -54,7 +54,7 @@ export const initCommand = defineCommand(
     exits: [0, 1, 2, 130],
 
     async handler(call) {
-      const { openPrompt, PromptClosedError } = await import('../../init/prompt.ts')
+      const { openPrompt, PromptClosedError } = await import('../prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
       const { findServices, proposeForServices } = await import('../../init/services.ts')
       const { resolveConfigTarget } = await import('../../init/target.ts')
@@ -101,7 +101,7 @@ interface Writing {
   readonly services: FoundServices
   readonly target: ConfigTarget
   /** Null: without prompts. */
-  readonly prompt: InitPrompt | null
+  readonly prompt: Prompt | null
   readonly call: Pick<CliCall, 'flags' | 'stdout'>
 }
 
@@ -215,7 +215,7 @@ type Answers = Map<string, boolean>
 /** Prompts for what must be left out of a source; the answers for one before it are the default for the same rows. */
 async function promptAbout(
   held: AcceptedSource,
-  prompt: InitPrompt,
+  prompt: Prompt,
   answers: Answers,
   { paint }: Output,
 ): Promise<AcceptedSource> {

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { openPrompt, PromptClosedError, parseNumbers } from '../../../src/init/prompt.ts'
+import { openPrompt, PromptClosedError, parseNumbers } from '../../../src/cli/prompt.ts'
 import { Output } from '../../../src/cli/terminal.ts'
 
 describe('numbers of a list', () => {

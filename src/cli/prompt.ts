@@ -1,23 +1,8 @@
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 
-/** The part of an output that prompts use. */
-interface PromptOutput {
-  write(text: string): void
-  line(text?: string): void
-}
-
 /** Prompts on a terminal. The terminal edits the lines itself, so Ctrl-C remains a signal. */
-export interface InitPrompt {
-  /**
-   * Selects entries of a list by number, from 1.
-   * @param byDefault what an empty answer means: all, unless it is given
-   */
-  select(question: string, of: number, byDefault?: readonly number[]): Promise<readonly number[]>
-  /** @param byDefault what an empty answer means */
-  confirm(question: string, byDefault?: boolean): Promise<boolean>
-  close(): void
-}
+export type Prompt = ReturnType<typeof openPrompt>
 
 /** The input ended before the prompt was answered. */
 export class PromptClosedError extends Error {
@@ -25,7 +10,10 @@ export class PromptClosedError extends Error {
 }
 
 /** Prompts on the output and reads one answer a line from the input. */
-export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
+export function openPrompt(
+  input: Readable,
+  output: { write(text: string): void; line(text?: string): void },
+) {
   const lines = createInterface({ input, terminal: false })
   const answers = lines[Symbol.asyncIterator]()
   const prompt = async <Answer>(
@@ -46,15 +34,22 @@ export function openPrompt(input: Readable, output: PromptOutput): InitPrompt {
     }
   }
   return {
-    select: (question, of, byDefault) =>
-      prompt<readonly number[]>(
+    /** Selects entries of a list by number, from 1. An empty answer means `byDefault`: all, unless it is given. */
+    select: (question: string, of: number, byDefault?: readonly number[]): Promise<readonly number[]> =>
+      prompt(
         question,
-        (answer) => (answer === '' ? byDefault : undefined) ?? parseNumbers(answer, of),
+        (answer) => (answer === '' && byDefault ? byDefault : parseNumbers(answer, of)),
         `Numbers from 1 to ${of}, such as 1,${of}; or all, or none.`,
       ),
-    confirm: (question, byDefault = true) =>
-      prompt(question, (answer) => (answer === '' ? byDefault : parseYesNo(answer)), 'y or n.'),
-    close: () => lines.close(),
+    /** An empty answer means `byDefault`. */
+    confirm: (question: string, byDefault = true): Promise<boolean> =>
+      prompt(
+        question,
+        (answer) =>
+          answer === '' ? byDefault : /^(?:y(?:es)?|no?)$/.test(answer) ? answer.startsWith('y') : null,
+        'y or n.',
+      ),
+    close: (): void => lines.close(),
   }
 }
 
@@ -70,6 +65,3 @@ export function parseNumbers(answer: string, of: number): number[] | null {
   const isValid = ranges.every(({ from, to }) => from >= 1 && from <= to && to <= of)
   return isValid ? all.filter((n) => ranges.some(({ from, to }) => from <= n && n <= to)) : null
 }
-
-const parseYesNo = (answer: string): boolean | null =>
-  /^y(?:es)?$/.test(answer) ? true : /^no?$/.test(answer) ? false : null
