@@ -3,8 +3,8 @@ import { type Draft, listOtherColumns, proposeOutputs } from './draft.ts'
 import type { ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
 import { joinConditions, toQuestions } from './questions.ts'
-import { type Db, query } from '../sources/db.ts'
-import { spreadOrderSql, tableSampleSql } from './introspect.ts'
+import type { Db } from '../sources/db.ts'
+import { readSample } from './sample.ts'
 
 /**
  * Makes a source of a draft, by what its inputs yield on sampled rows. Pure.
@@ -58,19 +58,11 @@ export interface MeasuredRow extends RawInputs {
 const MEASURED_ROWS = 1_000
 
 /** Evaluates the inputs and the doubts of a draft on a sample of at most 1,000 rows. */
-export async function measureInputs(db: Db, { base, table, inputs }: Draft): Promise<readonly MeasuredRow[]> {
-  const columns = [
-    ...INPUTS.map((name) => `(${inputs[name] ?? 'null'})::text as ${name}`),
-    `array[${base.doubts.map(({ keep }) => keep).join(', ')}]::boolean[] as kept`,
-  ]
-  const read = (spread: string, order = ''): Promise<readonly MeasuredRow[]> =>
-    query(
-      db,
-      `select ${columns.join(', ')} from ${table.table.sql} as t ${spread} ${base.joins ?? ''}
-        where ${base.where ?? 'true'} ${order} limit ${MEASURED_ROWS}`,
-    )
-  const spread = tableSampleSql(base.rows, MEASURED_ROWS)
-  // Without an order, the first of the sampled pages alone would be read.
-  const rows = spread === null ? [] : await read(spread, 'order by md5(t.ctid::text)')
-  return rows.length >= MEASURED_ROWS / 2 ? rows : read('', await spreadOrderSql(db, table.table))
-}
+export const measureInputs = (db: Db, { base, table, inputs }: Draft): Promise<readonly MeasuredRow[]> =>
+  readSample(db, table, MEASURED_ROWS, {
+    select: [
+      ...INPUTS.map((name) => `(${inputs[name] ?? 'null'})::text as ${name}`),
+      `array[${base.doubts.map(({ keep }) => keep).join(', ')}]::boolean[] as kept`,
+    ],
+    rest: `${base.joins ?? ''} where ${base.where ?? 'true'}`,
+  })

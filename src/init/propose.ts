@@ -1,10 +1,8 @@
 import pLimit from 'p-limit'
-import type { Db } from '../sources/db.ts'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { Draft } from './draft.ts'
 import { draftSources } from './drafts.ts'
 import { isAddressList } from './part-drafts.ts'
-import { listCandidateFields } from './fields.ts'
 import { type MeasuredRow, finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { explainTable } from './explain.ts'
@@ -18,11 +16,12 @@ import {
   type ForeignKey,
   type IntrospectedTable,
   type TableOverview,
+  type ReadTransaction,
   introspectTable,
   listForeignKeys,
   listTableOverviews,
-  readLabels,
-  sampleTableRows,
+  readCatalogue,
+  readRows,
 } from './introspect.ts'
 import { type ClassifiedSchema, type ClassifiedTable, classifyTables, setAside } from './classify.ts'
 import { listUnreadable, noteObjections } from './unreadable.ts'
@@ -33,10 +32,6 @@ import { didYouMean } from '../util/text.ts'
 import { parseTableName } from '../sources/quote.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
-
-/** Runs reads in one short transaction with a statement timeout; a longer statement fails with 57014. */
-type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
 
 interface TableName {
   readonly schema: string
@@ -53,10 +48,6 @@ interface ProposeOptions {
 /** Tables that are read at the same time. */
 const MAX_READERS = 4
 
-/** The catalogue answers in milliseconds; so does a row sample, unless storage is slow. */
-const CATALOGUE_TIMEOUT_MS = 30_000
-const ROWS_TIMEOUT_MS = 5_000
-
 /**
  * Proposes sources for a database. Reads its catalogue and at most 200 rows of each of at most 200 tables. Writes
  * nothing and keeps no value.
@@ -65,8 +56,8 @@ export async function proposeSources(
   read: ReadTransaction,
   { wanted, onTable }: ProposeOptions,
 ): Promise<Proposal> {
-  const all = await read(listTableOverviews, CATALOGUE_TIMEOUT_MS)
-  const references = await read(listForeignKeys, CATALOGUE_TIMEOUT_MS)
+  const all = await readCatalogue(read, listTableOverviews)
+  const references = await readCatalogue(read, listForeignKeys)
   const shortlist = shortlistTables(all, references)
   const likely = shortlist.filter((one) => one.canRead)
   const named =
@@ -78,14 +69,14 @@ export async function proposeSources(
     chosen.map((one, n) =>
       limit(() => {
         onTable?.(one, n + 1, chosen.length)
-        return introspectWithSample(read, one)
+        return introspectTable(read, one)
       }),
     ),
   )
   const tables = surveyed.filter((one) => one !== null)
   const declared = declaredRelations(tables, references)
   const suggested = [...suggestedRelations(tables, declared), ...suggestedTextLookups(tables)]
-  const confirmed = await withTimeoutFallback(read, (db) => confirmRelations(db, suggested), [])
+  const confirmed = await readRows(read, (db) => confirmRelations(db, suggested), [])
   const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
   const schema = await classifySchema(read, {
     all,
@@ -130,7 +121,7 @@ export async function proposeSources(
 /** A draft with its inputs. A doubt that cannot be computed, of a type that is not expected, costs itself and not the source. */
 async function measureDraft(read: ReadTransaction, draft: Draft): Promise<ProposedSource | string> {
   const measure = (one: Draft): Promise<readonly MeasuredRow[] | null> =>
-    withTimeoutFallback<readonly MeasuredRow[] | null>(read, (db) => measureInputs(db, one), null)
+    readRows<readonly MeasuredRow[] | null>(read, (db) => measureInputs(db, one), null)
   const having = (doubts: Draft['base']['doubts']): Draft => ({ ...draft, base: { ...draft.base, doubts } })
   const rows = await measure(draft)
   if (rows !== null || draft.base.doubts.length === 0) return finishDraft(draft, rows ?? [])
@@ -153,14 +144,14 @@ async function classifySchema(
 ): Promise<ClassifiedSchema> {
   const { all, relations, tables, isNamed } = found
   const suggested = relations.map(({ from, to, columns }) => ({
-    from: from.table.sql,
-    to: to.table.sql,
+    from: from.sqlName,
+    to: to.sqlName,
     columns,
   }))
   const staff = findStaffTables(all, [...found.references, ...suggested])
   // Users who each belong to one of many companies are their people, not those of the software.
   const isStaff = (one: IntrospectedTable): boolean =>
-    staff.has(one.table.sql) && !belongToCompanies(one, relations)
+    staff.has(one.sqlName) && !belongToCompanies(one, relations)
   const context = { relations, isNamed, isStaff, isTenantTable: () => false }
   const parties = classifyTables(tables, context).tables.filter((one) => one.kinds.length > 0)
   const tenantColumns = new Map(
@@ -184,36 +175,15 @@ async function classifySchema(
     }
     let tenant: TenantChoice | null = null
     for (const column of tenantColumns.get(table.table.sql) ?? [])
-      if (!column.isOwnCompany)
-        tenant ??= await withTimeoutFallback(read, (db) => chooseTenant(db, table, column), null)
+      if (!column.isOwnCompany) tenant ??= await readRows(read, (db) => chooseTenant(db, table, column), null)
     const lookupsFor = (kind: SourceKind): Promise<LookupColumn[]> =>
-      withTimeoutFallback(read, (db) => findLookupColumns(db, kind, table, relations, isParty), [])
+      readRows(read, (db) => findLookupColumns(db, kind, table, relations, isParty), [])
     const isParty = (one: IntrospectedTable): boolean =>
       schema.tables.some((other) => other.table.sql === one.table.sql && other.kinds.length > 0)
     const lookups = { person: await lookupsFor('person'), company: await lookupsFor('company') }
     complete.push({ ...table, tenant, lookups })
   }
   return { ...schema, tables: setAside(complete) }
-}
-
-async function introspectWithSample(
-  read: ReadTransaction,
-  overview: TableOverview,
-): Promise<IntrospectedTable | null> {
-  const surveyed = await read((db) => introspectTable(db, overview), CATALOGUE_TIMEOUT_MS)
-  if (surveyed === null) return null
-  const { table } = surveyed
-  const isReadable = table.kind === 'table'
-  const rows = isReadable
-    ? await withTimeoutFallback(read, (db) => sampleTableRows(db, table, surveyed.rows), [])
-    : []
-  const labels = isReadable ? await withTimeoutFallback(read, (db) => readLabels(db, surveyed), {}) : {}
-  return {
-    ...surveyed,
-    fields: listCandidateFields(table, rows, labels, surveyed.codes),
-    sampled: rows.length,
-    sample: rows,
-  }
 }
 
 const listRejections = (
@@ -226,21 +196,6 @@ const listRejections = (
       ? []
       : [{ table: one.sqlName, reason: one.rejection }],
   )
-
-/** Continues without rows that take too long or may not be read: names are still evidence. */
-async function withTimeoutFallback<Result>(
-  read: ReadTransaction,
-  act: (db: Db) => Promise<Result>,
-  without: Result,
-): Promise<Result> {
-  try {
-    return await read(act, ROWS_TIMEOUT_MS)
-  } catch (error) {
-    const code = sqlStateOf(error)
-    if (code === QUERY_CANCELED || code === '42501' || code.startsWith('22')) return without
-    throw error
-  }
-}
 
 /**
  * Proposes sources for the named tables, or for all tables if none is named.

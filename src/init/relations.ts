@@ -30,7 +30,7 @@ export function declaredRelations(
   tables: readonly IntrospectedTable[],
   references: readonly ForeignKey[],
 ): TableRelation[] {
-  const bySql = new Map(tables.map((one) => [one.table.sql, one]))
+  const bySql = new Map(tables.map((one) => [one.sqlName, one]))
   return references.flatMap(({ from, to, columns, targets }) => {
     const [source, target] = [bySql.get(from), bySql.get(to)]
     return source && target ? [{ from: source, to: target, columns, targets, type: null }] : []

@@ -1,6 +1,6 @@
 import { scoreTable } from './kinds.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
-import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
+import { type ForeignKey, type TableOverview } from './introspect.ts'
 import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
 import { KEY_WORDS, nameRank } from './relations.ts'
 import { scoreName } from './roles.ts'
@@ -51,7 +51,7 @@ function countTies(
   main: readonly TableOverview[],
   references: readonly ForeignKey[],
 ): number {
-  const [own, names] = [overviewSql(table), new Set(main.map(overviewSql))]
+  const [own, names] = [table.sqlName, new Set(main.map(({ sqlName }) => sqlName))]
   const declared = references.filter(
     ({ from, to }) => (from === own && names.has(to)) || (to === own && names.has(from)),
   )

@@ -1,6 +1,6 @@
 import { type CandidateField, fieldSql } from './fields.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
-import { type ForeignKey, type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
+import { type ForeignKey, type IntrospectedTable, type TableOverview } from './introspect.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 import { labelsSql, listKnownLabels } from './row-filters.ts'
 
@@ -59,9 +59,9 @@ export function findStaffTables(
           isStaffName(one.name) ||
           (headNoun(one.name) === 'user' && !isPortal(one.name)) ||
           (hasLoginColumns(one.columns) && !PORTAL_NOUNS.has(headNoun(one.name)) && !isPortal(one.name)) ||
-          ((owned.get(overviewSql(one))?.size ?? 0) >= 2 && !PARTY_NOUNS.has(headNoun(one.name))),
+          ((owned.get(one.sqlName)?.size ?? 0) >= 2 && !PARTY_NOUNS.has(headNoun(one.name))),
       )
-      .map(overviewSql),
+      .map(({ sqlName }) => sqlName),
   )
 }
 

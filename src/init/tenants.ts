@@ -1,7 +1,7 @@
 import { type Db, query } from '../sources/db.ts'
 import { quoteIfNeeded, quoteLiteral, quoteName } from '../sources/quote.ts'
 import type { CandidateField } from './fields.ts'
-import { type IntrospectedTable, type TableOverview, overviewSql } from './introspect.ts'
+import { type IntrospectedTable, type TableOverview } from './introspect.ts'
 import type { RowFlag } from './flag-sql.ts'
 import type { TableRelation } from './relations.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
@@ -73,14 +73,12 @@ function isSharedColumn(
   }: { readonly overviews: readonly TableOverview[]; readonly isStaff: (table: string) => boolean },
 ): boolean {
   const others = overviews.filter(
-    (one) =>
-      one.kind === 'table' && overviewSql(one) !== own.table.sql && overviewSql(one) !== target?.table.sql,
+    (one) => one.kind === 'table' && one.sqlName !== own.sqlName && one.sqlName !== target?.sqlName,
   )
   const having = others.filter((one) => one.columns.includes(field.name))
   // Of one or two rows for all: the users' own companies.
   if (target !== null && sizeOf(target) <= 2 && sizeOf(own) >= 20) return true
-  if (target !== null && isMuchSmaller(target, own) && having.some((one) => isStaff(overviewSql(one))))
-    return true
+  if (target !== null && isMuchSmaller(target, own) && having.some((one) => isStaff(one.sqlName))) return true
   if (target !== null && isBilled(target)) return having.length >= 2
   if (target !== null && hasCompanyFacts(target)) return false
   // Without staff to show it: most tables have the column.

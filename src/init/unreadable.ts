@@ -1,5 +1,5 @@
 import { formatTableName } from '../sources/quote.ts'
-import { type ForeignKey, type TableOverview, overviewSql } from './introspect.ts'
+import { type ForeignKey, type TableOverview } from './introspect.ts'
 import { nameHint } from './kinds.ts'
 import { sayingOf } from './meanings.ts'
 import type { ProposedSource, SkippedTable } from './proposal.ts'
@@ -26,8 +26,8 @@ export function listUnreadable(
     const isParty = (['person', 'company'] as const).some((kind) => nameHint(kind, one.name) === 'strong')
     if (isParty && wanted?.(one) !== false) return 'it may hold people or companies'
     const key = references.find(({ from, to, columns }) => {
-      const owner = to === overviewSql(one) && all.find((table) => overviewSql(table) === from)
-      const source = owner && sources.find(({ table }) => table === owner.sqlName)
+      const owner = to === one.sqlName
+      const source = owner && sources.find(({ table }) => table === from)
       return (
         source && [...source.outputs, ...source.skippedColumns].some(({ column }) => columns.includes(column))
       )

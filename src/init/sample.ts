@@ -1,0 +1,111 @@
+import type { Table } from '../sources/catalogue.ts'
+import { type Db, query } from '../sources/db.ts'
+import type { Fit } from '../sources/column-type.ts'
+import { quoteName } from '../sources/quote.ts'
+import type { SampledRow } from './fields.ts'
+
+/** A table to read some rows of, with the estimated number of its rows. */
+interface Sampled {
+  readonly table: Pick<Table, 'sql' | 'columns'>
+  readonly rows: number | null
+}
+
+/** Above this, only some pages of a table are read. */
+const LARGE_TABLE_ROWS = 20_000
+/** A table of more bytes is not sorted. */
+const MAX_SORTED_BYTES = 50_000_000
+
+/**
+ * SQL that samples a large table: some pages, four times as many as should hold the rows wanted, because pages may be
+ * half empty. Empty if the table is smaller or its size is unknown. Repeatable, so that a proposal does not change between
+ * runs.
+ */
+const pagesSql = (rows: number | null, wanted: number): string =>
+  rows === null || rows <= LARGE_TABLE_ROWS
+    ? ''
+    : `tablesample system (${Math.min(100, (400 * wanted) / rows).toFixed(6)}) repeatable (1)`
+
+/** Reads some rows of a table, spread over all of it: the first are its oldest, and those of one page are of one kind. */
+export async function readSample<Row>(
+  db: Db,
+  { table, rows }: Sampled,
+  wanted: number,
+  { select, rest = '' }: { readonly select: readonly string[]; readonly rest?: string },
+): Promise<readonly Row[]> {
+  const read = (pages: string, order: string): Promise<readonly Row[]> =>
+    query(db, `select ${select.join(', ')} from ${table.sql} as t ${pages} ${rest} ${order} limit ${wanted}`)
+  const spread = 'order by md5(t.ctid::text)'
+  const pages = pagesSql(rows, wanted)
+  const some = pages === '' ? [] : await read(pages, spread)
+  if (some.length >= wanted / 2) return some
+  const [size] = await query<{ isSmall: boolean }>(
+    db,
+    `select coalesce((select sum(pg_relation_size(relid)) from pg_partition_tree($1::regclass)),
+                     pg_relation_size($1::regclass)) <= ${MAX_SORTED_BYTES} as "isSmall"`,
+    [table.sql],
+  )
+  return read('', size?.isSmall === true ? spread : '')
+}
+
+/** Rows sampled from one table. */
+const SAMPLE_ROWS = 200
+/** Enough to recognise an email address or a URL. */
+const MAX_VALUE_CHARACTERS = 300
+/** Longer documents are not parsed. */
+const MAX_JSON_BYTES = 20_000
+
+/** Samples at most 200 rows: the beginning of long values, the first element of arrays. */
+export async function sampleTableRows(db: Db, sampled: Sampled): Promise<readonly SampledRow[]> {
+  const select = sampled.table.columns.flatMap(({ name, type, canSelect }) => {
+    const [own, { kind }] = [quoteName(name), type.fit]
+    const value =
+      kind === 'json' || kind === 'jsonb'
+        ? `case when pg_column_size(t.${own}) < ${MAX_JSON_BYTES} then t.${own}::jsonb end`
+        : `left(t.${own}${kind === 'array' ? '[1]' : ''}::text, ${MAX_VALUE_CHARACTERS})`
+    return canSelect ? [`${value} as ${own}`] : []
+  })
+  return select.length === 0 ? [] : readSample(db, sampled, SAMPLE_ROWS, { select })
+}
+
+/** Rows from which the labels of a table's columns are taken; a rare label would be missing in the sample. */
+const LABEL_ROWS = 5_000
+const MAX_LABELS = 60
+/** A longer text is no label. */
+const MAX_LABEL_CHARACTERS = 60
+
+/**
+ * The labels of the columns that repeat few texts, by column: at most 60, each used three times on average; of an array,
+ * its elements. A column that repeats none is not there.
+ */
+export async function readLabels(
+  db: Db,
+  { table, rows }: Sampled,
+): Promise<Readonly<Record<string, readonly string[]>>> {
+  const columns = table.columns.filter(({ type, canSelect }) => canSelect && isText(type.fit))
+  if (columns.length === 0) return {}
+  const names = columns.map(({ name }) => quoteName(name))
+  const lists = columns.map(({ type }, n) => {
+    const values = type.fit.kind === 'array' ? `unnest(part.${names[n]})` : `(select part.${names[n]})`
+    return `(select jsonb_build_object('labels', jsonb_agg(label order by label), 'filled', sum(uses)) from
+      (select left(listed.value::text, ${MAX_LABEL_CHARACTERS + 1}) as label, count(*) as uses
+         from part, lateral ${values} as listed(value)
+        where btrim(listed.value::text) <> '' group by 1 limit ${MAX_LABELS + 1}) as few) as ${names[n]}`
+  })
+  const [found] = await query<Readonly<Record<string, { labels: string[] | null; filled: number | null }>>>(
+    db,
+    `with part as materialized (select ${names.join(', ')} from ${table.sql} ${pagesSql(rows, LABEL_ROWS)} limit ${LABEL_ROWS})
+     select ${lists.join(', ')}`,
+  )
+  return Object.fromEntries(
+    columns.flatMap(({ name, type }) => {
+      const { labels, filled } = found?.[name] ?? { labels: null, filled: 0 }
+      if (labels === null) return []
+      const isRepeated = labels.length <= MAX_LABELS && labels.length * 3 <= (filled ?? 0)
+      const isShort = labels.every((label) => label.length <= MAX_LABEL_CHARACTERS)
+      return type.fit.kind === 'array' || (isRepeated && isShort) ? [[name, labels]] : []
+    }),
+  )
+}
+
+const isText = (fit: Fit): boolean =>
+  fit.kind === 'text' || fit.kind === 'enum' || (fit.kind === 'array' && isText(fit.element))
