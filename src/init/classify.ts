@@ -178,9 +178,14 @@ export function relationsFrom(
 const FROM = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 const BETWEEN = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 
+/** What a table holds if its name ends so. */
+const HISTORY_NOUNS = toWordSet(
+  'log audit history archive backup version event fact snapshot queue migration session',
+)
+
+/** What a table holds if its name says so anywhere. */
 const HISTORY_WORDS = toWordSet(
-  `historical legacy deprecated shadow log logs audit audits history histories archive archived backup backups bak tmp temp staging stage old copy version
-   versions event events dim fct fact facts stg mart marts snapshot snapshots queue queues migration migrations session sessions import imports export exports test`,
+  'historical legacy deprecated shadow logs audit history archive archived backup bak tmp temp staging stage old copy dim fct stg mart marts snapshot import export test',
 )
 
 const ASIDE = toWordSet('test sandbox staging template backup archived')
@@ -188,7 +193,8 @@ const ASIDE = toWordSet('test sandbox staging template backup archived')
 /** The word in a table's name that says it holds history, copies or temporary data. */
 export const findHistoryWord = (table: string): string | undefined =>
   // `demo_requests` are requests for one.
-  splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word))
+  splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word)) ??
+  [headNoun(table)].find((word) => HISTORY_NOUNS.has(word))
 
 /** The company of a person's row: by its own key, or through the rows of a link table. */
 export interface Employer {

@@ -1,24 +1,28 @@
 import { COMPOUNDS, DICTIONARY, HARMLESS, HARMLESS_LISTS, IN_USE, WORD_PAIRS } from './vocabulary.ts'
 
-/** Lower case without accents; a German umlaut as its two letters, which is how names without umlauts spell it. */
+/** Lower case without accents; `ä` as `ae`, as names without such letters spell it in German and Danish. */
 const plain = (word: string): string =>
-  word
-    .toLowerCase()
-    .replaceAll('ä', 'ae')
-    .replaceAll('ö', 'oe')
-    .replaceAll('ü', 'ue')
-    .replaceAll('ß', 'ss')
-    .replaceAll('å', 'a')
-    .replaceAll('ø', 'oe')
-    .replaceAll('æ', 'ae')
-    .normalize('NFD')
-    .replaceAll(/\p{M}/gu, '')
+  withoutAccents(word.toLowerCase().replaceAll(/[äöüæøß]/g, (letter) => LETTERS[letter] ?? letter))
+const LETTERS: Readonly<Record<string, string>> = {
+  ä: 'ae',
+  ö: 'oe',
+  ü: 'ue',
+  æ: 'ae',
+  ø: 'oe',
+  ß: 'ss',
+}
+
+/** `ä` as `a`, as names without such letters spell it in Swedish and Finnish. */
+const withoutAccents = (word: string): string =>
+  word.replaceAll('ø', 'o').replaceAll('ł', 'l').normalize('NFD').replaceAll(/\p{M}/gu, '')
 
 const listWords = (text: string): string[] => text.trim().split(/\s+/)
 
 const ENGLISH: ReadonlyMap<string, readonly string[]> = new Map([
   ...Object.entries(DICTIONARY).flatMap(([english, others]) =>
-    listWords(others).map((word) => [plain(word), listWords(english)] as const),
+    listWords(others).flatMap((word) =>
+      [withoutAccents(word), plain(word)].map((spelled) => [spelled, listWords(english)] as const),
+    ),
   ),
   ...Object.entries(COMPOUNDS).map(
     ([word, english]) => [plain(word), english === '' ? [] : listWords(english)] as const,
@@ -36,29 +40,6 @@ const toEnglish = (word: string): readonly string[] | undefined => {
   )
 }
 
-/** Fewer letters begin too many words. */
-const MIN_ABBREVIATION = 4
-
-/** `nachn`, `widerspr`, `bundesl`: what begins words of one meaning only, and is none itself. */
-function fromAbbreviation(word: string): readonly string[] | undefined {
-  if (word.length < MIN_ABBREVIATION || word.length > 10 || SEGMENTS.has(word)) return undefined
-  const known = ABBREVIATIONS.get(word)
-  if (known !== undefined) return known ?? undefined
-  const meanings = new Map(
-    [...SEGMENTS, ...ROLE_WORDS].flatMap((whole) => {
-      const english = toEnglish(whole) ?? [whole]
-      const isLonger = whole.startsWith(word) && whole !== `${word}s`
-      return isLonger ? [[english.join(' '), english] as const] : []
-    }),
-  )
-  const [only] = meanings.values()
-  const found = meanings.size === 1 && only !== undefined ? only : null
-  if (ABBREVIATIONS.size < MAX_SPLIT) ABBREVIATIONS.set(word, found)
-  return found ?? undefined
-}
-
-const ABBREVIATIONS = new Map<string, readonly string[] | null>()
-
 /** Words that compounds without a separator consist of: `annualrevenue`, `hasoptedoutofemail`, `ansprechpartnername`. */
 const SEGMENTS: ReadonlySet<string> = new Set(
   [
@@ -68,7 +49,7 @@ const SEGMENTS: ReadonlySet<string> = new Set(
     ...listWords(
       `annual with billing created display do domain first full family given has id in at by is job last linked mail master modified
        not number of on opt opted out opt posted postal code reason record secondary size sub tenant title updated unsubscribed
-       url work workspace year years zip bounced shipping mailing street fax assistant description owner other parent bulk donot
+       url work workspace year years zip bank post marked corporate bounced shipping mailing street fax assistant description owner other parent bulk donot
        business entity object party subject item or province hidden send postal portal info list entry campaign member event audience interest started band should forget process processing solicit profiling historical workflow hold only tracking suppressed disabled enabled banned trashed suspended range legal global subscription alternate business salesperson`,
     ),
   ].filter(
@@ -76,7 +57,7 @@ const SEGMENTS: ReadonlySet<string> = new Set(
   ),
 )
 
-/** The fewest segments that a compound consists of; itself if it does not. */
+/** The fewest segments that a compound consists of, as in `företagsnamn` perhaps with an `s` between them; itself if it does not. */
 function segmentWord(word: string): readonly string[] {
   if (word.length < 6 || word.length > 40 || SEGMENTS.has(word)) return [word]
   const best: Array<readonly string[] | null> = [[]]
@@ -84,11 +65,12 @@ function segmentWord(word: string): readonly string[] {
     best[end] = null
     for (let start = 0; start < end; start++) {
       const [before, segment] = [best[start], word.slice(start, end)]
-      if (!before || !SEGMENTS.has(segment)) continue
+      const isLink = segment === 's' && (before?.at(-1)?.length ?? 0) > 3 && end < word.length
+      if (!before || !(SEGMENTS.has(segment) || isLink)) continue
       if (before.length + 1 < (best[end]?.length ?? Infinity)) best[end] = [...before, segment]
     }
   }
-  return best[word.length] ?? [word]
+  return best[word.length]?.filter((segment) => segment !== 's') ?? [word]
 }
 
 /**
@@ -117,7 +99,7 @@ function split(name: string): string[] {
     .filter((word) => word !== '')
     .map(plain)
     .flatMap((word) => (toEnglish(word) ? [word] : segmentWord(word)))
-    .flatMap((word) => toEnglish(word) ?? fromAbbreviation(word) ?? [word])
+    .flatMap((word) => toEnglish(word) ?? [word])
   const words: string[] = []
   for (const word of parts) {
     const pair = WORD_PAIRS[`${words.at(-1) ?? ''} ${word}`]
@@ -126,12 +108,6 @@ function split(name: string): string[] {
   }
   return words
 }
-
-const ROLE_WORDS: ReadonlySet<string> = new Set(
-  listWords(
-    'email seniority title job web site url tel phone region town location billing shipping social hq work home mobile opt lead deal',
-  ),
-)
 
 /** A set of words written in one text, as `splitIdentifier` gives them. */
 export const toWordSet = (words: string): ReadonlySet<string> =>

@@ -32,6 +32,13 @@ describe('the words of a name', () => {
     ['mitarbeiteranzahl', 'employees'],
     ['raison_sociale', 'name'],
     ['Archivée', 'archived'],
+    ['fornamn', 'first name'],
+    ['antal_anstallda', 'number employees'],
+    ['foretagsnamn', 'company name'],
+    ['password', 'password'],
+    ['newsletters', 'newsletters'],
+    ['bank_name', 'bank name'],
+    ['limit', 'limit'],
   ])('%s', (name, words) => {
     expect(splitIdentifier(name).join(' ')).toBe(words)
   })
