@@ -174,61 +174,55 @@ function countCells(rows: readonly StoredRow[]) {
   })
 }
 
-test(
-  'answered, found, filled and the marginal gain are as counted row by row',
-  { timeout: 300_000 },
-  async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(storedRow, { minLength: 1, maxLength: 12 }), async (rows) => {
-        await storeRows(rows)
-        const { services, what_if } = await read()
-        const counted = countCells(rows)
-        for (const [n, service] of services.entries()) {
-          const answers = rows.map((one) => one.answers[n])
-          const found = answers.filter((one) => typeof one === 'object' && one !== null).length
-          const missed = ['not_found', 'rejected'].map(
-            (state) => answers.filter((one) => one === state).length,
-          )
-          const columns = service.columns.toSorted((a, b) => a.column.localeCompare(b.column))
-          expect({ ...service, columns }).toMatchObject({
-            service: NAMES[n],
-            found,
-            not_found: missed[0],
-            rejected: missed[1],
-            answered: found + (missed[0] ?? 0) + (missed[1] ?? 0),
-            ...counted[n],
-            columns: counted[n]?.columns.toSorted((a, b) => a.column.localeCompare(b.column)),
-          })
-        }
-        const answered = rows.map(({ answers }) => answers.map((one) => one !== null && one !== 'failed'))
-        const isKnown = answered.filter((one) => one.includes(true)).length
-        expect(what_if.map((one) => one.rows)).toEqual(isKnown === 0 ? [] : [isKnown])
-        expect(what_if[0]?.rows_all_answered ?? 0).toBe(answered.filter((one) => !one.includes(false)).length)
-        expect(what_if[0]?.orders.length ?? 6).toBe(6)
-      }),
-      {
-        numRuns: 60,
-        // Rows of which everything is the same.
-        examples: [
-          [
-            Array.from({ length: 2 }, () => ({
-              answers: [all, all, 'not_found'],
-              writes: written(1),
-              isByOtherKinds: false,
-            })),
-          ],
-          [
-            Array.from({ length: 3 }, () => ({
-              answers: [found(['title']), 'not_found', 'rejected'],
-              writes: written(0),
-              isByOtherKinds: false,
-            })),
-          ],
+test('answered, found, filled and the marginal gain are as counted row by row', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(storedRow, { minLength: 1, maxLength: 12 }), async (rows) => {
+      await storeRows(rows)
+      const { services, what_if } = await read()
+      const counted = countCells(rows)
+      for (const [n, service] of services.entries()) {
+        const answers = rows.map((one) => one.answers[n])
+        const found = answers.filter((one) => typeof one === 'object' && one !== null).length
+        const missed = ['not_found', 'rejected'].map((state) => answers.filter((one) => one === state).length)
+        const columns = service.columns.toSorted((a, b) => a.column.localeCompare(b.column))
+        expect({ ...service, columns }).toMatchObject({
+          service: NAMES[n],
+          found,
+          not_found: missed[0],
+          rejected: missed[1],
+          answered: found + (missed[0] ?? 0) + (missed[1] ?? 0),
+          ...counted[n],
+          columns: counted[n]?.columns.toSorted((a, b) => a.column.localeCompare(b.column)),
+        })
+      }
+      const answered = rows.map(({ answers }) => answers.map((one) => one !== null && one !== 'failed'))
+      const isKnown = answered.filter((one) => one.includes(true)).length
+      expect(what_if.map((one) => one.rows)).toEqual(isKnown === 0 ? [] : [isKnown])
+      expect(what_if[0]?.rows_all_answered ?? 0).toBe(answered.filter((one) => !one.includes(false)).length)
+      expect(what_if[0]?.orders.length ?? 6).toBe(6)
+    }),
+    {
+      numRuns: 60,
+      // Rows of which everything is the same.
+      examples: [
+        [
+          Array.from({ length: 2 }, () => ({
+            answers: [all, all, 'not_found'],
+            writes: written(1),
+            isByOtherKinds: false,
+          })),
         ],
-      },
-    )
-  },
-)
+        [
+          Array.from({ length: 3 }, () => ({
+            answers: [found(['title']), 'not_found', 'rejected'],
+            writes: written(0),
+            isByOtherKinds: false,
+          })),
+        ],
+      ],
+    },
+  )
+})
 
 /** A record of all columns. */
 const all = { columns: COLUMNS, confidence: 0.9 }

@@ -40,7 +40,7 @@ except FillrateFailed as failed:
 
 async function run(
   words: readonly string[],
-  timeout = 60,
+  timeout = 240,
   env: NodeJS.ProcessEnv = {},
 ): Promise<Record<string, unknown>> {
   const { stdout } = await promisify(execFile)(
@@ -70,7 +70,7 @@ test.skipIf(!hasPython)(
     expect(await run(['run', 'nothing'])).toMatchObject({ code: 2, retry: false })
     expect(await run(['run', '--budget', 'much'])).toMatchObject({ code: 2, retry: false })
     const away = { DATABASE_URL: 'postgres://postgres@127.0.0.1:1/crm' }
-    expect(await run(['status'], 60, away)).toMatchObject({ code: 2, retry: true })
+    expect(await run(['status'], 240, away)).toMatchObject({ code: 2, retry: true })
   },
 )
 

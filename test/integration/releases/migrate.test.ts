@@ -60,7 +60,12 @@ describe.each(RELEASES)('an upgrade from %s', (version) => {
       await untilWaiting(2)
       await holder.query('rollback')
       expect(await older.ended).toMatchObject({ code: 0 })
-      expect(await upgrading.ended).toMatchObject({ code: 0, stderr: '' })
+      const { code, stderr } = await upgrading.ended
+      // On a slow machine the older program takes more than the second after which the next attempt is reported.
+      expect({ code, stderr: stderr.replaceAll(/^Waiting for a lock, retrying: .+\n/gm, '') }).toEqual({
+        code: 0,
+        stderr: '',
+      })
       expect(await run(cli, 'migrate')).toContain('up to date')
       await run(old, 'status')
     } finally {
