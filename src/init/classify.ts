@@ -5,13 +5,7 @@ import { MIN_SCORE, findKinds, scoreTable } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
-import {
-  customerCondition,
-  hasLoginColumns,
-  isMemberList,
-  isStaffName,
-  ownRecordConditions,
-} from './staff.ts'
+import { isMemberList } from './staff.ts'
 import type { TenantChoice } from './tenants.ts'
 import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 
@@ -25,15 +19,13 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly lookups: Readonly<Record<SourceKind, readonly LookupColumn[]>>
   /** The tenant to propose, if the rows belong to several. */
   readonly tenant: TenantChoice | null
-  /** Conditions from other tables: roles, own records of staff, the row of which this one is a part. */
-  readonly conditions: readonly string[]
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
   /** Whether its rows are the users' own staff, or users of their software. */
   readonly isStaff: boolean
   /** Whether its rows are the tenants of the software. */
   readonly isTenants: boolean
-  /** The same as staff, though some of them may be customers, or it only adds to a table of users. */
+  /** The same as staff, or it only adds to a table of users. */
   readonly isUsers: boolean
   /** Conditions that separate people from companies, if the table has a column for it. */
   readonly partyType: PartyTypeFilter | null
@@ -81,23 +73,17 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     company: person.get('company_name') ?? company.get('name'),
   })
   const classified = { ...surveyed, references, person, company, partyType }
-  const customers = context.isStaff(surveyed) ? customerCondition(surveyed, relations) : null
-  const kinds = findKinds(classified, isNamed).filter((kind) => customers === null || kind === 'person')
+  const kinds = findKinds(classified, isNamed)
   const isUncertain = kinds.length === 0 && isNearMiss(classified)
   const objection =
-    kinds.length > 0 || isUncertain ? findRejection(classified, { ...context, isNamed, customers }) : null
-  const isOurs = (one: IntrospectedTable): boolean => context.isStaff(one) || context.isTenantTable(one)
+    kinds.length > 0 || isUncertain ? findRejection(classified, { ...context, isNamed }) : null
   return {
     ...classified,
     lookups: { person: [], company: [] },
-    isStaff: context.isStaff(surveyed) && customers === null,
+    isStaff: context.isStaff(surveyed),
     isTenants: context.isTenantTable(surveyed),
     isUsers: context.isStaff(surveyed) || isProfileOfUsers(surveyed, context),
     tenant: null,
-    conditions: [
-      ...(customers === null ? [] : [customers]),
-      ...ownRecordConditions(surveyed, relations, isOurs),
-    ],
     isUncertain,
     isNamed,
     kinds: objection === null ? kinds : [],
@@ -127,10 +113,7 @@ const isNearMiss = ({
 
 function findRejection(
   surveyed: Pick<ClassifiedTable, keyof IntrospectedTable>,
-  context: { isNamed: boolean; customers: string | null } & Pick<
-    ClassifyContext,
-    'isStaff' | 'isTenantTable'
-  >,
+  context: { isNamed: boolean } & Pick<ClassifyContext, 'isStaff' | 'isTenantTable'>,
 ): string | null {
   const { table } = surveyed
   if (table.kind !== 'table') return `a ${table.kind}: rows can only be locked in a table`
@@ -144,11 +127,7 @@ function findRejection(
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
   if (context.isTenantTable(surveyed))
     return 'its rows are the tenants of your software: other tables belong to them'
-  if (context.customers !== null || !context.isStaff(surveyed)) return null
-  if (isStaffName(table.name)) return 'its name indicates your own staff'
-  return hasLoginColumns(table.columns.map((column) => column.name))
-    ? 'it holds passwords, so its rows are application users'
-    : 'its rows own those of other tables, so they are your own staff'
+  return context.isStaff(surveyed) ? 'its rows are your own staff, or sign in to your software' : null
 }
 
 /** Relations from one table to another. */

@@ -73,7 +73,6 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
       flags: relatedFlags(schema, table, 'person', { email: mail, employer: work?.employer ?? null }),
       where: [
         ...(partyType === null ? [] : [partyType.person('t')]),
-        ...table.conditions,
         ...(mail?.startsWith('(select') === true ? relatedOptOutConditions(schema, table) : []),
       ],
     }),
@@ -176,7 +175,7 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
     name,
     joins: null,
     flags: relatedFlags(schema, table, 'company'),
-    where: [...(partyType === null ? [] : [partyType.company('t')]), ...table.conditions],
+    where: partyType === null ? [] : [partyType.company('t')],
   })
   // Of a person's row, what is the person's is not the company's: the address, the profile, the stamp.
   const isOfPerson = kinds.length > 1 && partyType === null

@@ -118,11 +118,13 @@ describe('rows that are left out', () => {
 
   test('of staff, among users who are customers', async () => {
     const { keys } = await propose(
-      `create table users (id int primary key, email text, first_name text, last_name text, phone text, password text);
+      `create table organizations (id int primary key, name text, website text);
+       insert into organizations select n, 'O ' || n, 'o' || n || '.example' from generate_series(1, 20) n;
+       create table users (id int primary key, organization_id int references organizations, email text, first_name text, last_name text, phone text, password text);
        create table roles (id int primary key, name text);
        insert into roles values (1, 'Admin'), (2, 'Agent'), (3, 'Customer');
        create table users_roles (user_id int references users, role_id int references roles);
-       insert into users select n, 'u' || n || '@u.example', 'F', 'L' from generate_series(1, 30) n;
+       insert into users select n, 1 + n % 20, 'u' || n || '@u.example', 'F', 'L' from generate_series(1, 30) n;
        insert into users_roles select n, case when n < 3 then n else 3 end from generate_series(1, 30) n`,
       'users',
     )

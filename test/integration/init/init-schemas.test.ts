@@ -293,11 +293,11 @@ describe('skipped tables and the reasons', () => {
     ],
     'the users of an application': [
       'create table members (id int primary key, email text, name text, title text, password_hash text)',
-      'it holds passwords',
+      'sign in to your software',
     ],
     'your own staff': [
       'create table employees (id int primary key, first_name text, last_name text, email text, job_title text, department text)',
-      'your own staff',
+      'your own staff, or sign in',
     ],
     'no identifier': [
       'create table contacts (id int primary key, first_name text, last_name text, title text)',
