@@ -7,7 +7,7 @@ import { readFlags } from './flags.ts'
 import { roleColumns, unknownFlags } from './unknown-flags.ts'
 import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList } from './fields.ts'
-import { onePlace, outputField, outputRoles, proposeOutput } from './outputs.ts'
+import { onePlace, outputRoles, proposeOutput } from './outputs.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { joinConditions } from './questions.ts'
 import { tenantFlag } from './tenants.ts'
@@ -115,17 +115,9 @@ export function proposeOutputs(
   }
   for (const role of roles) {
     for (const lookup of table.lookups[base.kind].filter((one) => one.role === role)) {
-      const { field, sql, reason, map, isRange } = lookup
+      const { field, made } = lookup
       const refusal = writeObstacle(field, { ...table, references: new Set() }, base.key)
-      if (refusal !== null || sql === null) add({ column: field.name, reason: refusal ?? reason })
-      else
-        add({
-          column: field.name,
-          field: isRange === true ? 'employee_range' : outputField(base.kind, role),
-          type: field.column.type.name,
-          ...(map && { map }),
-          sql,
-        })
+      add(refusal === null ? made : { column: field.name, reason: refusal })
     }
     const field = roleFields.get(role)
     if (field === undefined || (inputFields.has(field) && !INPUT_AND_OUTPUT.has(role))) continue

@@ -73,7 +73,7 @@ export function proposeOutput(
 }
 
 /** Into a list of labels, or of codes that stand for them: through a map from what the service sends. */
-function labelOutput(
+export function labelOutput(
   output: ProposedOutput,
   role: ColumnRole,
   labels: readonly string[],
@@ -113,12 +113,17 @@ function textOutput(
   if (serialized !== null) return doubtOutput(output, `holds ${serialized}`)
   if (role === 'country' && areMostly(values, isCountryName)) return output
   if (isRangeRole(role) && areMostly(values, (value) => NUMBER.test(value))) return output
-  const isList = LIST_ROLES.has(role) ? labels.length > 1 : role === 'country' || isRangeRole(role)
+  // Departments are typed as often as chosen; a choice of them is short.
+  const isTyped = labels.length < 2 || (role === 'department' && labels.length > 15)
+  const isList = LIST_ROLES.has(role) ? !isTyped : role === 'country' || isRangeRole(role)
   if (isList && values.length > 0) return labelOutput(output, role, labels.length > 1 ? labels : values)
   if (fit.kind === 'text' && fit.maxLength !== null && fit.maxLength < MIN_LENGTH && role !== 'founded')
     return doubtOutput(output, `holds ${fit.maxLength} characters, which is too short for ${output.field}`)
   if (isRangeRole(role) && words.some((word) => RANGE_WORDS.has(word)))
-    return doubtOutput(output, 'has no values to show its ranges')
+    return doubtOutput(
+      { ...output, field: isHeadcount(role) ? 'employee_range' : 'revenue_range' },
+      'has no values to show its ranges',
+    )
   if (role === 'state' && areMostly(values, (value) => ABBREVIATION.test(value)))
     return doubtOutput(output, 'holds abbreviations, the record has names')
   if (output.field === 'social.linkedin' && areMostly(values, (value) => value.includes('/in/')))

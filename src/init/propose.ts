@@ -8,7 +8,7 @@ import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
 import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
-import { type LookupColumn, findLookupColumns, suggestedTextLookups } from './lookup-tables.ts'
+import { findLookupColumns } from './lookup-tables.ts'
 import { belongToCompanies, findStaffTables } from './staff.ts'
 import { type TenantChoice, chooseTenant, findTenantColumns, isTenantName } from './tenants.ts'
 
@@ -75,7 +75,7 @@ export async function proposeSources(
   )
   const tables = surveyed.filter((one) => one !== null)
   const declared = declaredRelations(tables, references)
-  const suggested = [...suggestedRelations(tables, declared), ...suggestedTextLookups(tables)]
+  const suggested = suggestedRelations(tables, declared)
   const confirmed = await readRows(read, (db) => confirmRelations(db, suggested), [])
   const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
   const schema = await classifySchema(read, {
@@ -176,11 +176,10 @@ async function classifySchema(
     let tenant: TenantChoice | null = null
     for (const column of tenantColumns.get(table.table.sql) ?? [])
       if (!column.isOwnCompany) tenant ??= await readRows(read, (db) => chooseTenant(db, table, column), null)
-    const lookupsFor = (kind: SourceKind): Promise<LookupColumn[]> =>
-      readRows(read, (db) => findLookupColumns(db, kind, table, relations, isParty), [])
     const isParty = (one: IntrospectedTable): boolean =>
       schema.tables.some((other) => other.table.sql === one.table.sql && other.kinds.length > 0)
-    const lookups = { person: await lookupsFor('person'), company: await lookupsFor('company') }
+    const lookupsFor = (kind: SourceKind) => findLookupColumns(kind, table, relations, isParty)
+    const lookups = { person: lookupsFor('person'), company: lookupsFor('company') }
     complete.push({ ...table, tenant, lookups })
   }
   return { ...schema, tables: setAside(complete) }

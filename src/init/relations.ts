@@ -127,7 +127,7 @@ function suggestForField(
       const rank = isNamesake
         ? 3
         : said === null
-          ? companyRank(field, to)
+          ? textRank(field, to) || companyRank(field, to)
           : to === from
             ? parentRank(said)
             : nameRank(said, to.table.name)
@@ -178,6 +178,10 @@ export function nameRank(said: readonly string[], table: string): number {
   if (meant.endsWith(` ${words}`)) return 2
   return words.endsWith(` ${meant}`) ? 1 : 0
 }
+
+/** The text in a column `user` may be a key of `tabUser`. */
+const textRank = ({ words, fit, values }: CandidateField, to: IntrospectedTable): number =>
+  fit.kind === 'text' && values.length > 2 ? nameRank(words, to.table.name) : 0
 
 /** A number in a column `company` is a key of the companies, whatever their table is called. */
 const companyRank = ({ words: [word = '', ...more], fit }: CandidateField, to: IntrospectedTable): number =>
