@@ -157,12 +157,12 @@ export function relationsFrom(
 const FROM = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 const BETWEEN = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 
-/** What a table holds if its name ends so. */
+/** Other content, if a table's name ends so. */
 const HISTORY_NOUNS = toWordSet(
-  'log audit history archive backup version event fact snapshot queue migration session',
+  'log audit history archive backup version event fact snapshot queue migration session supplier vendor competitor guest',
 )
 
-/** What a table holds if its name says so anywhere. */
+/** Other content, if a table's name says so anywhere. */
 const HISTORY_WORDS = toWordSet(
   'historical legacy deprecated shadow logs audit history archive archived backup bak tmp temp staging stage old copy dim fct stg mart marts snapshot import export test',
 )

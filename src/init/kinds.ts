@@ -27,6 +27,9 @@ export function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): Source
         (scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, roleFields[kind])) || showsKind(kind, surveyed)
       )
     if (!OWN_ROLES[kind].some((role) => roleFields[kind].has(role))) return false
+    // `customers` with a company's name and nobody's are companies.
+    if (kind === 'person' && hints.person === 'weak' && !NAME_ROLES.some((role) => person.has(role)))
+      return false
     // A strong name needs little else: email addresses, for instance, may be in another table.
     return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
   }
@@ -51,13 +54,22 @@ function showsKind(kind: SourceKind, { person, company, sampled }: UnclassifiedT
   const isDistinct = new Set(values.map((one) => one.toLowerCase())).size > values.length * MIN_DISTINCT
   if (values.length < MIN_FILLED || values.length < sampled * MIN_SHARE || !isDistinct) return false
   return kind === 'person'
-    ? (fields.has('last_name') || (fields.has('name') && !company.has('domain'))) &&
-        (['company_name', 'title', 'phone', 'profile'] as const).filter((role) => fields.has(role)).length > 1
+    ? isNamedPerson(fields, company)
     : fields.has('name') &&
         (['industry', 'employees', 'employee_range', 'city', 'country', 'revenue'] as const).some((role) =>
           fields.has(role),
         )
 }
+
+/** Somebody's name beside that of a company, as in a form of a web site; or two facts of a person. */
+const isNamedPerson = (person: RoleFields, company: RoleFields): boolean => {
+  if (!NAME_ROLES.some((role) => person.has(role))) return false
+  const facts = (['company_name', 'title', 'phone', 'profile'] as const).filter((role) => person.has(role))
+  return (
+    person.has('company_name') || (facts.length > 1 && (person.has('last_name') || !company.has('domain')))
+  )
+}
+const NAME_ROLES = ['first_name', 'last_name', 'name'] as const
 
 const MIN_DISTINCT = 0.7
 const MIN_FILLED = 20
