@@ -3,8 +3,7 @@ import type { InputName, SourceKind } from '../domain/mapping.ts'
 import type { Column } from '../sources/catalogue.ts'
 import { findChangeColumn, findFreshnessColumn } from './row-filters.ts'
 import type { RowFlag } from './flag-sql.ts'
-import { readFlags } from './flags.ts'
-import { roleColumns, unknownFlags } from './unknown-flags.ts'
+import { readFlags, roleColumns } from './flags.ts'
 import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList } from './fields.ts'
 import { onePlace, outputRoles, proposeOutput } from './outputs.ts'
@@ -49,20 +48,17 @@ export function createDraftBase(
 ): Draft['base'] {
   const { table, tenant } = classified
   const context = more.context ?? kind
-  const own = readFlags(classified, 't', context)
   const changed = findChangeColumn(classified)
   const freshness = findFreshnessColumn(classified)
   const known = new Set([
-    ...own.map(({ column }) => column),
     ...roleColumns(classified),
     ...classified.lookups[kind].map(({ field }) => field.name),
     ...[tenant?.column, freshness, changed?.name].filter((one) => typeof one === 'string'),
   ])
-  const flags = [
-    ...own,
-    ...(context === 'person' || context === 'company' ? unknownFlags(classified, 't', context, known) : []),
-    ...(more.flags ?? []),
-  ]
+  const own = readFlags(classified, 't', context).filter(
+    ({ meaning, column }) => meaning !== null || !known.has(column),
+  )
+  const flags = [...own, ...(more.flags ?? [])]
   const conditions = [...flags.flatMap(({ isSure, keep }) => (isSure ? [keep] : [])), ...more.where]
   const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
   return {

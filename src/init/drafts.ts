@@ -145,7 +145,7 @@ function findWorkplace(
     const conditions = [
       joinCondition(relation, 't', 'a'),
       ...(isShared && company.partyType !== null ? [company.partyType.company('a')] : []),
-      ...exclusionConditions(company, 'a', 'employer'),
+      ...exclusionConditions(company, 'a', 'company', 'gone'),
     ]
     return {
       name: fieldSql(name, 'a'),

@@ -1,5 +1,5 @@
 import { quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
-import type { CandidateField } from './fields.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { Meaning } from './meanings.ts'
 
@@ -9,7 +9,7 @@ export interface RowFlag {
   readonly meaning: Meaning | null
   /** Which rows it leaves out, in words. */
   readonly when: string
-  /** SQL: whether the row may be enriched. */
+  /** SQL: whether the row may be enriched; never null. */
   readonly keep: string
   /** Whether the name leaves no doubt; otherwise it is a question. */
   readonly isSure: boolean
@@ -21,8 +21,6 @@ export interface RowFlag {
   readonly isTag?: boolean
 }
 
-export type FlagTable = Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sampled'>
-
 export const isDate = (kind: string): boolean => kind === 'date' || kind.startsWith('timestamp')
 
 export const isReference = ({ words, fit }: CandidateField): boolean =>
@@ -32,94 +30,84 @@ export const isReference = ({ words, fit }: CandidateField): boolean =>
 /** A meaning whose rows are those to use: what is not so is left out. */
 export const isWanted = (meaning: Meaning | null): boolean => meaning === 'alive' || meaning === 'consent'
 
-/** SQL: whether a flag lets the row be used; null if the column is no flag that can be read. */
-export function keepSql(
+/** SQL: which rows a flag leaves out, by its name; null if the column is no flag that can be read. */
+export function flagSql(
   field: CandidateField,
-  sql: string,
+  alias: string,
   meaning: Meaning | null,
   isRare: boolean,
 ): string | null {
   const { kind } = field.fit
+  const sql = fieldSql(field, alias)
   // Where most rows have an answer, none is no consent.
   const isStrict = meaning === 'consent' && !isRare
-  if (isDate(kind) && meaning === 'consent') return isRare ? null : `${sql} is not null`
-  if (isDate(kind)) return isWanted(meaning) ? null : isUnsetSql(field, sql)
-  if (isReference(field)) return isUnsetSql(field, sql)
-  if (kind === 'integer' || kind === 'numeric') {
-    // Other numbers beside 0 are times, counters or kinds of the same flag.
-    const isFlag = field.values.every((value) => NUMBERS.has(value))
-    if (!isFlag && (isWanted(meaning) || !field.values.includes('0'))) return null
-    return isWanted(meaning) ? `coalesce(${sql}, ${isStrict ? 0 : 1}) <> 0` : `coalesce(${sql}, 0) = 0`
-  }
+  if (isDate(kind)) return isStrict ? `${sql} is null` : isWanted(meaning) ? null : isSetSql(field, alias)
+  if (isReference(field)) return isSetSql(field, alias)
   const sides = readSides(field)
-  if (sides === null) return null
+  // Other numbers beside 0 are times, counters or kinds of the same flag.
+  if (sides === null)
+    return /^(?:integer|numeric)$/.test(kind) && !isWanted(meaning) && field.values.includes('0')
+      ? `${sql} <> 0`
+      : null
   const [wanted, unwanted] = isWanted(meaning) ? [sides.yes, sides.no] : [sides.no, sides.yes]
-  if (isStrict) return wanted.length === 0 ? null : negate(notInSql(sql, wanted, field))
-  return unwanted.length === 0 ? null : notInSql(sql, unwanted, field)
+  if (isStrict) return wanted.length === 0 ? null : keepOf(someOfSql(field, alias, wanted))
+  // Of what says only one thing so far, any other value will say the opposite.
+  return unwanted.length === 0
+    ? `not (${someOfSql(field, alias, wanted)})`
+    : someOfSql(field, alias, unwanted)
 }
 
-/** SQL: whether a date, a key or a text is absent. */
-export const isUnsetSql = ({ fit }: CandidateField, sql: string): string =>
-  fit.kind === 'text' ? `coalesce(${sql}, '') = ''` : `${sql} is null`
+/** SQL: whether a date, a key or a text is there. */
+export const isSetSql = (field: CandidateField, alias: string): string =>
+  field.fit.kind === 'text' ? `${fieldSql(field, alias)} <> ''` : `${fieldSql(field, alias)} is not null`
 
-const NUMBERS = new Set(['0', '1', '-1'])
+const YES = new Set('1 -1 y yes true t on j ja oui o s si sì sí sim x'.split(' '))
+const NO = new Set('0 n no false f off nein non não nee'.split(' '))
 
-/** Texts that mean yes and no. */
-const YES_AND_NO = new Map(
-  `1 0|-1 0|y n|yes no|true false|t f|on off|j n|ja nein|oui non|o n|s n|si no|sì no|sí no|sim não|ja nee|x `
-    .split('|')
-    .map((pair) => pair.split(' ') as [string, string]),
-)
-const NO = new Set(YES_AND_NO.values())
-
-/** The values that say yes, and no, as the sample spells them. */
-interface Sides {
-  readonly yes: readonly string[]
-  readonly no: readonly string[]
-}
-
-/** The values of a column that holds yes and no only; null if it holds more. */
-export function readSides({ fit, values }: CandidateField): Sides | null {
+/** The values that say yes, and no, as the sample spells them; null if the column holds more, or nothing. */
+export function readSides({
+  fit,
+  values,
+}: CandidateField): { readonly yes: readonly string[]; readonly no: readonly string[] } | null {
   if (fit.kind === 'boolean') return { yes: ['true'], no: ['false'] }
-  if (fit.kind === 'array') return null
-  const found = [...new Set(values.map((value) => value.trim()))]
-  const yes = found.filter((value) => YES_AND_NO.has(value.toLowerCase()))
-  const no = found.filter((value) => NO.has(value.toLowerCase()))
-  if (found.length === 0 || yes.length > 2 || no.length > 2 || yes.length + no.length < found.length)
-    return null
-  // Of what only says no so far: what will say yes.
-  const opposites = [...YES_AND_NO].filter(([, one]) => one !== '' && no[0]?.toLowerCase() === one)
-  const spelled = (said: string): string => (no[0] === no[0]?.toUpperCase() ? said.toUpperCase() : said)
-  return { yes: yes.length > 0 ? yes : opposites.map(([said]) => spelled(said)), no }
+  const found = [...new Set(values)]
+  const those = (side: ReadonlySet<string>): string[] =>
+    found.filter((value) => side.has(value.trim().toLowerCase()))
+  const [yes, no] = [those(YES), those(NO)]
+  const isFlag = fit.kind !== 'array' && found.length > 0 && yes.length <= 2 && no.length <= 2
+  return isFlag && yes.length + no.length === found.length ? { yes, no } : null
 }
 
-export function notInSql(sql: string, values: readonly string[], { fit }: CandidateField): string {
-  if (fit.kind === 'boolean') return `${sql} is not ${values[0]}`
-  const list = values.map(fit.kind === 'integer' ? String : quoteLiteral).join(', ')
-  return values.length === 1 ? `${sql} is distinct from ${list}` : `(${sql} in (${list})) is not true`
+/** SQL: whether a value is one of the labels. */
+export const labelsSql = (sql: string, labels: readonly string[]): string =>
+  labels.length === 1
+    ? `${sql} = ${quoteLiteral(labels[0] ?? '')}`
+    : `${sql} in (${labels.map(quoteLiteral).join(', ')})`
+
+/** SQL: whether a column has one of the values. */
+export function someOfSql(field: CandidateField, alias: string, values: readonly string[]): string {
+  const sql = fieldSql(field, alias)
+  const { column, fit } = field
+  if (fit.kind === 'boolean') return `${sql} is ${values[0]}`
+  return fit.kind === 'array'
+    ? `${alias}.${quoteIfNeeded(column.name)} && array[${values.map(quoteLiteral).join(', ')}]::${column.type.name}`
+    : labelsSql(sql, values)
 }
 
-/** SQL: whether an array has none of the labels. */
-export const arraySql = ({ column }: CandidateField, alias: string, labels: readonly string[]): string =>
-  `(${alias}.${quoteIfNeeded(column.name)} && array[${labels.map(quoteLiteral).join(', ')}]::${column.type.name}) is not true`
-
-/** SQL: the opposite of one of the conditions above. */
-export const negate = (condition: string): string => {
-  const opposite = [
-    [/^not exists \(/, 'exists ('],
-    [/ is not (true|false|null)$/, ' is $1'],
-    [/ is null$/, ' is not null'],
-    [/ = (0|'')$/, ' <> $1'],
-    [/ <> 0$/, ' = 0'],
-    [/ is distinct from /, ' = '],
-  ] as const
-  const found = opposite.find(([pattern]) => pattern.test(condition))
-  return found === undefined ? `not (${condition})` : condition.replace(found[0], found[1])
+/** SQL: whether a row stays that is left out where a condition holds. Never null. */
+export function keepOf(out: string): string {
+  const [, value, not, is] = /^(.+) is (not )?(null|true|false)$/.exec(out) ?? []
+  if (is !== undefined) return `${value} is ${not === undefined ? 'not ' : ''}${is}`
+  return / = '[^']*'$/.test(out)
+    ? out.replace(/ = ('[^']*')$/, ' is distinct from $1')
+    : `(${out}) is not true`
 }
 
 /** Whether most rows do not say: then no answer is no refusal. */
-export const isMostlyBlank = ({ values }: CandidateField, { sampled }: FlagTable): boolean =>
-  values.length * 2 < sampled
+export const isMostlyBlank = (
+  { values }: CandidateField,
+  { sampled }: Pick<IntrospectedTable, 'sampled'>,
+): boolean => values.length * 2 < sampled
 
 /** Rows of other tables against a row; the row is left out if there is one. */
 export const notExists = (

@@ -1,102 +1,235 @@
-import { type CandidateField, fieldSql } from './fields.ts'
+import type { ClassifiedTable } from './classify.ts'
+import type { CandidateField } from './fields.ts'
 import {
-  type FlagTable,
   type RowFlag,
   isDate,
   isMostlyBlank,
   isReference,
+  flagSql,
+  isSetSql,
   isWanted,
-  keepSql,
+  keepOf,
   readSides,
+  someOfSql,
 } from './flag-sql.ts'
-import { isState, isTypeOrTag, labelFlags } from './label-flags.ts'
-import { CHANNELS, FILLERS, type Meaning, type RowContext, sayingOf } from './meanings.ts'
-import { splitIdentifier, toWordSet } from './words.ts'
+import {
+  CHANNELS,
+  DOUBTFUL,
+  FILLERS,
+  type Meaning,
+  type RowContext,
+  concerns,
+  isRefusal,
+  labelMeaning,
+  sayingOf,
+} from './meanings.ts'
+import { listKnownLabels, meaningOf } from './row-filters.ts'
+import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './vocabulary.ts'
+import { singularize, splitIdentifier, toWordSet } from './words.ts'
+
+export type FlagTable = Pick<ClassifiedTable, 'fields' | 'checkLabels' | 'sampled'> &
+  Partial<Pick<ClassifiedTable, 'references' | 'table'>>
+
+/** What a name or a label says of a row; without a meaning it is not understood. */
+type Said = Pick<RowFlag, 'meaning' | 'isSure'>
+const UNKNOWN: Said = { meaning: null, isSure: false }
+
+/** What a column of a table says of its rows. */
+export interface ReadFlag extends RowFlag {
+  /** SQL: which rows it leaves out. */
+  readonly out: string
+  /** Whether it is one of several labels. */
+  readonly isLabel: boolean
+}
 
 /** Conditions that leave out rows which must not be enriched, by the flags and states that leave no doubt. Pure. */
-export const exclusionConditions = (table: FlagTable, alias: string, context: RowContext): string[] =>
-  readFlags(table, alias, context).flatMap(({ isSure, keep }) => (isSure ? [keep] : []))
-
-/** The same, for the objections in a table of addresses only. Pure. */
-export const objectionConditions = (table: FlagTable, alias: string): string[] =>
-  readFlags(table, alias, 'address').flatMap(({ isSure, keep, meaning }) =>
-    isSure && meaning === 'objection' ? [keep] : [],
+export const exclusionConditions = (
+  table: FlagTable,
+  alias: string,
+  context: RowContext,
+  only: Meaning | null = null,
+): string[] =>
+  readFlags(table, alias, context).flatMap(({ isSure, keep, meaning }) =>
+    isSure && (only === null || meaning === only) ? [keep] : [],
   )
 
-/** Every flag and state of a table that is understood. Pure. */
-export function readFlags(table: FlagTable, alias: string, context: RowContext): RowFlag[] {
-  const isMain = context === 'person' || context === 'company'
-  return table.fields.flatMap((given) => {
-    if (given.path.length > 2 || !given.column.canSelect) return []
-    const field = { ...given, words: nameOf(given) }
-    const sql = fieldSql(field, alias)
-    const read = isState(field) ? null : flagMeaning(field, context)
-    const keep = read === null ? null : keepSql(field, sql, read.meaning, isMostlyBlank(field, table))
-    if (read !== null && keep !== null)
-      return [
-        {
-          column: field.name,
-          keep,
-          when: `${field.name} is ${isWanted(read.meaning) ? 'not ' : ''}set`,
-          ...read,
-        },
-      ]
-    const isListed = context !== 'employer' && (isState(field) || (isMain && isTypeOrTag(field)))
-    return isListed ? labelFlags(field, alias, table, context) : []
+/** What divides the rows of a table: flags, dates and keys that few rows have, labels of short lists and tags. Pure. */
+export const readFlags = (table: FlagTable, alias: string, context: RowContext): ReadFlag[] =>
+  table.fields.flatMap((field) =>
+    field.path.length > 2 || !field.column.canSelect ? [] : readField(field, table, alias, context),
+  )
+
+function readField(
+  field: CandidateField,
+  table: FlagTable,
+  alias: string,
+  context: RowContext,
+): readonly ReadFlag[] {
+  const { name, fit, path, words, values } = field
+  const flag = (is: string, out: string, said: Said): ReadFlag => ({
+    column: name,
+    when: `${name} ${is}`,
+    out,
+    keep: keepOf(out),
+    isLabel: false,
+    ...said,
   })
+  const isRare = isMostlyBlank(field, table)
+  const said = isState(field) ? null : readName(field, context)
+  const out = said && flagSql(field, alias, said.meaning, isRare)
+  if (said && out) return [flag(isWanted(said.meaning) ? 'is not set' : 'is set', out, said)]
+  const isMain = context === 'person' || context === 'company'
+  if (path.length > 1 || (path.length === 1 && fit.kind !== 'jsonb')) return []
+  if (!isMain && !isState(field)) return []
+  const isKey = table.references?.has(name) || (isReference(field) && !isList(field))
+  if (isDate(fit.kind) || isKey) {
+    const isSilent = !isKey && words.every((word) => FILLERS.has(word) || word === 'consent')
+    const isHarmless = hasWord(words, isKey ? HARMLESS_KEY_WORDS : HARMLESS_DATE_WORDS)
+    return isSilent || isHarmless || !isRare ? [] : [flag('is set', isSetSql(field, alias), UNKNOWN)]
+  }
+  const sides = readSides(field)
+  if (sides === null)
+    return readLabels(field, table, context).map(({ codes, labels, ...one }) => {
+      const isTag = fit.kind === 'array'
+      const made = flag(`${isTag ? 'has' : 'is'} ${labels.join(' or ')}`, someOfSql(field, alias, codes), one)
+      return { ...made, isTag, isLabel: true }
+    })
+  if (hasWord(words, HARMLESS_WORDS)) return []
+  // The side that fewer rows have: of `is_frozen` those that are set, of one like `is_live` those that are not.
+  const isNo = values.filter((value) => sides.yes.includes(value)).length * 2 >= table.sampled
+  const rarer = isNo ? sides.no : sides.yes
+  return rarer.length === 0
+    ? []
+    : [flag(isNo ? 'is not set' : 'is set', someOfSql(field, alias, rarer), UNKNOWN)]
 }
+
+const HARMLESS_WORDS = toWordSet(HARMLESS)
+const HARMLESS_DATE_WORDS = toWordSet(HARMLESS_DATES)
+const HARMLESS_LIST_WORDS = toWordSet(HARMLESS_LISTS)
+const HARMLESS_KEY_WORDS = toWordSet(HARMLESS_KEYS)
+const IN_USE_WORDS = toWordSet(IN_USE)
+
+const hasWord = (words: readonly string[], some: ReadonlySet<string>): boolean =>
+  words.some((word) => some.has(word) || some.has(singularize(word)))
 
 const MEDIA = toWordSet(
   'email mail call phone sms text fax letter postal bulk newsletter campaign mailing send whatsapp',
 )
 
 /** What ends the use of a row that is none of a person or a company. */
-const OF_CONTEXT: Readonly<Partial<Record<RowContext, ReadonlySet<string>>>> = {
-  address: toWordSet('invalid bounced undeliverable bounce hold'),
-  employer: toWordSet('deleted removed trashed discarded erased voided purged anonymized merged'),
-  link: toWordSet('ended left end expired until invalid terminated resubscribed lifted'),
-}
-
-type Read = Pick<RowFlag, 'meaning' | 'isSure'>
+const ENDED = toWordSet(
+  'invalid bounced undeliverable bounce hold ended left end expired until terminated resubscribed lifted',
+)
 
 /** What the name of a column says; null if it is no flag. */
-function flagMeaning(field: CandidateField, context: RowContext): Read | null {
-  const { words, fit } = field
-  const rest = words.filter((word) => !FILLERS.has(word) && !CHANNELS.has(word))
-  const ended = OF_CONTEXT[context]
-  if (rest.length > 0 && ended !== undefined && rest.every((word) => ended.has(word)))
+function readName(field: CandidateField, context: RowContext): Said | null {
+  const { words: own, path, column, fit } = field
+  // A key in json is read with the name of its column: `consent.marketing`.
+  const before = path.length === 0 ? [] : [column.name, ...path.slice(0, -1)].flatMap(splitIdentifier)
+  const words = [...before, ...own]
+  const isPlain = (word: string): boolean => FILLERS.has(word) || CHANNELS.has(word)
+  const rest = words.filter((word) => !isPlain(word))
+  const isMain = context === 'person' || context === 'company'
+  if (!isMain && rest.length > 0 && rest.every((word) => ENDED.has(word)))
     return { meaning: 'gone', isSure: true }
-  const said = context === 'employer' ? null : sayingOf(words)
+  const said = sayingOf(words)
   if (said === null) return null
-  if (isReference(field) && said.meaning !== 'gone' && said.meaning !== 'converted') return null
+  const { meaning, others } = said
+  if (isReference(field) && meaning !== 'gone' && meaning !== 'converted') return null
   // Who left a newsletter has left a newsletter.
-  if (words.includes('newsletter')) return { meaning: null, isSure: false }
-  const isAlone = said.others.every((word) => FILLERS.has(word) || CHANNELS.has(word))
-  if (!isAlone) return readSides(field) === null ? null : { meaning: said.meaning, isSure: false }
-  return { meaning: said.meaning, isSure: isCertain(said.meaning, words, fit.kind, context) }
+  if (words.includes('newsletter')) return UNKNOWN
+  if (!others.every(isPlain)) return readSides(field) === null ? null : { meaning, isSure: false }
+  return { meaning, isSure: isCertain(meaning, words, fit.kind, context) }
 }
 
 /** Whether a flag of this meaning leaves out rows of this context for sure. */
 function isCertain(meaning: Meaning, words: readonly string[], kind: string, context: RowContext): boolean {
-  switch (meaning) {
-    case 'objection':
-      // Of a company, a closed channel concerns its people; it is not enriched to be written to.
-      return context !== 'company' || !words.some((word) => MEDIA.has(word))
-    case 'consent':
-      // A date of the privacy policy says little; an acceptance of the terms says nothing.
-      return context === 'person' && !isDate(kind)
-    case 'staff':
-      // Without `is`, other types than a boolean are names, roles or counters.
-      return (
-        words.includes('internal') || (context === 'person' && (kind === 'boolean' || words.includes('is')))
-      )
-    case 'private':
-      return context === 'person' || words.includes('person')
-    default:
-      return true
-  }
+  if (!concerns(meaning, words, context)) return false
+  // Of a company, a closed channel concerns its people; it is not enriched to be written to.
+  if (meaning === 'objection') return context !== 'company' || !words.some((word) => MEDIA.has(word))
+  // A date of the privacy policy says little; an acceptance of the terms says nothing.
+  if (meaning === 'consent') return context === 'person' && !isDate(kind)
+  // Without `is`, other types than a boolean are names, roles or counters.
+  return meaning !== 'staff' || kind === 'boolean' || words.includes('is') || words.includes('internal')
 }
 
-/** A key in json is read with the name of its column: `consent.marketing`. */
-const nameOf = ({ words, path, column }: CandidateField): readonly string[] =>
-  path.length === 0 ? words : [...[column.name, ...path.slice(0, -1)].flatMap(splitIdentifier), ...words]
+const LIST_NAME =
+  /\b(?:status|state|stage|situation|lifecycle|type|kind|category|class|group|segment|basis|tag|flag|code|mode|level|consent|gdpr|opt)\b/
+
+/** Whether a column lists states, types or tags, by its name. */
+const isList = ({ words, fit }: Pick<CandidateField, 'words' | 'fit'>): boolean =>
+  fit.kind === 'array' || LIST_NAME.test(words.join(' '))
+
+const isState = ({ words, fit, path, codes }: CandidateField): boolean =>
+  (fit.kind === 'text' || fit.kind === 'enum' || fit.kind === 'jsonb' || codes !== undefined) &&
+  path.length <= 1 &&
+  /\b(?:status|state|lifecycle|stage|situation)(?: code| c)?$/.test(words.join(' '))
+
+interface SaidLabels extends Said {
+  readonly codes: readonly string[]
+  readonly labels: readonly string[]
+}
+
+/** A list with more labels is one of facts. */
+const MAX_LABELS = 14
+
+/** The labels of a list that leave a row out, by their meaning, and each that is not understood. */
+function readLabels(field: CandidateField, table: FlagTable, context: RowContext): SaidLabels[] {
+  const isNumber = field.fit.kind === 'integer' && field.codes === undefined
+  const codes = isNumber ? [...new Set(field.values)].toSorted() : listKnownLabels(field, table.checkLabels)
+  if (isNumber && (codes.length > 8 || !isList(field))) return []
+  const read = codes.flatMap((code) => {
+    const label = meaningOf(field, code)
+    const said = readLabel(label, field, table, context)
+    return said === null ? [] : [{ ...said, codes: [code], labels: [label] }]
+  })
+  const sure = Map.groupBy(
+    read.filter(({ isSure }) => isSure),
+    ({ meaning }) => meaning,
+  )
+  const open = read.filter(({ isSure }) => !isSure)
+  return [
+    ...[...sure].flatMap(([meaning, some]) =>
+      some.length === codes.length && !isMostlyBlank(field, table)
+        ? []
+        : [
+            {
+              meaning,
+              isSure: true,
+              codes: some.flatMap((one) => one.codes),
+              labels: some.flatMap((one) => one.labels),
+            },
+          ],
+    ),
+    ...(codes.length > MAX_LABELS ? [] : open),
+  ]
+}
+
+/** What a label says of a row; null if nothing against it. */
+function readLabel(
+  label: string,
+  field: CandidateField,
+  { table }: FlagTable,
+  context: RowContext,
+): Said | null {
+  const about = [...splitIdentifier(table?.name ?? ''), ...field.words].join(' ')
+  const isRefused = context !== 'company' && IS_CONSENT.test(about) && isRefusal(label)
+  const meaning = isRefused ? 'objection' : labelMeaning(label, context)
+  const isFact = !isState(field) && hasWord(field.words, HARMLESS_LIST_WORDS)
+  if (isFact && !/^(?:objection|gone|test)$/.test(meaning ?? '')) return null
+  if (meaning !== null) return { meaning, isSure: isList(field) }
+  if (isState(field) && splitIdentifier(label).some((word) => DOUBTFUL.has(word)))
+    return { meaning: 'gone', isSure: false }
+  const isSentence = label.trim().split(/\s+/).length > 6 || label.length > 40
+  return isInUse(label) || isSentence ? null : UNKNOWN
+}
+
+const IS_CONSENT = /\b(?:consents?|gdpr|opt|privacy|permissions?|subscriptions?)\b/
+
+/** Whether a label says that a row is used as any other. */
+export const isInUse = (label: string): boolean =>
+  splitIdentifier(label).every((word) => IN_USE_WORDS.has(word) || IN_USE_WORDS.has(singularize(word)))
+
+/** Columns that hold facts. Pure. */
+export const roleColumns = ({ person, company }: Pick<ClassifiedTable, 'person' | 'company'>): string[] =>
+  [...person.values(), ...company.values()].map(({ name }) => name)

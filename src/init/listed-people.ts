@@ -1,12 +1,9 @@
 import { quoteIfNeeded } from '../sources/quote.ts'
 import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
-import { type RowFlag, isDate, isWanted, negate, notExists, readSides } from './flag-sql.ts'
+import { type RowFlag, isDate, notExists, readSides } from './flag-sql.ts'
 import { readFlags } from './flags.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { holdsAny } from './assign-roles.ts'
-import { isState, objectionLabels, withoutSql } from './label-flags.ts'
-import { isRefusal } from './meanings.ts'
-import { labelsSql, listKnownLabels, meaningOf } from './row-filters.ts'
 import { joinCondition } from './relations.ts'
 import { isStaffName } from './staff.ts'
 import { isSuppressionName } from './table-names.ts'
@@ -48,22 +45,6 @@ function sameMerged(row: ClassifiedTable, { table, fields }: ClassifiedTable): s
   return gone === undefined ? null : `${fieldSql(gone, 'd')}::text = t.${quoteIfNeeded(key)}::text`
 }
 
-/** SQL: whether a request or an entry of a list still counts: who was refused, has none. */
-const notRefused = ({ fields, checkLabels }: ClassifiedTable): string[] =>
-  fields.filter(isState).flatMap((field) => {
-    const refused = listKnownLabels(field, checkLabels).filter((code) => isRefusal(meaningOf(field, code)))
-    return refused.length === 0 ? [] : [withoutSql(field, 'd', refused)]
-  })
-
-/** SQL: of rows by topic, those about marketing; nothing if the table has no topics. */
-const aboutMarketing = ({ fields, checkLabels }: ClassifiedTable): string[] =>
-  fields.flatMap((field) => {
-    const some = listKnownLabels(field, checkLabels).filter((code) =>
-      splitIdentifier(meaningOf(field, code)).includes('marketing'),
-    )
-    return some.length === 0 ? [] : [labelsSql(fieldSql(field, 'd'), some)]
-  })
-
 const CONSENT_TABLES = toWordSet(
   'subscription subscriber interest consent preference newsletter permission gdpr privacy optin',
 )
@@ -100,7 +81,7 @@ export function listedFlags(
     const alive = readFlags(other, 'd', 'link').filter(
       ({ isSure, meaning }) => isSure && meaning !== 'objection',
     )
-    return same === null ? [] : [listed([same, ...alive.map(({ keep }) => keep), ...notRefused(other)])]
+    return same === null ? [] : [listed([same, ...alive.map(({ keep }) => keep)])]
   }
   if (isUsers)
     return byAddress === null
@@ -114,22 +95,13 @@ export function listedFlags(
         ]
   if (kinds.length > 0 || same === null) return []
   const isAboutConsent = words.some((word) => CONSENT_TABLES.has(word))
-  // A request that was refused is no refusal.
-  const isRequest = words.includes('request')
-  const counts = isRequest ? notRefused(other) : []
-  const labels = other.fields.flatMap((field) => {
-    const said = isRequest && isState(field) ? [] : objectionLabels(field, other, isAboutConsent)
-    return said.length === 0 ? [] : [listed([same, labelsSql(fieldSql(field, 'd'), said), ...counts])]
+  const flags = readFlags(other, 'd', 'person').flatMap(({ meaning, out, isSure, isLabel }) => {
+    const isReason =
+      meaning === 'objection' ||
+      (isAboutConsent && (meaning === 'consent' || (isLabel && meaning === 'gone')))
+    return isReason ? [listed([same, out], { isSure })] : []
   })
-  const flags = readFlags(other, 'd', 'person').flatMap(({ meaning, keep, isSure }) => {
-    if (!isAboutConsent || !(meaning === 'objection' || isWanted(meaning))) return []
-    // What is not active is an objection to what it is about.
-    const about = meaning === 'alive' ? aboutMarketing(other) : []
-    return meaning === 'alive' && about.length === 0
-      ? []
-      : [listed([same, negate(keep), ...about], { isSure })]
-  })
-  if (labels.length + flags.length > 0) return [...labels, ...flags]
+  if (flags.length > 0) return flags
   // Of rows of several tables, this one's are not all that it lists.
   const isHarmless = isTenants || relation?.type || words.some((word) => HARMLESS_TABLE_WORDS.has(word))
   return isHarmless ? [] : [listed([same], { meaning: null, isSure: false, isOfOther: true })]

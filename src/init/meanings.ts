@@ -1,10 +1,8 @@
 import { MEANINGS } from './vocabulary.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 
-/**
- * What a table's rows are: some flags concern only one of them. An employer's name is of use until the row is deleted.
- */
-export type RowContext = 'person' | 'company' | 'address' | 'link' | 'employer'
+/** What a table's rows are: some flags concern only one of them. */
+export type RowContext = 'person' | 'company' | 'address' | 'link'
 
 /** What a flag or a label says of a row. */
 export type Meaning = keyof typeof MEANINGS
@@ -24,7 +22,7 @@ export const FILLERS = toWordSet(
    id code number into with as opportunity deal master main guid uuid key sfid yn c x con ist seit since est esta estado e inscrit listed registered flagged am um le la el du de des del von der die das a en il da do op auf list mailings communication communications processing data`,
 )
 
-/** The first meaning whose phrase occurs in a name, with the words beside it; null if there is none. */
+/** What a name or a label says, with the words beside it; null if it says nothing. */
 export function sayingOf(words: readonly string[]): { meaning: Meaning; others: string[] } | null {
   // `do_not_call` and `no_email`, but not `no_of_calls` or the number column `phone_no`.
   const no = words.indexOf('no')
@@ -32,15 +30,21 @@ export function sayingOf(words: readonly string[]): { meaning: Meaning; others: 
   if (no !== -1 && next !== undefined && CHANNELS.has(next) && words[no + 1] !== 'of')
     return { meaning: 'objection', others: words.filter((_, n) => n !== no) }
   for (const { meaning, words: phrase } of PHRASES) {
-    const at = words.findIndex((_, n) => phrase.every((word, i) => words[n + i] === word))
+    const at = words.findIndex((_, n) =>
+      phrase.every((word, i) => words[n + i] === word || singularize(words[n + i] ?? '') === word),
+    )
     if (at === -1) continue
-    const others = [...words.slice(0, at), ...words.slice(at + phrase.length)]
-    return {
-      meaning: no !== -1 && meaning === 'alive' ? 'gone' : meaning,
-      others: others.filter((word) => word !== 'no'),
-    }
+    const others = words.filter((word, n) => (n < at || n >= at + phrase.length) && word !== 'no')
+    return { meaning: no !== -1 && meaning === 'alive' ? 'gone' : meaning, others }
   }
   return null
+}
+
+/** Whether it is said of such a row: a private company is not listed, and an employee of one is no state of it. */
+export const concerns = (meaning: Meaning, words: readonly string[], context: RowContext): boolean => {
+  if (context === 'person') return true
+  if (meaning === 'staff') return words.includes('internal')
+  return meaning !== 'private' || /person|household|customer/.test(words.join(' '))
 }
 
 /** Labels that end a row's use in some companies, and in others not. */
@@ -48,36 +52,23 @@ export const DOUBTFUL = toWordSet(
   'closed lost expired terminated cancelled canceled churned former ended disqualified rejected left converted gone dropped finished dissolved bankrupt liquidated',
 )
 
-const NEGATIONS = toWordSet('no un never')
-
 /** "Do not contact" is what a person said; "no contact" is how a call went. */
-const REFUSED =
-  /\b(?:do[\s_-]?not|don['’]?t|never)[\s_-]*(?:contact|call|e-?mail|mail|disturb)|^dnc$|^no[\s_-](?:contactar|llamar|molestar|enviar)|^ne[\s_-](?:pas|plus)[\s_-]|^(?:bitte[\s_-])?(?:nicht|keine?)[\s_-](?:kontakt|anruf|anschreiben|werbung|mail)|^niet[\s_-](?:bellen|benaderen|mailen)|^non[\s_-]contattare|^n[ãa]o[\s_-]contact/i
+const IS_ORDER = /\b(?:do[ _-]?not|dnc|don|no \w+[aei]r|ne pas|ne plus|nicht|keine?|niet|non|n[ãa]o)(?:\b|_)/i
 
-/** What a label says of a row. Pure. */
+/** What a label says against a row. Pure. */
 export function labelMeaning(label: string, context: RowContext): Meaning | null {
-  if (REFUSED.test(label.trim())) return 'objection'
   // `Do not contact - written request`, `GDPR - right to be forgotten`: each part may say it.
-  for (const part of label.split(/[,;(]|\s[-–—]\s/)) {
-    const meaning = partMeaning(splitIdentifier(part), context)
-    if (meaning !== null) return meaning
+  for (const part of label.replaceAll(/n['’]t\b/gi, ' not').split(/[,;(]|\s[-–—]\s/)) {
+    const words = splitIdentifier(part)
+    const isNo = words.some((word) => NEGATIONS.has(word))
+    const meaning = words.length > 4 || (isNo && !IS_ORDER.test(part)) ? null : sayingOf(words)?.meaning
+    if (meaning && !NOT_AGAINST.has(meaning) && concerns(meaning, words, context)) return meaning
   }
   return null
 }
 
-function partMeaning(words: readonly string[], context: RowContext): Meaning | null {
-  if (words.length > 4 || words.some((word) => NEGATIONS.has(word))) return null
-  const found = PHRASES.find(({ words: phrase }) =>
-    words.some((_, n) =>
-      phrase.every((word, i) => words[n + i] === word || singularize(words[n + i] ?? '') === word),
-    ),
-  )?.meaning
-  if (found === undefined || found === 'alive' || found === 'consent' || found === 'converted') return null
-  if (context !== 'company') return found
-  // A private company is one that is not listed, and an employee of one is no state of it.
-  if (found === 'staff') return words.includes('internal') ? found : null
-  return found === 'private' && !/person|household|customer/.test(words.join(' ')) ? null : found
-}
+const NEGATIONS = toWordSet('no un never')
+const NOT_AGAINST: ReadonlySet<Meaning> = new Set(['alive', 'consent', 'converted'])
 
 /** What is said of a consent: `denied`, `No`. */
 export const isRefusal = (label: string): boolean =>

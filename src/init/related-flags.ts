@@ -6,15 +6,13 @@ import {
   relationsBetween,
   relationsFrom,
 } from './classify.ts'
-import { type RowFlag, negate, notExists } from './flag-sql.ts'
-import { exclusionConditions, readFlags } from './flags.ts'
+import { type RowFlag, labelsSql, notExists } from './flag-sql.ts'
+import { exclusionConditions, isInUse, readFlags, roleColumns } from './flags.ts'
 import { fieldSql } from './fields.ts'
 import { listedFlags } from './listed-people.ts'
 import { type Meaning, labelMeaning } from './meanings.ts'
-import { labelsSql } from './row-filters.ts'
 import { joinCondition } from './relations.ts'
 import { isAddressTable } from './table-names.ts'
-import { isInUse, roleColumns, unknownFlags } from './unknown-flags.ts'
 import { HARMLESS_LISTS } from './vocabulary.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
@@ -93,21 +91,15 @@ const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test'
 
 function neighbourFlags({ table, from, reach, isOnlySure, isSameRow }: Reached, kind: SourceKind): RowFlag[] {
   const context = table.kinds.includes('company') || table.isTenants ? 'company' : kind
-  const flags = readFlags(table, 'n', context)
-  const known = new Set([
-    ...flags.map(({ column }) => column),
-    ...roleColumns(table),
-    ...table.references,
-    ...table.table.primaryKey,
-  ])
-  const unknown = isOnlySure ? [] : unknownFlags(table, 'n', context, known)
-  return [...flags, ...unknown].flatMap((flag) => {
+  const known = new Set([...roleColumns(table), ...table.references, ...table.table.primaryKey])
+  return readFlags(table, 'n', context).flatMap((flag) => {
+    if (flag.meaning === null && (isOnlySure || known.has(flag.column))) return []
     const reasons = table.isTenants ? TENANT_REASONS : REASONS
     const isSure = flag.isSure && (isSameRow === true || reasons.has(flag.meaning))
     if (!isSure && (isOnlySure || flag.meaning === 'alive' || (table.kinds.length > 0 && flag.isSure)))
       return []
     const when = `${table.table.name}: ${flag.when}`
-    const { keep } = notExists('', from, [...reach, negate(flag.keep)], when)
+    const { keep } = notExists('', from, [...reach, flag.out], when)
     return [{ ...flag, column: `${table.table.name}.${flag.column}`, when, keep, isSure, isOfOther: true }]
   })
 }

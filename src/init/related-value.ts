@@ -1,5 +1,6 @@
-import { exclusionConditions, objectionConditions } from './flags.ts'
-import { labelsSql, listKnownLabels } from './row-filters.ts'
+import { exclusionConditions } from './flags.ts'
+import { labelsSql } from './flag-sql.ts'
+import { listKnownLabels } from './row-filters.ts'
 import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 import { quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
 import { fieldSql, type CandidateField } from './fields.ts'
@@ -46,7 +47,7 @@ export function relatedOptOutConditions(schema: ClassifiedSchema, row: Classifie
   const found = findRelatedValue(schema, row, 'email')
   if (found === null) return []
   const { side, from, conditions, orderBy } = found
-  const isFree = objectionConditions(side, 'e')
+  const isFree = exclusionConditions(side, 'e', 'address', 'objection')
   return isFree.length === 0
     ? []
     : [`coalesce(${subselect(isFree.join(' and '), from, conditions, orderBy)}, true)`]
@@ -188,7 +189,7 @@ export function linkedCompanySql(
       [
         joinCondition(toRow, 'l', 't'),
         ...exclusionConditions(link, 'l', 'link'),
-        ...exclusionConditions(company, 'a', 'employer'),
+        ...exclusionConditions(company, 'a', 'company', 'gone'),
       ],
       orderBySql([[link, 'l']]),
     )

@@ -1,6 +1,6 @@
 import { quoteLiteral } from '../sources/quote.ts'
 import { type CandidateField, type SampledRow, fieldSql } from './fields.ts'
-import { negate, notInSql, readSides } from './flag-sql.ts'
+import { keepOf, labelsSql, readSides, someOfSql } from './flag-sql.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 import type { Column } from '../sources/catalogue.ts'
@@ -33,8 +33,8 @@ export function findPartyTypeFilter(
     const said = readSides(field)?.yes ?? []
     const side = said.length === 0 ? null : partyOfFlag(field)
     if (side === null) continue
-    const no = (alias: string): string => notInSql(fieldSql(field, alias), said, field)
-    const yes = (alias: string): string => negate(no(alias))
+    const no = (alias: string): string => keepOf(someOfSql(field, alias, said))
+    const yes = (alias: string): string => someOfSql(field, alias, said)
     const people = onlyContacts(columns, surveyed.checkLabels)
     const and = (alias: string, condition: string): string => [condition, ...people(alias)].join(' and ')
     return side === 'company'
@@ -95,12 +95,6 @@ function partyTypeByNames(
 
 const isBlankValue = (value: unknown): boolean =>
   value === null || value === undefined || (typeof value === 'string' && value.trim() === '')
-
-/** SQL: whether a value is one of the labels, or none of them. */
-export const labelsSql = (sql: string, labels: readonly string[], isOther = false): string =>
-  labels.length === 1
-    ? `${sql} ${isOther ? '<>' : '='} ${quoteLiteral(labels[0] ?? '')}`
-    : `${sql} ${isOther ? 'not in' : 'in'} (${labels.map(quoteLiteral).join(', ')})`
 
 /** `is_company`, `isPerson`. */
 function partyOfFlag({ words }: CandidateField): 'person' | 'company' | null {
