@@ -71,9 +71,12 @@ an older schema lacks is written as it is.
 
 ## Rights
 
-\`init\` says the same with the least rights as with all: it knows the names of tables that it may not read, and says of those that look
-like people or companies what to grant. Of a table that shows the role no row, though policies of row-level security may hide some, it
-proposes nothing and prints the policies. Addresses that live behind a key in another schema need no right to the whole table:
+\`init\` says the same with the least rights as with all: it knows the names of tables and columns that it may not read. Those that
+decide who is left out (consents, suppressions, the tenants that rows belong to, what else a source refers to) it names first, with
+the reason, and in the file; people and companies among the skipped tables. Schemas named \`backup\`, \`archive\`, \`old\` or \`test\` are set
+aside. At the end it prints the statements to paste: what to read, and the columns that look suitable and may not be updated.
+Of a table that shows the role no row, though policies of row-level security may hide some, it proposes nothing and prints the policies. Addresses that live
+behind a key in another schema need no right to the whole table:
 
 \`\`\`sql
 grant usage on schema accounts to fillrate_app;
@@ -116,7 +119,8 @@ ${table(
 
 - **\`policy\`**: \`blank\`, the default, fills a column once. \`tracked\` keeps what Fillrate wrote up to date when the inputs of
   the row change or a record is refreshed; use it where people do not type into the column.
-- **\`minConfidence\`**: none is proposed. Look at the records of a dry run, and set it by source or column.
+- **\`minConfidence\`**: none is proposed, because each service measures its confidence in its own way. Look at the
+  confidence in a dry run, which would be written, and set it by source or column.
 - **\`key\`**: the primary key, or a unique index. A key must stay the same for a row's life: a number that a nightly load
   assigns anew is none. \`fillrate check\` counts the rows with NULL in the \`key\`: they are never looked up or written.
 - **\`budget\`**: 100 lookups, for the first run. \`fillrate plan\` says what all rows would need.

@@ -1121,6 +1121,9 @@ export const JSON_SHAPES = {
       'tables that look suitable and are left',
       object({ table: text('its name'), reason: text('why it is left') }),
     ),
+    grants: texts(
+      'statements for what this role lacks: to read what decides who is left out, to write columns',
+    ),
   }),
   serve: object({
     listens: orNull(text('address and port; null: no port')),

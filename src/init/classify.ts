@@ -122,7 +122,7 @@ function findRejection(
   if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
   // The user knows what a named table holds.
   if (context.isNamed) return null
-  const past = findHistoryWord(table.name) ?? splitIdentifier(table.schema).find((word) => ASIDE.has(word))
+  const past = findHistoryWord(table.name) ?? findAsideWord(table.schema)
   if (past !== undefined) return `its name indicates other content: '${past}'`
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
   if (context.isTenantTable(surveyed))
@@ -167,7 +167,11 @@ const HISTORY_WORDS = toWordSet(
   'historical legacy deprecated shadow logs audit history archive archived backup bak tmp temp staging stage old copy dim fct stg mart marts snapshot import export test',
 )
 
-const ASIDE = toWordSet('test sandbox staging template backup archived')
+const ASIDE = toWordSet('test sandbox staging template backup backups bak archive archived old')
+
+/** The word in a schema's name that says it holds copies or what is tried out. */
+export const findAsideWord = (schema: string): string | undefined =>
+  splitIdentifier(schema).find((word) => ASIDE.has(word))
 
 /** The word in a table's name that says it holds history, copies or temporary data. */
 export const findHistoryWord = (table: string): string | undefined =>

@@ -5,7 +5,7 @@ import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
 import { keyLiteral, LINE_WIDTH, toLiteral } from './literals.ts'
-import type { FoundServices, ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
+import type { FoundServices, ProposedOutput, ProposedSource, SkippedColumn, UnreadTable } from './proposal.ts'
 import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
 import { BUILT_IN_ONLY } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
@@ -18,6 +18,7 @@ const INTRODUCTION =
 export function renderConfig(
   accepted: readonly AcceptedSource[],
   found: FoundServices = BUILT_IN_ONLY,
+  unread: readonly UnreadTable[] = [],
 ): string {
   const { repeated, others } = groupRepeated(accepted)
   const blocks = others.map((one, n) => sourceLines(one, n === 0 && repeated.length === 0).join('\n'))
@@ -26,6 +27,7 @@ export function renderConfig(
     '',
     ...repeated.flatMap(repeatedLines),
     ...commentLines(INTRODUCTION, ''),
+    ...unreadLines(unread),
     'export default defineConfig({',
     ...servicesLines(found),
     '  sources: {',
@@ -44,6 +46,18 @@ export function renderConfig(
     '',
   ].join('\n')
 }
+
+/** What may say who is left out, and was not read. */
+const unreadLines = (unread: readonly UnreadTable[]): string[] =>
+  unread.length === 0
+    ? []
+    : [
+        ...commentLines(
+          'This role may not read these tables, so nothing below depends on them. Grant them and let `fillrate init` propose again:',
+          '',
+        ),
+        ...unread.flatMap(({ table, why }) => commentLines(`${table}${why === null ? '' : `: ${why}.`}`, '')),
+      ]
 
 /** The sources that several schemas share, as a function of the schema. */
 function repeatedLines({ name, schemas, sources }: RepeatedSources): string[] {
@@ -97,7 +111,7 @@ function sourceLines(accepted: AcceptedSource, isFirst: boolean): string[] {
     inputs: describeIdentifiers(source),
     freshness: 'A row with a recent stamp is left alone; a write sets it.',
     outputs: isFirst
-      ? 'Column on the left, field of the record on the right. Only blank cells are written. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.'
+      ? 'Column on the left, field of the record on the right. Only blank cells are written, from records of any confidence: see that of a dry run, then set `minConfidence` (0 to 1) above `outputs`, or in one. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.'
       : '',
   }
   const properties = Object.entries(toSourceConfig(source, isReviewed)).flatMap(([name, value]) => [

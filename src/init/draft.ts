@@ -6,6 +6,7 @@ import type { RowFlag } from './flag-sql.ts'
 import { readFlags, roleColumns } from './flags.ts'
 import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList } from './fields.ts'
+import { MAY_NOT_UPDATE } from './missing-grants.ts'
 import { onePlace, outputRoles, proposeOutput } from './outputs.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { joinConditions } from './questions.ts'
@@ -168,6 +169,6 @@ function writeObstacle(
   if (column.isIdentity) return 'is an identity column'
   if (classified.references.has(name) && path.length === 0) return 'refers to another row'
   if (isInList({ path })) return 'is inside a list'
-  if (!column.canUpdate) return 'may not be updated by this role'
+  if (!column.canUpdate) return MAY_NOT_UPDATE
   return null
 }

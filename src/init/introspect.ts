@@ -18,6 +18,8 @@ export interface TableOverview {
   readonly rows: number | null
   /** Whether this role may read some column of it. */
   readonly canRead: boolean
+  /** Whether its row-level security holds for this role. */
+  readonly hasRowSecurity: boolean
   /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
   readonly sqlName: string
   /** Leading columns of complete (not partial) indexes. */
@@ -56,6 +58,7 @@ export const listTableOverviews = (db: Db): Promise<readonly TableOverview[]> =>
     `select n.nspname as schema, c.relname as name, nullif(c.reltuples, -1)::float8 as rows,
             case when c.relkind in ('r', 'p') then 'table' else 'view' end as kind,
             has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select') as "canRead",
+            row_security_active(c.oid) as "hasRowSecurity",
             array(select a.attname::text from pg_attribute a
                    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as columns,
             c.oid::regclass::text as "sqlName",

@@ -1,3 +1,4 @@
+import type { Grant, MissingPolicy } from '../sources/grants.ts'
 import type { GivenService } from '../config/service.ts'
 import type { InputName, SourceKind } from '../domain/mapping.ts'
 import type { Service } from '../domain/service/service.ts'
@@ -114,6 +115,16 @@ export interface SkippedTable {
   readonly reason: string
 }
 
+/** A table that this role may not read, and that a proposal would have to. */
+export interface UnreadTable {
+  readonly table: string
+  /** What it may say, and of what; null: only the user says that it matters, by its name. */
+  readonly why: string | null
+  readonly isNamed: boolean
+  /** What the role lacks to read it. */
+  readonly lacking: readonly (Grant | MissingPolicy)[]
+}
+
 /** Why a table is proposed as it is: a line for each column, without a value of a row. */
 export interface TableExplanation {
   readonly table: string
@@ -127,6 +138,9 @@ export interface Proposal {
   /** Sources with inputs and without a column to fill, which are among the skipped tables. */
   readonly unfilled: readonly ProposedSource[]
   readonly skippedTables: readonly SkippedTable[]
+  readonly unread: readonly UnreadTable[]
+  /** The role that read the database, as SQL writes it. */
+  readonly role: string
   /** What was made of each column of the tables that the user named. */
   readonly explained: readonly TableExplanation[]
   /** The number of tables examined, and their schemas. */

@@ -24,7 +24,7 @@ import {
   readRows,
 } from './introspect.ts'
 import { type ClassifiedSchema, type ClassifiedTable, classifyTables, setAside } from './classify.ts'
-import { listUnreadable, noteObjections } from './unreadable.ts'
+import { explainUnread, listUnread, listUnreadParties, readRole } from './unreadable.ts'
 import { shortlistTables } from './shortlist.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { listTables } from '../sources/catalogue.ts'
@@ -58,6 +58,7 @@ export async function proposeSources(
 ): Promise<Proposal> {
   const all = await readCatalogue(read, listTableOverviews)
   const references = await readCatalogue(read, listForeignKeys)
+  const role = await readCatalogue(read, readRole)
   const shortlist = shortlistTables(all, references)
   const likely = shortlist.filter((one) => one.canRead)
   const named =
@@ -102,18 +103,27 @@ export async function proposeSources(
   const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
   })
-  const unread = noteObjections(all)
-  const withQuestions = selectQuestions(sources).map((source) =>
-    unread === null ? source : { ...source, notes: [...source.notes, unread] },
-  )
+  const withQuestions = selectQuestions(sources)
+  const unread = listUnread(all, { references, wanted, sources, role })
   return {
     explained:
       wanted === null
         ? []
-        : schema.tables.filter(isWanted).map((one) => explainTable(one, schema.relations, withQuestions)),
+        : [
+            ...schema.tables
+              .filter(isWanted)
+              .map((one) => explainTable(one, schema.relations, withQuestions)),
+            ...explainUnread(unread),
+          ],
     sources: withQuestions,
     unfilled,
-    skippedTables: [...skippedTables, ...nearest, ...listUnreadable(all, references, { wanted, sources })],
+    skippedTables: [
+      ...(wanted === null ? listUnreadParties(all, references, unread) : []),
+      ...skippedTables,
+      ...nearest,
+    ],
+    unread,
+    role: role.name,
     examined: { tables: readable.length, schemas: [...new Set(readable.map((one) => one.schema))] },
   }
 }

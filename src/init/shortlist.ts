@@ -22,7 +22,7 @@ export function shortlistTables(
   const scored = mostFirst(all, partyPoints)
   if (all.length <= MAX_TABLES) return scored.map(({ table }) => table)
   const main = scored
-    .filter(({ points }) => points >= 3)
+    .filter(({ points }) => points >= MIN_POINTS)
     .slice(0, MAX_PARTIES)
     .map(({ table }) => table)
   const rest = all.filter((one) => !main.includes(one))
@@ -35,6 +35,10 @@ const mostFirst = (
   count: (table: TableOverview) => number,
 ): Array<{ table: TableOverview; points: number }> =>
   tables.map((table) => ({ table, points: count(table) })).sort((a, b) => b.points - a.points)
+
+/** Whether names alone say that a table may hold people or companies: that of a waiting list does not, its columns do. */
+export const isLikeParty = (table: TableOverview): boolean => partyPoints(table) >= MIN_POINTS
+const MIN_POINTS = 3
 
 /** How much the name of a table and those of its columns are like people or companies. */
 function partyPoints({ name, columns }: TableOverview): number {
@@ -55,17 +59,19 @@ function countTies(
   const declared = references.filter(
     ({ from, to }) => (from === own && names.has(to)) || (to === own && names.has(from)),
   )
-  const mentions = (one: TableOverview, other: TableOverview): boolean =>
-    one.columns.some((column) => {
-      const words = splitIdentifier(column)
-      const said = words.filter((word) => !KEY_WORDS.has(word))
-      return said.length < words.length && nameRank(said, other.name) > 0
-    })
-  const named = main.filter((one) => mentions(table, one) || mentions(one, table))
+  const named = main.filter((one) => mentions(table, one).length > 0 || mentions(one, table).length > 0)
   const isPart = main.some((one) => table.name.startsWith(`${one.name}_`))
   const isTelling = splitIdentifier(table.name).some((word) => TELLING_WORDS.has(singularize(word)))
   return declared.length + named.length + Number(isPart) + 3 * Number(isTelling)
 }
+
+/** The columns of a table that by their names are keys of another one. */
+export const mentions = ({ columns }: TableOverview, other: TableOverview): string[] =>
+  columns.filter((column) => {
+    const words = splitIdentifier(column)
+    const said = words.filter((word) => !KEY_WORDS.has(word))
+    return said.length < words.length && nameRank(said, other.name) > 0
+  })
 
 /** Tables of addresses, of those who must not be contacted, of users, and of what other rows are called. */
 const TELLING_WORDS = toWordSet(

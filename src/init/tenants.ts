@@ -135,14 +135,16 @@ export async function chooseTenant(
 /** Whether only the rows of the largest tenant are meant: a question. Pure. */
 export function tenantFlag(choice: TenantChoice, { fields }: IntrospectedTable): RowFlag {
   const { column: name, value, tenants, hasShared } = choice
-  const { fit } = fields.find((one) => one.name === name) ?? {}
+  const { fit, words = [] } = fields.find((one) => one.name === name) ?? {}
+  const word = words.find((one) => !KEY_WORDS.has(one)) ?? 'tenant'
   const isNumber = fit?.kind === 'integer' || fit?.kind === 'numeric'
   const column = `t.${quoteIfNeeded(name)}`
-  const same = `${column} = ${isNumber ? value : quoteLiteral(value)}`
+  const literal = isNumber ? value : quoteLiteral(value)
+  const same = `${column} = ${literal}`
   return {
     column: name,
     meaning: null,
-    when: `${name} is one of the ${tenants - 1} tenants other than the largest`,
+    when: `rows of another ${word} than the largest: do you mean only the rows of that one (${name} = ${literal}), or of all ${tenants}?`,
     keep: hasShared ? `(${column} is null or ${same})` : same,
     isSure: false,
     isLeftOut: false,

@@ -10,10 +10,12 @@ import { parseText } from '../options.ts'
 import {
   renderExplanation,
   renderFoundSources,
+  renderMissingGrants,
   renderNextSteps,
   renderNoProposal,
   renderProposedSource,
   renderSkippedTables,
+  renderUnread,
 } from '../views/init.ts'
 import type { Output } from '../terminal.ts'
 
@@ -71,7 +73,7 @@ export const initCommand = defineCommand(
           stderr.live([`Examining ${table.schema}.${table.name}, ${n} of ${of}`])
         })
         stderr.live([])
-        if (flags.explain) return explanation(found, stdout)
+        if (flags.explain) return await explanation(found, stdout)
         return await writeProposal(proposeForServices(found, services), {
           db,
           services,
@@ -90,11 +92,18 @@ export const initCommand = defineCommand(
   },
 )
 
-const explanation = ({ examined, explained }: Proposal, stdout: Output) => ({
-  json: { written: null, examined, explained, sources: [], skipped_tables: [] },
-  text: () => explained.flatMap((one) => renderExplanation(one, stdout)),
-  exit: Exit.done,
-})
+async function explanation({ examined, explained, unread }: Proposal, stdout: Output) {
+  const { listMissingGrants } = await import('../../init/missing-grants.ts')
+  const grants = listMissingGrants(unread.filter(({ isNamed }) => isNamed))
+  return {
+    json: { written: null, examined, explained, sources: [], skipped_tables: [], grants },
+    text: () => [
+      ...explained.flatMap((one) => renderExplanation(one, stdout)),
+      ...renderMissingGrants(grants, stdout),
+    ],
+    exit: grants.length === 0 ? Exit.done : Exit.failed,
+  }
+}
 
 interface Writing {
   readonly db: Database
@@ -109,14 +118,29 @@ interface Writing {
 async function writeProposal(proposal: Proposal, writing: Writing) {
   const { services, target, prompt, call } = writing
   const { flags, stdout } = call
-  const { sources } = proposal
+  const { sources, unread } = proposal
   const hasSources = sources.length > 0
+  const { listMissingGrants } = await import('../../init/missing-grants.ts')
+  const { describeUnread } = await import('../../init/unreadable.ts')
+  const notRead = unread.map((one) => ({ table: one.table, reason: describeUnread(one) }))
   if (!flags.json)
-    stdout.lines(hasSources ? renderFoundSources(proposal, stdout) : renderNoProposal(proposal, stdout))
+    stdout.lines([
+      ...(hasSources ? renderFoundSources(proposal, stdout) : renderNoProposal(proposal, stdout)),
+      // Before a person confirms a source: it decides whom they look up.
+      ...(hasSources || !unread.some(({ isNamed }) => isNamed) ? renderUnread(unread, stdout) : []),
+    ])
   const { accepted, skippedTables } = await selectSources(sources, writing)
   const skipped = [...proposal.skippedTables, ...skippedTables]
-  if (!flags.json && hasSources && skipped.length > 0)
-    stdout.lines([...renderSkippedTables(skipped, stdout), ''])
+  const grants = listMissingGrants(
+    unread,
+    accepted.map(({ source }) => source),
+    proposal.role,
+  )
+  if (!flags.json)
+    stdout.lines([
+      ...(hasSources ? renderSkippedTables(skipped, stdout) : []),
+      ...renderMissingGrants(grants, stdout),
+    ])
   // With a service of its own, and nothing declined, there is always a file to complete.
   const own = services.isNamed ? undefined : services.services.find(({ module }) => module !== null)
   const isSkeleton = own !== undefined && accepted.length === 0 && (prompt === null || !hasSources)
@@ -130,7 +154,7 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
     : accepted
   if (written.length > 0) {
     const { writeConfig } = await import('../../init/target.ts')
-    await writeConfig(target, await formatConfig(written, target, services))
+    await writeConfig(target, await formatConfig(written, target, services, unread))
   }
   const steps = (): string[] =>
     written.length > 0
@@ -143,7 +167,8 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
       written: written.length > 0 ? target.path : null,
       examined: proposal.examined,
       sources: accepted.map(toProposedSourceJson),
-      skipped_tables: skipped,
+      skipped_tables: [...notRead, ...skipped],
+      grants,
     },
     text: steps,
     exit: written.length > 0 || (prompt !== null && hasSources) ? Exit.done : Exit.failed,
@@ -240,9 +265,10 @@ async function formatConfig(
   written: readonly AcceptedSource[],
   { isJson }: ConfigTarget,
   services: FoundServices,
+  unread: Proposal['unread'],
 ): Promise<string> {
   const { renderConfig } = await import('../../init/config-text.ts')
   const { toConfigObject } = await import('../../init/config-object.ts')
-  if (!isJson) return renderConfig(written, services)
+  if (!isJson) return renderConfig(written, services, unread)
   return `${JSON.stringify(toConfigObject(written, services), null, 2)}\n`
 }

@@ -127,19 +127,22 @@ export function renderExplanation({ table, verdict, columns }: TableExplanation,
   return [
     ...wrapText(`${output.paint('heading', sanitize(table))}  ${sanitize(verdict)}`, output.textColumns),
     '',
-    ...renderTable(output, columns, [
-      { title: 'column', text: (one) => sanitize(one.column), minColumns: 12 },
-      { title: 'type', text: (one) => sanitize(one.type), minColumns: 8 },
-      { title: 'what it is taken for', text: (one) => sanitize(one.said), minColumns: 20 },
-    ]),
-    '',
+    ...(columns.length === 0
+      ? []
+      : renderTable(output, columns, [
+          { title: 'column', text: (one) => sanitize(one.column), minColumns: 12 },
+          { title: 'type', text: (one) => sanitize(one.type), minColumns: 8 },
+          { title: 'what it is taken for', text: (one) => sanitize(one.said), minColumns: 20 },
+        ]).concat('')),
   ]
 }
 
 /** The reason why there is no proposal, and what to do. */
-export function renderNoProposal({ examined, skippedTables }: Proposal, output: Output): string[] {
+export function renderNoProposal(proposal: Proposal, output: Output): string[] {
+  const { examined, skippedTables, explained, unread } = proposal
   const { paint, textColumns } = output
-  if (examined.tables === 0)
+  const named = unread.filter(({ isNamed }) => isNamed)
+  if (examined.tables === 0 && named.length === 0)
     return [
       paint('warn', 'This database has no table that this role may read.'),
       ...wrapText(
@@ -147,21 +150,24 @@ export function renderNoProposal({ examined, skippedTables }: Proposal, output: 
         textColumns,
       ),
     ]
+  const why =
+    named.length > 0
+      ? `this role may not read ${named.map(({ table }) => sanitize(table)).join(', ')}.`
+      : `of ${describeExamined(examined)}, ${
+          skippedTables.length === 0
+            ? 'none looks like a table of people or companies, by its name, columns and values.'
+            : 'none has both valid inputs and columns to fill.'
+        }`
   return [
-    ...wrapText(
-      `${paint('warn', 'Nothing to propose:')} of ${describeExamined(examined)}, ${
-        skippedTables.length === 0
-          ? 'none looks like a table of people or companies, by its name, columns and values.'
-          : 'none has both valid inputs and columns to fill.'
-      }`,
-      textColumns,
-    ),
-    ...(skippedTables.length === 0 ? [] : ['', ...renderSkippedTables(skippedTables, output)]),
+    ...wrapText(`${paint('warn', 'Nothing to propose:')} ${why}`, textColumns),
     '',
-    ...wrapText(
-      `To propose a certain table: ${paint('type', 'fillrate init SCHEMA.TABLE')}. Or write the configuration by hand; fillrate.config.example.ts shows every field.`,
-      textColumns,
-    ),
+    ...renderSkippedTables(skippedTables, output),
+    ...(named.length > 0
+      ? []
+      : wrapText(
+          `${explained.length > 0 ? 'Write' : `To propose a certain table: ${paint('type', 'fillrate init SCHEMA.TABLE')}. Or write`} the configuration by hand; fillrate.config.example.ts shows every field.`,
+          textColumns,
+        )),
   ]
 }
 
@@ -169,19 +175,47 @@ const MAX_TABLES = 8
 
 /** The closest tables without a proposal, with the reason. */
 export function renderSkippedTables(skippedTables: readonly SkippedTable[], output: Output): string[] {
-  const { paint, textColumns } = output
+  if (skippedTables.length === 0) return []
   const shown = skippedTables.slice(0, MAX_TABLES)
   const rest = skippedTables.length - shown.length
   return [
-    paint('quiet', 'Skipped'),
-    ...shown.flatMap((one) =>
-      wrapText(`${sanitize(one.table)}: ${sanitize(one.reason)}`, textColumns - 4).map(
-        (line, n) => `  ${n === 0 ? '' : '  '}${line}`,
-      ),
-    ),
+    output.paint('quiet', 'Skipped'),
+    ...shown.flatMap((one) => renderReason(one, output)),
     ...(rest > 0 ? [`  and ${pluralize(rest, 'table')} more`] : []),
+    '',
   ]
 }
+
+/** What was not read and decides who is left out, or was named: all of it, however much it is. */
+export const renderUnread = (unread: Proposal['unread'], output: Output): string[] =>
+  unread.length === 0
+    ? []
+    : [
+        '',
+        output.paint('warn', 'Not read, because this role may not'),
+        ...unread.flatMap((one) => renderReason({ table: one.table, reason: one.why }, output)),
+      ]
+
+const renderReason = (
+  { table, reason }: { readonly table: string; readonly reason: string | null },
+  { textColumns }: Output,
+): string[] =>
+  wrapText(sanitize(reason === null ? table : `${table}: ${reason}`), textColumns - 4).map(
+    (line, n) => `  ${n === 0 ? '' : '  '}${line}`,
+  )
+
+/** Whole lines, to be pasted. */
+export const renderMissingGrants = (grants: readonly string[], output: Output): string[] =>
+  grants.length === 0
+    ? []
+    : [
+        ...wrapText(
+          'This role lacks rights. Run as the owner, leave out what you do not want, then propose again:',
+          output.textColumns,
+        ),
+        ...grants.map((one) => `  ${sanitize(one)}`),
+        '',
+      ]
 
 /** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
 export const FIRST_STEPS = [

@@ -111,7 +111,13 @@ describe('rows that are left out', () => {
       'contacts',
     )
     expect(keys).toEqual(Array.from({ length: 40 }, (_, n) => n + 1).filter((n) => n !== 5))
-    expect(source.questions).toMatchObject([{ about: 'account_id', keep: 't.account_id = 1' }])
+    expect(source.questions).toMatchObject([
+      {
+        about: 'account_id',
+        when: 'rows of another account than the largest: do you mean only the rows of that one (account_id = 1), or of all 2?',
+        keep: 't.account_id = 1',
+      },
+    ])
     expect(source.joins).toBeNull()
     expect(source.inputs.map(({ input }) => input)).not.toContain('company')
   })
