@@ -74,8 +74,7 @@ function suggestForField(
   const possible = tables.flatMap((to) =>
     singleKeys(to).flatMap((key): Array<TableRelation & { readonly rank: number }> => {
       const target = to.table.columns.find((column) => column.name === key)
-      if (!target?.canSelect || target.type.fit.kind !== field.fit.kind) return []
-      if (to === from && field.name === key) return []
+      if (to === from || !target?.canSelect || target.type.fit.kind !== field.fit.kind) return []
       const relation = { from, to, columns: [field.name], targets: [key] }
       const label =
         type && listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
@@ -85,15 +84,13 @@ function suggestForField(
         field.name === key &&
         field.values.length > 0 &&
         tables.every((one) => one === to || !singleKeys(one).includes(key))
-      const rank = isNamesake ? 3 : to === from ? parentRank(said) : nameRank(said ?? text, to.table.name)
+      const rank = isNamesake ? 3 : nameRank(said ?? text, to.table.name)
       return rank === 0 ? [] : [{ ...relation, type: null, rank }]
     }),
   )
   const best = Math.max(...possible.map(({ rank }) => rank))
   return possible.filter(({ rank }) => rank === best)
 }
-
-const parentRank = (said: readonly string[] | null): number => (said?.at(-1) === 'parent' ? 3 : 0)
 
 /** `parentcustomerid_entitytype` beside `parentcustomerid`, `owner_type` beside `owner_id`. */
 function typeBeside(said: readonly string[], { fields }: IntrospectedTable): CandidateField | undefined {

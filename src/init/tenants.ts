@@ -1,11 +1,10 @@
 import { type Db, query } from '../sources/db.ts'
 import { quoteIfNeeded, quoteLiteral, quoteName } from '../sources/quote.ts'
 import type { CandidateField } from './fields.ts'
-import { type IntrospectedTable, type TableOverview } from './introspect.ts'
+import type { IntrospectedTable, TableOverview } from './introspect.ts'
 import type { RowFlag } from './flag-sql.ts'
-import type { TableRelation } from './relations.ts'
+import { KEY_WORDS, type TableRelation } from './relations.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
-import { scoreName } from './roles.ts'
 
 /** A column that says to which customer of the software a row belongs. */
 interface TenantColumn {
@@ -25,93 +24,60 @@ export interface TenantChoice {
   readonly hasShared: boolean
 }
 
-const SURE_WORDS = toWordSet('tenant workspace instance realm vault')
+const SURE_WORDS = toWordSet('tenant workspace realm vault')
 /** Tenants in some systems, customers in others. */
-const POSSIBLE_WORDS = toWordSet(
-  'agency organization org account company team site client group entity business store brand',
-)
+const POSSIBLE_WORDS = toWordSet('agency organization org account team client group entity instance')
+const OWN_COMPANY_WORDS = toWordSet('company brand store site business')
+
+/** Whether a name says that a table lists tenants. */
+export const isTenantName = (table: string): boolean =>
+  splitIdentifier(table).some((word) => SURE_WORDS.has(singularize(word)))
 
 /** The columns of a table that separate tenants. Pure. */
 export function findTenantColumns(
-  table: IntrospectedTable,
-  schema: {
+  own: IntrospectedTable,
+  {
+    overviews,
+    relations,
+    isStaff,
+  }: {
     readonly overviews: readonly TableOverview[]
     readonly relations: readonly TableRelation[]
     readonly isStaff: (table: string) => boolean
   },
 ): TenantColumn[] {
-  return table.fields.flatMap((field) => {
-    if (field.path.length > 0 || !field.column.canSelect) return []
-    const rest = field.words.filter((word) => !KEY_WORDS.has(word))
-    const [word = ''] = rest
-    if (rest.length !== 1 || (!SURE_WORDS.has(word) && !POSSIBLE_WORDS.has(word))) return []
-    const target = schema.relations.find(
-      (one) => one.from.table.sql === table.table.sql && one.columns[0] === field.name && one.type === null,
-    )?.to
-    const isKey = field.words.length > 1 || field.fit.kind === 'integer' || field.fit.kind === 'uuid'
-    if (target?.table.sql === table.table.sql || (!isKey && target === undefined)) return []
-    const column = { field, table: target ?? null, isOwnCompany: OWN_COMPANY_WORDS.has(word) }
-    return SURE_WORDS.has(word) ||
-      (target !== undefined && isTenantName(target.table.name)) ||
-      isSharedColumn(field, table, column.table, schema)
-      ? [column]
+  return own.fields.flatMap((field) => {
+    const [word = '', ...more] = field.words.filter((one) => !KEY_WORDS.has(one) && one !== 'ad')
+    const isOwnCompany = OWN_COMPANY_WORDS.has(word)
+    const isSure = SURE_WORDS.has(word)
+    if (more.length > 0 || field.path.length > 0 || !field.column.canSelect) return []
+    if (!isSure && !isOwnCompany && !POSSIBLE_WORDS.has(word)) return []
+    const target =
+      relations.find(
+        ({ from, columns, type }) =>
+          from.sqlName === own.sqlName && columns[0] === field.name && type === null,
+      )?.to ?? null
+    const isKey =
+      target !== null || field.words.length > 1 || field.fit.kind === 'integer' || field.fit.kind === 'uuid'
+    if (!isKey || target?.sqlName === own.sqlName) return []
+    const others = overviews.filter(
+      ({ kind, sqlName }) => kind === 'table' && sqlName !== own.sqlName && sqlName !== target?.sqlName,
+    )
+    const having = others.filter(({ columns }) => columns.includes(field.name))
+    // The rows of all, staff's too, belong to a few others.
+    const isFew = target === null || sizeOf(target) <= 5 || sizeOf(target) * 10 <= sizeOf(own)
+    const isOfMost = having.length > 1 && having.length * 4 >= others.length
+    const isOfStaff = having.some(({ sqlName }) => isStaff(sqlName))
+    const isOne = target !== null && sizeOf(target) <= 2 && sizeOf(own) >= 20
+    const isShared = isFew && (isOfMost || (target !== null && isOfStaff) || isOne)
+    return isSure || (target !== null && isTenantName(target.table.name)) || isShared
+      ? [{ field, table: target, isOwnCompany }]
       : []
   })
 }
 
-const OWN_COMPANY_WORDS = toWordSet('company brand store site business')
-const KEY_WORDS = toWordSet('id uuid key fk ad')
-
-/** A column of staff tables and of many others: the referenced rows own the software's data. */
-function isSharedColumn(
-  field: CandidateField,
-  own: IntrospectedTable,
-  target: IntrospectedTable | null,
-  {
-    overviews,
-    isStaff,
-  }: { readonly overviews: readonly TableOverview[]; readonly isStaff: (table: string) => boolean },
-): boolean {
-  const others = overviews.filter(
-    (one) => one.kind === 'table' && one.sqlName !== own.sqlName && one.sqlName !== target?.sqlName,
-  )
-  const having = others.filter((one) => one.columns.includes(field.name))
-  // Of one or two rows for all: the users' own companies.
-  if (target !== null && sizeOf(target) <= 2 && sizeOf(own) >= 20) return true
-  if (target !== null && isMuchSmaller(target, own) && having.some((one) => isStaff(one.sqlName))) return true
-  if (target !== null && isBilled(target)) return having.length >= 2
-  if (target !== null && hasCompanyFacts(target)) return false
-  // Without staff to show it: most tables have the column.
-  return (
-    having.length >= 4 &&
-    having.length * 3 >= others.length * 2 &&
-    (target === null || isMuchSmaller(target, own))
-  )
-}
-
-/** An industry or a size is kept of customers, not of tenants. */
-const hasCompanyFacts = ({ table }: IntrospectedTable): boolean =>
-  table.columns.some(({ name }) =>
-    (['industry', 'employees', 'revenue'] as const).some(
-      (role) => scoreName(role, splitIdentifier(name), new Set()) >= 80,
-    ),
-  )
-
-/** A plan, a subdomain or a trial is kept of those who rent the software. */
-const isBilled = ({ table }: IntrospectedTable): boolean =>
-  table.columns.filter(({ name }) => splitIdentifier(name).some((word) => BILLING_WORDS.has(word))).length >=
-  2
-const BILLING_WORDS = toWordSet('plan stripe trial seats paddle chargebee')
-
 /** Rows of a table: the estimate, else the number of sampled rows. */
 const sizeOf = ({ rows, sampled }: IntrospectedTable): number => Math.max(rows ?? 0, sampled)
-
-const isMuchSmaller = (target: IntrospectedTable, own: IntrospectedTable): boolean =>
-  sizeOf(target) <= 5 || sizeOf(target) * 10 <= sizeOf(own)
-
-/** Whether a name says that a table lists tenants. */
-export const isTenantName = (table: string): boolean =>
-  splitIdentifier(table).some((word) => SURE_WORDS.has(singularize(word)) && word !== 'instance')
 
 /** The tenant with the most rows; null if there is only one. */
 export async function chooseTenant(
