@@ -137,7 +137,7 @@ export const MIN_SCORE = 4
 
 type NameHint = 'strong' | 'weak' | 'none'
 
-export function nameHint(kind: SourceKind, table: string): NameHint {
+function nameHint(kind: SourceKind, table: string): NameHint {
   const head = headNoun(table)
   if (STRONG_NAMES[kind].has(head)) return 'strong'
   return WEAK_NAMES[kind].has(head) ? 'weak' : 'none'
