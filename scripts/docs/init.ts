@@ -42,8 +42,7 @@ and say why, until a person takes the line out. Where every source has it, they 
 - **Freshness**: a column that holds the time of the last enrichment.
 
 With \`--service ./my-service.ts\` the [service of your own](services.md) decides: only inputs that it takes, and its fields, found by
-their names or the last parts of their paths. A column that has the name of a field and no other meaning is a comment. Where nothing
-is recognised, the file has what the service takes, to be completed.
+their names or the last parts of their paths. A column that has the name of a field and no other meaning is a comment.
 
 Name tables to propose them in any case: \`fillrate init crm.contacts\`. \`fillrate init --explain crm.contacts\` says of each column
 what it was taken for, and writes nothing. Then run \`fillrate check\` and \`fillrate plan\`, which are free, and a
@@ -63,11 +62,6 @@ seven sources, each with the number of sampled rows (of at most 1,000) that it w
 
 On a terminal \`init\` prompts after each source for which of these rows must be left out: Enter takes what is marked. Without one, they stand
 in the file as comments beside \`where\`. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
-
-## Schemas that repeat
-
-Where schemas have the same tables, as those of tenants do, the file has one function of the schema, and a call of it for each. What
-an older schema lacks is written as it is.
 
 ## Rights
 

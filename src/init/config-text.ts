@@ -1,18 +1,25 @@
-import { basename } from 'node:path'
 import wrapAnsi from 'wrap-ansi'
 import { BY_KIND } from '../domain/identifiers/kind.ts'
 import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
-import { keyLiteral, LINE_WIDTH, toLiteral } from './literals.ts'
-import type { FoundServices, ProposedOutput, ProposedSource, SkippedColumn, UnreadTable } from './proposal.ts'
-import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
+import { indent, keyLiteral, toLiteral } from './literals.ts'
+import type { FoundServices, ProposedOutput, ProposedSource, UnreadTable } from './proposal.ts'
 import { BUILT_IN_ONLY } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
 
 const INTRODUCTION =
   'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and ' +
   '`fillrate plan` are free. In every expression, `t` is the table.'
+const BUDGET =
+  'Maximum lookups per run. Start with a small run, and raise this once you have seen the results.'
+/** Of what may say who is left out. */
+const UNREAD =
+  'This role may not read these tables, so nothing below depends on them. Grant them and let `fillrate init` propose again:'
+const SERVICES =
+  'The environment has a key for each of these. A row goes on to the next one where a service finds nothing for it: ' +
+  'put the cheapest first. One without a module speaks the built-in interface; examples/services of the package ' +
+  'has descriptions to copy into services/.'
 
 /** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
 export function renderConfig(
@@ -20,139 +27,76 @@ export function renderConfig(
   found: FoundServices = BUILT_IN_ONLY,
   unread: readonly UnreadTable[] = [],
 ): string {
-  const { repeated, others } = groupRepeated(accepted)
-  const blocks = others.map((one, n) => sourceLines(one, n === 0 && repeated.length === 0).join('\n'))
+  const services = Object.entries(toServicesConfig(found)).flatMap(([name, value]) => [
+    ...(found.isNamed ? toComment(SERVICES) : []),
+    `${name}: ${toLiteral(value)},`,
+    '',
+  ])
+  const sources = accepted.map((one, n) => sourceLines(one, n === 0).join('\n')).join('\n\n')
   return [
-    `import { ${repeated.length === 0 ? '' : 'type ConfigInput, '}defineConfig } from 'fillrate'`,
+    "import { defineConfig } from 'fillrate'",
     '',
-    ...repeated.flatMap(repeatedLines),
-    ...commentLines(INTRODUCTION, ''),
-    ...unreadLines(unread),
+    ...toComment(INTRODUCTION),
+    ...toComment(unread.length === 0 ? '' : UNREAD),
+    ...unread.flatMap(({ table, why }) => toComment(why === null ? table : `${table}: ${why}.`)),
     'export default defineConfig({',
-    ...servicesLines(found),
-    '  sources: {',
-    ...repeated.flatMap(({ name, schemas }) =>
-      schemas.map((schema) => `    ...${name}(${toLiteral(schema)}),`),
-    ),
-    ...(blocks.length === 0 ? [] : [blocks.join('\n\n')]),
-    '  },',
-    '',
-    ...commentLines(
-      'Maximum lookups per run. Start with a small run, and raise this once you have seen the results.',
-      '  ',
-    ),
+    ...[...services, 'sources: {', indent(sources), '},', '', ...toComment(BUDGET)].map(indent),
     `  budget: ${FIRST_BUDGET},`,
     '})',
     '',
   ].join('\n')
 }
 
-/** What may say who is left out, and was not read. */
-const unreadLines = (unread: readonly UnreadTable[]): string[] =>
-  unread.length === 0
-    ? []
-    : [
-        ...commentLines(
-          'This role may not read these tables, so nothing below depends on them. Grant them and let `fillrate init` propose again:',
-          '',
-        ),
-        ...unread.flatMap(({ table, why }) => commentLines(`${table}${why === null ? '' : `: ${why}.`}`, '')),
-      ]
-
-/** The sources that several schemas share, as a function of the schema. */
-function repeatedLines({ name, schemas, sources }: RepeatedSources): string[] {
-  const lines = [
-    ...commentLines(
-      `${schemas.length} schemas have the same tables, as those of tenants do: their sources, by the name of the schema.`,
-      '',
-    ),
-    `const ${name} = (schema: string): ConfigInput['sources'] => ({`,
-    ...sources.flatMap((one, n) => sourceLines(one, n === 0)).map((line) => line.replaceAll(/^ {2}/gm, '')),
-    '})',
-    '',
-  ]
-  // In a comment there is no schema to put in.
-  return lines.map((line) =>
-    line.replaceAll(SCHEMA_MARK, line.trimStart().startsWith('//') ? 'SCHEMA' : '${schema}'),
-  )
-}
-
-function servicesLines(found: FoundServices): string[] {
-  const advice =
-    found.services.length > 1
-      ? ' A row goes on to the next one where a service finds nothing for it: put the cheapest first.'
-      : ''
-  return [
-    ...Object.entries(toServicesConfig(found)).flatMap(([name, value]) => [
-      ...(found.isNamed ? commentLines(`The environment has a key for each of these.${advice}`, '  ') : []),
-      `  ${name}: ${toLiteral(value, '  ')},`,
-      '',
-    ]),
-    ...found.shipped.flatMap(({ name, path }) => [
-      ...commentLines(
-        `There is a key for ${name}, and a description of it: copy ${path} to services/${basename(path)}, and let \`fillrate init\` propose again.`,
-        '  ',
-      ),
-      '',
-    ]),
-  ]
-}
-
 /** @param isFirst whether to include the comments that apply to every source */
 function sourceLines(accepted: AcceptedSource, isFirst: boolean): string[] {
   const { source, isReviewed } = accepted
-  const at = '      '
+  const { kind, table, notes, touch } = source
+  const forAll = {
+    reviewed: 'No person has read this yet: nothing is looked up or written. Read it, and take the line out.',
+    changedAt: 'A pass then reads only changed rows.',
+    outputs:
+      'Column on the left, field of the record on the right. Only blank cells are written, from records of any confidence: see that of a dry run, then set `minConfidence` (0 to 1) above `outputs`, or in one. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.',
+  }
   const before: Readonly<Record<string, string>> = {
-    reviewed: isFirst
-      ? 'No person has read this yet: nothing is looked up or written. Read it, and take the line out.'
-      : '',
     key: 'The table has no primary key; this unique index identifies its rows.',
-    changedAt: isFirst ? 'A pass then reads only changed rows.' : '',
     inputs: describeIdentifiers(source),
     freshness: 'A row with a recent stamp is left alone; a write sets it.',
-    outputs: isFirst
-      ? 'Column on the left, field of the record on the right. Only blank cells are written, from records of any confidence: see that of a dry run, then set `minConfidence` (0 to 1) above `outputs`, or in one. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.'
-      : '',
+    ...(isFirst && forAll),
   }
   const properties = Object.entries(toSourceConfig(source, isReviewed)).flatMap(([name, value]) => [
-    ...(name === 'inputs' ? questionLines(source, at) : []),
-    ...commentLines(before[name] ?? '', at),
-    ...(name === 'outputs' ? outputsLines(accepted, at) : [`${at}${name}: ${toLiteral(value, at)},`]),
+    ...(name === 'inputs' ? questionLines(source) : []),
+    ...toComment(before[name] ?? ''),
+    ...(name === 'outputs'
+      ? ['outputs: {', ...outputLines(accepted).map(indent), '},']
+      : [`${name}: ${toLiteral(value)},`]),
   ])
-  const { touch } = source
+  const touchLines = touch && [
+    '// If no trigger of yours sets it:',
+    `// touch: ${toLiteral({ [touch.column]: touch.sql })},`,
+  ]
   return [
-    ...[`${source.kind === 'person' ? 'People' : 'Companies'} in ${source.table}.`, ...source.notes].flatMap(
-      (note) => commentLines(note, '    '),
-    ),
-    `    ${keyLiteral(source.name)}: {`,
-    ...properties,
-    ...(touch === null
-      ? []
-      : [
-          ...commentLines('If no trigger of yours sets it:', at),
-          `${at}// touch: ${toLiteral({ [touch.column]: touch.sql })},`,
-        ]),
-    '    },',
+    ...[`${kind === 'person' ? 'People' : 'Companies'} in ${table}.`, ...notes].flatMap(toComment),
+    `${keyLiteral(source.name)}: {`,
+    ...[...properties, ...(touchLines ?? [])].map(indent),
+    '},',
   ]
 }
 
 /** What is not decided about the rows: what is left out until then, and what is read as any other. */
-function questionLines({ questions, sample }: ProposedSource, at: string): string[] {
+function questionLines({ questions, sample }: ProposedSource): string[] {
   const of = `of ${formatCount(sample.rows)} sampled rows`
-  const advice = [
-    [true, `left out to be safe, ${of}. Where they belong in, take the condition out of \`where\``],
-    [false, `read, ${of}. To leave them out, add the condition to \`where\``],
-  ] as const
-  return advice.flatMap(([isLeftOut, text]) => {
+  const advice = {
+    true: `Not decided, and left out to be safe, ${of}. Where they belong in, take the condition out of \`where\`:`,
+    false: `Not decided, and read, ${of}. To leave them out, add the condition to \`where\`:`,
+  }
+  return [true, false].flatMap((isLeftOut) => {
     const some = questions.filter((one) => one.isLeftOut === isLeftOut)
     if (some.length === 0) return []
-    return [
-      ...commentLines(`Not decided, and ${text}:`, at),
-      ...some.flatMap(({ when, leftOut, keep }) => [
-        `${at}// ${formatCount(leftOut).padStart(7)}  ${sanitize(when)}`,
-        ...(isLeftOut ? [] : `and ${keep}`.split('\n').map((sql) => `${at}//            ${sql}`)),
-      ]),
-    ]
+    const lines = some.flatMap(({ when, leftOut, keep }) => [
+      `${formatCount(leftOut).padStart(7)}  ${sanitize(when)}`,
+      ...(isLeftOut ? [] : `and ${keep}`.split('\n').map((sql) => `           ${sql}`)),
+    ])
+    return [...toComment(advice[`${isLeftOut}`]), ...lines.map((line) => `// ${line}`)]
   })
 }
 
@@ -171,37 +115,36 @@ function describeIdentifiers({ sample, kind }: ProposedSource): string {
 }
 
 /** Each output with its fill rate and type, and each column that is not filled, with the reason. */
-function outputsLines({ source, coverage }: AcceptedSource, at: string): string[] {
-  const inner = `${at}  `
+function outputLines({ source, coverage }: AcceptedSource): string[] {
   const property = (output: ProposedOutput): string =>
-    `${keyLiteral(output.column)}: ${toLiteral(toOutputConfig(output), inner)},`
+    `${keyLiteral(output.column)}: ${toLiteral(toOutputConfig(output))},`
   const written = source.outputs.flatMap((output) => {
     const filled = coverage?.columns.find(({ column }) => column === output.column)?.filled
-    const share =
-      coverage && filled !== undefined
-        ? `${formatPercent(coverage.eligible === 0 ? 0 : filled / coverage.eligible)} filled, `
-        : ''
-    const [line, note] = [`${inner}${property(output)}`, `${share}${sanitize(output.type)}`]
-    return line.includes('\n') || line.length + note.length > LINE_WIDTH
-      ? [...commentLines(`${note}.`, inner), line]
+    const share = coverage && filled !== undefined ? filled / Math.max(1, coverage.eligible) : null
+    const note = `${share === null ? '' : `${formatPercent(share)} filled, `}${sanitize(output.type)}`
+    const line = property(output)
+    return line.includes('\n') || line.length + note.length > COMMENT_WIDTH
+      ? [...toComment(`${note}.`), line]
       : [`${line} // ${note}`]
   })
   // A column that may be right is a line to uncomment.
-  const skipped = source.skippedColumns.flatMap(({ column, reason, output }: SkippedColumn) => [
-    ...commentLines(`${output ? 'Unsure,' : 'Not'} ${sanitize(column)}: it ${reason}.`, inner),
+  const skipped = source.skippedColumns.flatMap(({ column, reason, output }) => [
+    ...toComment(`${output ? 'Unsure,' : 'Not'} ${sanitize(column)}: it ${reason}.`),
     ...(output
       ? property(output)
-          .split(`\n${inner}`)
-          .map((line) => `${inner}// ${line}`)
+          .split('\n')
+          .map((line) => `// ${line}`)
       : []),
   ])
-  return [`${at}outputs: {`, ...written, ...skipped, `${at}},`]
+  return [...written, ...skipped]
 }
 
+const COMMENT_WIDTH = 88
+
 /** Text as comment lines; none for an empty text. */
-const commentLines = (text: string, at: string): string[] =>
+const toComment = (text: string): string[] =>
   text === ''
     ? []
-    : wrapAnsi(text, LINE_WIDTH - at.length - 3)
+    : wrapAnsi(text, COMMENT_WIDTH)
         .split('\n')
-        .map((line) => `${at}// ${line}`)
+        .map((line) => `// ${line}`)

@@ -42,7 +42,7 @@ export const outputField = (kind: SourceKind, role: ColumnRole): string => OUTPU
 export type Proposed = ProposedOutput | SkippedColumn
 
 /** Written as a comment: it may be right. */
-const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => ({
+export const doubtOutput = (output: ProposedOutput, reason: string): SkippedColumn => ({
   column: output.column,
   reason,
   output,

@@ -39,8 +39,6 @@ export interface FoundServices {
   /** Whether they have names, and keys under their names; otherwise there is one. */
   readonly isNamed: boolean
   readonly services: readonly FoundService[]
-  /** Descriptions that the package ships, of services with a key. Node reads no TypeScript below node_modules: they must be copied. */
-  readonly shipped: readonly { readonly name: string; readonly path: string }[]
 }
 
 /** A column that looks suitable and is not proposed. */

@@ -58,7 +58,8 @@ export const initCommand = defineCommand(
     async handler(call) {
       const { openPrompt, PromptClosedError } = await import('../prompt.ts')
       const { proposeForTables } = await import('../../init/propose.ts')
-      const { findServices, proposeForServices } = await import('../../init/services.ts')
+      const { findServices } = await import('../../init/services.ts')
+      const { proposeForServices } = await import('../../init/service-fields.ts')
       const { resolveConfigTarget } = await import('../../init/target.ts')
       const { flags, args, cwd, env, stdin, stdout, stderr, signal } = call
       if (flags.explain && args[0].length === 0) throw explainsNothing()
@@ -129,11 +130,11 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
       // Before a person confirms a source: it decides whom they look up.
       ...(hasSources || !unread.some(({ isNamed }) => isNamed) ? renderUnread(unread, stdout) : []),
     ])
-  const { accepted, skippedTables } = await selectSources(sources, writing)
+  const { accepted: written, skippedTables } = await selectSources(sources, writing)
   const skipped = [...proposal.skippedTables, ...skippedTables]
   const grants = listMissingGrants(
     unread,
-    accepted.map(({ source }) => source),
+    written.map(({ source }) => source),
     proposal.role,
   )
   if (!flags.json)
@@ -141,32 +142,17 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
       ...(hasSources ? renderSkippedTables(skipped, stdout) : []),
       ...renderMissingGrants(grants, stdout),
     ])
-  // With a service of its own, and nothing declined, there is always a file to complete.
-  const own = services.isNamed ? undefined : services.services.find(({ module }) => module !== null)
-  const isSkeleton = own !== undefined && accepted.length === 0 && (prompt === null || !hasSources)
-  const { createSkeleton } = await import('../../init/service-fields.ts')
-  const written = isSkeleton
-    ? createSkeleton(own.service, proposal.unfilled).map((source) => ({
-        source,
-        coverage: null,
-        isReviewed: false,
-      }))
-    : accepted
   if (written.length > 0) {
     const { writeConfig } = await import('../../init/target.ts')
     await writeConfig(target, await formatConfig(written, target, services, unread))
   }
   const steps = (): string[] =>
-    written.length > 0
-      ? renderNextSteps(written, target, isSkeleton, stdout)
-      : hasSources
-        ? ['Nothing was written.']
-        : []
+    written.length > 0 ? renderNextSteps(written, target, stdout) : hasSources ? ['Nothing was written.'] : []
   return {
     json: {
       written: written.length > 0 ? target.path : null,
       examined: proposal.examined,
-      sources: accepted.map(toProposedSourceJson),
+      sources: written.map(toProposedSourceJson),
       skipped_tables: [...notRead, ...skipped],
       grants,
     },

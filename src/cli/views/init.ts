@@ -227,18 +227,8 @@ export const FIRST_STEPS = [
 export function renderNextSteps(
   written: readonly AcceptedSource[],
   { displayPath, isFound }: ConfigTarget,
-  isSkeleton: boolean,
   output: Output,
 ): string[] {
-  const warn = (text: string): string[] =>
-    wrapText(`${output.paint('warn', '!')} ${text}`, output.textColumns)
-  if (isSkeleton) {
-    const names = written.map(({ source }) => source.name).join(', ')
-    return [
-      ...warn(`Wrote ${displayPath} to be completed (${names}): put in what its comments say, then`),
-      ...renderCommands(output, [['fillrate check', 'says what does not fit yet']]),
-    ]
-  }
   const other = isFound ? '' : ` --config ${displayPath}`
   const steps = FIRST_STEPS.map(
     ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
@@ -247,8 +237,9 @@ export function renderNextSteps(
     `${output.paint('good', '✓')} Wrote ${displayPath}, ${pluralize(written.length, 'source')}.`,
     ...(written.every(({ isReviewed }) => isReviewed)
       ? []
-      : warn(
-          'A run leaves out what no person has read: read each source, then take out its line `reviewed: false`.',
+      : wrapText(
+          `${output.paint('warn', '!')} A run leaves out what no person has read: read each source, then take out its line \`reviewed: false\`.`,
+          output.textColumns,
         )),
     'Next:',
     ...renderCommands(output, steps),

@@ -194,25 +194,14 @@ test('a column that has the name of a field and no other meaning becomes a comme
   expect(text).toMatch(/^ +job_title: 'job_title'/m)
 })
 
-test('init writes a file to complete where it recognises no column, or no table, and check says what is not there', async () => {
-  const unknown = `person: { path: '/people', inputs: ['email'] }, fields: { person: { 'x.favourite_colour': 'text' } }`
-  const noColumn = await propose(unknown)
-  expect(noColumn.config.sources).toMatchObject({
-    contacts: {
-      table: 'contacts',
-      inputs: { email: 't.email' },
-      outputs: { x_favourite_colour: 'x.favourite_colour' },
-    },
-  })
-  expect(noColumn.stdout).toContain('to be completed')
-  expect(JSON.stringify(await check('own.json'))).toContain('x_favourite_colour')
-
-  const noTable = await propose(unknown, 'accounts')
-  expect(noTable.config.sources).toMatchObject({
-    people: { table: 'people', inputs: { email: 't.email' } },
-  })
-  expect(Object.keys(noTable.config.sources['people']?.inputs ?? {})).toEqual(['email'])
-  expect(JSON.stringify(await check('own.json'))).toContain("'people', which this database does not have")
+test('init says of each table why the service can fill none of it', async () => {
+  const service = await writeService(
+    `person: { path: '/people', inputs: ['email'] }, fields: { person: { 'x.favourite_colour': 'text' } }`,
+  )
+  const { code, stdout } = await run('init', '--yes', '--force', '--out', 'none.json', '--service', service)
+  expect(code).toBe(1)
+  expect(stdout).toContain('contacts: no column fits a field of Own')
+  expect(stdout).toContain('accounts: Own has no endpoint for a company')
 })
 
 test.each([
