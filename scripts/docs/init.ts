@@ -42,7 +42,7 @@ and say why, until a person takes the line out. Where every source has it, they 
 - **Freshness**: a column that holds the time of the last enrichment.
 
 With \`--service ./my-service.ts\` the [service of your own](services.md) decides: only inputs that it takes, and its fields, found by
-their names or the last parts of their paths. A column that has the name of a field and no other meaning is a comment.
+their names or the last parts of their paths.
 
 Name tables to propose them in any case: \`fillrate init crm.contacts\`. \`fillrate init --explain crm.contacts\` says of each column
 what it was taken for, and writes nothing. Then run \`fillrate check\` and \`fillrate plan\`, which are free, and a

@@ -11,16 +11,13 @@ import { onePlace, outputRoles, proposeOutput } from './outputs.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { joinConditions } from './questions.ts'
 import { tenantFlag } from './tenants.ts'
-import type { OtherColumn, ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
+import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
 
 /** A source before its inputs are measured on sampled rows. */
 export interface Draft {
-  readonly base: Omit<
-    ProposedSource,
-    'inputs' | 'outputs' | 'skippedColumns' | 'otherColumns' | 'sample' | 'questions'
-  > & {
+  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'skippedColumns' | 'sample' | 'questions'> & {
     /** What is not sure about its rows. */
     readonly doubts: readonly RowFlag[]
   }
@@ -134,21 +131,6 @@ export function proposeOutputs(
     else add(made)
   }
   return { outputs: onePlace(outputs, table), skippedColumns }
-}
-
-/** The columns that nothing is proposed for, and that could be filled. Pure. */
-export function listOtherColumns(
-  { table, base, roleFields }: Pick<Draft, 'table' | 'roleFields' | 'base'>,
-  taken: ReadonlySet<string>,
-): OtherColumn[] {
-  const known = new Set([...roleFields.values()].map((field) => field.column.name))
-  return table.table.columns.flatMap((column) => {
-    const { name } = column
-    const isOpen = !taken.has(name) && !known.has(name)
-    return isOpen && writeObstacle({ column, path: [] }, table, base.key) === null
-      ? [{ column: name, type: column.type.name }]
-      : []
-  })
 }
 
 /** Fewer rows do not show that a column is always filled. */

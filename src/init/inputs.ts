@@ -1,5 +1,5 @@
 import type { InputName } from '../domain/mapping.ts'
-import { type Draft, listOtherColumns, proposeOutputs } from './draft.ts'
+import { type Draft, proposeOutputs } from './draft.ts'
 import type { ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
 import { joinConditions, toQuestions } from './questions.ts'
@@ -24,7 +24,6 @@ export function finishDraft(draft: Draft, rows: readonly MeasuredRow[]): Propose
   if (rows.length > 0 && found.length === 0)
     return `none of ${rows.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
   const { outputs, skippedColumns } = proposeOutputs(draft)
-  const taken = new Set([...outputs, ...skippedColumns].map(({ column }) => column))
   const leftOut = doubts.map((_, n) => rows.filter(({ kept }) => kept[n] !== true).length)
   const { questions, conditions } = toQuestions(doubts, leftOut, rows.length)
   const counts = [...Map.groupBy(found, (kind) => kind)].map(([kind, all]) => [kind, all.length] as const)
@@ -34,7 +33,6 @@ export function finishDraft(draft: Draft, rows: readonly MeasuredRow[]): Propose
     inputs,
     outputs,
     skippedColumns,
-    otherColumns: listOtherColumns(draft, taken),
     questions,
     sample: { rows: rows.length, identifiedBy: Object.fromEntries(counts) },
   }

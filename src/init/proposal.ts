@@ -67,12 +67,6 @@ export interface Question {
   readonly isOfOther: boolean
 }
 
-export interface OtherColumn {
-  readonly column: string
-  /** As the database names it. */
-  readonly type: string
-}
-
 export interface ProposedSource {
   readonly name: string
   readonly kind: SourceKind
@@ -92,8 +86,6 @@ export interface ProposedSource {
   readonly inputs: readonly ProposedInput[]
   readonly outputs: readonly ProposedOutput[]
   readonly skippedColumns: readonly SkippedColumn[]
-  /** Columns that may be written and mean nothing by their names: a service of its own may have fields for them. */
-  readonly otherColumns: readonly OtherColumn[]
   readonly questions: readonly Question[]
   /** Advice for the user. */
   readonly notes: readonly string[]
@@ -133,8 +125,6 @@ export interface TableExplanation {
 
 export interface Proposal {
   readonly sources: readonly ProposedSource[]
-  /** Sources with inputs and without a column to fill, which are among the skipped tables. */
-  readonly unfilled: readonly ProposedSource[]
   readonly skippedTables: readonly SkippedTable[]
   readonly unread: readonly UnreadTable[]
   /** The role that read the database, as SQL writes it. */

@@ -88,17 +88,13 @@ export async function proposeSources(
   })
 
   const sources: ProposedSource[] = []
-  const unfilled: ProposedSource[] = []
   const skippedTables: SkippedTable[] = []
   for (const draft of draftSources(schema)) {
     if (!isWanted(draft.table)) continue
     const source = await measureDraft(read, draft)
     if (typeof source === 'string') skippedTables.push({ table: draft.base.table, reason: source })
     else if (source.outputs.length > 0) sources.push(source)
-    else {
-      unfilled.push(source)
-      skippedTables.push({ table: draft.base.table, reason: describeUnfilled(source) })
-    }
+    else skippedTables.push({ table: draft.base.table, reason: describeUnfilled(source) })
   }
   const nearest = listRejections(schema, isWanted, {
     doubtful: sources.length === 0 && skippedTables.length === 0,
@@ -116,7 +112,6 @@ export async function proposeSources(
             ...explainUnread(unread),
           ],
     sources: withQuestions,
-    unfilled,
     skippedTables: [
       ...(wanted === null ? listUnreadParties(all, references, unread) : []),
       ...skippedTables,

@@ -173,7 +173,7 @@ const explainsNothing = (): ConfigProblems =>
 
 /** All names in JSON are snake_case. */
 function toProposedSourceJson({ source, coverage }: AcceptedSource) {
-  const { changedAt, skippedColumns, otherColumns: _, sample, questions, outputs, ...same } = source
+  const { changedAt, skippedColumns, sample, questions, outputs, ...same } = source
   return {
     ...same,
     outputs: outputs.map(({ byService: _ofServices, ...one }) => one),

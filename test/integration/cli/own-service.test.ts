@@ -184,16 +184,6 @@ test.each([
   expect(text).toContain('takes along every input that a row has')
 })
 
-test('a column that has the name of a field and no other meaning becomes a comment', async () => {
-  const service = await writeService(
-    `person: { path: '/people' }, fields: { person: { job_title: 'text', 'attributes.shoeSize': 'number' } }`,
-  )
-  await run('init', 'contacts', '--yes', '--force', '--out', 'own.config.ts', '--service', service)
-  const text = await readFile(join(cli.folder, 'own.config.ts'), 'utf8')
-  expect(text).toMatch(/\/\/ shoe_size: 'attributes\.shoeSize',/)
-  expect(text).toMatch(/^ +job_title: 'job_title'/m)
-})
-
 test('init says of each table why the service can fill none of it', async () => {
   const service = await writeService(
     `person: { path: '/people', inputs: ['email'] }, fields: { person: { 'x.favourite_colour': 'text' } }`,

@@ -377,7 +377,6 @@ test('of 300 tables, people, companies and what has to do with them are read, an
 test('an empty database has nothing', async () => {
   expect(await proposeFor('select 1')).toEqual({
     sources: [],
-    unfilled: [],
     skippedTables: [],
     unread: [],
     role: 'postgres',

@@ -33,7 +33,6 @@ const source = (name: string, questions: readonly Question[]): ProposedSource =>
   inputs: [],
   outputs: [],
   skippedColumns: [],
-  otherColumns: [],
   questions,
   notes: [],
   sample: { rows: 100, identifiedBy: {} },
