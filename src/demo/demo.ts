@@ -39,7 +39,7 @@ export async function showDemo(
       presenter.section(
         'What a run would request',
         'fillrate plan',
-        renderPlan(plan, stdout, { budget: 'unlimited', bulkOff: null, maxReasons: MAX_REASONS }),
+        renderPlan(plan, stdout, { budget: 'unlimited', maxReasons: MAX_REASONS }),
       )
       signal.throwIfAborted()
 

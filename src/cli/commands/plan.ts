@@ -80,13 +80,11 @@ export const planCommand = defineCommand(
         stderr.line(`Wrote ${pluralize(listed, 'row')}${file.isStdout ? '' : ` to ${csv}`}.`)
         if (file.isStdout) return Exit.done
       }
-      const bulkOff = route === 'sync' ? null : app.bulk.reason
       printAnswer(call, {
         json: { ...plan, ...(list !== null && { invalid }), bulk: toBulkJson(app.bulk) },
         text: () => [
           ...renderPlan(plan, stdout, {
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
-            bulkOff,
           }),
           ...(list === null || file !== null ? [] : renderInvalidRows(invalid, listed, plan.sources, stdout)),
         ],

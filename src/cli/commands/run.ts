@@ -86,7 +86,8 @@ export const runCommand = defineCommand(
       const { app, log } = await useApp(call)
       const sources = app.expandSourceNames(call.args[0])
       const view = new ProgressView(stderr, log)
-      for (const { bulk, config } of route === 'auto' ? app.services : []) {
+      // After a dry run comes a run, which says it.
+      for (const { bulk, config } of route === 'auto' && !dryRun ? app.services : []) {
         // A service that has none misses nothing.
         if (bulk.isPossible || bulk.todo === null) continue
         const name = config.serviceName === null ? '' : ` at ${config.serviceName}`

@@ -6,8 +6,6 @@ import { formatCount, formatDuration, formatMoney } from '../../util/format.ts'
 export interface PlanSettings {
   /** From the command line or the configuration; null if neither sets it. */
   readonly budget: ConfiguredBudget | null
-  /** Why bulk is off; null if it is on or not requested. */
-  readonly bulkOff: string | null
   /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
   readonly maxReasons?: number
 }

@@ -58,7 +58,6 @@ export function renderServicePlans(
         `not known yet for ${unknown.join(', ')}`,
         'a first run, such as `fillrate run --limit 1000`, shows how many rows come to them',
       ],
-      settings.bulkOff !== null && ['Bulk', `off: ${settings.bulkOff}`],
       cost.max_lookups > 0 && [
         'Time',
         untimed.length === 0 ? formatTimeEstimate(time) : `unknown for ${untimed.join(', ')}`,

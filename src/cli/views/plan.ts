@@ -43,7 +43,7 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
     ...(plan.services === undefined
-      ? renderFields(output, [...lookupFields(plan, settings), ...costFields(plan, settings)])
+      ? renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)])
       : renderServicePlans({ ...plan, services: plan.services }, settings, output)),
     ...(plan.sample === undefined ? [] : renderSample(plan.sample, output)),
   ]
@@ -179,7 +179,7 @@ function renderSourceFunnel(
   return [paint('heading', name), ...lines]
 }
 
-function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Field[] {
+function lookupFields({ lookups, calls }: Plan): Field[] {
   return [
     [
       'Lookups',
@@ -198,7 +198,6 @@ function lookupFields({ lookups, calls }: Plan, { bulkOff }: PlanSettings): Fiel
         ? ''
         : 'polls at least: a job that is not ready is fetched again, each time after twice as long',
     ],
-    bulkOff !== null && ['Bulk', `off: ${bulkOff}`],
   ]
 }
 

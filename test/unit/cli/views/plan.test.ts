@@ -49,7 +49,7 @@ const plan: Plan = {
   },
   time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 2_000 },
 }
-const settings = { budget: 3_000, bulkOff: null }
+const settings = { budget: 3_000 }
 const textOf = (changes: Partial<Plan> = {}, more: Partial<PlanSettings> = {}): string =>
   renderPlan({ ...plan, ...changes }, onTerminal(100).output, { ...settings, ...more }).join('\n')
 
@@ -168,15 +168,11 @@ test('shows lookups, calls, cost and time', () => {
   expect(text).toContain('about 2 s, at 200 calls in 2 s')
 })
 
-test('says what is unknown, and what is off', () => {
-  const unknown = textOf(
-    {
-      cost: { ...plan.cost, match_rate: null, expected_found: null, found_range: null },
-      time: { limit: null, window_ms: null, ms: null, max_ms: null },
-    },
-    { bulkOff: 'FILLRATE_PUBLIC_URL is not set' } as never,
-  )
-  expect(unknown).toContain('off: FILLRATE_PUBLIC_URL is not set')
+test('says what is unknown', () => {
+  const unknown = textOf({
+    cost: { ...plan.cost, match_rate: null, expected_found: null, found_range: null },
+    time: { limit: null, window_ms: null, ms: null, max_ms: null },
+  })
   expect(unknown).toContain('unknown until the first run')
   expect(unknown).toContain('unknown until the first call')
   expect(textOf({}, { budget: null })).toContain('--budget')
@@ -255,7 +251,7 @@ describe('several services', () => {
   test('what budgets do not pay is said, and nothing is wider than the terminal', () => {
     const limited = { ...several, cost: { ...cost, budget: 4_200, beyond_budget: 800 } }
     for (const columns of [40, 60, 80]) {
-      const lines = renderPlan(limited, onTerminal(columns).output, { budget: 4_200, bulkOff: null })
+      const lines = renderPlan(limited, onTerminal(columns).output, { budget: 4_200 })
       expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('lookups beyond the budgets')
       expect(Math.max(...lines.map(textWidth))).toBeLessThanOrEqual(columns)
     }
