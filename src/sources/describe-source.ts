@@ -29,12 +29,25 @@ export async function describeSource(
 ): Promise<SourceProblem[]> {
   const findings: readonly (SourceFinding | null)[] = [
     await describeRows(db, source),
+    describeMissingWhere(source, others),
     ...findWrittenInWhere(source, others),
     await describeMissingKeys(db, source),
     ...(await describePagePlans(db, source)),
     ...(await describeUniquePlans(db, source)),
   ]
   return findings.flatMap((finding) => (finding === null ? [] : [{ ...finding, source: source.name }]))
+}
+
+/** One person may be in two tables: whom one source leaves out, the other one looks up. */
+function describeMissingWhere({ mapping }: Source, others: readonly Source[]): SourceFinding | null {
+  const other = others.find((one) => one.mapping.kind === 'person' && one.mapping.where !== null)
+  if (mapping.kind !== 'person' || mapping.where !== null || other === undefined) return null
+  return {
+    place: 'where',
+    found: `none, so no row is left out; ${other.name} leaves some out, and a person may be in both`,
+    expected: 'a condition that leaves out who must not be looked up',
+    todo: `Leave them out here as well, such as addresses of rows that ${other.name} leaves out. If all rows are meant: where: 'true'`,
+  }
 }
 
 async function describeRows(db: Db, source: Source): Promise<SourceFinding | null> {

@@ -24,9 +24,11 @@ export function grantStatements(lacking: readonly (Grant | MissingPolicy)[]): st
   const grants = lacking.filter((one) => 'privilege' in one)
   return [
     ...privilegeStatements(grants),
-    ...policies.map(
-      ({ on, policy, command, using, role }) =>
-        `CREATE POLICY ${policy} ON ${on} FOR ${command} TO ${role} USING (${using});`,
+    ...new Set(
+      policies.map(
+        ({ on, policy, command, using, role }) =>
+          `CREATE POLICY ${policy} ON ${on} FOR ${command} TO ${role} USING (${using});`,
+      ),
     ),
   ]
 }

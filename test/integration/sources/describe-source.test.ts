@@ -88,6 +88,17 @@ describe('describeSource', () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
 
+  test('reports a source of people without a condition, beside one with it', async () => {
+    const open = async (options: Parameters<typeof mapping>[0]) => openSource(database.db, mapping(options))
+    const beside = await open({ name: 'contacts', where: 't.id > 5' })
+    const found = async (options: Parameters<typeof mapping>[0], other = beside): Promise<string[]> =>
+      (await describeSource(database.db, await open(options), [other])).map(({ place }) => place)
+    expect(await found({ where: null })).toEqual(['where'])
+    expect(await found({ where: 'true' })).toEqual([])
+    expect(await found({ where: null, kind: 'company', outputs: [] })).toEqual([])
+    expect(await found({ where: null }, await open({ name: 'contacts', where: null }))).toEqual([])
+  })
+
   test('reports joins that prevent using the key’s index', async () => {
     expect(await places({ joins: 'full join accounts a on a.id = t.id' })).toEqual([
       expect.stringMatching(/^joins: each page reads or sorts the whole table/),
