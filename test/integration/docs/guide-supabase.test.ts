@@ -57,17 +57,22 @@ async function fillrate(url: string, ...words: string[]): Promise<{ code: number
 
 test('without policies, init and check print them and say which of the users’ policies are in the way', async () => {
   await runSql(createRole)
+  await runSql('revoke select on memberships from fillrate_app')
   const proposed = await fillrate(direct, 'init', '--yes', '--out', 'proposed.config.ts')
   const checked = await fillrate(direct, 'check')
   for (const { printed } of [proposed, checked]) {
-    expect(printed).toContain('GRANT SELECT (org_id, user_id) ON public.memberships')
     expect(printed).toContain('which policies of contacts use: "members see contacts"')
     expect(printed).toContain('ALTER POLICY … ON contacts')
   }
+  expect(proposed.printed).toContain('GRANT SELECT (org_id, user_id) ON public.memberships')
+  // The condition of a source reads all of it. Two sources need the same policy, which is printed once.
+  expect(checked.printed).toContain('GRANT SELECT ON public.memberships')
+  expect(checked.printed.match(/_select ON public.organizations/g)).toHaveLength(1)
   // Of profiles the role sees no row, though a policy applies to it.
   expect(proposed.printed).toContain(`CREATE POLICY ${ROLE}_select ON public.profiles FOR SELECT`)
   expect(proposed.code).toBe(1)
   expect(checked.code).toBe(2)
+  await runSql('grant select on memberships to fillrate_app')
 })
 
 test('a table of accounts that belongs to the platform: a view is named in place of a policy', async () => {
@@ -125,6 +130,7 @@ test.each(ports.filter(([, isThere]) => isThere))(
       }
       expect(ran.rows).toMatchObject({ picked: 47, write_rejected: 0, waiting: 0 })
       expect(await database.count(`contacts where title = 'Typed by hand'`)).toBe(5)
+      expect(await database.count(`fillrate.lookups where input::text ilike '%left-out-%'`)).toBe(0)
       expect(await database.count('profiles where title is not null')).toBeGreaterThan(6)
       expect(await database.count('audit_log where actor is not null')).toBe(0)
       expect(await fillrate(url, 'undo', String(ran.run), '--yes')).toMatchObject({ code: 0 })
