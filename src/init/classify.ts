@@ -144,17 +144,6 @@ export function relationsBetween(
   return index.get(keyOf(from, to)) ?? []
 }
 
-/** Relations from one table to any other. */
-export function relationsFrom(
-  { relations }: ClassifiedSchema,
-  from: IntrospectedTable,
-): readonly TableRelation[] {
-  const index = FROM.get(relations) ?? Map.groupBy(relations, (relation) => relation.from.table.sql)
-  FROM.set(relations, index)
-  return index.get(from.table.sql) ?? []
-}
-
-const FROM = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 const BETWEEN = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
 
 /** Other content, if a table's name ends so. */
@@ -178,13 +167,6 @@ export const findHistoryWord = (table: string): string | undefined =>
   // `demo_requests` are requests for one.
   splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word)) ??
   [headNoun(table)].find((word) => HISTORY_NOUNS.has(word))
-
-/** The company of a person's row: by its own key, or through the rows of a link table. */
-export interface Employer {
-  readonly company: ClassifiedTable
-  readonly relation: TableRelation
-  readonly link?: { readonly table: ClassifiedTable; readonly toRow: TableRelation }
-}
 
 /** Beside a table of contacts, those who sign in or applied for a job are none of them. Pure. */
 export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] {

@@ -1,6 +1,6 @@
 import { type Draft, createDraftBase } from './draft.ts'
 import { splitIdentifier, toOwnWords } from './words.ts'
-import { type ClassifiedSchema, type ClassifiedTable, relationsBetween, type Employer } from './classify.ts'
+import { type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 import { holdsAny, normalizedEmail } from './assign-roles.ts'
@@ -9,7 +9,8 @@ import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
 import { quoteLiteral } from '../sources/quote.ts'
-import { linkedCompanySql, relatedOptOutConditions, relatedValueSql } from './related-value.ts'
+import { linkedCompany, relatedValueSql, subselect } from './related-value.ts'
+import { type Way, waysTo } from './ways.ts'
 
 /** Every source that the tables may make: people, companies, and after each what belongs to their rows. Pure. */
 export function draftSources(schema: ClassifiedSchema): Draft[] {
@@ -70,11 +71,8 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
     base: createDraftBase(table, 'person', {
       name,
       joins: fullName === null ? null : (work?.joins ?? null),
-      flags: relatedFlags(schema, table, 'person', { email: mail, employer: work?.employer ?? null }),
-      where: [
-        ...(partyType === null ? [] : [partyType.person('t')]),
-        ...(mail?.startsWith('(select') === true ? relatedOptOutConditions(schema, table) : []),
-      ],
+      flags: relatedFlags(schema, table, 'person', mail, work?.employer),
+      where: partyType === null ? [] : [partyType.person('t')],
     }),
     table,
     roleFields,
@@ -124,7 +122,7 @@ function fullNameSql({ person: roleFields }: ClassifiedTable): string | null {
 function findWorkplace(
   schema: ClassifiedSchema,
   classified: ClassifiedTable,
-): { name: string; joins: string | null; employer: Employer | null } | null {
+): { name: string; joins: string | null; employer: Way | null } | null {
   const companies = schema.tables.flatMap((company) => {
     // `full_name` may have a number before it.
     const isPlain = ({ path, words }: CandidateField): boolean => path.length === 0 && words.join() === 'name'
@@ -133,29 +131,31 @@ function findWorkplace(
   })
   const direct = companies
     .flatMap((one) =>
-      relationsBetween(schema, classified, one.company).map((relation) => ({ ...one, relation })),
+      waysTo(schema, classified, one.company).flatMap((way) =>
+        way.by === 'own key' ? [{ ...one, way, points: scoreWorkRelation(way.relation) }] : [],
+      ),
     )
-    .map((one) => ({ ...one, points: scoreWorkRelation(one.relation) }))
     .filter((one) => one.points > 0)
     .sort((a, b) => b.points - a.points)
   const [best] = direct
   if (best) {
-    const { company, relation, name } = best
+    const { company, way, name } = best
     const isShared = company.partyType !== null && company.kinds.length > 1
     const conditions = [
-      joinCondition(relation, 't', 'a'),
+      joinCondition(way.relation, 't', 'a'),
       ...(isShared && company.partyType !== null ? [company.partyType.company('a')] : []),
       ...exclusionConditions(company, 'a', 'company', 'gone'),
     ]
     return {
       name: fieldSql(name, 'a'),
       joins: `left join ${company.sqlName} a on ${conditions.join(' and ')}`,
-      employer: isShared ? null : best,
+      employer: isShared ? null : way,
     }
   }
   for (const { company, name } of companies) {
-    const linked = linkedCompanySql(schema, classified, company, name)
-    if (linked !== null) return { name: linked.sql, joins: null, employer: linked.employer }
+    const way = linkedCompany(schema, classified, company)
+    const isThere = exclusionConditions(company, 'e', 'company', 'gone')
+    if (way) return { name: subselect(way, name, isThere), joins: null, employer: way }
   }
   return null
 }

@@ -108,17 +108,3 @@ export const isMostlyBlank = (
   { values }: CandidateField,
   { sampled }: Pick<IntrospectedTable, 'sampled'>,
 ): boolean => values.length * 2 < sampled
-
-/** Rows of other tables against a row; the row is left out if there is one. */
-export const notExists = (
-  column: string,
-  from: string,
-  conditions: readonly string[],
-  when: string,
-): RowFlag => ({
-  column,
-  meaning: 'objection',
-  when,
-  keep: `not exists (select from ${from} where ${conditions.join(' and ')})`,
-  isSure: true,
-})

@@ -1,5 +1,5 @@
 import type { ClassifiedTable } from './classify.ts'
-import type { CandidateField } from './fields.ts'
+import { type CandidateField, fieldSql } from './fields.ts'
 import {
   type RowFlag,
   isDate,
@@ -75,10 +75,14 @@ function readField(
     ...said,
   })
   const isRare = isMostlyBlank(field, table)
-  const said = isState(field) ? null : readName(field, context)
-  const out = said && flagSql(field, alias, said.meaning, isRare)
-  if (said && out) return [flag(isWanted(said.meaning) ? 'is not set' : 'is set', out, said)]
   const isMain = context === 'person' || context === 'company'
+  const said = isState(field) ? null : readName(field, context)
+  // What ends at a day to come is not ended.
+  const isEnd = !isMain && isDate(fit.kind) && hasWord(words, ENDED)
+  const out = isEnd
+    ? `${fieldSql(field, alias)} <= now()`
+    : said && flagSql(field, alias, said.meaning, isRare)
+  if (said && out) return [flag(isWanted(said.meaning) ? 'is not set' : 'is set', out, said)]
   if (path.length > 1 || (path.length === 1 && fit.kind !== 'jsonb')) return []
   if (!isMain && !isState(field)) return []
   const isKey = table.references?.has(name) || (isReference(field) && !isList(field))
@@ -118,7 +122,7 @@ const MEDIA = toWordSet(
 
 /** What ends the use of a row that is none of a person or a company. */
 const ENDED = toWordSet(
-  'invalid bounced undeliverable bounce hold ended left end expired until terminated resubscribed lifted',
+  'invalid bounced undeliverable bounce hold ended left end expired expires expiry until terminated resubscribed lifted',
 )
 
 /** What the name of a column says; null if it is no flag. */
@@ -130,8 +134,8 @@ function readName(field: CandidateField, context: RowContext): Said | null {
   const isPlain = (word: string): boolean => FILLERS.has(word) || CHANNELS.has(word)
   const rest = words.filter((word) => !isPlain(word))
   const isMain = context === 'person' || context === 'company'
-  if (!isMain && rest.length > 0 && rest.every((word) => ENDED.has(word)))
-    return { meaning: 'gone', isSure: true }
+  const isEnded = isDate(fit.kind) ? hasWord(rest, ENDED) : rest.every((word) => ENDED.has(word))
+  if (!isMain && rest.length > 0 && isEnded) return { meaning: 'gone', isSure: true }
   const said = sayingOf(words)
   if (said === null) return null
   const { meaning, others } = said
@@ -227,7 +231,7 @@ function readLabel(
 const IS_CONSENT = /\b(?:consents?|gdpr|opt|privacy|permissions?|subscriptions?)\b/
 
 /** Whether a label says that a row is used as any other. */
-export const isInUse = (label: string): boolean =>
+const isInUse = (label: string): boolean =>
   splitIdentifier(label).every((word) => IN_USE_WORDS.has(word) || IN_USE_WORDS.has(singularize(word)))
 
 /** Columns that hold facts. Pure. */

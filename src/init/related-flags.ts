@@ -1,201 +1,175 @@
 import type { SourceKind } from '../domain/mapping.ts'
-import {
-  type ClassifiedSchema,
-  type ClassifiedTable,
-  type Employer,
-  relationsBetween,
-  relationsFrom,
-} from './classify.ts'
-import { type RowFlag, labelsSql, notExists } from './flag-sql.ts'
-import { exclusionConditions, isInUse, readFlags, roleColumns } from './flags.ts'
+import { holdsAny } from './assign-roles.ts'
+import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
-import { listedFlags } from './listed-people.ts'
-import { type Meaning, labelMeaning } from './meanings.ts'
-import { joinCondition } from './relations.ts'
-import { isAddressTable } from './table-names.ts'
-import { HARMLESS_LISTS } from './vocabulary.ts'
+import type { RowFlag } from './flag-sql.ts'
+import { readFlags, roleColumns } from './flags.ts'
+import type { Meaning } from './meanings.ts'
+import { isStaffName } from './staff.ts'
+import { isAddressTable, isSuppressionName } from './table-names.ts'
+import { HARMLESS_TABLES } from './vocabulary.ts'
+import { type Way, waysTo } from './ways.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
-/** How a person's row is found in other tables. */
-interface PersonRow {
-  /** The expression of the address; null if there is none. */
-  readonly email: string | null
-  /** The company that the row refers to. */
-  readonly employer: Employer | null
-}
-
-/** What other tables say of a table's rows: what they refer to, their labels and tags, and lists of people. Pure. */
+/**
+ * What other tables say of a table's rows: what they refer to, their labels and tags, and lists of people. Pure.
+ * @param email the expression of a person's address
+ * @param employer the company of a person
+ */
 export function relatedFlags(
   schema: ClassifiedSchema,
   row: ClassifiedTable,
   kind: SourceKind,
-  { email, employer }: PersonRow = { email: null, employer: null },
+  email: string | null = null,
+  employer: Way | null = null,
 ): RowFlag[] {
   // Of a table that each schema has, that of the row's own: another tenant's list says nothing.
-  const isOfOther = ({ table }: ClassifiedTable): boolean =>
+  const isForeign = ({ table }: ClassifiedTable): boolean =>
     table.schema !== row.table.schema &&
     schema.tables.some((one) => one.table.schema === row.table.schema && one.table.name === table.name)
-  const others = schema.tables.filter((one) => one !== row && !isOfOther(one))
-  return [
-    ...(kind === 'person' ? others.flatMap((other) => listedFlags(schema, row, other, email)) : []),
-    ...labelLists(schema, row).flatMap((one) => labelChoices(one, kind)),
-    ...neighbours(schema, row, kind, employer).flatMap((one) => neighbourFlags(one, kind)),
-  ]
-}
-
-/** Other rows that say something of a row, as a part of SQL: `from … where reach`. */
-interface Reached {
-  readonly table: ClassifiedTable
-  readonly from: string
-  readonly reach: readonly string[]
-  /** Whether what is not sure is not worth a question. */
-  readonly isOnlySure: boolean
-  /** Whether it has the key of the row, which is a part of it: then it is gone with it. */
-  readonly isSameRow?: boolean
-}
-
-/** The rows that a row refers to: its company, its tenant, what it wants, its event. */
-function neighbours(
-  schema: ClassifiedSchema,
-  row: ClassifiedTable,
-  kind: SourceKind,
-  employer: Employer | null,
-): Reached[] {
-  const own = relationsFrom(schema, row).flatMap((relation): Reached[] => {
-    const table = schema.tables.find((one) => one.table.sql === relation.to.table.sql)
-    const isOther = relation.type === null && table !== undefined && table !== row
-    if (!isOther || table.isStaff || table.isUsers) return []
-    // Of another's people, only what the row's own person wants: `Individual`.
-    const isOnlySure = table.kinds.length > 0 && !table.isTenants
-    if (isOnlySure && (kind === 'company' || headNoun(table.table.name) !== 'person')) return []
-    const isSameRow = relation.columns.join() === row.table.primaryKey.join()
-    const reach = [joinCondition(relation, 't', 'n')]
-    return [{ table, isOnlySure, isSameRow, from: `${table.sqlName} n`, reach }]
+  return schema.tables.flatMap((side) => {
+    if (side === row || isForeign(side)) return []
+    const ways = waysTo(schema, row, side)
+    return [
+      ...(kind === 'person' ? listedFlags(side, ways, email) : []),
+      ...ways.flatMap((way) => [
+        ...labelFlags(way, kind),
+        ...ownerFlags(way, row, kind, way.relation === employer?.relation),
+      ]),
+    ]
   })
-  if (employer === null) return own
-  const { company, relation, link } = employer
-  const reached =
-    link === undefined
-      ? { from: `${company.sqlName} n`, reach: [joinCondition(relation, 't', 'n')] }
-      : {
-          from: `${link.table.sqlName} l join ${company.sqlName} n on ${joinCondition(relation, 'l', 'n')}`,
-          reach: [joinCondition(link.toRow, 'l', 't'), ...exclusionConditions(link.table, 'l', 'link')],
-        }
-  const isOnlySure = link !== undefined || relation.type !== null
-  return [...own, { table: company, isOnlySure, ...reached }]
 }
+
+const notExists = ({ from, where }: Pick<Way, 'from' | 'where'>, out: readonly string[]): string =>
+  `not exists (select from ${from} where ${[...where, ...out].join(' and ')})`
 
 /** What concerns all rows that refer to a row. A deleted company is only none to name. */
 const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 'staff'])
 const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test', 'gone', 'alive'])
 
-function neighbourFlags({ table, from, reach, isOnlySure, isSameRow }: Reached, kind: SourceKind): RowFlag[] {
-  const context = table.kinds.includes('company') || table.isTenants ? 'company' : kind
-  const known = new Set([...roleColumns(table), ...table.references, ...table.table.primaryKey])
-  return readFlags(table, 'n', context).flatMap((flag) => {
-    if (flag.meaning === null && (isOnlySure || known.has(flag.column))) return []
-    const reasons = table.isTenants ? TENANT_REASONS : REASONS
-    const isSure = flag.isSure && (isSameRow === true || reasons.has(flag.meaning))
-    if (!isSure && (isOnlySure || flag.meaning === 'alive' || (table.kinds.length > 0 && flag.isSure)))
+/** What the rows that a row refers to say of it: its company, its tenant, what it wants, its event. */
+function ownerFlags(way: Way, row: ClassifiedTable, kind: SourceKind, isEmployer: boolean): RowFlag[] {
+  const { side, by, relation, link } = way
+  const { table, kinds, isTenants } = side
+  if ((!isEmployer && (by !== 'own key' || relation.type !== null)) || side.isStaff || side.isUsers) return []
+  // Of another's people, only what the row's own person wants: `Individual`.
+  const isOnlySure = isEmployer ? link !== null || relation.type !== null : kinds.length > 0 && !isTenants
+  if (isOnlySure && !isEmployer && (kind === 'company' || headNoun(table.name) !== 'person')) return []
+  const reasons = isTenants ? TENANT_REASONS : REASONS
+  // What has the key of the row is a part of it: then it is gone with it.
+  const isSameRow = relation.columns.join() === row.table.primaryKey.join()
+  const known = new Set([...roleColumns(side), ...side.references, ...table.primaryKey])
+  const context = kinds.includes('company') || isTenants ? 'company' : kind
+  return readFlags(side, 'e', context).flatMap(({ out, ...flag }) => {
+    const { meaning, column } = flag
+    const isSure = flag.isSure && (isSameRow || reasons.has(meaning))
+    const isSilent = meaning === null ? known.has(column) : meaning === 'alive' || kinds.length > 0
+    if (!isSure && (isOnlySure || (isSilent && (flag.isSure || kinds.length === 0 || meaning === null))))
       return []
-    const when = `${table.table.name}: ${flag.when}`
-    const { keep } = notExists('', from, [...reach, flag.out], when)
-    return [{ ...flag, column: `${table.table.name}.${flag.column}`, when, keep, isSure, isOfOther: true }]
+    const when = `${table.name}: ${flag.when}`
+    const keep = notExists(way, [out])
+    return [{ ...flag, column: `${table.name}.${column}`, when, keep, isSure, isOfOther: true }]
   })
-}
-
-/** A list whose names are labels of rows. */
-interface LabelList extends Omit<Reached, 'isOnlySure' | 'isSameRow'> {
-  readonly column: string
-  /** Whether a row may have many of them. */
-  readonly isTag: boolean
 }
 
 const LIST_WORDS = toWordSet(
   'status state stage type category kind class group segment tag list rating role lifecycle label source',
 )
-const MAX_LIST_ROWS = 100
-
-const hasWord = (words: ReadonlySet<string>, ...names: readonly string[]): boolean =>
-  names.flatMap(splitIdentifier).some((word) => words.has(word) || words.has(singularize(word)))
-
-/** The lists of labels that rows have: by their own key, in a table of their tags, or through a link table. */
-function labelLists(schema: ClassifiedSchema, row: ClassifiedTable): LabelList[] {
-  const isPlain = ({ kinds, isStaff, isTenants }: ClassifiedTable): boolean =>
-    kinds.length === 0 && !isStaff && !isTenants
-  const listsOf = (from: ClassifiedTable): Array<{ relation: Relation; list: ClassifiedTable }> =>
-    relationsFrom(schema, from).flatMap((relation) => {
-      const list = schema.tables.find((one) => one.table.sql === relation.to.table.sql)
-      return list !== undefined && list !== from && list !== row && isPlain(list) ? [{ relation, list }] : []
-    })
-  const own = listsOf(row).flatMap(({ relation, list }): LabelList[] => {
-    const [column = ''] = relation.columns
-    if (relation.type !== null || (list.rows ?? 0) > MAX_LIST_ROWS) return []
-    if (!hasWord(LIST_WORDS, column, list.table.name)) return []
-    return [
-      {
-        table: list,
-        column,
-        isTag: false,
-        from: `${list.sqlName} g`,
-        reach: [joinCondition(relation, 't', 'g')],
-      },
-    ]
-  })
-  const linked = schema.tables.flatMap((link): LabelList[] => {
-    const [toRow] = relationsBetween(schema, link, row)
-    if (toRow === undefined || !isPlain(link) || isAddressTable(link.table.name)) return []
-    const tags = listsOf(link).flatMap(({ relation, list }): LabelList[] => {
-      if (relation.columns.some((column) => toRow.columns.includes(column))) return []
-      if (!hasWord(LIST_WORDS, link.table.name, list.table.name)) return []
-      const from = `${link.sqlName} l join ${list.sqlName} g on ${joinCondition(relation, 'l', 'g')}`
-      const reach = [joinCondition(toRow, 'l', 't'), ...exclusionConditions(link, 'l', 'link')]
-      return [{ table: list, column: list.table.name, isTag: true, from, reach }]
-    })
-    if (!hasWord(TAG_WORDS, link.table.name)) return tags
-    const reach = [joinCondition(toRow, 'g', 't')]
-    return [...tags, { table: link, column: link.table.name, isTag: true, from: `${link.sqlName} g`, reach }]
-  })
-  return [...own, ...linked]
-}
-
-type Relation = ClassifiedSchema['relations'][number]
-
-const FACT_WORDS = toWordSet(HARMLESS_LISTS)
 const TAG_WORDS = toWordSet('tag label')
 const LABEL_NAMES = /(?:^| )(?:name|title|tag|slug|description|list|group|value|code)$/
+const MAX_LIST_ROWS = 100
 
-/** More labels than this are tags of every kind: only those that are understood count. */
-const MAX_CHOICES = 14
-
-/** The labels of a list that leave rows out, together, and each that is not understood as a choice. */
-function labelChoices({ table, column, from, reach, isTag }: LabelList, kind: SourceKind): RowFlag[] {
-  const [best] = table.fields
+/** What the labels say that a row has by its own key, in a table of its tags, or through a link table. */
+function labelFlags(way: Way, kind: SourceKind): RowFlag[] {
+  const { side, by, relation, link } = way
+  const { table, kinds, isStaff, isTenants } = side
+  const isTag = by !== 'own key'
+  const names = [table.name, link?.table.name ?? '', ...(isTag ? [] : relation.columns)]
+  const words = names.flatMap(splitIdentifier).map(singularize)
+  const isList = words.some((word) => (by === 'its key' ? TAG_WORDS : LIST_WORDS).has(word))
+  const isAddress = link !== null && isAddressTable(link.table.name)
+  if (!isList || isAddress || kinds.length > 0 || isStaff || isTenants) return []
+  if (!isTag && (relation.type !== null || (side.rows ?? 0) > MAX_LIST_ROWS)) return []
+  const countUnderstood = (flags: readonly RowFlag[]): number =>
+    flags.filter(({ meaning }) => meaning !== null).length
+  const [best = []] = side.fields
     .flatMap((field) => {
       const isTranslated = field.path.length === 1 && /^jsonb?$/.test(field.fit.kind)
       const name = isTranslated ? splitIdentifier(field.column.name) : field.words
-      const isName = (field.fit.kind === 'text' && field.path.length === 0) || isTranslated
+      const isName = isTranslated || (field.fit.kind === 'text' && field.path.length === 0)
       if (!isName || !LABEL_NAMES.test(name.join(' '))) return []
+      // Read as if the row had the label itself, in a column named as the list.
+      const column = { ...field, name: table.name, words: isTag ? ['tag'] : words }
       const labels = [...new Set(field.values)]
-      return [{ field, labels, sure: labels.filter((label) => labelMeaning(label, kind) !== null) }]
+      return [readFlags({ ...side, fields: [{ ...column, labels }] }, 'e', kind)]
     })
-    .toSorted((a, b) => b.sure.length - a.sure.length)
-  if (best === undefined) return []
-  const make = (labels: readonly string[]): RowFlag => ({
-    ...notExists(
-      column,
-      from,
-      [...reach, labelsSql(fieldSql(best.field, 'g'), labels)],
-      `${table.table.name} says ${labels.join(' or ')}`,
-    ),
-    ...(isTag && { isTag }),
+    .toSorted((a, b) => countUnderstood(b) - countUnderstood(a))
+  return best.map(({ out, ...flag }) => ({ ...flag, keep: notExists(way, [out]), isTag }))
+}
+
+/** SQL: the rows of a table that have a person's address, or its host. */
+function sameAddress(
+  { fields, sqlName, company, table }: ClassifiedTable,
+  email: string,
+): Pick<Way, 'from' | 'where'> | null {
+  const texts = fields.filter(
+    ({ path, fit, column }) => path.length === 0 && fit.kind === 'text' && column.canSelect,
+  )
+  const field =
+    texts.find(
+      ({ words, values }) => words.includes('email') && (values.length === 0 || holdsAny('email', values)),
+    ) ?? texts.find(({ values }) => holdsAny('email', values))
+  if (field === undefined) return null
+  const own = `lower(btrim(${email}))`
+  const same = `lower(${fieldSql(field, 'e')}) = ${own}`
+  // A list has hosts, too: in the same column, or in another.
+  const hasHosts = field.values.some((value) => !value.includes('@') && value.includes('.'))
+  const host = hasHosts ? field : company.get('domain')
+  const isHost = host && `lower(${fieldSql(host, 'e')}) = split_part(${own}, '@', 2)`
+  const isEither = isHost !== undefined && isSuppressionName(table.name)
+  return { from: `${sqlName} e`, where: [isEither ? `(${same} or ${isHost})` : same] }
+}
+
+const CONSENT_TABLES = toWordSet(
+  'subscription subscriber interest consent preference newsletter permission gdpr privacy optin',
+)
+const HARMLESS_TABLE_WORDS = toWordSet(HARMLESS_TABLES)
+
+/**
+ * What it says of a person that another table has a row about them, by key or by address: that they objected, are staff, or
+ * perhaps something else against them.
+ */
+function listedFlags(side: ClassifiedTable, ways: readonly Way[], email: string | null): RowFlag[] {
+  const { table, kinds, sqlName, isUsers, isTenants } = side
+  const words = splitIdentifier(table.name).map(singularize)
+  const byAddress = email === null ? null : sameAddress(side, email)
+  const first = ways.find(({ by }) => by === 'its key' || (by === 'link' && isAddressTable(table.name)))
+  const found = isUsers ? byAddress : (first ?? byAddress)
+  if (found === null) return []
+  const listed = (out: readonly string[], meaning: Meaning | null, isSure: boolean): RowFlag => {
+    const when = `it is listed in ${sqlName}`
+    return { column: table.name, when, keep: notExists(found, out), meaning, isSure }
+  }
+  if (isSuppressionName(table.name)) {
+    // When it was suppressed is what the list is about.
+    const ended = readFlags(side, 'e', 'link').filter((one) => one.isSure && one.meaning !== 'objection')
+    return [
+      listed(
+        ended.map(({ keep }) => keep),
+        'objection',
+        true,
+      ),
+    ]
+  }
+  if (isUsers) return [listed([], 'staff', isStaffName(table.name))]
+  if (kinds.length > 0) return []
+  const isConsent = words.some((word) => CONSENT_TABLES.has(word))
+  const flags = readFlags(side, 'e', 'person').flatMap(({ meaning, out, isSure, isLabel }) => {
+    const isRefusal = meaning === 'consent' || (isLabel && meaning === 'gone')
+    return meaning === 'objection' || (isConsent && isRefusal) ? [listed([out], 'objection', isSure)] : []
   })
-  const isFact = !isTag && hasWord(FACT_WORDS, column, table.table.name)
-  const open = isFact ? [] : best.labels.filter((label) => !best.sure.includes(label) && !isInUse(label))
-  return [
-    ...(best.sure.length === 0 ? [] : [make(best.sure)]),
-    ...(open.length > MAX_CHOICES
-      ? []
-      : open.map((label) => ({ ...make([label]), meaning: null, isSure: false }))),
-  ]
+  // Of rows of several tables, this one's are not all that it lists.
+  const isHarmless =
+    isTenants || first?.link || first?.relation.type || words.some((word) => HARMLESS_TABLE_WORDS.has(word))
+  return flags.length > 0 || isHarmless ? flags : [{ ...listed([], null, false), isOfOther: true }]
 }

@@ -87,6 +87,17 @@ describe('rows that are left out', () => {
     expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
   })
 
+  test('on a list until a day to come, and not once it is past', async () => {
+    const { keys } = await propose(
+      `${contacts('x int', 'n')};
+       create table suppressions (id serial primary key, email text, valid_until timestamptz);
+       insert into suppressions (email, valid_until) values ('c1@c.example', null),
+         ('c2@c.example', now() + interval '1 year'), ('c3@c.example', now() - interval '1 year')`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  })
+
   test('who have unsubscribed from a list', async () => {
     const { keys } = await propose(
       `${contacts('x int', 'n')};
