@@ -1,10 +1,10 @@
 import { type Db, query } from '../sources/db.ts'
-import type { Grant, MissingPolicy } from '../sources/grants.ts'
-import { formatTableName, quoteIfNeeded } from '../sources/quote.ts'
+import { type Grant, grantStatements, type MissingPolicy } from '../sources/grants.ts'
+import { formatTableName, quoteIfNeeded, splitName } from '../sources/quote.ts'
 import { findAsideWord } from './classify.ts'
 import type { ForeignKey, TableOverview } from './introspect.ts'
 import { sayingOf } from './meanings.ts'
-import type { ProposedSource, SkippedTable, TableExplanation, UnreadTable } from './proposal.ts'
+import type { Proposal, ProposedSource, SkippedTable, TableExplanation, UnreadTable } from './proposal.ts'
 import { isLikeParty, mentions } from './shortlist.ts'
 import { findStaffTables } from './staff.ts'
 import { isSuppressionName } from './table-names.ts'
@@ -150,3 +150,26 @@ function listLacking(
     ...(hasRowSecurity ? [{ on, policy, command: 'SELECT', using: 'true', role } as const] : []),
   ]
 }
+
+/** Why a column is not proposed that this role may only read. */
+export const MAY_NOT_UPDATE = 'may not be updated by this role'
+
+/** The statements for what this role lacks: to read tables that decide who is left out, and to write columns. Pure. */
+export const listMissingGrants = (
+  unread: readonly UnreadTable[],
+  sources: readonly Pick<ProposedSource, 'table' | 'skippedColumns'>[] = [],
+  role: Proposal['role'] = '',
+): string[] =>
+  grantStatements([
+    ...unread.flatMap(({ lacking }) => lacking),
+    ...sources.flatMap(({ table, skippedColumns }) =>
+      skippedColumns
+        .filter(({ reason }) => reason === MAY_NOT_UPDATE)
+        .map(({ column }) => ({
+          on: table,
+          privilege: 'UPDATE' as const,
+          columns: [quoteIfNeeded(splitName(column)[0] ?? column)],
+          role,
+        })),
+    ),
+  ])

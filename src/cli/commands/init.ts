@@ -94,7 +94,7 @@ export const initCommand = defineCommand(
 )
 
 async function explanation({ examined, explained, unread }: Proposal, stdout: Output) {
-  const { listMissingGrants } = await import('../../init/missing-grants.ts')
+  const { listMissingGrants } = await import('../../init/unreadable.ts')
   const grants = listMissingGrants(unread.filter(({ isNamed }) => isNamed))
   return {
     json: { written: null, examined, explained, sources: [], skipped_tables: [], grants },
@@ -121,8 +121,7 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
   const { flags, stdout } = call
   const { sources, unread } = proposal
   const hasSources = sources.length > 0
-  const { listMissingGrants } = await import('../../init/missing-grants.ts')
-  const { describeUnread } = await import('../../init/unreadable.ts')
+  const { describeUnread, listMissingGrants } = await import('../../init/unreadable.ts')
   const notRead = unread.map((one) => ({ table: one.table, reason: describeUnread(one) }))
   if (!flags.json)
     stdout.lines([
