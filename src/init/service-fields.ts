@@ -128,13 +128,11 @@ export function proposeForServices(found: Proposal, { services }: FoundServices)
   for (const source of found.sources) {
     const serving = services.filter(({ service }) => describeUnable(source, service) === null)
     const adapted = adaptSource(source, serving)
+    const unable = services.flatMap(({ service }) => describeUnable(source, service) ?? [])
     const names = listNames(services.map(({ service }) => service.name))
-    if (adapted.outputs.length > 0) sources.push(adapted)
-    else {
-      const unable = services.flatMap(({ service }) => describeUnable(source, service) ?? [])
-      const reason = serving.length > 0 ? `no column fits a field of ${names}` : unable.join('; ')
-      skippedTables.push({ table: source.table, reason })
-    }
+    if (serving.length === 0) skippedTables.push({ table: source.table, reason: unable.join('; ') })
+    else if (adapted.outputs.length > 0) sources.push(adapted)
+    else skippedTables.push({ table: source.table, reason: `no column fits a field of ${names}` })
   }
   return { ...found, sources, skippedTables }
 }
