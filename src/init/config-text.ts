@@ -8,9 +8,10 @@ import type { FoundServices, ProposedOutput, ProposedSource, UnreadTable } from 
 import { BUILT_IN_ONLY } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
 
-const INTRODUCTION =
-  'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and ' +
-  '`fillrate plan` are free. In every expression, `t` is the table.'
+const INTRODUCTION = [
+  'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and `fillrate plan` are free. In every expression, `t` is the table.',
+  'With `changedAt`, a pass reads only changed rows. In `outputs`, the column is on the left, the field of the record on the right. Only blank cells are written, from records of any confidence: see that of a dry run, then set `minConfidence` (0 to 1) above `outputs`, or in one. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.',
+]
 const BUDGET =
   'Maximum lookups per run. Start with a small run, and raise this once you have seen the results.'
 /** Of what may say who is left out. */
@@ -32,12 +33,12 @@ export function renderConfig(
     `${name}: ${toLiteral(value)},`,
     '',
   ])
-  const sources = accepted.map((one, n) => sourceLines(one, n === 0).join('\n')).join('\n\n')
+  const sources = accepted.map((one) => sourceLines(one).join('\n')).join('\n\n')
   return [
     "import { defineConfig } from 'fillrate'",
     '',
-    ...toComment(INTRODUCTION),
-    ...toComment(unread.length === 0 ? '' : UNREAD),
+    ...INTRODUCTION.flatMap(toComment),
+    ...(unread.length === 0 ? [] : toComment(UNREAD)),
     ...unread.flatMap(({ table, why }) => toComment(why === null ? table : `${table}: ${why}.`)),
     'export default defineConfig({',
     ...[...services, 'sources: {', indent(sources), '},', '', ...toComment(BUDGET)].map(indent),
@@ -47,27 +48,20 @@ export function renderConfig(
   ].join('\n')
 }
 
-/** @param isFirst whether to include the comments that apply to every source */
-function sourceLines(accepted: AcceptedSource, isFirst: boolean): string[] {
-  const { source, isReviewed } = accepted
+function sourceLines({ source, coverage, isReviewed }: AcceptedSource): string[] {
   const { kind, table, notes, touch } = source
-  const forAll = {
-    reviewed: 'No person has read this yet: nothing is looked up or written. Read it, and take the line out.',
-    changedAt: 'A pass then reads only changed rows.',
-    outputs:
-      'Column on the left, field of the record on the right. Only blank cells are written, from records of any confidence: see that of a dry run, then set `minConfidence` (0 to 1) above `outputs`, or in one. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.',
-  }
-  const before: Readonly<Record<string, string>> = {
-    key: 'The table has no primary key; this unique index identifies its rows.',
-    inputs: describeIdentifiers(source),
-    freshness: 'A row with a recent stamp is left alone; a write sets it.',
-    ...(isFirst && forAll),
+  const before: Readonly<Record<string, readonly string[]>> = {
+    reviewed: toComment(
+      'Nothing is looked up or written until a person has read this and taken the line out.',
+    ),
+    key: toComment('The table has no primary key; this unique index identifies its rows.'),
+    inputs: [...questionLines(source), ...toComment(describeIdentifiers(source))],
+    freshness: toComment('A row with a recent stamp is left alone; a write sets it.'),
   }
   const properties = Object.entries(toSourceConfig(source, isReviewed)).flatMap(([name, value]) => [
-    ...(name === 'inputs' ? questionLines(source) : []),
-    ...toComment(before[name] ?? ''),
+    ...(before[name] ?? []),
     ...(name === 'outputs'
-      ? ['outputs: {', ...outputLines(accepted).map(indent), '},']
+      ? ['outputs: {', ...outputLines(source, coverage).map(indent), '},']
       : [`${name}: ${toLiteral(value)},`]),
   ])
   const touchLines = touch && [
@@ -101,21 +95,17 @@ function questionLines({ questions, sample }: ProposedSource): string[] {
 }
 
 /** How many sampled rows each identifier would look up. */
-function describeIdentifiers({ sample, kind }: ProposedSource): string {
+function describeIdentifiers({ sample }: ProposedSource): string {
   if (sample.rows === 0) return 'No row was sampled.'
-  const counts = Object.entries(BY_KIND).map(
-    ([name, label]) => [sample.identifiedBy[name] ?? 0, label] as const,
-  )
-  const rest = sample.rows - counts.reduce((sum, [count]) => sum + count, 0)
-  const parts = [...counts, [rest, 'have nothing usable'] as const].flatMap(([count, label]) =>
-    count > 0 ? [`${formatCount(count)} ${label}`] : [],
-  )
-  const first = kind === 'person' ? 'The first usable one is looked up. ' : ''
-  return `${first}Of ${formatCount(sample.rows)} sampled rows: ${parts.join(', ')}.`
+  const counts = Object.entries(BY_KIND).flatMap(([name, label]) => {
+    const count = sample.identifiedBy[name] ?? 0
+    return count === 0 ? [] : [`${formatCount(count)} ${label}`]
+  })
+  return `The first usable one is looked up. Of ${formatCount(sample.rows)} sampled rows: ${counts.join(', ')}.`
 }
 
 /** Each output with its fill rate and type, and each column that is not filled, with the reason. */
-function outputLines({ source, coverage }: AcceptedSource): string[] {
+function outputLines(source: ProposedSource, coverage: AcceptedSource['coverage']): string[] {
   const property = (output: ProposedOutput): string =>
     `${keyLiteral(output.column)}: ${toLiteral(toOutputConfig(output))},`
   const written = source.outputs.flatMap((output) => {
@@ -130,21 +120,14 @@ function outputLines({ source, coverage }: AcceptedSource): string[] {
   // A column that may be right is a line to uncomment.
   const skipped = source.skippedColumns.flatMap(({ column, reason, output }) => [
     ...toComment(`${output ? 'Unsure,' : 'Not'} ${sanitize(column)}: it ${reason}.`),
-    ...(output
-      ? property(output)
-          .split('\n')
-          .map((line) => `// ${line}`)
-      : []),
+    ...(output ? property(output).replaceAll(/^/gm, '// ').split('\n') : []),
   ])
   return [...written, ...skipped]
 }
 
 const COMMENT_WIDTH = 88
 
-/** Text as comment lines; none for an empty text. */
 const toComment = (text: string): string[] =>
-  text === ''
-    ? []
-    : wrapAnsi(text, COMMENT_WIDTH)
-        .split('\n')
-        .map((line) => `// ${line}`)
+  wrapAnsi(text, COMMENT_WIDTH)
+    .split('\n')
+    .map((line) => `// ${line}`)

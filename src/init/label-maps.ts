@@ -92,7 +92,7 @@ function toMeanings(role: ColumnRole, labels: readonly string[]): Entry[] {
   if (!labels.some((label) => isKnownLabel(role, label))) return []
   const claims = labels.flatMap((label): Entry[] => {
     const sent = findSent(role, label)
-    return (sent.length > 0 ? sent : [asSent(role, label)]).map((value) => [value, label])
+    return (sent.length > 0 ? sent : [label]).map((value) => [value, label])
   })
   return [...Map.groupBy(claims, ([value]) => value)].flatMap(([value, claimed]): Entry[] => {
     // "lead" maps to LEAD if there is one, although a manager may be called a lead.
@@ -101,14 +101,6 @@ function toMeanings(role: ColumnRole, labels: readonly string[]): Entry[] {
     const [, label] = same ?? (isOne ? claimed[0] : undefined) ?? []
     return label === undefined ? [] : [[value, label]]
   })
-}
-
-/** How a service would spell a label: `Space Travel`, `business_development`. */
-function asSent(role: ColumnRole, label: string): string {
-  const words = label.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
-  return role === 'industry'
-    ? words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ')
-    : words.join('_')
 }
 
 /** `Banken u. Versicherungen`, `IT / Software`: what is joined. */

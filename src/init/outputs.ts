@@ -6,38 +6,26 @@ import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import { toWordSet } from './words.ts'
 
-/** The record field that fills each role, in the order of the configuration. */
-const OUTPUT_FIELDS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, string>>>>> = {
-  person: {
-    title: 'title',
-    seniority: 'seniority',
-    department: 'department',
-    phone: 'phone',
-    profile: 'linkedin',
-    company_name: 'company.name',
-    company_domain: 'company.domain',
-  },
-  company: {
-    legal_name: 'legal_name',
-    industry: 'industry',
-    sub_industry: 'sub_industry',
-    employees: 'employee_count',
-    employee_range: 'employee_range',
-    revenue: 'revenue',
-    founded: 'founded_year',
-    city: 'location.city',
-    state: 'location.state',
-    country: 'location.country',
-    technologies: 'technologies',
-    profile: 'social.linkedin',
-    twitter: 'social.twitter',
-  },
+/** The roles that are filled, in the order of the configuration, with the record field that fills each. */
+const OUTPUT_FIELDS: Readonly<Record<SourceKind, ReadonlyMap<ColumnRole, string>>> = {
+  person: readFields(
+    'title seniority department phone profile=linkedin company_name=company.name company_domain=company.domain',
+  ),
+  company: readFields(
+    `legal_name industry sub_industry employees=employee_count employee_range revenue founded=founded_year city=location.city
+     state=location.state country=location.country technologies profile=social.linkedin twitter=social.twitter`,
+  ),
 }
 
-export const outputRoles = (kind: SourceKind): ColumnRole[] =>
-  Object.keys(OUTPUT_FIELDS[kind]) as ColumnRole[]
+function readFields(text: string): ReadonlyMap<ColumnRole, string> {
+  const pairs = text.split(/\s+/).map((one) => one.split('=') as [ColumnRole, string?])
+  return new Map(pairs.map(([role, field = role]) => [role, field]))
+}
 
-export const outputField = (kind: SourceKind, role: ColumnRole): string => OUTPUT_FIELDS[kind][role] ?? role
+export const outputRoles = (kind: SourceKind): ColumnRole[] => [...OUTPUT_FIELDS[kind].keys()]
+
+export const outputField = (kind: SourceKind, role: ColumnRole): string =>
+  OUTPUT_FIELDS[kind].get(role) ?? role
 
 export type Proposed = ProposedOutput | SkippedColumn
 

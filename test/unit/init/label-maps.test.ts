@@ -22,12 +22,12 @@ test('maps the service’s values to labels of the same meaning', () => {
     people: 'People',
     engineering: 'R&D',
     development: 'R&D',
-    yard: 'Yard',
+    Yard: 'Yard',
   })
-  expect(mapToLabels('industry', ['HEALTH_CARE', 'SPACE_TRAVEL'])).toEqual({
+  expect(mapToLabels('industry', ['HEALTH_CARE', 'Space Travel'])).toEqual({
     'Health Care': 'HEALTH_CARE',
     Healthcare: 'HEALTH_CARE',
-    'Space Travel': 'SPACE_TRAVEL',
+    'Space Travel': 'Space Travel',
   })
 })
 
