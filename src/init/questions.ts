@@ -8,7 +8,7 @@ const RARE_TAGS = 0.1
 const RARE_OTHERS = 0.2
 
 const shareOf = ({ isTag, isOfOther }: RowFlag): number =>
-  isTag === true ? RARE_TAGS : isOfOther === true ? RARE_OTHERS : RARE_SHARE
+  isTag ? RARE_TAGS : isOfOther ? RARE_OTHERS : RARE_SHARE
 
 /** The flags of which it is not sure, with how many of the sampled rows each leaves out. Pure. */
 export function toQuestions(
@@ -50,22 +50,15 @@ export function toQuestions(
   }
 }
 
-/** A person answers a question about each of a few sources, and reads this many choices of one. */
-const MAX_SOURCES = 7
+/** A person reads this many choices of a source. */
 const MAX_CHOICES = 16
 
 /**
  * The choices that are put before a person: for each source those that look like a reason to leave rows out, then those that concern
  * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
  */
-export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
-  const shown = new Set(
-    sources
-      .filter(({ questions }) => questions.length > 0)
-      .toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0))
-      .slice(0, MAX_SOURCES),
-  )
-  return sources.map((source) => {
+export const selectQuestions = (sources: readonly ProposedSource[]): ProposedSource[] =>
+  sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>
         Number(b.isUnderstood) - Number(a.isUnderstood) ||
@@ -73,43 +66,37 @@ export function selectQuestions(sources: readonly ProposedSource[]): ProposedSou
         Number(b.isLeftOut) - Number(a.isLeftOut) ||
         b.leftOut - a.leftOut,
     )
-    const chosen = ranked.slice(0, shown.has(source) ? MAX_CHOICES : 0)
-    const rest = ranked.filter((one) => !chosen.includes(one))
+    const rest = ranked.slice(MAX_CHOICES)
     // What is not understood of another row is the least likely reason.
     const isLeft = ({ isLeftOut, isUnderstood, isOfOther }: Question): boolean =>
       isLeftOut && (isUnderstood || !isOfOther)
-    const left = rest.filter(isLeft)
-    const kept = rest.filter((one) => !isLeft(one))
-    const list = (some: readonly Question[]): string => some.map(({ when }) => when).join('; ')
+    const list = (title: string, isLeftOut: boolean): string[] => {
+      const some = rest.filter((one) => isLeft(one) === isLeftOut)
+      return some.length === 0 ? [] : [`${title}: ${some.map(({ when }) => when).join('; ')}.`]
+    }
     return {
       ...source,
-      where: joinConditions([source.where, ...left.map(({ keep }) => keep)]),
-      questions: chosen,
+      where: whereOf({ ...source, questions: rest }, isLeft),
+      questions: ranked.slice(0, MAX_CHOICES),
       notes: [
         ...source.notes,
-        ...(left.length === 0 ? [] : [`Left out to be safe: ${list(left)}.`]),
-        ...(kept.length === 0 ? [] : [`Not understood, and leaving no row out: ${list(kept)}.`]),
+        ...list('Left out to be safe', true),
+        ...list('Not understood, and leaving no row out', false),
       ],
     }
   })
-}
 
-/** Which rows a source reads, with the safe answers to its questions. Pure. */
-export const whereOf = ({ where, questions }: Pick<ProposedSource, 'where' | 'questions'>): string | null =>
-  joinConditions([where, ...questions.flatMap(({ isLeftOut, keep }) => (isLeftOut ? [keep] : []))])
+/** Which rows a source reads, with answers to its questions; without them, the safe ones. Pure. */
+export const whereOf = (
+  { where, questions }: Pick<ProposedSource, 'where' | 'questions'>,
+  isLeftOut = (question: Question): boolean => question.isLeftOut,
+): string | null => joinConditions([where, ...questions.filter(isLeftOut).map(({ keep }) => keep)])
 
 /** A source with the answers of a person in place of its questions. Pure. */
 export const answerQuestions = (
   source: ProposedSource,
   isLeftOut: (question: Question) => boolean,
-): ProposedSource => ({
-  ...source,
-  where: joinConditions([
-    source.where,
-    ...source.questions.flatMap((one) => (isLeftOut(one) ? [one.keep] : [])),
-  ]),
-  questions: [],
-})
+): ProposedSource => ({ ...source, where: whereOf(source, isLeftOut), questions: [] })
 
 const MAX_CONDITION_WIDTH = 76
 
