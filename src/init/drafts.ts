@@ -10,7 +10,7 @@ import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 import { linkedCompany, relatedValueSql, subselect } from './related-value.ts'
-import { type Way, waysTo } from './ways.ts'
+import { type RowWay, waysTo } from './ways.ts'
 
 /** Every source that the tables may make: people, companies, and after each what belongs to their rows. Pure. */
 export function draftSources(schema: ClassifiedSchema): Draft[] {
@@ -122,7 +122,7 @@ function fullNameSql({ person: roleFields }: ClassifiedTable): string | null {
 function findWorkplace(
   schema: ClassifiedSchema,
   classified: ClassifiedTable,
-): { name: string; joins: string | null; employer: Way | null } | null {
+): { name: string; joins: string | null; employer: RowWay | null } | null {
   const companies = schema.tables.flatMap((company) => {
     // `full_name` may have a number before it.
     const isPlain = ({ path, words }: CandidateField): boolean => path.length === 0 && words.join() === 'name'

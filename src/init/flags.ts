@@ -1,4 +1,5 @@
-import type { ClassifiedTable } from './classify.ts'
+import type { SourceKind } from '../domain/mapping.ts'
+import type { RoleFields } from './assign-roles.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import {
   type RowFlag,
@@ -23,12 +24,13 @@ import {
   labelMeaning,
   sayingOf,
 } from './meanings.ts'
+import type { IntrospectedTable } from './introspect.ts'
 import { listKnownLabels, meaningOf } from './row-filters.ts'
 import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './vocabulary.ts'
 import { singularize, splitIdentifier, toWordSet } from './words.ts'
 
-export type FlagTable = Pick<ClassifiedTable, 'fields' | 'checkLabels' | 'sampled'> &
-  Partial<Pick<ClassifiedTable, 'references' | 'table'>>
+export type FlagTable = Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sampled'> &
+  Partial<Pick<IntrospectedTable, 'table'> & { readonly references: ReadonlySet<string> }>
 
 /** What a name or a label says of a row; without a meaning it is not understood. */
 type Said = Pick<RowFlag, 'meaning' | 'isSure'>
@@ -235,5 +237,5 @@ const isInUse = (label: string): boolean =>
   splitIdentifier(label).every((word) => IN_USE_WORDS.has(word) || IN_USE_WORDS.has(singularize(word)))
 
 /** Columns that hold facts. Pure. */
-export const roleColumns = ({ person, company }: Pick<ClassifiedTable, 'person' | 'company'>): string[] =>
+export const roleColumns = ({ person, company }: Readonly<Record<SourceKind, RoleFields>>): string[] =>
   [...person.values(), ...company.values()].map(({ name }) => name)

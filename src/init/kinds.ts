@@ -27,7 +27,7 @@ export function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): Source
         (scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, roleFields[kind])) || showsKind(kind, surveyed)
       )
     if (!OWN_ROLES[kind].some((role) => roleFields[kind].has(role))) return false
-    // `customers` with a company's name and nobody's are companies.
+    // `customers` with the name of a company and of no person are companies.
     if (kind === 'person' && hints.person === 'weak' && !NAME_ROLES.some((role) => person.has(role)))
       return false
     // A strong name needs little else: email addresses, for instance, may be in another table.
@@ -61,7 +61,7 @@ function showsKind(kind: SourceKind, { person, company, sampled }: UnclassifiedT
         )
 }
 
-/** Somebody's name beside that of a company, as in a form of a web site; or two facts of a person. */
+/** A person's name beside that of a company, as in a form of a web site; or two facts of a person. */
 const isNamedPerson = (person: RoleFields, company: RoleFields): boolean => {
   if (!NAME_ROLES.some((role) => person.has(role))) return false
   const facts = (['company_name', 'title', 'phone', 'profile'] as const).filter((role) => person.has(role))

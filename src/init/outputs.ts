@@ -144,6 +144,7 @@ function numberOutput(
 }
 
 const PLACE_FIELDS = new Set(['location.city', 'location.state', 'location.country'])
+const PLACE_WORDS = toWordSet('id code name or town locality region province city state country')
 
 /** Only the parts of one address, by the beginning of their names, which are written together or not at all. Pure. */
 export function onePlace(
@@ -153,10 +154,7 @@ export function onePlace(
   const parts = outputs.filter(({ field }) => PLACE_FIELDS.has(field))
   const nameOf = ({ column }: ProposedOutput): string => {
     const words = fields.find(({ name }) => name === column)?.words ?? []
-    return words
-      .filter((word) => word !== 'id')
-      .slice(0, -1)
-      .join(' ')
+    return words.filter((word) => !PLACE_WORDS.has(word)).join(' ')
   }
   const together = parts.filter((one) => nameOf(one) === (parts[0] && nameOf(parts[0])))
   const [first, ...more] = together

@@ -5,6 +5,7 @@ import { draftSources } from './drafts.ts'
 import { isAddressList } from './part-drafts.ts'
 import { type MeasuredRow, finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
+import { suggestedCodeLists } from './code-lists.ts'
 import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
 import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
@@ -78,12 +79,13 @@ export async function proposeSources(
   const declared = declaredRelations(tables, references)
   const suggested = suggestedRelations(tables, declared)
   const confirmed = await readRows(read, (db) => confirmRelations(db, suggested), [])
+  const relations = [...declared, ...confirmed]
   const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
   const schema = await classifySchema(read, {
     all,
     references,
     tables,
-    relations: [...declared, ...confirmed],
+    relations: [...relations, ...suggestedCodeLists(tables, relations)],
     isNamed: wanted === null ? () => false : isWanted,
   })
 

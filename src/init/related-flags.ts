@@ -6,9 +6,9 @@ import type { RowFlag } from './flag-sql.ts'
 import { readFlags, roleColumns } from './flags.ts'
 import type { Meaning } from './meanings.ts'
 import { isStaffName } from './staff.ts'
-import { isAddressTable, isSuppressionName } from './table-names.ts'
+import { isAddressTable, isSuppressionName } from './meanings.ts'
 import { HARMLESS_TABLES } from './vocabulary.ts'
-import { type Way, waysTo } from './ways.ts'
+import { type RowWay, waysTo } from './ways.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /**
@@ -21,7 +21,7 @@ export function relatedFlags(
   row: ClassifiedTable,
   kind: SourceKind,
   email: string | null = null,
-  employer: Way | null = null,
+  employer: RowWay | null = null,
 ): RowFlag[] {
   // Of a table that each schema has, that of the row's own: another tenant's list says nothing.
   const isForeign = ({ table }: ClassifiedTable): boolean =>
@@ -40,7 +40,7 @@ export function relatedFlags(
   })
 }
 
-const notExists = ({ from, where }: Pick<Way, 'from' | 'where'>, out: readonly string[]): string =>
+const notExists = ({ from, where }: Pick<RowWay, 'from' | 'where'>, out: readonly string[]): string =>
   `not exists (select from ${from} where ${[...where, ...out].join(' and ')})`
 
 /** What concerns all rows that refer to a row. A deleted company is only none to name. */
@@ -48,7 +48,7 @@ const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 's
 const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test', 'gone', 'alive'])
 
 /** What the rows that a row refers to say of it: its company, its tenant, what it wants, its event. */
-function ownerFlags(way: Way, row: ClassifiedTable, kind: SourceKind, isEmployer: boolean): RowFlag[] {
+function ownerFlags(way: RowWay, row: ClassifiedTable, kind: SourceKind, isEmployer: boolean): RowFlag[] {
   const { side, by, relation, link } = way
   const { table, kinds, isTenants } = side
   if ((!isEmployer && (by !== 'own key' || relation.type !== null)) || side.isStaff || side.isUsers) return []
@@ -80,11 +80,12 @@ const LABEL_NAMES = /(?:^| )(?:name|title|tag|slug|description|list|group|value|
 const MAX_LIST_ROWS = 100
 
 /** What the labels say that a row has by its own key, in a table of its tags, or through a link table. */
-function labelFlags(way: Way, kind: SourceKind): RowFlag[] {
+function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
   const { side, by, relation, link } = way
   const { table, kinds, isStaff, isTenants } = side
   const isTag = by !== 'own key'
-  const names = [table.name, link?.table.name ?? '', ...(isTag ? [] : relation.columns)]
+  const list = relation.only?.value ?? table.name
+  const names = [list, link?.table.name ?? '', ...(isTag ? [] : relation.columns)]
   const words = names.flatMap(splitIdentifier).map(singularize)
   const isList = words.some((word) => (by === 'its key' ? TAG_WORDS : LIST_WORDS).has(word))
   const isAddress = link !== null && isAddressTable(link.table.name)
@@ -92,7 +93,8 @@ function labelFlags(way: Way, kind: SourceKind): RowFlag[] {
   if (!isTag && (relation.type !== null || (side.rows ?? 0) > MAX_LIST_ROWS)) return []
   const countUnderstood = (flags: readonly RowFlag[]): number =>
     flags.filter(({ meaning }) => meaning !== null).length
-  const [best = []] = side.fields
+  const { fields } = relation.only ? relation.to : side
+  const [best = []] = fields
     .flatMap((field) => {
       const isTranslated = field.path.length === 1 && /^jsonb?$/.test(field.fit.kind)
       const name = isTranslated ? splitIdentifier(field.column.name) : field.words
@@ -111,7 +113,7 @@ function labelFlags(way: Way, kind: SourceKind): RowFlag[] {
 function sameAddress(
   { fields, sqlName, company, table }: ClassifiedTable,
   email: string,
-): Pick<Way, 'from' | 'where'> | null {
+): Pick<RowWay, 'from' | 'where'> | null {
   const texts = fields.filter(
     ({ path, fit, column }) => path.length === 0 && fit.kind === 'text' && column.canSelect,
   )
@@ -139,7 +141,7 @@ const HARMLESS_TABLE_WORDS = toWordSet(HARMLESS_TABLES)
  * What it says of a person that another table has a row about them, by key or by address: that they objected, are staff, or
  * perhaps something else against them.
  */
-function listedFlags(side: ClassifiedTable, ways: readonly Way[], email: string | null): RowFlag[] {
+function listedFlags(side: ClassifiedTable, ways: readonly RowWay[], email: string | null): RowFlag[] {
   const { table, kinds, sqlName, isUsers, isTenants } = side
   const words = splitIdentifier(table.name).map(singularize)
   const byAddress = email === null ? null : sameAddress(side, email)

@@ -5,8 +5,8 @@ import { labelsSql } from './flag-sql.ts'
 import { exclusionConditions } from './flags.ts'
 import type { ColumnRole } from './roles.ts'
 import { listKnownLabels } from './row-filters.ts'
-import { isAddressTable } from './table-names.ts'
-import { type Way, waysTo } from './ways.ts'
+import { isAddressTable } from './meanings.ts'
+import { type RowWay, waysTo } from './ways.ts'
 import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 import { quoteIfNeeded } from '../sources/quote.ts'
 
@@ -85,7 +85,7 @@ export const linkedCompany = (
   schema: ClassifiedSchema,
   row: ClassifiedTable,
   company: ClassifiedTable,
-): Way | undefined =>
+): RowWay | undefined =>
   waysTo(schema, row, company).find(
     ({ link }) => link !== null && !BUSINESS_NOUNS.has(headNoun(link.table.name)),
   )
@@ -97,7 +97,7 @@ const BUSINESS_NOUNS = toWordSet(
 
 /** One value of the rows that a row leads to: of the primary one, or the first. Pure. */
 export function subselect(
-  { from, where, side, link }: Way,
+  { from, where, side, link }: RowWay,
   field: CandidateField,
   conditions: readonly string[],
 ): string {

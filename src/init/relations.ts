@@ -14,6 +14,8 @@ export interface TableRelation {
   readonly targets: readonly string[]
   /** A polymorphic reference: the column that names the referenced table, and its label for this one. */
   readonly type: { readonly column: string; readonly label: string } | null
+  /** The rows of `to` that are meant, where a table holds many lists. */
+  readonly only?: { readonly column: string; readonly value: string }
 }
 
 /** Foreign keys between the tables that were read. Pure. */
@@ -148,14 +150,19 @@ export async function confirmRelations(
   return confirmed
 }
 
+/** SQL: the rows of one of the lists that a table holds. */
+export const onlySql = ({ column, value }: NonNullable<TableRelation['only']>, alias: string): string =>
+  `${alias}.${quoteIfNeeded(column)} = ${quoteLiteral(value)}`
+
 /** SQL for the join condition. The source's own row, `t`, stands on the right. */
 export function joinCondition(relation: TableRelation, from: string, to: string): string {
-  const { type } = relation
+  const { type, only } = relation
   const pairs = relation.columns.map((column, n) => {
     const key = `${to}.${quoteIfNeeded(relation.targets[n] ?? '')}`
     const value = `${from}.${quoteIfNeeded(column)}`
     return to === 't' ? `${value} = ${key}` : `${key} = ${value}`
   })
   const typed = type === null ? [] : [`${from}.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`]
-  return [...pairs, ...typed].join(' and ')
+  const listed = only ? [onlySql(only, to)] : []
+  return [...pairs, ...typed, ...listed].join(' and ')
 }

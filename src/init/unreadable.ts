@@ -7,7 +7,7 @@ import { sayingOf } from './meanings.ts'
 import type { Proposal, ProposedSource, SkippedTable, TableExplanation, UnreadTable } from './proposal.ts'
 import { isLikeParty, mentions } from './shortlist.ts'
 import { findStaffTables } from './staff.ts'
-import { isSuppressionName } from './table-names.ts'
+import { isSuppressionName } from './meanings.ts'
 import { isTenantName } from './tenants.ts'
 import { singularize, splitIdentifier } from './words.ts'
 

@@ -3,7 +3,7 @@ import { exclusionConditions } from './flags.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 
 /** The rows `e` of another table that belong to a row `t`, as a part of SQL: `from … where`. */
-export interface Way {
+export interface RowWay {
   readonly side: ClassifiedTable
   /** The row has the key of the other, the other has the key of the row, or a third table, `l`, has both. */
   readonly by: 'own key' | 'its key' | 'link'
@@ -14,18 +14,18 @@ export interface Way {
 }
 
 /** How rows of a table lead to those of another. Pure. */
-export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: ClassifiedTable): Way[] {
+export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: ClassifiedTable): RowWay[] {
   const own = relationsBetween(schema, row, side)
   const its = side === row ? [] : relationsBetween(schema, side, row)
   const direct = { side, link: null, from: `${side.sqlName} e` }
   return [
-    ...its.map((relation): Way => ({
+    ...its.map((relation): RowWay => ({
       ...direct,
       by: 'its key',
       relation,
       where: [joinCondition(relation, 'e', 't')],
     })),
-    ...schema.tables.flatMap((link): Way[] => {
+    ...schema.tables.flatMap((link): RowWay[] => {
       const [relation] = relationsBetween(schema, link, side)
       const [toRow] = relationsBetween(schema, link, row)
       if (!relation || !toRow || link === row || side === row || link === side || link.kinds.length > 0)
@@ -36,7 +36,7 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
       const where = [joinCondition(toRow, 'l', 't'), ...exclusionConditions(link, 'l', 'link')]
       return [{ side, link, by: 'link', relation, from, where }]
     }),
-    ...own.map((relation): Way => ({
+    ...own.map((relation): RowWay => ({
       ...direct,
       by: 'own key',
       relation,
