@@ -78,7 +78,7 @@ function readField(
   })
   const isRare = isMostlyBlank(field, table)
   const isMain = context === 'person' || context === 'company'
-  const said = isState(field) ? null : readName(field, context)
+  const said = readName(field, context)
   // What ends at a day to come is not ended.
   const isEnd = !isMain && isDate(fit.kind) && hasWord(words, ENDED)
   const out = isEnd
@@ -89,15 +89,15 @@ function readField(
   if (!isMain && !isState(field)) return []
   const isKey = table.references?.has(name) || (isReference(field) && !isList(field))
   if (isDate(fit.kind) || isKey) {
-    const isSilent = !isKey && words.every((word) => FILLERS.has(word) || word === 'consent')
     const isHarmless = hasWord(words, isKey ? HARMLESS_KEY_WORDS : HARMLESS_DATE_WORDS)
-    return isSilent || isHarmless || !isRare ? [] : [flag('is set', isSetSql(field, alias), UNKNOWN)]
+    return isHarmless || !isRare ? [] : [flag('is set', isSetSql(field, alias), UNKNOWN)]
   }
   const sides = readSides(field)
   if (sides === null)
-    return readLabels(field, table, context).map(({ codes, labels, ...one }) => {
+    return readLabels(field, table, context).map(({ codes, said: one }) => {
       const isTag = fit.kind === 'array'
-      const made = flag(`${isTag ? 'has' : 'is'} ${labels.join(' or ')}`, someOfSql(field, alias, codes), one)
+      const labels = codes.map((code) => meaningOf(field, code)).join(' or ')
+      const made = flag(`${isTag ? 'has' : 'is'} ${labels}`, someOfSql(field, alias, codes), one)
       return { ...made, isTag, isLabel: true }
     })
   if (hasWord(words, HARMLESS_WORDS)) return []
@@ -171,44 +171,28 @@ const isState = ({ words, fit, path, codes }: CandidateField): boolean =>
   path.length <= 1 &&
   /\b(?:status|state|lifecycle|stage|situation)(?: code| c)?$/.test(words.join(' '))
 
-interface SaidLabels extends Said {
-  readonly codes: readonly string[]
-  readonly labels: readonly string[]
-}
-
 /** A list with more labels is one of facts. */
 const MAX_LABELS = 14
 
-/** The labels of a list that leave a row out, by their meaning, and each that is not understood. */
-function readLabels(field: CandidateField, table: FlagTable, context: RowContext): SaidLabels[] {
+/** The labels of a list that leave a row out, those of one meaning together, and each that is not understood. */
+function readLabels(
+  field: CandidateField,
+  table: FlagTable,
+  context: RowContext,
+): Array<{ readonly said: Said; readonly codes: readonly string[] }> {
   const isNumber = field.fit.kind === 'integer' && field.codes === undefined
   const codes = isNumber ? [...new Set(field.values)].toSorted() : listKnownLabels(field, table.checkLabels)
   if (isNumber && (codes.length > 8 || !isList(field))) return []
   const read = codes.flatMap((code) => {
-    const label = meaningOf(field, code)
-    const said = readLabel(label, field, table, context)
-    return said === null ? [] : [{ ...said, codes: [code], labels: [label] }]
+    const said = readLabel(meaningOf(field, code), field, table, context)
+    return said === null || (!said.isSure && codes.length > MAX_LABELS) ? [] : [{ said, code }]
   })
-  const sure = Map.groupBy(
-    read.filter(({ isSure }) => isSure),
-    ({ meaning }) => meaning,
-  )
-  const open = read.filter(({ isSure }) => !isSure)
-  return [
-    ...[...sure].flatMap(([meaning, some]) =>
-      some.length === codes.length && !isMostlyBlank(field, table)
-        ? []
-        : [
-            {
-              meaning,
-              isSure: true,
-              codes: some.flatMap((one) => one.codes),
-              labels: some.flatMap((one) => one.labels),
-            },
-          ],
-    ),
-    ...(codes.length > MAX_LABELS ? [] : open),
-  ]
+  const groups = Map.groupBy(read, ({ said, code }) => (said.isSure ? said.meaning : code))
+  return [...groups.values()].flatMap((some) => {
+    const [first] = some
+    const isAll = some.length === codes.length && !isMostlyBlank(field, table)
+    return isAll || !first ? [] : [{ said: first.said, codes: some.map(({ code }) => code) }]
+  })
 }
 
 /** What a label says of a row; null if nothing against it. */
