@@ -6,7 +6,7 @@ import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
 import { isMemberList } from './staff.ts'
-import type { TenantChoice } from './tenants.ts'
+import type { RowFlag } from './flag-sql.ts'
 import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 
 /** A table with the roles of its columns, and whether its rows are people or companies. */
@@ -17,8 +17,8 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly company: RoleFields
   /** Columns that refer to lists of labels, by the kind of source that fills them. */
   readonly lookups: Readonly<Record<SourceKind, readonly LookupColumn[]>>
-  /** The tenant to propose, if the rows belong to several. */
-  readonly tenant: TenantChoice | null
+  /** Whether only the rows of one tenant are meant, if they belong to several. */
+  readonly tenant: RowFlag | null
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
   /** Whether its rows are the users' own staff, or users of their software. */

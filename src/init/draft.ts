@@ -10,7 +10,6 @@ import { MAY_NOT_UPDATE } from './unreadable.ts'
 import { onePlace, outputRoles, proposeOutput } from './outputs.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { joinConditions } from './questions.ts'
-import { tenantFlag } from './tenants.ts'
 import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
 import type { ColumnRole } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
@@ -70,7 +69,7 @@ export function createDraftBase(
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
     freshness,
     doubts: [
-      ...(tenant === null ? [] : [tenantFlag(tenant, classified)]),
+      ...(tenant === null ? [] : [tenant]),
       ...flags.filter(({ isSure, keep }) => !isSure && !conditions.includes(keep)),
       ...(more.doubts ?? []),
     ],

@@ -3,7 +3,7 @@ import type { SourceKind } from '../domain/mapping.ts'
 import type { Draft } from './draft.ts'
 import { draftSources } from './drafts.ts'
 import { isAddressList } from './part-drafts.ts'
-import { type MeasuredRow, finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
+import { finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { suggestedCodeLists } from './code-lists.ts'
 import { explainTable } from './explain.ts'
@@ -11,8 +11,7 @@ import { selectQuestions } from './questions.ts'
 import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
 import { findLookupColumns } from './lookup-tables.ts'
 import { belongToCompanies, findStaffTables } from './staff.ts'
-import { type TenantChoice, chooseTenant, findTenantColumns, isTenantName } from './tenants.ts'
-
+import { findTenantColumns, isTenantName, tenantFlag } from './tenants.ts'
 import {
   type ForeignKey,
   type IntrospectedTable,
@@ -24,24 +23,15 @@ import {
   readCatalogue,
   readRows,
 } from './introspect.ts'
-import { type ClassifiedSchema, type ClassifiedTable, classifyTables, setAside } from './classify.ts'
+import { type ClassifiedSchema, classifyTables, setAside } from './classify.ts'
 import { explainUnread, listUnread, listUnreadParties, readRole } from './unreadable.ts'
-import { shortlistTables } from './shortlist.ts'
-import { ConfigProblems } from '../config/problems.ts'
-import { listTables } from '../sources/catalogue.ts'
-import { didYouMean } from '../util/text.ts'
-import { parseTableName } from '../sources/quote.ts'
+import { type TableName, selectTables, shortlistTables } from './shortlist.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 
-interface TableName {
-  readonly schema: string
-  readonly name: string
-}
-
 interface ProposeOptions {
-  /** Selects the tables to consider, however weak the evidence. Null: all. */
-  readonly wanted: ((table: TableName) => boolean) | null
+  /** The tables to consider, however weak the evidence. Empty: all. */
+  readonly names: readonly string[]
   /** Called before a table's rows are read. */
   readonly onTable?: (table: TableName, n: number, of: number) => void
 }
@@ -49,24 +39,32 @@ interface ProposeOptions {
 /** Tables that are read at the same time. */
 const MAX_READERS = 4
 
+/** Proposes sources for the named tables, or for all tables if none is named. */
+export const proposeForTables = (
+  db: Database,
+  names: readonly string[],
+  onTable: NonNullable<ProposeOptions['onTable']>,
+): Promise<Proposal> =>
+  proposeSources((act, timeoutMs) => inTransaction(db, act, timeoutMs), { names, onTable })
+
 /**
  * Proposes sources for a database. Reads its catalogue and at most 200 rows of each of at most 200 tables. Writes
  * nothing and keeps no value.
+ * @throws ConfigProblems if a named table does not exist
  */
 export async function proposeSources(
   read: ReadTransaction,
-  { wanted, onTable }: ProposeOptions,
+  { names, onTable }: ProposeOptions,
 ): Promise<Proposal> {
   const all = await readCatalogue(read, listTableOverviews)
   const references = await readCatalogue(read, listForeignKeys)
   const role = await readCatalogue(read, readRole)
-  const shortlist = shortlistTables(all, references)
-  const likely = shortlist.filter((one) => one.canRead)
-  const named =
-    wanted === null ? [] : all.filter((one) => wanted(one) && one.canRead && !likely.includes(one))
-  const readable = all.filter((one) => one.canRead)
+  const wanted = selectTables(all, names)
+  const isWanted = ({ table }: { readonly table: TableName }): boolean => wanted === null || wanted(table)
+  const likely = shortlistTables(all, references)
+  const readable = all.filter(({ canRead }) => canRead)
+  const chosen = [...new Set([...likely, ...all.filter((one) => wanted?.(one))])].filter((one) => one.canRead)
   const limit = pLimit(MAX_READERS)
-  const chosen = [...likely, ...named]
   const surveyed = await Promise.all(
     chosen.map((one, n) =>
       limit(() => {
@@ -80,44 +78,35 @@ export async function proposeSources(
   const suggested = suggestedRelations(tables, declared)
   const confirmed = await readRows(read, (db) => confirmRelations(db, suggested), [])
   const relations = [...declared, ...confirmed]
-  const isWanted = ({ table }: IntrospectedTable): boolean => wanted === null || wanted(table)
-  const schema = await classifySchema(read, {
+  const schema = classifySchema({
     all,
     references,
     tables,
     relations: [...relations, ...suggestedCodeLists(tables, relations)],
-    isNamed: wanted === null ? () => false : isWanted,
+    isNamed: (one) => wanted !== null && isWanted(one),
   })
-
-  const sources: ProposedSource[] = []
-  const skippedTables: SkippedTable[] = []
-  for (const draft of draftSources(schema)) {
-    if (!isWanted(draft.table)) continue
-    const source = await measureDraft(read, draft)
-    if (typeof source === 'string') skippedTables.push({ table: draft.base.table, reason: source })
-    else if (source.outputs.length > 0) sources.push(source)
-    else skippedTables.push({ table: draft.base.table, reason: describeUnfilled(source) })
-  }
-  const nearest = listRejections(schema, isWanted, {
-    doubtful: sources.length === 0 && skippedTables.length === 0,
+  const { sources, skipped } = await measureDrafts(
+    read,
+    draftSources(schema).filter(({ table }) => isWanted(table)),
+  )
+  const rejected = schema.tables.flatMap((one): SkippedTable[] => {
+    const isSaid = !one.isUncertain || sources.length + skipped.length === 0
+    return one.rejection !== null && isWanted(one) && isSaid
+      ? [{ table: one.sqlName, reason: one.rejection }]
+      : []
   })
-  const withQuestions = selectQuestions(sources)
   const unread = listUnread(all, { references, wanted, sources, role })
+  const named = wanted === null ? [] : schema.tables.filter(isWanted)
   return {
-    explained:
-      wanted === null
-        ? []
-        : [
-            ...schema.tables
-              .filter(isWanted)
-              .map((one) => explainTable(one, schema.relations, withQuestions)),
-            ...explainUnread(unread),
-          ],
-    sources: withQuestions,
+    explained: [
+      ...named.map((one) => explainTable(one, schema.relations, sources)),
+      ...(wanted === null ? [] : explainUnread(unread)),
+    ],
+    sources,
     skippedTables: [
       ...(wanted === null ? listUnreadParties(all, references, unread) : []),
-      ...skippedTables,
-      ...nearest,
+      ...skipped,
+      ...rejected,
     ],
     unread,
     role: role.name,
@@ -125,119 +114,76 @@ export async function proposeSources(
   }
 }
 
+/** The sources that can be filled, and why other drafts are none. */
+async function measureDrafts(
+  read: ReadTransaction,
+  drafts: readonly Draft[],
+): Promise<{ sources: ProposedSource[]; skipped: SkippedTable[] }> {
+  const sources: ProposedSource[] = []
+  const skipped: SkippedTable[] = []
+  for (const draft of drafts) {
+    const source = await measureDraft(read, draft)
+    if (typeof source !== 'string' && source.outputs.length > 0) sources.push(source)
+    else {
+      const reason = typeof source === 'string' ? source : describeUnfilled(source)
+      skipped.push({ table: draft.table.sqlName, reason })
+    }
+  }
+  return { sources: selectQuestions(sources), skipped }
+}
+
 /** A draft with its inputs. A doubt that cannot be computed, of a type that is not expected, costs itself and not the source. */
 async function measureDraft(read: ReadTransaction, draft: Draft): Promise<ProposedSource | string> {
-  const measure = (one: Draft): Promise<readonly MeasuredRow[] | null> =>
-    readRows<readonly MeasuredRow[] | null>(read, (db) => measureInputs(db, one), null)
   const having = (doubts: Draft['base']['doubts']): Draft => ({ ...draft, base: { ...draft.base, doubts } })
-  const rows = await measure(draft)
-  if (rows !== null || draft.base.doubts.length === 0) return finishDraft(draft, rows ?? [])
+  const measure = (one: Draft): Promise<ProposedSource | string | null> =>
+    readRows<ProposedSource | string | null>(
+      read,
+      async (db) => finishDraft(one, await measureInputs(db, one)),
+      null,
+    )
+  const whole = await measure(draft)
+  if (whole !== null) return whole
   const usable = []
   for (const doubt of draft.base.doubts) if ((await measure(having([doubt]))) !== null) usable.push(doubt)
-  const rest = having(usable)
-  return finishDraft(rest, (await measure(rest)) ?? [])
+  return (await measure(having(usable))) ?? finishDraft(having(usable), [])
 }
 
-/** Classifies the tables, and reads the tenants and the lists of labels of those to propose. */
-async function classifySchema(
-  read: ReadTransaction,
-  found: {
-    readonly all: readonly TableOverview[]
-    readonly references: readonly ForeignKey[]
-    readonly tables: readonly IntrospectedTable[]
-    readonly relations: readonly TableRelation[]
-    readonly isNamed: (table: IntrospectedTable) => boolean
-  },
-): Promise<ClassifiedSchema> {
-  const { all, relations, tables, isNamed } = found
-  const suggested = relations.map(({ from, to, columns }) => ({
-    from: from.sqlName,
-    to: to.sqlName,
-    columns,
-  }))
-  const staff = findStaffTables(all, [...found.references, ...suggested])
-  // Users who each belong to one of many companies are their people, not those of the software.
-  const isStaff = (one: IntrospectedTable): boolean =>
-    staff.has(one.sqlName) && !belongToCompanies(one, relations)
-  const context = { relations, isNamed, isStaff, isTenantTable: () => false }
-  const parties = classifyTables(tables, context).tables.filter((one) => one.kinds.length > 0)
+/** Classifies the tables, with the tenants of their rows and the lists that these refer to. Pure. */
+function classifySchema(found: {
+  readonly all: readonly TableOverview[]
+  readonly references: readonly ForeignKey[]
+  readonly tables: readonly IntrospectedTable[]
+  readonly relations: readonly TableRelation[]
+  readonly isNamed: (table: IntrospectedTable) => boolean
+}): ClassifiedSchema {
+  const { all, references, relations, tables, isNamed } = found
+  const keys = relations.map(({ from, to, columns }) => ({ from: from.sqlName, to: to.sqlName, columns }))
+  const staff = findStaffTables(all, [...references, ...keys])
   const tenantColumns = new Map(
     tables.map((table) => [
-      table.table.sql,
-      findTenantColumns(table, { overviews: all, relations, isStaff: (sql) => staff.has(sql) }),
+      table.sqlName,
+      findTenantColumns(table, { overviews: all, relations, isStaff: (name) => staff.has(name) }),
     ]),
   )
-  const tenantTables = new Set(
-    parties.flatMap(({ table }) => (tenantColumns.get(table.sql) ?? []).map((one) => one.table?.table.sql)),
-  )
+  const tenants = new Set([...tenantColumns.values()].flat().map(({ table }) => table?.sqlName))
   const schema = classifyTables(tables, {
-    ...context,
-    isTenantTable: ({ table }) => tenantTables.has(table.sql) || isTenantName(table.name),
+    relations,
+    isNamed,
+    // Users who each belong to one of many companies are their people, not those of the software.
+    isStaff: (one) => staff.has(one.sqlName) && !belongToCompanies(one, relations),
+    isTenantTable: ({ sqlName, table }) => tenants.has(sqlName) || isTenantName(table.name),
   })
-  const complete: ClassifiedTable[] = []
-  for (const table of schema.tables) {
-    if (table.kinds.length === 0 && !isAddressList(table) && !table.company.has('city')) {
-      complete.push(table)
-      continue
-    }
-    let tenant: TenantChoice | null = null
-    for (const column of tenantColumns.get(table.table.sql) ?? [])
-      if (!column.isOwnCompany) tenant ??= await readRows(read, (db) => chooseTenant(db, table, column), null)
-    const isParty = (one: IntrospectedTable): boolean =>
-      schema.tables.some((other) => other.table.sql === one.table.sql && other.kinds.length > 0)
+  const isParty = ({ sqlName }: IntrospectedTable): boolean =>
+    schema.tables.some((one) => one.sqlName === sqlName && one.kinds.length > 0)
+  const complete = schema.tables.map((table) => {
+    if (table.kinds.length === 0 && !isAddressList(table) && !table.company.has('city')) return table
+    const flags = (tenantColumns.get(table.sqlName) ?? []).map((one) => tenantFlag(one, table))
     const lookupsFor = (kind: SourceKind) => findLookupColumns(kind, table, relations, isParty)
-    const lookups = { person: lookupsFor('person'), company: lookupsFor('company') }
-    complete.push({ ...table, tenant, lookups })
-  }
-  return { ...schema, tables: setAside(complete) }
-}
-
-const listRejections = (
-  schema: ClassifiedSchema,
-  isWanted: (table: IntrospectedTable) => boolean,
-  { doubtful }: { readonly doubtful: boolean },
-): SkippedTable[] =>
-  schema.tables.flatMap((one) =>
-    one.rejection === null || !isWanted(one) || (one.isUncertain && !doubtful)
-      ? []
-      : [{ table: one.sqlName, reason: one.rejection }],
-  )
-
-/**
- * Proposes sources for the named tables, or for all tables if none is named.
- * @param onTable called before a table's rows are read
- * @throws ConfigProblems if a named table does not exist
- */
-export async function proposeForTables(
-  db: Database,
-  names: readonly string[],
-  onTable: NonNullable<ProposeOptions['onTable']>,
-): Promise<Proposal> {
-  const named = names.map((word) => ({ word, ...parseTableName(word) }))
-  // A shell takes the quotes away from "Contact": the name as it is spelled counts, too.
-  const isNamed = (name: (typeof named)[number], table: TableName): boolean =>
-    (name.table === table.name && (name.schema === null || name.schema === table.schema)) ||
-    name.word === table.name ||
-    name.word === `${table.schema}.${table.name}`
-  if (named.length > 0) {
-    const tables = (await listTables(db)).map(({ schema, table }) => ({ schema, name: table }))
-    const missing = named.find((name) => !tables.some((table) => isNamed(name, table)))
-    if (missing) throw noSuchTableProblem(missing.word, tables)
-  }
-  return proposeSources((act, timeoutMs) => inTransaction(db, act, timeoutMs), {
-    wanted: named.length === 0 ? null : (table) => named.some((name) => isNamed(name, table)),
-    onTable,
+    return {
+      ...table,
+      tenant: flags.find((one) => one !== null) ?? null,
+      lookups: { person: lookupsFor('person'), company: lookupsFor('company') },
+    }
   })
-}
-
-function noSuchTableProblem(word: string, tables: readonly TableName[]): ConfigProblems {
-  const names = tables.map((table) => (word.includes('.') ? `${table.schema}.${table.name}` : table.name))
-  return new ConfigProblems('the command', [
-    {
-      place: word,
-      found: 'no such table in this database',
-      expected: 'an existing table, such as crm.contacts',
-      todo: didYouMean(word, names) ?? 'Omit the name to examine all tables.',
-    },
-  ])
+  return { ...schema, tables: setAside(complete) }
 }

@@ -1,9 +1,45 @@
+import { ConfigProblems } from '../config/problems.ts'
+import { parseTableName } from '../sources/quote.ts'
+import { didYouMean } from '../util/text.ts'
 import { scoreTable } from './kinds.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
-import { type ForeignKey, type TableOverview } from './introspect.ts'
+import type { ForeignKey, TableOverview } from './introspect.ts'
 import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
 import { KEY_WORDS, nameRank } from './relations.ts'
 import { scoreName } from './roles.ts'
+
+export interface TableName {
+  readonly schema: string
+  readonly name: string
+}
+
+/**
+ * Which tables the user named; null if none.
+ * @throws ConfigProblems if one does not exist
+ */
+export function selectTables(
+  all: readonly TableOverview[],
+  words: readonly string[],
+): ((table: TableName) => boolean) | null {
+  const named = words.map((word) => {
+    const parsed = parseTableName(word)
+    // A shell takes the quotes away from "Contact": the name as it is spelled counts, too.
+    const isNamed = ({ schema, name }: TableName): boolean =>
+      (parsed.table === name && (parsed.schema ?? schema) === schema) ||
+      [name, `${schema}.${name}`].includes(word)
+    if (all.some(isNamed)) return isNamed
+    const names = all.map(({ schema, name }) => (word.includes('.') ? `${schema}.${name}` : name))
+    throw new ConfigProblems('the command', [
+      {
+        place: word,
+        found: 'no such table in this database',
+        expected: 'an existing table, such as crm.contacts',
+        todo: didYouMean(word, names) ?? 'Omit the name to examine all tables.',
+      },
+    ])
+  })
+  return named.length === 0 ? null : (table) => named.some((isNamed) => isNamed(table))
+}
 
 /** Tables that are read closely: all of most databases. Some have thousands, with people and companies in a few. */
 const MAX_TABLES = 200
@@ -20,21 +56,20 @@ export function shortlistTables(
   references: readonly ForeignKey[],
 ): TableOverview[] {
   const scored = mostFirst(all, partyPoints)
-  if (all.length <= MAX_TABLES) return scored.map(({ table }) => table)
-  const main = scored
-    .filter(({ points }) => points >= MIN_POINTS)
-    .slice(0, MAX_PARTIES)
-    .map(({ table }) => table)
+  if (all.length <= MAX_TABLES) return scored
+  const main = scored.filter(isLikeParty).slice(0, MAX_PARTIES)
   const rest = all.filter((one) => !main.includes(one))
-  const near = mostFirst(rest, (one) => countTies(one, main, references)).map(({ table }) => table)
-  return [...main, ...near].slice(0, MAX_TABLES)
+  return [...main, ...mostFirst(rest, (one) => countTies(one, main, references))].slice(0, MAX_TABLES)
 }
 
 const mostFirst = (
   tables: readonly TableOverview[],
   count: (table: TableOverview) => number,
-): Array<{ table: TableOverview; points: number }> =>
-  tables.map((table) => ({ table, points: count(table) })).sort((a, b) => b.points - a.points)
+): TableOverview[] =>
+  tables
+    .map((table) => ({ table, points: count(table) }))
+    .sort((a, b) => b.points - a.points)
+    .map(({ table }) => table)
 
 /** Whether names alone say that a table may hold people or companies: that of a waiting list does not, its columns do. */
 export const isLikeParty = (table: TableOverview): boolean => partyPoints(table) >= MIN_POINTS

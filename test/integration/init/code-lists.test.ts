@@ -14,7 +14,7 @@ async function proposeFirms(columns: string, values: string): Promise<ProposedSo
   await database.query(`
     create table firms (id int primary key, name text, website text, ${columns});
     insert into firms select n, 'Firm ' || n, 'firm' || n || '.example', ${values} from generate_series(1, 40) n`)
-  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { wanted: null })
+  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { names: [] })
   const source = sources.find(({ table }) => table === 'firms')
   if (!source) throw new Error('no source of firms')
   return source

@@ -14,7 +14,7 @@ afterEach(() => database.drop())
 /** The source of a table, and the keys of the rows that it reads. */
 async function propose(sql: string, table: string): Promise<{ source: ProposedSource; keys: number[] }> {
   await database.query(sql)
-  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { wanted: null })
+  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { names: [] })
   const source = sources.find((one) => one.table === table)
   if (!source) throw new Error(`no source of ${table}`)
   expect(await verifyProposedSource(database.db, source)).toMatchObject({ source: { name: source.name } })
@@ -125,7 +125,7 @@ describe('rows that are left out', () => {
     expect(source.questions).toMatchObject([
       {
         about: 'account_id',
-        when: 'rows of another account than the largest: do you mean only the rows of that one (account_id = 1), or of all 2?',
+        when: 'rows of another account than the largest: do you mean only the rows of that one (account_id = 1), or of all?',
         keep: 't.account_id = 1',
       },
     ])
