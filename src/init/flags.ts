@@ -122,6 +122,8 @@ const MEDIA = toWordSet(
   'email mail call phone sms text fax letter postal bulk newsletter campaign mailing send whatsapp',
 )
 
+const SIDE_CHANNELS = toWordSet('sms text fax letter postal whatsapp push')
+
 /** What ends the use of a row that is none of a person or a company. */
 const ENDED = toWordSet(
   'invalid bounced undeliverable bounce hold ended left end expired expires expiry until terminated resubscribed lifted',
@@ -142,6 +144,8 @@ function readName(field: CandidateField, context: RowContext): Said | null {
   if (said === null) return null
   const { meaning, others } = said
   if (isReference(field) && meaning !== 'gone' && meaning !== 'converted') return null
+  // Whoever gave no consent to a text message did not object to anything.
+  if (meaning === 'consent' && hasWord(words, SIDE_CHANNELS)) return null
   // Who left a newsletter has left a newsletter.
   if (words.includes('newsletter')) return UNKNOWN
   if (!others.every(isPlain)) return readSides(field) === null ? null : { meaning, isSure: false }

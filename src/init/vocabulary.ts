@@ -270,7 +270,7 @@ export const HARMLESS = `primary main default preferred favorite favourite starr
   company person account contact decision maker influencer champion portal login onboarded completed processed reviewed
   newsletter enriched unlimited hot priority overdue manual automatic attachment children parent shared locked dirty changed
   invited approved answered replied opened clicked visible listed registered required created track tracking
-  reference referenceable influencer reporter follow followed following bulk letters notifications`
+  reference referenceable sms whatsapp fax influencer reporter follow followed following bulk letters notifications`
 
 /** Dates that say nothing about whether a row may be enriched. */
 export const HARMLESS_DATES = `created updated modified changed last next first birthday start started begin begins synced sync imported seen
@@ -294,7 +294,7 @@ export const HARMLESS_KEYS = `parent manager report reports supervisor boss refe
   sales agent rep responsible salesperson created import batch job form event product website folder`
 
 /** Labels of rows that are used as any other. */
-export const IN_USE = `active new open customer client lead prospect qualified working contacted nurture nurturing engaged subscribed member partner hot warm cold won
+export const IN_USE = `active consented new open customer client lead prospect qualified working contacted nurture nurturing engaged subscribed member partner hot warm cold won
   evaluation standard default normal regular other unknown none general professional business verified approved confirmed published accepted
   granted full primary yes progress in enterprise mid market smb opportunity sales marketing subscriber evangelist connected given consent
   current live ok valid complete completed ready responded reached attempted attempt interested assigned person contact company account to
