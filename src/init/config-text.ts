@@ -78,20 +78,15 @@ function sourceLines({ source, coverage, isReviewed }: AcceptedSource): string[]
 
 /** What is not decided about the rows: what is left out until then, and what is read as any other. */
 function questionLines({ questions, sample }: ProposedSource): string[] {
-  const of = `of ${formatCount(sample.rows)} sampled rows`
-  const advice = {
-    true: `Not decided, and left out to be safe, ${of}. Where they belong in, take the condition out of \`where\`:`,
-    false: `Not decided, and read, ${of}. To leave them out, add the condition to \`where\`:`,
-  }
-  return [true, false].flatMap((isLeftOut) => {
-    const some = questions.filter((one) => one.isLeftOut === isLeftOut)
-    if (some.length === 0) return []
-    const lines = some.flatMap(({ when, leftOut, keep }) => [
-      `${formatCount(leftOut).padStart(7)}  ${sanitize(when)}`,
-      ...(isLeftOut ? [] : `and ${keep}`.split('\n').map((sql) => `           ${sql}`)),
-    ])
-    return [...toComment(advice[`${isLeftOut}`]), ...lines.map((line) => `// ${line}`)]
-  })
+  if (questions.length === 0) return []
+  const advice = `Not decided, of ${formatCount(sample.rows)} sampled rows. What is left out to be safe is a condition of \`where\`: take it out where the rows belong in. Add that of others to leave them out:`
+  return [
+    ...toComment(advice),
+    ...questions.flatMap(({ when, leftOut, keep, isLeftOut }) => [
+      `// ${formatCount(leftOut).padStart(7)}  ${isLeftOut ? 'left out' : 'read'}: ${sanitize(when)}`,
+      ...(isLeftOut ? [] : `            and ${keep}`.replaceAll(/^/gm, '// ').split('\n')),
+    ]),
+  ]
 }
 
 /** How many sampled rows each identifier would look up. */

@@ -61,43 +61,36 @@ const MAX_KEY_DEPTH = 3
 const MAX_KEYS = 200
 
 function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateField[] {
-  const found = new Map<string, { path: string[]; values: unknown[] }>()
+  const found = new Map<string, { readonly path: readonly string[]; readonly values: unknown[] }>()
   const visit = (value: unknown, path: readonly string[]): void => {
-    if (Array.isArray(value)) {
-      if (isPlainObject(value[0]) && !path.includes(FIRST)) visit(value[0], [...path, FIRST])
-      return
-    }
-    if (!isPlainObject(value)) return
-    for (const [key, inner] of Object.entries(value)) {
-      const at = [...path, key]
-      const id = JSON.stringify(at)
-      if (/^\d*$/.test(key)) continue
-      if (!found.has(id) && found.size >= MAX_KEYS) return
-      const entry = found.get(id) ?? { path: at, values: [] }
+    const isNested = Array.isArray(value)
+    if (isNested && path.includes(FIRST)) return
+    const object: unknown = isNested ? value[0] : value
+    if (!isPlainObject(object)) return
+    for (const [key, inner] of Object.entries(object)) {
+      const at = [...path, ...(isNested ? [FIRST] : []), key]
+      const entry = found.get(at.join('\0')) ?? { path: at, values: [] }
+      if (/^\d*$/.test(key) || (entry.values.length === 0 && found.size >= MAX_KEYS)) continue
       entry.values.push(inner)
-      found.set(id, entry)
+      found.set(at.join('\0'), entry)
       if (at.length < MAX_KEY_DEPTH) visit(inner, at)
     }
   }
   for (const value of values) visit(value, [])
-  return [...found.values()].flatMap(({ path, values }) => {
-    // An object holds fields and is none itself.
-    if (values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value))) return []
-    return [
-      {
+  return [...found.values()]
+    .filter(({ values }) => !values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value)))
+    .map(({ path, values }) => {
+      const keys = path.filter((key) => key !== FIRST)
+      return {
         name: joinName([column.name, ...path]),
         column,
         path,
         fit: { kind: 'jsonb' as const },
-        words: [
-          ...(path.includes(FIRST) ? [column.name] : []),
-          ...path.filter((key) => key !== FIRST),
-        ].flatMap(splitIdentifier),
+        words: (keys.length < path.length ? [column.name, ...keys] : keys).flatMap(splitIdentifier),
         values: toTexts(values),
         holdsArrays: areAllArrays(values),
-      },
-    ]
-  })
+      }
+    })
 }
 
 function toTexts(values: readonly unknown[]): string[] {

@@ -151,18 +151,14 @@ export function onePlace(
   outputs: readonly ProposedOutput[],
   { fields }: Pick<IntrospectedTable, 'fields'>,
 ): ProposedOutput[] {
-  const parts = outputs.filter(({ field }) => PLACE_FIELDS.has(field))
-  const nameOf = ({ column }: ProposedOutput): string => {
+  const places = outputs.map(({ column, field }) => {
     const words = fields.find(({ name }) => name === column)?.words ?? []
-    return words.filter((word) => !PLACE_WORDS.has(word)).join(' ')
-  }
-  const together = parts.filter((one) => nameOf(one) === (parts[0] && nameOf(parts[0])))
-  const [first, ...more] = together
-  // A state alone may be that of an order.
-  const isPlace = more.length > 0 || first?.field !== 'location.state'
-  return outputs.flatMap((one) => {
-    if (!parts.includes(one)) return [one]
-    if (!together.includes(one) || !isPlace) return []
-    return [more.length > 0 ? { ...one, group: 'address' } : one]
+    return PLACE_FIELDS.has(field) ? words.filter((word) => !PLACE_WORDS.has(word)).join(' ') : null
+  })
+  const address = places.find((one) => one !== null)
+  const isGroup = places.filter((one) => one !== null && one === address).length > 1
+  return outputs.flatMap((one, n) => {
+    if (places[n] === null) return [one]
+    return places[n] === address ? [isGroup ? { ...one, group: 'address' } : one] : []
   })
 }

@@ -49,7 +49,8 @@ export async function verifyProposedSource(
   if (outputs.length > 0 && outputs.length < source.outputs.length)
     return verifyProposedSource(db, { ...source, outputs }, services)
   const [first] = mergeGrantProblems(problems)
-  return { table, reason: first === undefined ? 'it has no column to fill' : describeSourceProblem(first) }
+  const found = first && showFound(first).split('\n').at(-1)
+  return { table, reason: first ? `${first.place}: ${found}. ${first.todo}` : 'it has no column to fill' }
 }
 
 /** A table without a row that this role may read was not sampled: what is proposed for it is a guess by names alone. */
@@ -86,9 +87,6 @@ const withoutLoneGroups = (outputs: ProposedSource['outputs']): ProposedSource['
     const { group, ...rest } = output
     return outputs.filter((one) => one.group === group).length > 1 ? output : rest
   })
-
-const describeSourceProblem = (problem: SourceProblem): string =>
-  `${problem.place}: ${showFound(problem).split('\n').at(-1) ?? ''}. ${problem.todo}`
 
 async function countFilledColumns(db: Database, source: Source): Promise<FillCounts | null> {
   try {
