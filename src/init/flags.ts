@@ -144,7 +144,7 @@ function readName(field: CandidateField, context: RowContext): Said | null {
   if (said === null) return null
   const { meaning, others } = said
   if (isReference(field) && meaning !== 'gone' && meaning !== 'converted') return null
-  // Whoever gave no consent to a text message did not object to anything.
+  // No consent to text messages is no objection to be looked up.
   if (meaning === 'consent' && hasWord(words, SIDE_CHANNELS)) return null
   // Who left a newsletter has left a newsletter.
   if (words.includes('newsletter')) return UNKNOWN
