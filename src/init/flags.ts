@@ -146,10 +146,7 @@ function readName(field: CandidateField, context: RowContext): Said | null {
   if (isReference(field) && meaning !== 'gone' && meaning !== 'converted') return null
   // No consent to text messages is no objection to be looked up.
   if (meaning === 'consent' && hasWord(words, SIDE_CHANNELS)) return null
-  // Who left a newsletter has left a newsletter.
-  if (words.includes('newsletter')) return UNKNOWN
-  if (!others.every(isPlain)) return readSides(field) === null ? null : { meaning, isSure: false }
-  return { meaning, isSure: isCertain(meaning, words, fit.kind, context) }
+  return { meaning, isSure: others.every(isPlain) && isCertain(meaning, words, fit.kind, context) }
 }
 
 /** Whether a flag of this meaning leaves out rows of this context for sure. */
