@@ -63,6 +63,11 @@ number of sampled rows (of at most 1,000) that it would leave out.
 On a terminal \`init\` prompts after each source for which of these rows must be left out: Enter takes what is marked. Without one, they stand
 in the file as comments beside \`where\`. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
 
+## Schemas that repeat
+
+Where schemas have the same tables, as those of tenants do, the file has one function of the schema, and a call of it for each. What
+an older schema lacks is written as it is.
+
 ## Rights
 
 \`init\` says the same with the least rights as with all: it knows the names of tables and columns that it may not read. Those that

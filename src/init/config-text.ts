@@ -5,6 +5,7 @@ import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
 import { indent, keyLiteral, toLiteral } from './literals.ts'
 import type { FoundServices, ProposedOutput, ProposedSource, UnreadTable } from './proposal.ts'
+import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
 import { BUILT_IN_ONLY } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
 
@@ -33,10 +34,15 @@ export function renderConfig(
     `${name}: ${toLiteral(value)},`,
     '',
   ])
-  const sources = accepted.map((one) => sourceLines(one).join('\n')).join('\n\n')
+  const { repeated, others } = groupRepeated(accepted)
+  const calls = repeated.flatMap(({ name, schemas }) =>
+    schemas.map((schema) => `...${name}(${toLiteral(schema)}),`),
+  )
+  const sources = [...(calls.length === 0 ? [] : [calls.join('\n')]), ...others.map(sourceText)].join('\n\n')
   return [
-    "import { defineConfig } from 'fillrate'",
+    `import { ${repeated.length === 0 ? '' : 'type ConfigInput, '}defineConfig } from 'fillrate'`,
     '',
+    ...repeated.map(repeatedText),
     ...INTRODUCTION.flatMap(toComment),
     ...(unread.length === 0 ? [] : toComment(UNREAD)),
     ...unread.flatMap(({ table, why }) => toComment(why === null ? table : `${table}: ${why}.`)),
@@ -48,7 +54,23 @@ export function renderConfig(
   ].join('\n')
 }
 
-function sourceLines({ source, coverage, isReviewed }: AcceptedSource): string[] {
+/** The sources that several schemas share, as a function of the schema. */
+function repeatedText({ name, schemas, sources }: RepeatedSources): string {
+  const lines = [
+    ...toComment(
+      `${schemas.length} schemas have the same tables, as those of tenants do: their sources, by the name of the schema.`,
+    ),
+    `const ${name} = (schema: string): ConfigInput['sources'] => ({`,
+    ...indent(sources.map(sourceText).join('\n\n')).split('\n'),
+    '})',
+    '',
+  ]
+  // In a comment there is no schema to put in.
+  const schemaIn = (line: string): string => (line.trimStart().startsWith('//') ? 'SCHEMA' : '${schema}')
+  return lines.map((line) => line.replaceAll(SCHEMA_MARK, schemaIn(line))).join('\n')
+}
+
+function sourceText({ source, coverage, isReviewed }: AcceptedSource): string {
   const { kind, table, notes, touch } = source
   const before: Readonly<Record<string, readonly string[]>> = {
     reviewed: toComment(
@@ -73,7 +95,7 @@ function sourceLines({ source, coverage, isReviewed }: AcceptedSource): string[]
     `${keyLiteral(source.name)}: {`,
     ...[...properties, ...(touchLines ?? [])].map(indent),
     '},',
-  ]
+  ].join('\n')
 }
 
 /** What is not decided about the rows: what is left out until then, and what is read as any other. */

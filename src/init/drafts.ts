@@ -19,7 +19,11 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
       const isShared = kinds.length > 1
       const isTold = isShared && (partyType !== null || kind === 'company')
       const suffix = kind === 'person' ? '_people' : '_companies'
-      const name = nameFor(`${table.name}${isTold ? suffix : ''}`, table.schema)
+      const isRepeated = schema.tables.some(
+        (one) => one !== classified && one.kinds.length > 0 && one.table.name === table.name,
+      )
+      const own = isRepeated ? `${table.schema}_${table.name}` : table.name
+      const name = nameFor(`${own}${isTold ? suffix : ''}`, table.schema)
       if (kind === 'person') return [draftPeople(schema, classified, name)]
       const draft = draftCompanies(schema, classified, name)
       // Without a site, a person's row shows no company.

@@ -1,3 +1,5 @@
+import { SCHEMA_MARK } from './repeated-schemas.ts'
+
 /** An object that is longer stands on several lines. */
 const MAX_WIDTH = 80
 
@@ -22,17 +24,17 @@ export const indent = (text: string): string => text.replaceAll(/(^|\n)(?=[^\n])
 
 /** Text as a literal, with the quotes that need the fewest escapes. */
 function textLiteral(text: string, isSql: boolean): string {
-  const isPlain = !/[\n\r\\]/.test(text)
+  const isPlain = !/[\n\r\\]/.test(text) && !text.includes(SCHEMA_MARK)
   if (isPlain && !text.includes("'")) return `'${text}'`
   if (isPlain && !text.includes('"')) return `"${text}"`
   // A template literal turns a raw carriage return into a line feed.
-  if (!isSql || text.includes('\r')) return JSON.stringify(text)
+  if ((!isSql && !text.includes(SCHEMA_MARK)) || text.includes('\r')) return JSON.stringify(text)
   return `\`${text.replaceAll(/[\\`]|\$\{/g, String.raw`\$&`)}\``
 }
 
 /** A property name, quoted only if needed. */
 export function keyLiteral(name: string): string {
   // A plain `__proto__` key would set the prototype.
-  if (name === '__proto__') return `['${name}']`
+  if (name === '__proto__' || name.includes(SCHEMA_MARK)) return `[${textLiteral(name, false)}]`
   return /^[A-Za-z_$][\w$]*$/.test(name) ? name : textLiteral(name, false)
 }

@@ -400,3 +400,16 @@ test('a large table is sampled throughout, and repeatably', async () => {
   ])
   expect(await proposeFor('select 1')).toEqual(first)
 })
+
+test('sources of schemas with the same tables are named after the schema', async () => {
+  await database.query(`
+    do $$ declare tenant text; begin
+      foreach tenant in array array['acme', 'globex'] loop
+        execute format('create schema %1$I
+          create table contacts (id int primary key, email text, full_name text, job_title text)', tenant);
+        execute format('insert into %1$I.contacts select n, ''c'' || n || ''@acme.example'', ''Ann Bee'' from generate_series(1, 20) n', tenant);
+      end loop;
+    end $$`)
+  const { sources } = await proposeForTables(database.db, [], () => {})
+  expect(sources.map(({ name }) => name)).toEqual(['acme_contacts', 'globex_contacts'])
+})
