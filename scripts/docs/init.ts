@@ -52,8 +52,8 @@ what it was taken for, and writes nothing. Then run \`fillrate check\` and \`fil
 
 Whatever divides the rows of a source and is not understood may be a reason to leave some out: a flag, a date or a key that few rows
 have, a label of a short list, a tag, a table in which few of them are listed, an address that is also a user's, other tenants, and what
-their company or their tenant is marked with. These are the choices of one question for each source, at most sixteen, each with the
-number of sampled rows (of at most 1,000) that it would leave out.
+their company or their tenant is marked with. These are the choices of one question for each source, at most sixteen, for at most
+seven sources, each with the number of sampled rows (of at most 1,000) that it would leave out.
 
 - **Left out until you decide** (✗): what looks like a reason by its name, and of the rest what few rows have: at most 30% of them by
   one column, 20% by what other tables say, 10% by tags.

@@ -50,15 +50,18 @@ export function toQuestions(
   }
 }
 
-/** A person reads this many choices of a source. */
+/** A person answers a question about each of so many sources, the largest, and reads so many choices of one. */
+const MAX_SOURCES = 7
 const MAX_CHOICES = 16
 
 /**
  * The choices that are put before a person: for each source those that look like a reason to leave rows out, then those that concern
  * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
  */
-export const selectQuestions = (sources: readonly ProposedSource[]): ProposedSource[] =>
-  sources.map((source) => {
+export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
+  const asked = sources.filter(({ questions }) => questions.length > 0)
+  const shown = new Set(asked.toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
+  return sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>
         Number(b.isUnderstood) - Number(a.isUnderstood) ||
@@ -66,7 +69,8 @@ export const selectQuestions = (sources: readonly ProposedSource[]): ProposedSou
         Number(b.isLeftOut) - Number(a.isLeftOut) ||
         b.leftOut - a.leftOut,
     )
-    const rest = ranked.slice(MAX_CHOICES)
+    const choices = shown.has(source) ? MAX_CHOICES : 0
+    const rest = ranked.slice(choices)
     // What is not understood of another row is the least likely reason.
     const isLeft = ({ isLeftOut, isUnderstood, isOfOther }: Question): boolean =>
       isLeftOut && (isUnderstood || !isOfOther)
@@ -77,7 +81,7 @@ export const selectQuestions = (sources: readonly ProposedSource[]): ProposedSou
     return {
       ...source,
       where: whereOf({ ...source, questions: rest }, isLeft),
-      questions: ranked.slice(0, MAX_CHOICES),
+      questions: ranked.slice(0, choices),
       notes: [
         ...source.notes,
         ...list('Left out to be safe', true),
@@ -85,6 +89,7 @@ export const selectQuestions = (sources: readonly ProposedSource[]): ProposedSou
       ],
     }
   })
+}
 
 /** Which rows a source reads, with answers to its questions; without them, the safe ones. Pure. */
 export const whereOf = (

@@ -95,6 +95,15 @@ describe('which flags are asked about', () => {
     ])
   })
 
+  test('of seven sources: the largest', () => {
+    const sources = selectQuestions(
+      Array.from({ length: 9 }, (_, n) => ({ ...source(`s${n}`, [question('odd', 3)]), rows: n })),
+    )
+    expect(sources.flatMap(({ name, questions }) => (questions.length > 0 ? [name] : []))).toEqual(
+      [2, 3, 4, 5, 6, 7, 8].map((n) => `s${n}`),
+    )
+  })
+
   test('what is not asked and might be a reason still leaves its rows out, and is told', () => {
     const [first] = selectQuestions([
       source(
