@@ -167,15 +167,16 @@ function unseenScores(): string {
       [...rows, ['all', '', ...figuresOf(all, true)]],
     ),
     '',
-    `These are the figures of the first sight of ${unseen.length} schemas, by the \`init\` of this version: what to expect of yours. It has learnt from`,
-    `the ${scores.length - unseen.length} others, so that their later figures say nothing: the tests only see that it finds no less.`,
+    `These are the figures of the first sight of ${unseen.length} schemas: what to expect of yours. Since then it was changed by the wrong tables that they`,
+    `showed: lists of objections, raw rows of a loader and orders are no people. It has learnt from the ${scores.length - unseen.length} others, so that`,
+    `their later figures say nothing: the tests only see that it finds no less.`,
     ...EARLIER.map(earlierGroup),
   ].join('\n')
 }
 
 /** The last group of schemas that was kept from `init`, and those before it, after which it was changed. */
-const UNSEEN = 7
-const EARLIER = [3, 4, 5, 6]
+const UNSEEN = 8
+const EARLIER = [3, 4, 5, 6, 7]
 
 function earlierGroup(group: number): string {
   const members = scores.filter(([, { heldOut }]) => heldOut === group)

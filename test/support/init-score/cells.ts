@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-/** A table of the user, with an expression that identifies its rows; null without a primary key. */
+/** A table of the user, with an expression that identifies its rows; null without a primary key and a unique index. */
 interface UserTable {
   readonly name: string
   readonly key: string | null
@@ -33,7 +33,9 @@ export async function listUserTables(pool: pg.Pool): Promise<UserTable[]> {
     `select format('%I.%I', n.nspname, c.relname) as name,
             (select array_agg(a.attname::text order by a.attnum) from pg_index i
                join pg_attribute a on a.attrelid = c.oid and a.attnum = any (i.indkey)
-              where i.indrelid = c.oid and i.indisprimary) as key
+              where i.indexrelid = (select u.indexrelid from pg_index u
+                where u.indrelid = c.oid and u.indisunique and u.indpred is null and u.indexprs is null
+                order by not u.indisprimary, u.indexrelid limit 1)) as key
        from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relkind = 'r' and n.nspname not in ('fillrate', 'information_schema') and n.nspname not like 'pg\\_%'
       order by 1`,

@@ -32,7 +32,7 @@ export async function prepareJudgement(
   const judged: JudgedSource[] = []
   for (const source of sources) {
     const table = tables.find(({ name }) => plain(name) === plain(source.table))
-    if (!table?.key) throw new Error(`${source.table} has no primary key`)
+    if (!table?.key) throw new Error(`${source.table} has no unique key`)
     const rows = await readExpectedRows(pool, source, table.key)
     judged.push({ source, table: table.name, key: table.key, rows })
   }
