@@ -5,6 +5,7 @@ import { MIN_SCORE, findKinds, scoreTable } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
+import { isSuppressionName } from './meanings.ts'
 import { isMemberList } from './staff.ts'
 import type { RowFlag } from './flag-sql.ts'
 import { headNoun, splitIdentifier, toWordSet } from './words.ts'
@@ -124,6 +125,7 @@ function findRejection(
   if (context.isNamed) return null
   const past = findHistoryWord(table.name) ?? findAsideWord(table.schema)
   if (past !== undefined) return `its name indicates other content: '${past}'`
+  if (isSuppressionName(table.name)) return 'its rows are who must not be contacted'
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
   if (context.isTenantTable(surveyed))
     return 'its rows are the tenants of your software: other tables belong to them'
@@ -153,7 +155,7 @@ const HISTORY_NOUNS = toWordSet(
 
 /** Other content, if a table's name says so anywhere. */
 const HISTORY_WORDS = toWordSet(
-  'historical legacy deprecated shadow logs audit history archive archived backup bak tmp temp staging stage old copy dim fct stg mart marts snapshot import export test',
+  'historical legacy deprecated shadow logs audit history archive archived backup bak tmp temp staging stage old copy dim fct stg mart marts snapshot import export raw order invoice test',
 )
 
 const ASIDE = toWordSet('test sandbox staging template backup backups bak archive archived old')

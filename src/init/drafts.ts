@@ -1,12 +1,14 @@
 import { type Draft, createDraftBase } from './draft.ts'
-import { splitIdentifier } from './words.ts'
+import { splitIdentifier, toOwnWords } from './words.ts'
 import { type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
-import { normalizedEmail } from './assign-roles.ts'
+import { holdsAny, normalizedEmail } from './assign-roles.ts'
+import { scoreName } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
+import { quoteLiteral } from '../sources/quote.ts'
 import { linkedCompany, relatedValueSql, subselect } from './related-value.ts'
 import { type RowWay, waysTo } from './ways.ts'
 
@@ -64,7 +66,7 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
   const mail = emailSql(schema, table)
   const [profile, own] = [roleFields.get('profile'), roleFields.get('company_name')]
   const profileUrl = profile ? fieldSql(profile, 't') : relatedValueSql(schema, table, 'profile')
-  const company = firstFilled(work?.name ?? null, own ? fieldSql(own, 't') : null)
+  const company = firstFilled(work?.name ?? null, own ? companySql(own) : null)
   // A name alone identifies no one.
   const fullName = company === null ? null : fullNameSql(table)
   const names = (['first_name', 'last_name', 'name'] as const).map((role) => roleFields.get(role))
@@ -86,6 +88,15 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
     inputFields: new Set(readFields.filter((field) => field !== undefined)),
   }
 }
+
+/** `[not provided]`, `n/a`: what a form demands where there is no company. */
+const NO_COMPANY = /^\W*(?:not provided|unknown|none|n\W?a|no company|not applicable|self|private)\W*$/i
+
+/** A company's name, without what stands for none. */
+const companySql = (field: CandidateField): string =>
+  [...new Set(field.values.filter((value) => NO_COMPANY.test(value)))]
+    .toSorted()
+    .reduce((sql, value) => `nullif(${sql}, ${quoteLiteral(value)})`, fieldSql(field, 't'))
 
 /** The first of two expressions that is not blank. */
 const firstFilled = (first: string | null, second: string | null): string | null =>
@@ -163,7 +174,7 @@ function scoreWorkRelation({ from, columns }: TableRelation): number {
 function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { company, partyType, kinds } = table
   const [domain, email] = [company.get('domain'), company.get('email')]
-  const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : fieldSql(domain, 't')
+  const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : siteSql(table, domain)
   const base = createDraftBase(table, 'company', {
     name,
     joins: null,
@@ -188,3 +199,17 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
 }
 
 const PERSONAL_ROLES: ReadonlySet<string> = new Set(['profile', 'twitter', 'email', 'name'])
+
+/** A domain and a site in two columns: the first of them that is filled. */
+function siteSql(table: ClassifiedTable, domain: CandidateField): string | null {
+  const own = toOwnWords(table.table.name)
+  const other = table.fields.find(
+    (field) =>
+      field !== domain &&
+      field.path.length === domain.path.length &&
+      scoreName('domain', field.words, own) >= 75 &&
+      holdsAny('domain', field.values) &&
+      ![...table.company.values()].includes(field),
+  )
+  return firstFilled(fieldSql(domain, 't'), other ? fieldSql(other, 't') : null)
+}

@@ -5,7 +5,7 @@ import { type TableRelation, joinCondition } from './relations.ts'
 import { type ColumnRole, isSecondary } from './roles.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
-/** What a row that belongs to a person may hold: further columns. */
+/** What a row that belongs to a person may hold: further columns, or the job at one company. */
 const PART_ROLES: readonly ColumnRole[] = [
   'title',
   'seniority',
@@ -14,12 +14,13 @@ const PART_ROLES: readonly ColumnRole[] = [
   'profile',
   'company_name',
 ]
+const JOB_ROLES: readonly ColumnRole[] = ['title', 'seniority', 'department']
 /** What a row that belongs to a company may hold. */
 const PLACE_ROLES: readonly ColumnRole[] = ['city', 'state', 'country']
 
 /**
- * Sources for tables whose rows belong to those of others: further columns with the same key, addresses of companies. They
- * share the lookups of their owners, so they cost no further call. Pure.
+ * Sources for tables whose rows belong to those of others: further columns with the same key, the link to a company with
+ * the job there, addresses of companies. They share the lookups of their owners, so they cost no further call. Pure.
  */
 export function draftParts(
   schema: ClassifiedSchema,
@@ -33,7 +34,7 @@ export function draftParts(
     const found = owners.flatMap((owner) => {
       const [relation] = relationsBetween(schema, part, owner.table)
       if (relation === undefined) return []
-      const made = draftPart(part, owner, relation, partRoles(owner, part, relation))
+      const made = draftPart(part, owner, relation, partRoles(schema, owner, part, relation))
       return made === null ? [] : [{ owner, made }]
     })
     // An address is that of one company.
@@ -93,12 +94,24 @@ export const isAddressList = ({ table }: Pick<ClassifiedTable, 'table'>): boolea
 
 const ADDRESS_WORDS = toWordSet('address location site office branch')
 
-/** The roles that a table may have as a part of others: with the same key, or as a list of addresses. */
-function partRoles(owner: Draft, part: ClassifiedTable, relation: TableRelation): readonly ColumnRole[] {
+/** The roles that a table may have as a part of others. */
+function partRoles(
+  schema: ClassifiedSchema,
+  owner: Draft,
+  part: ClassifiedTable,
+  relation: TableRelation,
+): readonly ColumnRole[] {
   const { table } = part
-  const hasSameKey = relation.type === null && relation.columns.join() === table.primaryKey.join()
-  if (owner.base.kind === 'person')
-    return hasSameKey ? PART_ROLES.filter((role) => !owner.roleFields.has(role)) : []
-  const isPart = (hasSameKey && part.company.has('city')) || isAddressList(part)
-  return isPart && !isSecondary(splitIdentifier(table.name)) ? PLACE_ROLES : []
+  const hasSameKey = relation.columns.join() === table.primaryKey.join()
+  if (owner.base.kind === 'company') {
+    const isPart = (hasSameKey && part.company.has('city')) || isAddressList(part)
+    return isPart && !isSecondary(splitIdentifier(table.name)) ? PLACE_ROLES : []
+  }
+  if (relation.type !== null) return []
+  const isJob = schema.tables.some(
+    (company) => company.kinds.includes('company') && relationsBetween(schema, part, company).length > 0,
+  )
+  const isLink = table.columns.length <= 12 && table.columns.length > relation.columns.length
+  const roles = hasSameKey ? PART_ROLES : isJob && isLink ? JOB_ROLES : []
+  return roles.filter((role) => !owner.roleFields.has(role))
 }
