@@ -64,6 +64,21 @@ function entityOf({ name, words }: CandidateField, { table }: IntrospectedTable)
   return KEY_WORDS.has(words.at(-1) ?? '') ? words.slice(0, -1) : null
 }
 
+/** `content_type_id` beside `object_id`, as Django has it: the key of a row that names the table. */
+function contentType(
+  { words }: CandidateField,
+  from: IntrospectedTable,
+  to: IntrospectedTable,
+  tables: readonly IntrospectedTable[],
+): TableRelation['type'] {
+  if (!/^(?:object|target|entity) (?:id|pk)$/.test(words.join(' '))) return null
+  const column = from.fields.find((field) => /\bcontent type(?: id)?$/.test(field.words.join(' ')))
+  const listed = tables.find(({ table }) => /content_?types?$/i.test(table.name))
+  const row = listed?.sample.find(({ model }) => isSameEntity(String(model), to.table.name))
+  const [key = ''] = listed?.table.primaryKey ?? []
+  return column && row ? { column: column.name, label: String(row[key]) } : null
+}
+
 function suggestForField(
   field: CandidateField,
   from: IntrospectedTable,
@@ -81,6 +96,8 @@ function suggestForField(
       const label =
         type && listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
       if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
+      const listed = contentType(field, from, to, tables)
+      if (listed !== null) return [{ ...relation, type: listed, rank: 4 }]
       // The same name as the other table's key says enough, unless several tables call their key so.
       const isNamesake =
         field.name === key &&
