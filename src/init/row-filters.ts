@@ -21,12 +21,27 @@ const PRIVATE_WORDS = new Set(['private', 'consumer', 'household'])
 const hasWord = (words: readonly string[], some: ReadonlySet<string>): boolean =>
   words.some((word) => some.has(singularize(word)) || some.has(word))
 
+/** Labels of rows that are addresses of a partner. */
+const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill address other')
+
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
   table: Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sample'>,
   names: NameFields,
 ): PartyTypeFilter | null {
   const columns = table.fields.filter((field) => field.path.length === 0)
+  const types = columns.filter(
+    ({ words }) => words.length <= 2 && /^(?:type|kind|category|class)$/.test(words.at(-1) ?? ''),
+  )
+  // Besides the flag, a type column may mark rows that are addresses.
+  const places = types.find((field) =>
+    listKnownLabels(field, table.checkLabels).some((label) => hasWord(splitIdentifier(label), PLACE_WORDS)),
+  )
+  const contacts = places ? labelsByWords(places, table).people : []
+  const only = (condition: (alias: string) => string) => (alias: string) =>
+    places && contacts.length > 0
+      ? `${condition(alias)} and ${labelsSql(fieldSql(places, alias), contacts)}`
+      : condition(alias)
   for (const field of columns) {
     // `is_company`, `isPerson`.
     const [first, second = '', ...more] = field.words.toSorted((a) => (a === 'is' ? -1 : 0))
@@ -34,12 +49,9 @@ export function findPartyTypeFilter(
     if (first !== 'is' || more.length > 0 || yes.length === 0) continue
     const is = (alias: string): string => someOfSql(field, alias, yes)
     const isNot = (alias: string): string => keepOf(is(alias))
-    if (hasWord([second], COMPANY_WORDS)) return { company: is, person: isNot, isFlag: true }
-    if (hasWord([second], PERSON_WORDS)) return { company: isNot, person: is, isFlag: true }
+    if (hasWord([second], COMPANY_WORDS)) return { company: is, person: only(isNot), isFlag: true }
+    if (hasWord([second], PERSON_WORDS)) return { company: isNot, person: only(is), isFlag: true }
   }
-  const types = columns.filter(
-    ({ words }) => words.length <= 2 && /^(?:type|kind|category|class)$/.test(words.at(-1) ?? ''),
-  )
   const read = [
     ...types.map((field) => ({ field, ...labelsByWords(field, table) })),
     ...types.map((field) => ({ field, ...labelsByNames(field, table, names) })),
