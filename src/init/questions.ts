@@ -50,7 +50,7 @@ export function toQuestions(
   }
 }
 
-/** A person answers a question about each of so many sources, the largest, and reads so many choices of one. */
+/** A person answers a question about each of seven sources, the largest, and reads sixteen choices of one. */
 const MAX_SOURCES = 7
 const MAX_CHOICES = 16
 
@@ -59,8 +59,8 @@ const MAX_CHOICES = 16
  * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
  */
 export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
-  const asked = sources.filter(({ questions }) => questions.length > 0)
-  const shown = new Set(asked.toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
+  const open = sources.filter(({ questions }) => questions.length > 0)
+  const shown = new Set(open.toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
   return sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>
