@@ -128,17 +128,24 @@ const REMARKS: typeof MISTAKES = [
   ['filter', { where: "t.name = 'nobody'" }, 'where', 'a condition that no row meets', 'Check the condition'],
   [
     'scan',
-    { table: 'big', changedAt: 't.seen_at' },
+    { table: 'big', changedAt: 't.seen_at', where: 'true' },
     'changedAt',
     't.seen_at, which no index serves: each pass reads the whole table',
     'create index concurrently on "public"."big" (seen_at)',
   ],
   [
     'unmapped',
-    { outputs: { stage: 'seniority' } },
+    { outputs: { stage: 'seniority' }, where: 'true' },
     'outputs.stage',
     '`seniority`, a word such as director, into stage (Lead, Customer): "entry" does not fit',
     'Give a `map`',
+  ],
+  [
+    'everybody',
+    {},
+    'where',
+    'none, so no row is left out; filter leaves some out, and a person may be in both',
+    'Leave them out here as well',
   ],
 ]
 
