@@ -3,11 +3,10 @@ import { type Grant, grantStatements, type MissingPolicy } from '../sources/gran
 import { formatTableName, quoteIfNeeded, splitName } from '../sources/quote.ts'
 import { findAsideWord } from './classify.ts'
 import type { ForeignKey, TableOverview } from './introspect.ts'
-import { sayingOf } from './meanings.ts'
+import { isSuppressionName, sayingOf } from './meanings.ts'
 import type { Proposal, ProposedSource, SkippedTable, TableExplanation, UnreadTable } from './proposal.ts'
 import { isLikeParty, mentions } from './shortlist.ts'
 import { findStaffTables } from './staff.ts'
-import { isSuppressionName } from './meanings.ts'
 import { isTenantName } from './tenants.ts'
 import { singularize, splitIdentifier } from './words.ts'
 
