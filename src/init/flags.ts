@@ -27,7 +27,7 @@ import {
 import type { IntrospectedTable } from './introspect.ts'
 import { listKnownLabels, meaningOf } from './row-filters.ts'
 import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './vocabulary.ts'
-import { singularize, splitIdentifier, toWordSet } from './words.ts'
+import { hasWord, splitIdentifier, toWordSet } from './words.ts'
 
 export type FlagTable = Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sampled'> &
   Partial<Pick<IntrospectedTable, 'table'> & { readonly references: ReadonlySet<string> }>
@@ -114,9 +114,6 @@ const HARMLESS_DATE_WORDS = toWordSet(HARMLESS_DATES)
 const HARMLESS_LIST_WORDS = toWordSet(HARMLESS_LISTS)
 const HARMLESS_KEY_WORDS = toWordSet(HARMLESS_KEYS)
 const IN_USE_WORDS = toWordSet(IN_USE)
-
-const hasWord = (words: readonly string[], some: ReadonlySet<string>): boolean =>
-  words.some((word) => some.has(word) || some.has(singularize(word)))
 
 const MEDIA = toWordSet(
   'email mail call phone sms text fax letter postal bulk newsletter campaign mailing send whatsapp',
@@ -219,7 +216,7 @@ const IS_CONSENT = /\b(?:consents?|gdpr|opt|privacy|permissions?|subscriptions?)
 
 /** Whether a label says that a row is used as any other. */
 const isInUse = (label: string): boolean =>
-  splitIdentifier(label).every((word) => IN_USE_WORDS.has(word) || IN_USE_WORDS.has(singularize(word)))
+  splitIdentifier(label).every((word) => hasWord([word], IN_USE_WORDS))
 
 /** Columns that hold facts. Pure. */
 export const roleColumns = ({ person, company }: Readonly<Record<SourceKind, RoleFields>>): string[] =>

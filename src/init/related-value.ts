@@ -29,7 +29,7 @@ export function relatedValueSql(
     // `profiles` has the key of `auth.users`, which has the address; `email_address` says to what it leads.
     const reference = ways.find(({ by, relation: { columns } }) => {
       const { primaryKey } = by === 'own key' ? row.table : side.table
-      const isNamed = columns.some((column) => hasWord(column, TYPE_WORDS[role]))
+      const isNamed = columns.some((column) => namesOneOf(column, TYPE_WORDS[role]))
       return by !== 'link' && (columns.join() === primaryKey.join() || (by === 'own key' && isNamed))
     })
     const way = ways[0]?.by === 'own key' ? (reference ?? ways[0]) : ways[0]
@@ -40,7 +40,7 @@ export function relatedValueSql(
   return null
 }
 
-const hasWord = (name: string, words: ReadonlySet<string>): boolean =>
+const namesOneOf = (name: string, words: ReadonlySet<string>): boolean =>
   splitIdentifier(name).some((word) => words.has(word))
 
 const TYPE_WORDS: Readonly<Record<RelatedRole, ReadonlySet<string>>> = {
@@ -71,7 +71,7 @@ function findValue(
   const typed = side.fields.flatMap((field) => {
     const isType = /^(?:type|kind|channel|tag|field|category|code)$/.test(field.words.at(-1) ?? '')
     const labels = isType && field.path.length === 0 ? listKnownLabels(field, side.checkLabels) : []
-    const some = labels.filter((label) => hasWord(label, TYPE_WORDS[role]))
+    const some = labels.filter((label) => namesOneOf(label, TYPE_WORDS[role]))
     return some.length === 0 ? [] : [labelsSql(fieldSql(field, 'e'), some)]
   })
   const field = picked ?? value

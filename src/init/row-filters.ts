@@ -2,7 +2,7 @@ import type { Column } from '../sources/catalogue.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { isDate, keepOf, labelsSql, readSides, someOfSql } from './flag-sql.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { singularize, splitIdentifier, toWordSet } from './words.ts'
+import { hasWord, splitIdentifier, toWordSet } from './words.ts'
 
 /** Conditions that separate the people of a table from its companies. */
 export interface PartyTypeFilter {
@@ -17,9 +17,6 @@ const COMPANY_WORDS = toWordSet(
   'company organization business corporate corporation firm enterprise legal account org',
 )
 const PRIVATE_WORDS = new Set(['private', 'consumer', 'household'])
-
-const hasWord = (words: readonly string[], some: ReadonlySet<string>): boolean =>
-  words.some((word) => some.has(singularize(word)) || some.has(word))
 
 /** Labels of rows that are addresses of a partner. */
 const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill address other')

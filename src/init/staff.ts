@@ -1,4 +1,4 @@
-import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
+import { hasWord, headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 import type { ForeignKey, IntrospectedTable, TableOverview } from './introspect.ts'
 import type { TableRelation } from './relations.ts'
 
@@ -14,9 +14,6 @@ const PORTAL_WORDS = toWordSet('share portal external customer web')
 const LOGIN_WORDS = toWordSet('password passwd pwd passhash crypted')
 /** What a column is called that names who works on a row. */
 const OWNER_WORDS = toWordSet('owner assigned assignee author salesperson responsible agent rep sales user')
-
-const hasWord = (name: string, words: ReadonlySet<string>): boolean =>
-  splitIdentifier(name).some((word) => words.has(word) || words.has(singularize(word)))
 
 /** The last two words of a table's name. */
 const lastWords = (table: string): readonly [string, string] => {
@@ -48,14 +45,14 @@ export function findStaffTables(
   const isStaff = ({ name, columns, sqlName }: TableOverview): boolean => {
     // A table of two keys links others: `roles_users`.
     const isUsers = headNoun(name) === 'user' && columns.length > 2
-    if (isStaffName(name) || hasWord(name, PORTAL_WORDS)) return isStaffName(name)
+    if (isStaffName(name) || hasWord(splitIdentifier(name), PORTAL_WORDS)) return isStaffName(name)
     if (isUsers || PARTY_NOUNS.has(headNoun(name))) return isUsers
     const owning = references.filter(
       ({ from, to, columns: keys }) =>
-        to === sqlName && from !== to && keys.some((key) => hasWord(key, OWNER_WORDS)),
+        to === sqlName && from !== to && keys.some((key) => hasWord(splitIdentifier(key), OWNER_WORDS)),
     )
     return (
-      columns.some((column) => hasWord(column, LOGIN_WORDS)) ||
+      columns.some((column) => hasWord(splitIdentifier(column), LOGIN_WORDS)) ||
       new Set(owning.map(({ from }) => from)).size >= 2
     )
   }
@@ -69,7 +66,8 @@ export function findStaffTables(
 export function belongToCompanies(users: IntrospectedTable, relations: readonly TableRelation[]): boolean {
   return relations.some(({ from, to, columns: [key], type }) => {
     const isOther = from.sqlName === users.sqlName && to !== from && type === null
-    if (!isOther || !hasWord(to.table.name, COMPANY_NOUNS) || isStaffName(from.table.name)) return false
+    if (!isOther || !hasWord(splitIdentifier(to.table.name), COMPANY_NOUNS) || isStaffName(from.table.name))
+      return false
     const { values = [] } = from.fields.find(({ name }) => name === key) ?? {}
     const isMost = values.length * 2 >= from.sampled && from.sampled >= 20
     return isMost && new Set(values).size * 4 >= values.length

@@ -133,6 +133,10 @@ function stemOf(word: string): string {
   return word.endsWith('s') && !word.endsWith('ss') && word.length > 3 ? word.slice(0, -1) : word
 }
 
+/** Whether one of the words, as written or as a singular, is one of a set. */
+export const hasWord = (words: readonly string[], some: ReadonlySet<string>): boolean =>
+  words.some((word) => some.has(word) || some.has(singularize(word)))
+
 /** The words of a table's name, each as written and as a singular: a column's name may repeat them. */
 export const toOwnWords = (table: string): ReadonlySet<string> =>
   new Set(splitIdentifier(table).flatMap((word) => [word, singularize(word)]))
