@@ -1,6 +1,6 @@
-import { type CandidateField, listCandidateFields } from './fields.ts'
+import { type CandidateField, type SampledRow, listCandidateFields } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import { KEY_WORDS, type TableRelation } from './relations.ts'
+import { KEY_WORDS, type TableRelation, freeFields } from './relations.ts'
 import { singularize, splitIdentifier, toOwnWords } from './words.ts'
 
 /** A list of codes: a table, or the rows of one that holds many lists. */
@@ -8,6 +8,7 @@ interface CodeList {
   readonly table: IntrospectedTable
   readonly key: string
   readonly only?: TableRelation['only']
+  readonly rows: readonly SampledRow[]
   readonly codes: ReadonlySet<string>
   /** What the list is called. */
   readonly words: ReadonlySet<string>
@@ -28,18 +29,12 @@ export function suggestedCodeLists(
   known: readonly TableRelation[],
 ): TableRelation[] {
   const lists = tables.flatMap(codeListsOf)
-  const taken = new Set(
-    known.flatMap(({ from, columns }) => columns.map((column) => `${from.table.sql} ${column}`)),
-  )
-  return tables.flatMap((from) => {
-    const own = toOwnWords(from.table.name)
-    return from.fields.flatMap((field) => {
-      if (field.path.length > 0 || taken.has(`${from.table.sql} ${field.name}`)) return []
-      const list = findCodeList(field, own, lists)
-      if (list === undefined || list.table.table.sql === from.table.sql) return []
-      const { table: to, key, only } = list
-      return [{ from, to, columns: [field.name], targets: [key], type: null, ...(only && { only }) }]
-    })
+  return freeFields(tables, known).flatMap(({ from, field }) => {
+    const list = findCodeList(field, toOwnWords(from.table.name), lists)
+    if (list === undefined || list.table === from) return []
+    const { table, key, only, rows } = list
+    const to = only ? { ...table, sample: rows, fields: listCandidateFields(table.table, rows) } : table
+    return [{ from, to, columns: [field.name], targets: [key], type: null, ...(only && { only }) }]
   })
 }
 
@@ -60,32 +55,29 @@ function findCodeList(
 }
 
 /** The lists of a table: itself, by a key of one column, and those that a key of two columns, list and code, keeps apart. */
-function codeListsOf(one: IntrospectedTable): CodeList[] {
-  const { table, sample } = one
-  if (table.columns.length > MAX_COLUMNS || sample.length === 0) return []
-  const textOf = (row: Readonly<Record<string, unknown>>, column: string): string =>
-    String(row[column] ?? '').trim()
-  const listOf = (key: string, rows: typeof sample): Pick<CodeList, 'table' | 'key' | 'codes'> => ({
-    table: one,
-    key,
-    codes: new Set(rows.map((row) => textOf(row, key))),
-  })
-  return [table.primaryKey, ...table.uniqueKeys].flatMap((columns): CodeList[] => {
-    const [first, second, ...more] = columns
+function codeListsOf(table: IntrospectedTable): CodeList[] {
+  const { sample } = table
+  const { columns, name, primaryKey, uniqueKeys } = table.table
+  if (columns.length > MAX_COLUMNS || sample.length === 0) return []
+  const textOf = (row: SampledRow, column: string): string => String(row[column] ?? '').trim()
+  const listOf = (key: string, rows: typeof sample, words: ReadonlySet<string>): CodeList => {
+    const codes = new Set(rows.map((row) => textOf(row, key)))
+    return { table, key, rows, codes, words }
+  }
+  const own = toOwnWords(name)
+  return [primaryKey, ...uniqueKeys].flatMap((keys): CodeList[] => {
+    const [first, second, ...more] = keys
     if (first === undefined || more.length > 0) return []
-    const words = toOwnWords(table.name)
     // `industry` of a table of industries is the label itself.
-    const isLabel = splitIdentifier(first).every((word) => words.has(word))
-    if (second === undefined) return isLabel ? [] : [{ ...listOf(first, sample), words }]
+    const isLabel = splitIdentifier(first).every((word) => own.has(word))
+    if (second === undefined) return isLabel ? [] : [listOf(first, sample, own)]
     return [
       [first, second],
       [second, first],
     ].flatMap(([column = '', key = '']) =>
       [...Map.groupBy(sample, (row) => textOf(row, column))].map(([value, rows]) => ({
-        ...listOf(key, rows),
-        table: { ...one, sample: rows, fields: listCandidateFields(table, rows) },
+        ...listOf(key, rows, new Set(splitIdentifier(value).map(singularize))),
         only: { column, value },
-        words: new Set(splitIdentifier(value).map(singularize)),
       })),
     )
   })

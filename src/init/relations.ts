@@ -38,13 +38,21 @@ export function suggestedRelations(
   tables: readonly IntrospectedTable[],
   declared: readonly TableRelation[],
 ): TableRelation[] {
-  const known = new Set(
-    declared.flatMap(({ from, columns }) => columns.map((one) => `${from.sqlName}.${one}`)),
+  return freeFields(tables, declared).flatMap(({ from, field }) => suggestForField(field, from, tables))
+}
+
+/** The columns that are not known to hold the key of anything. */
+export function freeFields(
+  tables: readonly IntrospectedTable[],
+  known: readonly TableRelation[],
+): Array<{ readonly from: IntrospectedTable; readonly field: CandidateField }> {
+  const taken = new Set(
+    known.flatMap(({ from, columns }) => columns.map((column) => `${from.sqlName}.${column}`)),
   )
   return tables.flatMap((from) =>
-    from.fields
-      .filter(({ name, path }) => path.length === 0 && !known.has(`${from.sqlName}.${name}`))
-      .flatMap((field) => suggestForField(field, from, tables)),
+    from.fields.flatMap((field) =>
+      field.path.length > 0 || taken.has(`${from.sqlName}.${field.name}`) ? [] : [{ from, field }],
+    ),
   )
 }
 
