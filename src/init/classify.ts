@@ -138,15 +138,22 @@ export function relationsBetween(
   from: IntrospectedTable,
   to: IntrospectedTable,
 ): readonly TableRelation[] {
-  const keyOf = (one: IntrospectedTable, other: IntrospectedTable): string =>
-    `${one.table.sql} ${other.table.sql}`
-  const index =
-    BETWEEN.get(relations) ?? Map.groupBy(relations, (relation) => keyOf(relation.from, relation.to))
+  const index = BETWEEN.get(relations) ?? indexRelations(relations)
   BETWEEN.set(relations, index)
-  return index.get(keyOf(from, to)) ?? []
+  return index.get(from.sqlName)?.get(to.sqlName) ?? []
 }
 
-const BETWEEN = new WeakMap<readonly TableRelation[], ReadonlyMap<string, readonly TableRelation[]>>()
+/** By the table that refers, then by the one that it refers to: every pair of tables is looked up, for each row's table. */
+const indexRelations = (relations: readonly TableRelation[]): RelationIndex =>
+  new Map(
+    [...Map.groupBy(relations, ({ from }) => from.sqlName)].map(([from, some]) => [
+      from,
+      Map.groupBy(some, ({ to }) => to.sqlName),
+    ]),
+  )
+
+type RelationIndex = ReadonlyMap<string, ReadonlyMap<string, readonly TableRelation[]>>
+const BETWEEN = new WeakMap<readonly TableRelation[], RelationIndex>()
 
 /** Other content, if a table's name ends so. */
 const HISTORY_NOUNS = toWordSet(

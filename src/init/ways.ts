@@ -26,8 +26,8 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
       where: [joinCondition(relation, 'e', 't')],
     })),
     ...schema.tables.flatMap((link): RowWay[] => {
-      const [relation] = relationsBetween(schema, link, side)
       const [toRow] = relationsBetween(schema, link, row)
+      const [relation] = toRow ? relationsBetween(schema, link, side) : []
       if (!relation || !toRow || link === row || side === row || link === side || link.kinds.length > 0)
         return []
       // One column cannot lead to both tables: it is polymorphic and names the owner of the row.
