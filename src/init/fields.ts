@@ -2,7 +2,7 @@ import type { Column, Table } from '../sources/catalogue.ts'
 import type { Fit } from '../sources/column-type.ts'
 import { BLANK_CHARACTERS } from '../sources/cell.ts'
 import { joinName, quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
-import { splitIdentifier } from './words.ts'
+import { hasWord, splitIdentifier, toWordSet } from './words.ts'
 
 /** A column, or a key inside a json column, that may hold a fact about a person or a company. */
 export interface CandidateField {
@@ -16,8 +16,10 @@ export interface CandidateField {
   readonly words: readonly string[]
   /** Sampled values that are not blank, as text; for arrays, the first element. */
   readonly values: readonly string[]
-  /** The labels in use, of a column that repeats few texts, and of an array; otherwise unknown. */
+  /** The labels in use, of a column that repeats few texts, and of a list of tags; otherwise unknown. */
   readonly labels?: readonly string[]
+  /** Whether a value is a list of labels, or of keys: inside json, or with signs between them. Arrays are known by their type. */
+  readonly isTags?: boolean
   /** What each label means, where a comment on the column says so. */
   readonly codes?: ReadonlyMap<string, string>
   /** A key inside json whose values are all arrays. */
@@ -50,6 +52,9 @@ export function listCandidateFields(
       ...(labels[column.name] && { labels: labels[column.name] ?? [] }),
       ...(codes[column.name] && { codes: codes[column.name] ?? new Map() }),
       holdsArrays: isJson && areAllArrays(whole),
+      ...(isJson
+        ? areAllArrays(whole) && tagsAt(whole, [])
+        : fit.kind === 'text' && tagsInTexts(column, whole)),
     }
     return isJson ? [self, ...jsonKeyFields(column, whole)] : [self]
   })
@@ -60,7 +65,7 @@ const MAX_KEY_DEPTH = 3
 /** A document with more keys than this is not a set of attributes. */
 const MAX_KEYS = 200
 
-function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateField[] {
+function jsonKeyFields(column: Column, roots: readonly unknown[]): CandidateField[] {
   const found = new Map<string, { readonly path: readonly string[]; readonly values: unknown[] }>()
   const visit = (value: unknown, path: readonly string[]): void => {
     const isNested = Array.isArray(value)
@@ -76,7 +81,7 @@ function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateFie
       if (at.length < MAX_KEY_DEPTH) visit(inner, at)
     }
   }
-  for (const value of values) visit(value, [])
+  for (const root of roots) visit(root, [])
   return [...found.values()]
     .filter(({ values }) => !values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value)))
     .map(({ path, values }) => {
@@ -89,9 +94,50 @@ function jsonKeyFields(column: Column, values: readonly unknown[]): CandidateFie
         words: (keys.length < path.length ? [column.name, ...keys] : keys).flatMap(splitIdentifier),
         values: toTexts(values),
         holdsArrays: areAllArrays(values),
+        ...((areAllArrays(values) || isTagKey(column, keys, path)) && tagsAt(roots, keys)),
       }
     })
 }
+
+/** Lists whose elements say what a row is, by their name. */
+const TAG_LISTS = toWordSet('tag label segment group category list keyword flag status type')
+
+/** Whether a key of the objects in a list names a tag, or has the key of one. */
+const isTagKey = (column: Column, keys: readonly string[], path: readonly string[]): boolean =>
+  path.at(-2) === FIRST &&
+  hasWord([column.name, ...keys.slice(0, -1)].flatMap(splitIdentifier), TAG_LISTS) &&
+  /^(?:name|tag|label|value|slug|title|text|id|key|uuid|(?:tag|label|list|segment)_?id)$/i.test(
+    keys.at(-1) ?? '',
+  )
+
+/** The labels of lists, if they repeat. */
+function toTags(given: readonly unknown[]): Partial<CandidateField> {
+  const all = toTexts(given)
+  const labels = [...new Set(all)].toSorted()
+  const isRepeated = labels.length > 0 && labels.length <= MAX_TAGS && labels.length * 2 <= all.length
+  return isRepeated && labels.every((one) => one.length <= MAX_TAG_CHARACTERS) ? { labels, isTags: true } : {}
+}
+const MAX_TAGS = 100
+const MAX_TAG_CHARACTERS = 60
+
+/** The labels in lists inside json. */
+const tagsAt = (values: readonly unknown[], keys: readonly string[]): Partial<CandidateField> =>
+  toTags(values.flatMap((value) => elementsAt(value, keys)))
+
+function elementsAt(value: unknown, keys: readonly string[]): readonly unknown[] {
+  if (Array.isArray(value)) return value.flatMap((one) => elementsAt(one, keys))
+  const [key, ...rest] = keys
+  return key === undefined ? [value] : isPlainObject(value) ? elementsAt(value[key], rest) : []
+}
+
+/** The labels of a column of tags that has commas or semicolons between them. */
+function tagsInTexts({ name }: Column, values: readonly unknown[]): Partial<CandidateField> {
+  const texts = hasWord(splitIdentifier(name), TAG_LISTS) ? toTexts(values) : []
+  return texts.some((text) => TAG_SIGNS.test(text))
+    ? toTags(texts.flatMap((text) => text.trim().split(TAG_SIGNS)))
+    : {}
+}
+const TAG_SIGNS = / *[,;] */
 
 function toTexts(values: readonly unknown[]): string[] {
   return values.flatMap((given) => {
@@ -123,6 +169,34 @@ export function serializedAs(values: readonly string[]): 'JSON' | 'YAML' | 'seri
   if (share(/^\s*(?:\[\s*(?:["{[\]]|-?\d)|\{\s*["}])/)) return 'JSON'
   if (share(/^---(?:\s|$)|^- \S[^\n]*\n- /)) return 'YAML'
   return share(/^(?:[aOs]:\d+:|N;|[bi]:\d+;)/) ? 'serialized PHP' : null
+}
+
+/** SQL: an array of what a list has in it. */
+export function elementsSql({ column, path, fit, holdsArrays }: CandidateField, alias: string): string {
+  const sql = `${alias}.${quoteIfNeeded(column.name)}`
+  if (fit.kind === 'array') return sql
+  if (fit.kind === 'text') return `regexp_split_to_array(btrim(${sql}), ${quoteLiteral(TAG_SIGNS.source)})`
+  const steps = path.map((key) => (key === FIRST ? '[*]' : `.${JSON.stringify(key)}`))
+  const all = `$${steps.join('')}${holdsArrays ? '[*]' : ''}`
+  return `array(select jsonb_path_query(${sql}${JSONB[column.type.fit.kind] ?? ''}, ${quoteLiteral(all)}) #>> '{}')`
+}
+const JSONB: Readonly<Record<string, string>> = { json: '::jsonb' }
+
+/** SQL: whether a list has one of the labels. */
+export function hasTagSql(field: CandidateField, alias: string, labels: readonly string[]): string {
+  const { column, path, fit, holdsArrays } = field
+  if (fit.kind === 'array' || fit.kind === 'text')
+    return `${elementsSql(field, alias)} && array[${labels.map(quoteLiteral).join(', ')}]::${fit.kind === 'text' ? 'text[]' : column.type.name}`
+  const documents = labels.map((label) => {
+    const steps = holdsArrays ? [...path, FIRST] : path
+    const json = steps.reduceRight<unknown>(
+      (inner, key) => (key === FIRST ? [inner] : { [key]: inner }),
+      label,
+    )
+    return quoteLiteral(JSON.stringify(json))
+  })
+  const some = documents.length === 1 ? documents[0] : `any (array[${documents.join(', ')}]::jsonb[])`
+  return `${alias}.${quoteIfNeeded(column.name)}${JSONB[column.type.fit.kind] ?? ''} @> ${some}`
 }
 
 /** SQL for a field's value; for an array, its first element. */

@@ -1,5 +1,5 @@
-import { quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
-import { type CandidateField, fieldSql } from './fields.ts'
+import { quoteLiteral } from '../sources/quote.ts'
+import { type CandidateField, fieldSql, hasTagSql } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { Meaning } from './meanings.ts'
 
@@ -20,6 +20,9 @@ export interface RowFlag {
   /** Whether it is one of the tags or lists that a row may have many of. */
   readonly isTag?: boolean
 }
+
+/** Whether a row may have several of its labels. */
+export const isTagList = ({ fit, isTags }: CandidateField): boolean => fit.kind === 'array' || isTags === true
 
 export const isDate = (kind: string): boolean => kind === 'date' || kind.startsWith('timestamp')
 
@@ -65,16 +68,16 @@ const YES = new Set('1 -1 y yes true t on j ja oui o s si sì sí sim x'.split('
 const NO = new Set('0 n no false f off nein non não nee'.split(' '))
 
 /** The values that say yes, and no, as the sample spells them; null if the column holds more, or nothing. */
-export function readSides({
-  fit,
-  values,
-}: CandidateField): { readonly yes: readonly string[]; readonly no: readonly string[] } | null {
+export function readSides(
+  field: CandidateField,
+): { readonly yes: readonly string[]; readonly no: readonly string[] } | null {
+  const { fit, values } = field
   if (fit.kind === 'boolean') return { yes: ['true'], no: ['false'] }
   const found = [...new Set(values)]
   const those = (side: ReadonlySet<string>): string[] =>
     found.filter((value) => side.has(value.trim().toLowerCase()))
   const [yes, no] = [those(YES), those(NO)]
-  const isFlag = fit.kind !== 'array' && found.length > 0 && yes.length <= 2 && no.length <= 2
+  const isFlag = !isTagList(field) && found.length > 0 && yes.length <= 2 && no.length <= 2
   return isFlag && yes.length + no.length === found.length ? { yes, no } : null
 }
 
@@ -86,12 +89,9 @@ export const labelsSql = (sql: string, labels: readonly string[]): string =>
 
 /** SQL: whether a column has one of the values. */
 export function someOfSql(field: CandidateField, alias: string, values: readonly string[]): string {
+  if (isTagList(field)) return hasTagSql(field, alias, values)
   const sql = fieldSql(field, alias)
-  const { column, fit } = field
-  if (fit.kind === 'boolean') return `${sql} is ${values[0]}`
-  return fit.kind === 'array'
-    ? `${alias}.${quoteIfNeeded(column.name)} && array[${values.map(quoteLiteral).join(', ')}]::${column.type.name}`
-    : labelsSql(sql, values)
+  return field.fit.kind === 'boolean' ? `${sql} is ${values[0]}` : labelsSql(sql, values)
 }
 
 /** SQL: whether a row stays that is left out where a condition holds. Never null. */

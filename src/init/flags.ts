@@ -8,6 +8,7 @@ import {
   isReference,
   flagSql,
   isSetSql,
+  isTagList,
   isWanted,
   keepOf,
   readSides,
@@ -58,7 +59,9 @@ export const exclusionConditions = (
 /** What divides the rows of a table: flags, dates and keys that few rows have, labels of short lists and tags. Pure. */
 export const readFlags = (table: FlagTable, alias: string, context: RowContext): ReadFlag[] =>
   table.fields.flatMap((field) =>
-    field.path.length > 2 || !field.column.canSelect ? [] : readField(field, table, alias, context),
+    (field.path.length > 2 && !isTagList(field)) || !field.column.canSelect
+      ? []
+      : readField(field, table, alias, context),
   )
 
 function readField(
@@ -67,7 +70,9 @@ function readField(
   alias: string,
   context: RowContext,
 ): readonly ReadFlag[] {
-  const { name, fit, path, words, values } = field
+  const { fit, path, words, values } = field
+  const isTag = isTagList(field)
+  const name = isTag ? field.column.name : field.name
   const flag = (is: string, out: string, said: Said): ReadFlag => ({
     column: name,
     when: `${name} ${is}`,
@@ -78,14 +83,14 @@ function readField(
   })
   const isRare = isMostlyBlank(field, table)
   const isMain = context === 'person' || context === 'company'
-  const said = readName(field, context)
+  const said = isTag ? null : readName(field, context)
   // What ends at a day to come is not ended.
   const isEnd = !isMain && isDate(fit.kind) && hasWord(words, ENDED)
   const out = isEnd
     ? `${fieldSql(field, alias)} <= now()`
     : said && flagSql(field, alias, said.meaning, isRare)
   if (said && out) return [flag(isWanted(said.meaning) ? 'is not set' : 'is set', out, said)]
-  if (path.length > 1 || (path.length === 1 && fit.kind !== 'jsonb')) return []
+  if (!isTag && (path.length > 1 || (path.length === 1 && fit.kind !== 'jsonb'))) return []
   if (!isMain && !isState(field)) return []
   const isKey = table.references?.has(name) || (isReference(field) && !isList(field))
   if (isDate(fit.kind) || isKey) {
@@ -95,7 +100,6 @@ function readField(
   const sides = readSides(field)
   if (sides === null)
     return readLabels(field, table, context).map(({ codes, said: one }) => {
-      const isTag = fit.kind === 'array'
       const labels = codes.map((code) => meaningOf(field, code)).join(' or ')
       const made = flag(`${isTag ? 'has' : 'is'} ${labels}`, someOfSql(field, alias, codes), one)
       return { ...made, isTag, isLabel: true }
@@ -161,8 +165,7 @@ const LIST_NAME =
   /\b(?:status|state|stage|situation|lifecycle|type|kind|category|class|group|segment|basis|tag|flag|code|mode|level|consent|gdpr|opt)\b/
 
 /** Whether a column lists states, types or tags, by its name. */
-const isList = ({ words, fit }: Pick<CandidateField, 'words' | 'fit'>): boolean =>
-  fit.kind === 'array' || LIST_NAME.test(words.join(' '))
+const isList = (field: CandidateField): boolean => isTagList(field) || LIST_NAME.test(field.words.join(' '))
 
 const isState = ({ words, fit, path, codes }: CandidateField): boolean =>
   (fit.kind === 'text' || fit.kind === 'enum' || fit.kind === 'jsonb' || codes !== undefined) &&
@@ -178,6 +181,8 @@ function readLabels(
   table: FlagTable,
   context: RowContext,
 ): Array<{ readonly said: Said; readonly codes: readonly string[] }> {
+  // Keys in a list are those of labels elsewhere.
+  if (isTagList(field) && field.labels?.every((label) => /^(?:\d+|[0-9a-f-]{20,})$/i.test(label))) return []
   const isNumber = field.fit.kind === 'integer' && field.codes === undefined
   const codes = isNumber ? [...new Set(field.values)].toSorted() : listKnownLabels(field, table.checkLabels)
   if (isNumber && (codes.length > 8 || !isList(field))) return []

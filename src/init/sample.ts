@@ -81,7 +81,7 @@ export async function readLabels(
   db: Db,
   { table, rows }: Sampled,
 ): Promise<Readonly<Record<string, readonly string[]>>> {
-  const columns = table.columns.filter(({ type, canSelect }) => canSelect && isText(type.fit))
+  const columns = table.columns.filter(({ type, canSelect }) => canSelect && isLabel(type.fit))
   if (columns.length === 0) return {}
   const names = columns.map(({ name }) => quoteName(name))
   const lists = columns.map(({ type }, n) => {
@@ -107,5 +107,7 @@ export async function readLabels(
   )
 }
 
-const isText = (fit: Fit): boolean =>
-  fit.kind === 'text' || fit.kind === 'enum' || (fit.kind === 'array' && isText(fit.element))
+const isLabel = (fit: Fit): boolean =>
+  fit.kind === 'array'
+    ? /^(?:text|enum|integer|uuid)$/.test(fit.element.kind)
+    : /^(?:text|enum)$/.test(fit.kind)
