@@ -4,6 +4,7 @@ import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
 import type { RowFlag } from './flag-sql.ts'
 import { readFlags, roleColumns } from './flags.ts'
+import { type KeyField, keyFields } from './key-values.ts'
 import { type Meaning, isAddressTable, isSuppressionName } from './meanings.ts'
 import { isStaffName } from './staff.ts'
 import { HARMLESS_TABLES } from './vocabulary.ts'
@@ -29,6 +30,8 @@ export function relatedFlags(
   return schema.tables.flatMap((side) => {
     if (side === row || isForeign(side)) return []
     const ways = waysTo(schema, row, side)
+    const keys = keyFields(schema, side)
+    if (keys.length > 0) return ways.flatMap((way) => keyFlags(way, keys, kind))
     return [
       ...(kind === 'person' ? listedFlags(side, ways, email) : []),
       ...ways.flatMap((way) => [
@@ -41,6 +44,19 @@ export function relatedFlags(
 
 const notExists = ({ from, where }: Pick<RowWay, 'from' | 'where'>, out: readonly string[]): string =>
   `not exists (select from ${from} where ${[...where, ...out].join(' and ')})`
+
+/** What the keys that belong to a row say of it, as columns would. Most rows have no row of a key: none is no answer. */
+const keyFlags = (way: RowWay, keys: readonly KeyField[], kind: SourceKind): RowFlag[] =>
+  way.by !== 'its key'
+    ? []
+    : keys.flatMap(({ field, is }) =>
+        readFlags({ fields: [field], checkLabels: {}, sampled: Infinity }, 'e', kind).map(
+          ({ out, ...flag }) => ({
+            ...flag,
+            keep: notExists(way, [is, out]),
+          }),
+        ),
+      )
 
 /** What concerns all rows that refer to a row. A deleted company is only none to name. */
 const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 'staff'])

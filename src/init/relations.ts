@@ -99,7 +99,7 @@ function suggestForField(
   const possible = tables.flatMap((to) =>
     singleKeys(to).flatMap((key): Array<TableRelation & { readonly rank: number }> => {
       const target = to.table.columns.find((column) => column.name === key)
-      if (to === from || !target?.canSelect || target.type.fit.kind !== field.fit.kind) return []
+      if (to === from || !target?.canSelect || !isSameKind(target.type.fit.kind, field.fit.kind)) return []
       const relation = { from, to, columns: [field.name], targets: [key] }
       const label =
         type && listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
@@ -118,6 +118,10 @@ function suggestForField(
   const best = Math.max(...possible.map(({ rank }) => rank))
   return possible.filter(({ rank }) => rank === best)
 }
+
+/** A loader makes a number of an unsigned key. */
+const isSameKind = (one: string, other: string): boolean =>
+  one === other || [one, other].every((kind) => kind === 'integer' || kind === 'numeric')
 
 /** `parentcustomerid_entitytype` beside `parentcustomerid`, `owner_type` beside `owner_id`. */
 function typeBeside(said: readonly string[], { fields }: IntrospectedTable): CandidateField | undefined {
