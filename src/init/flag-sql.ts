@@ -30,6 +30,13 @@ export const isReference = ({ words, fit }: CandidateField): boolean =>
   ['integer', 'uuid', 'text'].includes(fit.kind) &&
   /^(?:id|guid|sfid|into|of|code|number|by)$/.test(words.at(-1) ?? '')
 
+/** A day or a time, also as a text or inside json. */
+export const holdsDates = ({ fit, values }: CandidateField): boolean =>
+  isDate(fit.kind) ||
+  (/^(?:text|jsonb)$/.test(fit.kind) &&
+    values.length > 0 &&
+    values.every((value) => /^\d{4}-\d\d-\d\d(?:[T ]|$)/.test(value)))
+
 /** A meaning whose rows are those to use: what is not so is left out. */
 export const isWanted = (meaning: Meaning | null): boolean => meaning === 'alive' || meaning === 'consent'
 
@@ -44,7 +51,8 @@ export function flagSql(
   const sql = fieldSql(field, alias)
   // Where most rows have an answer, none is no consent.
   const isStrict = meaning === 'consent' && !isRare
-  if (isDate(kind)) return isStrict ? `${sql} is null` : isWanted(meaning) ? null : isSetSql(field, alias)
+  if (holdsDates(field))
+    return isStrict ? `${sql} is null` : isWanted(meaning) ? null : isSetSql(field, alias)
   if (isReference(field)) return isSetSql(field, alias)
   const sides = readSides(field)
   // Other numbers beside 0 are times, counters or kinds of the same flag.

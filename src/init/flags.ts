@@ -7,6 +7,7 @@ import {
   isMostlyBlank,
   isReference,
   flagSql,
+  holdsDates,
   isSetSql,
   isTagList,
   isWanted,
@@ -93,7 +94,7 @@ function readField(
   if (!isTag && (path.length > 1 || (path.length === 1 && fit.kind !== 'jsonb'))) return []
   if (!isMain && !isState(field)) return []
   const isKey = table.references?.has(name) || (isReference(field) && !isList(field))
-  if (isDate(fit.kind) || isKey) {
+  if (holdsDates(field) || isKey) {
     const isHarmless = hasWord(words, isKey ? HARMLESS_KEY_WORDS : HARMLESS_DATE_WORDS)
     return isHarmless || !isRare ? [] : [flag('is set', isSetSql(field, alias), UNKNOWN)]
   }
@@ -132,14 +133,14 @@ const ENDED = toWordSet(
 
 /** What the name of a column says; null if it is no flag. */
 function readName(field: CandidateField, context: RowContext): Said | null {
-  const { words: own, path, column, fit } = field
+  const { words: own, path, column } = field
   // A key in json is read with the name of its column: `consent.marketing`.
   const before = path.length === 0 ? [] : [column.name, ...path.slice(0, -1)].flatMap(splitIdentifier)
   const words = [...before, ...own]
   const isPlain = (word: string): boolean => FILLERS.has(word) || CHANNELS.has(word)
   const rest = words.filter((word) => !isPlain(word))
   const isMain = context === 'person' || context === 'company'
-  const isEnded = isDate(fit.kind) ? hasWord(rest, ENDED) : rest.every((word) => ENDED.has(word))
+  const isEnded = holdsDates(field) ? hasWord(rest, ENDED) : rest.every((word) => ENDED.has(word))
   if (!isMain && rest.length > 0 && isEnded) return { meaning: 'gone', isSure: true }
   const said = sayingOf(words)
   if (said === null) return null
@@ -147,18 +148,25 @@ function readName(field: CandidateField, context: RowContext): Said | null {
   if (isReference(field) && meaning !== 'gone' && meaning !== 'converted') return null
   // No consent to text messages is no objection to be looked up.
   if (meaning === 'consent' && hasWord(words, SIDE_CHANNELS)) return null
-  return { meaning, isSure: others.every(isPlain) && isCertain(meaning, words, fit.kind, context) }
+  return { meaning, isSure: others.every(isPlain) && isCertain(meaning, words, field, context) }
 }
 
 /** Whether a flag of this meaning leaves out rows of this context for sure. */
-function isCertain(meaning: Meaning, words: readonly string[], kind: string, context: RowContext): boolean {
+function isCertain(
+  meaning: Meaning,
+  words: readonly string[],
+  field: CandidateField,
+  context: RowContext,
+): boolean {
   if (!concerns(meaning, words, context)) return false
   // Of a company, a closed channel concerns its people; it is not enriched to be written to.
   if (meaning === 'objection') return context !== 'company' || !words.some((word) => MEDIA.has(word))
   // A date of the privacy policy says little; an acceptance of the terms says nothing.
-  if (meaning === 'consent') return context === 'person' && !isDate(kind)
+  if (meaning === 'consent') return context === 'person' && !holdsDates(field)
   // Without `is`, other types than a boolean are names, roles or counters.
-  return meaning !== 'staff' || kind === 'boolean' || words.includes('is') || words.includes('internal')
+  return (
+    meaning !== 'staff' || field.fit.kind === 'boolean' || words.includes('is') || words.includes('internal')
+  )
 }
 
 const LIST_NAME =
