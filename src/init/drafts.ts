@@ -102,10 +102,17 @@ const companySql = (field: CandidateField): string =>
 const firstFilled = (first: string | null, second: string | null): string | null =>
   first === null || second === null ? (first ?? second) : `coalesce(nullif(btrim(${first}), ''), ${second})`
 
+/** Whether the rows have it, as far as they show; otherwise it may be in another table. */
+const isHeld = (
+  role: 'email' | 'domain',
+  { values }: CandidateField,
+  { sampled }: ClassifiedTable,
+): boolean => sampled === 0 || holdsAny(role, values)
+
 /** The address in its normal form, where the user's program keeps it for each row that has one. */
 function emailSql(schema: ClassifiedSchema, table: ClassifiedTable): string | null {
   const email = table.person.get('email')
-  if (email === undefined || (email.values.length === 0 && table.sampled > 0))
+  if (email === undefined || !isHeld('email', email, table))
     return relatedValueSql(schema, table, 'email') ?? (email ? fieldSql(email, 't') : null)
   const normal = normalizedEmail(table, email)
   const typed = fieldSql(email, 't')
@@ -174,7 +181,8 @@ function scoreWorkRelation({ from, columns }: TableRelation): number {
 function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { company, partyType, kinds } = table
   const [domain, email] = [company.get('domain'), company.get('email')]
-  const site = domain === undefined ? relatedValueSql(schema, table, 'domain') : siteSql(table, domain)
+  const related = domain && isHeld('domain', domain, table) ? null : relatedValueSql(schema, table, 'domain')
+  const site = related ?? (domain ? siteSql(table, domain) : null)
   const base = createDraftBase(table, 'company', {
     name,
     joins: null,

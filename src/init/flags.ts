@@ -128,7 +128,7 @@ const SIDE_CHANNELS = toWordSet('sms text fax letter postal whatsapp push')
 
 /** What ends the use of a row that is none of a person or a company. */
 const ENDED = toWordSet(
-  'invalid bounced undeliverable bounce hold ended left end expired expires expiry until terminated resubscribed lifted',
+  'invalid bounced undeliverable bounce hold ended left end expired expires expiry until thru terminated resubscribed lifted',
 )
 
 /** What the name of a column says; null if it is no flag. */

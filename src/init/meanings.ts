@@ -82,7 +82,7 @@ export const isSuppressionName = (table: string): boolean =>
   SUPPRESSION_WORDS.test(splitIdentifier(table).map(singularize).join(' '))
 
 const ADDRESS_TABLE_WORDS = toWordSet(
-  'email mail address phone website url domain profile social link information info field mechanism method point detail details communication data channel',
+  'email mail address phone website url domain profile social link information info field mechanism mech method point detail details communication data channel',
 )
 
 const MESSAGE_WORDS = toWordSet(

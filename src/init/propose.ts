@@ -8,7 +8,13 @@ import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { suggestedCodeLists } from './code-lists.ts'
 import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
-import { type TableRelation, confirmRelations, declaredRelations, suggestedRelations } from './relations.ts'
+import {
+  type TableRelation,
+  confirmRelations,
+  declaredRelations,
+  inheritedRelations,
+  suggestedRelations,
+} from './relations.ts'
 import { findLookupColumns } from './lookup-tables.ts'
 import { belongToCompanies, findStaffTables } from './staff.ts'
 import { findTenantColumns, isTenantName, tenantFlag } from './tenants.ts'
@@ -77,7 +83,8 @@ export async function proposeSources(
   const declared = declaredRelations(tables, references)
   const suggested = suggestedRelations(tables, declared)
   const confirmed = await readRows(read, (db) => confirmRelations(db, suggested), [])
-  const relations = [...declared, ...confirmed]
+  const found = [...declared, ...confirmed]
+  const relations = [...found, ...inheritedRelations(found)]
   const schema = classifySchema({
     all,
     references,

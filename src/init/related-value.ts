@@ -32,7 +32,8 @@ export function relatedValueSql(
       const isNamed = columns.some((column) => namesOneOf(column, TYPE_WORDS[role]))
       return by !== 'link' && (columns.join() === primaryKey.join() || (by === 'own key' && isNamed))
     })
-    const way = ways[0]?.by === 'own key' ? (reference ?? ways[0]) : ways[0]
+    const likely = ways.find(({ link }) => link === null || isAddressTable(link.table.name)) ?? ways[0]
+    const way = likely?.by === 'own key' ? (reference ?? likely) : likely
     const value = way && (reference || isAddressTable(side.table.name)) ? findValue(side, role) : null
     if (way && value)
       return subselect(way, value.field, [...value.conditions, ...exclusionConditions(side, 'e', 'address')])
@@ -66,10 +67,12 @@ function findValue(
     ({ fit, values, words }) =>
       fit.kind === 'text' &&
       (values.length === 0 || holdsAny(role, values)) &&
-      /^(?:email |contact )?(?:address|value|name|url|data|content|detail)$/.test(words.join(' ')),
+      /^(?:email |contact )?(?:address|value|name|url|data|content|detail|info string)$/.test(
+        words.join(' '),
+      ),
   )
   const typed = side.fields.flatMap((field) => {
-    const isType = /^(?:type|kind|channel|tag|field|category|code)$/.test(field.words.at(-1) ?? '')
+    const isType = /\b(?:type|kind|channel|tag|field|category|code)(?: id)?$/.test(field.words.join(' '))
     const labels = isType && field.path.length === 0 ? listKnownLabels(field, side.checkLabels) : []
     const some = labels.filter((label) => namesOneOf(label, TYPE_WORDS[role]))
     return some.length === 0 ? [] : [labelsSql(fieldSql(field, 'e'), some)]

@@ -41,6 +41,34 @@ export function suggestedRelations(
   return freeFields(tables, declared).flatMap(({ from, field }) => suggestForField(field, from, tables))
 }
 
+/**
+ * What refers to `party` refers to `person`, too, whose key is that of its party: parts, addresses and links of the whole are those
+ * of each kind of it. Pure.
+ */
+export const inheritedRelations = (relations: readonly TableRelation[]): TableRelation[] =>
+  relations
+    .filter(isPart)
+    .flatMap(({ from: part, to: whole, columns, targets }) =>
+      relations.flatMap((one) =>
+        one.to === whole && one.from !== part && !isPart(one) && one.targets.join() === targets.join()
+          ? [{ ...one, to: part, targets: columns }]
+          : [],
+      ),
+    )
+
+/** A part leads to what its whole refers to. */
+export const invert = (one: TableRelation): TableRelation => ({
+  ...one,
+  from: one.to,
+  to: one.from,
+  columns: one.targets,
+  targets: one.columns,
+})
+
+/** Whether the row that refers has the key of the other. */
+export const isPart = ({ from, to, columns, type }: TableRelation): boolean =>
+  type === null && from !== to && columns.join() === from.table.primaryKey.join()
+
 /** The columns that are not known to hold the key of anything. */
 export function freeFields(
   tables: readonly IntrospectedTable[],

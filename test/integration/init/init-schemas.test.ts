@@ -115,6 +115,33 @@ describe('tables', () => {
     })
   })
 
+  test('with what refers to the whole of which they are a part', async () => {
+    const proposal = await proposeFor(`
+      create table status_item (id text primary key, description text);
+      insert into status_item values ('A', 'Enabled'), ('D', 'Disabled');
+      create table party (party_id int primary key, status_id text references status_item);
+      create table person (party_id int primary key references party, first_name text, last_name text, job_title text);
+      create table contact_mech (id int primary key, contact_mech_type_id text, info_string text);
+      create table party_contact_mech (party_id int references party, contact_mech_id int references contact_mech, thru_date date,
+        primary key (party_id, contact_mech_id));
+      insert into party select n, case when n = 1 then 'D' else 'A' end from generate_series(1, 20) n;
+      insert into person select n, 'F' || n, 'L' || n from generate_series(1, 20) n;
+      insert into contact_mech select n, case n % 2 when 0 then 'EMAIL_ADDRESS' else 'WEB_ADDRESS' end,
+        case n % 2 when 0 then 'p' || n || '@s.example' else 'https://s' || n || '.example' end from generate_series(2, 41) n;
+      insert into party_contact_mech select n / 2, n from generate_series(2, 41) n`)
+    const person = sourceOf(proposal, 'person')
+    expect(inputsOf(person)).toEqual({
+      email:
+        '(select e.info_string from party_contact_mech l join contact_mech e on e.id = l.contact_mech_id ' +
+        'where l.party_id = t.party_id and (l.thru_date <= now()) is not true ' +
+        "and e.contact_mech_type_id = 'EMAIL_ADDRESS' order by l.party_id, l.contact_mech_id limit 1)",
+    })
+    expect(person.where).toBe(
+      'not exists (select from party l join status_item e on e.id = l.status_id where ' +
+        "l.party_id = t.party_id and e.description = 'Disabled')",
+    )
+  })
+
   test('with arrays, and lists inside jsonb', async () => {
     const proposal = await proposeFor(`
       create table people (id int primary key, name text, emails text[], phones text[], data jsonb);
