@@ -27,15 +27,19 @@ export const isTagList = ({ fit, isTags }: CandidateField): boolean => fit.kind 
 export const isDate = (kind: string): boolean => kind === 'date' || kind.startsWith('timestamp')
 
 export const isReference = ({ words, fit }: CandidateField): boolean =>
-  ['integer', 'uuid', 'text'].includes(fit.kind) &&
+  ['integer', 'uuid', 'text', 'jsonb'].includes(fit.kind) &&
   /^(?:id|guid|sfid|into|of|code|number|by)$/.test(words.at(-1) ?? '')
 
-/** A day or a time, also as a text or inside json. */
-export const holdsDates = ({ fit, values }: CandidateField): boolean =>
+/** A day or a time, also as a text or inside json, where seconds are counted. */
+export const holdsDates = ({ fit, values, words }: CandidateField): boolean =>
   isDate(fit.kind) ||
   (/^(?:text|jsonb)$/.test(fit.kind) &&
     values.length > 0 &&
-    values.every((value) => /^\d{4}-\d\d-\d\d(?:[T ]|$)/.test(value)))
+    values.every(
+      (value) =>
+        /^\d{4}-\d\d-\d\d(?:[T ]|$)/.test(value) ||
+        (words.at(-1) === 'at' && /^1\d{9}(?:\d{3})?$/.test(value)),
+    ))
 
 /** A meaning whose rows are those to use: what is not so is left out. */
 export const isWanted = (meaning: Meaning | null): boolean => meaning === 'alive' || meaning === 'consent'

@@ -20,7 +20,9 @@ const MAX_KEYS = 40
 export function keyFields(schema: ClassifiedSchema, side: ClassifiedTable): KeyField[] {
   const { fields, sample, table } = side
   const own = fields.filter(({ path, column }) => path.length === 0 && column.canSelect)
-  const values = own.filter(({ words }) => VALUE.test(words.join(' ')))
+  const values = own.filter(
+    ({ words, fit }) => VALUE.test(words.join(' ')) && !/^(?:jsonb?|array)$/.test(fit.kind),
+  )
   const key =
     own.find(({ words }) => KEY.test(words.join(' '))) ?? own.find(({ words }) => words.join() === 'name')
   if (values.length === 0 || key === undefined || findHistoryWord(table.name) !== undefined) return []

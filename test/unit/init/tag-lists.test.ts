@@ -54,3 +54,13 @@ describe('tags with signs between them', () => {
     expect(found('motto', 'text', ['new', 'new, spam', 'spam;open']).join()).not.toContain('array')
   })
 })
+
+describe('a key inside json is read as a column of its type', () => {
+  test.each([
+    ['unsubscribed_at', '2026-01-02T03:04:05Z'],
+    ['unsubscribed_at', 1_724_936_400],
+    ['merged_into_id', 'd343a90c1dc6f7d3e609608c'],
+  ])('%s: %s', (key, value) => {
+    expect(found('custom', 'jsonb', [{}, { [key]: value }])).toEqual([`t.custom ->> '${key}' is null`])
+  })
+})
