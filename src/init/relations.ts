@@ -1,3 +1,4 @@
+import type { Column } from '../sources/catalogue.ts'
 import { type Db, queryValue } from '../sources/db.ts'
 import { quoteIfNeeded, quoteLiteral, quoteName } from '../sources/quote.ts'
 import type { CandidateField } from './fields.ts'
@@ -38,7 +39,13 @@ export function suggestedRelations(
   tables: readonly IntrospectedTable[],
   declared: readonly TableRelation[],
 ): TableRelation[] {
-  return freeFields(tables, declared).flatMap(({ from, field }) => suggestForField(field, from, tables))
+  const keys = tables.flatMap((to) => singleKeys(to).map((column) => ({ to, column })))
+  const byName = Map.groupBy(keys, ({ column }) => column.name)
+  return freeFields(tables, declared).flatMap(({ from, field }) => {
+    // The same name as the other table's key says enough, unless several tables call their key so.
+    const isNamesake = byName.get(field.name)?.length === 1 && field.values.length > 0
+    return suggestForField(field, from, { tables, keys, isNamesake })
+  })
 }
 
 /**
@@ -115,34 +122,34 @@ function contentType(
   return column && row ? { column: column.name, label: String(row[key]) } : null
 }
 
+interface KeysOfTables {
+  readonly tables: readonly IntrospectedTable[]
+  /** The columns that identify rows. */
+  readonly keys: ReadonlyArray<{ readonly to: IntrospectedTable; readonly column: Column }>
+  /** Whether one key is called as the field is. */
+  readonly isNamesake: boolean
+}
+
 function suggestForField(
   field: CandidateField,
   from: IntrospectedTable,
-  tables: readonly IntrospectedTable[],
+  { tables, keys, isNamesake }: KeysOfTables,
 ): TableRelation[] {
   const said = entityOf(field, from)
   // The text in a column `user` may be a key of `tabUser`.
   const text = field.fit.kind === 'text' && field.values.length > 2 ? field.words : []
   const type = said === null ? undefined : typeBeside(said, from)
-  const possible = tables.flatMap((to) =>
-    singleKeys(to).flatMap((key): Array<TableRelation & { readonly rank: number }> => {
-      const target = to.table.columns.find((column) => column.name === key)
-      if (to === from || !target?.canSelect || !isSameKind(target.type.fit.kind, field.fit.kind)) return []
-      const relation = { from, to, columns: [field.name], targets: [key] }
-      const label =
-        type && listKnownLabels(type, from.checkLabels).find((one) => isSameEntity(one, to.table.name))
-      if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
-      const listed = contentType(field, from, to, tables)
-      if (listed !== null) return [{ ...relation, type: listed, rank: 4 }]
-      // The same name as the other table's key says enough, unless several tables call their key so.
-      const isNamesake =
-        field.name === key &&
-        field.values.length > 0 &&
-        tables.every((one) => one === to || !singleKeys(one).includes(key))
-      const rank = isNamesake ? 3 : nameRank(said ?? text, to.table.name)
-      return rank === 0 ? [] : [{ ...relation, type: null, rank }]
-    }),
-  )
+  const known = type ? listKnownLabels(type, from.checkLabels) : []
+  const possible = keys.flatMap(({ to, column }): Array<TableRelation & { readonly rank: number }> => {
+    if (to === from || !column.canSelect || !isSameKind(column.type.fit.kind, field.fit.kind)) return []
+    const relation = { from, to, columns: [field.name], targets: [column.name] }
+    const label = known.find((one) => isSameEntity(one, to.table.name))
+    if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
+    const listed = contentType(field, from, to, tables)
+    if (listed !== null) return [{ ...relation, type: listed, rank: 4 }]
+    const rank = isNamesake && field.name === column.name ? 3 : nameRank(said ?? text, to.table.name)
+    return rank === 0 ? [] : [{ ...relation, type: null, rank }]
+  })
   const best = Math.max(...possible.map(({ rank }) => rank))
   return possible.filter(({ rank }) => rank === best)
 }
@@ -165,12 +172,13 @@ function typeBeside(said: readonly string[], { fields }: IntrospectedTable): Can
 }
 
 /** Columns that identify a table's rows alone, or do by their name: a mirror has the key of its origin without an index. */
-const singleKeys = ({ table }: IntrospectedTable): string[] => [
-  ...new Set([
+function singleKeys({ table }: IntrospectedTable): Column[] {
+  const names = new Set([
     ...[table.primaryKey, ...table.uniqueKeys].flatMap((key) => (key.length === 1 ? key : [])),
     ...table.columns.flatMap(({ name }) => (/^(?:sfid|uuid|guid)$/i.test(name) ? [name] : [])),
-  ]),
-]
+  ])
+  return [...names].flatMap((name) => table.columns.find((column) => column.name === name) ?? [])
+}
 
 /** How well words name a table: `contact` fits contacts better than crm_contacts, and `primary contact` fits it too. */
 export function nameRank(said: readonly string[], table: string): number {
