@@ -183,12 +183,6 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
   const [domain, email] = [company.get('domain'), company.get('email')]
   const related = domain && isHeld('domain', domain, table) ? null : relatedValueSql(schema, table, 'domain')
   const site = related ?? (domain ? siteSql(table, domain) : null)
-  const base = createDraftBase(table, 'company', {
-    name,
-    joins: null,
-    flags: relatedFlags(schema, table, 'company'),
-    where: partyType === null ? [] : [partyType.company('t')],
-  })
   // Of a person's row, what is the person's is not the company's: the address, the profile, the stamp.
   const isOfPerson = kinds.length > 1 && partyType === null
   const roleFields = new Map([...company].filter(([role]) => !isOfPerson || !PERSONAL_ROLES.has(role)))
@@ -197,6 +191,12 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
   // Where most rows have a site, the address of those without is often another's.
   const hasSites = domain === undefined || domain.values.length * 2 > (email?.values.length ?? 0)
   const input = hasSites ? (site ?? host) : firstFilled(site, host)
+  const base = createDraftBase(table, 'company', {
+    name,
+    joins: null,
+    flags: relatedFlags(schema, table, 'company', input),
+    where: partyType === null ? [] : [partyType.company('t')],
+  })
   return {
     base: isOfPerson ? { ...base, freshness: null } : base,
     table,

@@ -218,7 +218,8 @@ function readLabel(
   const meaning = isRefused ? 'objection' : labelMeaning(label, context)
   const isFact = !isState(field) && hasWord(field.words, HARMLESS_LIST_WORDS)
   if (isFact && !/^(?:objection|gone|test)$/.test(meaning ?? '')) return null
-  if (meaning !== null) return { meaning, isSure: isList(field) }
+  // A demo is also a step of a sale.
+  if (meaning !== null) return { meaning, isSure: isList(field) && !(meaning === 'test' && isState(field)) }
   if (isState(field) && splitIdentifier(label).some((word) => DOUBTFUL.has(word)))
     return { meaning: 'gone', isSure: false }
   const isSentence = label.trim().split(/\s+/).length > 6 || label.length > 40

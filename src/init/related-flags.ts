@@ -2,7 +2,7 @@ import type { SourceKind } from '../domain/mapping.ts'
 import { holdsAny } from './assign-roles.ts'
 import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
-import type { RowFlag } from './flag-sql.ts'
+import { type RowFlag, isDate, isMostlyBlank } from './flag-sql.ts'
 import { readFlags, roleColumns } from './flags.ts'
 import { type KeyField, keyFields } from './key-values.ts'
 import { type Meaning, isAddressTable, isSuppressionName } from './meanings.ts'
@@ -13,14 +13,14 @@ import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /**
  * What other tables say of a table's rows: what they refer to, their labels and tags, and lists of people. Pure.
- * @param email the expression of a person's address
+ * @param address the expression of a person's e-mail address, or of a company's site
  * @param employer the company of a person
  */
 export function relatedFlags(
   schema: ClassifiedSchema,
   row: ClassifiedTable,
   kind: SourceKind,
-  email: string | null = null,
+  address: string | null = null,
   employer: RowWay | null = null,
 ): RowFlag[] {
   // Of a table that each schema has, that of the row's own: another tenant's list says nothing.
@@ -33,7 +33,9 @@ export function relatedFlags(
     const keys = keyFields(schema, side)
     if (keys.length > 0) return ways.flatMap((way) => keyFlags(way, keys, kind))
     return [
-      ...(kind === 'person' ? listedFlags(side, ways, email) : []),
+      ...(kind === 'person' || isSuppressionName(side.table.name)
+        ? listedFlags(side, ways, kind, address)
+        : []),
       ...ways.flatMap((way) => [
         ...labelFlags(way, kind),
         ...ownerFlags(way, row, kind, way.relation === employer?.relation),
@@ -91,6 +93,7 @@ const LIST_WORDS = toWordSet(
   'status state stage type category kind class group segment tag list rating role lifecycle label source',
 )
 const TAG_WORDS = toWordSet('tag label')
+const STATE_WORDS = toWordSet('status state stage')
 const LABEL_NAMES = /(?:^| )(?:name|title|tag|slug|description|list|group|value|code)$/
 const MAX_LIST_ROWS = 100
 
@@ -116,7 +119,8 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
       const isName = isTranslated || (field.fit.kind === 'text' && field.path.length === 0)
       if (!isName || !LABEL_NAMES.test(name.join(' '))) return []
       // Read as if the row had the label itself, in a column named as the list.
-      const column = { ...field, name: table.name, words: isTag ? ['tag'] : words }
+      const isState = words.some((word) => STATE_WORDS.has(word))
+      const column = { ...field, name: table.name, words: isTag && !isState ? ['tag'] : words }
       const labels = [...new Set(field.values)]
       return [readFlags({ ...side, fields: [{ ...column, labels }] }, 'e', kind)]
     })
@@ -124,10 +128,11 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
   return best.map(({ out, ...flag }) => ({ ...flag, keep: notExists(way, [out]), isTag }))
 }
 
-/** SQL: the rows of a table that have a person's address, or its host. */
+/** SQL: the rows of a table that have the address of a person, or the host of that or of a company's site. */
 function sameAddress(
   { fields, sqlName, company, table }: ClassifiedTable,
-  email: string,
+  kind: SourceKind,
+  address: string,
 ): Pick<RowWay, 'from' | 'where'> | null {
   const texts = fields.filter(
     ({ path, fit, column }) => path.length === 0 && fit.kind === 'text' && column.canSelect,
@@ -136,16 +141,20 @@ function sameAddress(
     texts.find(
       ({ words, values }) => words.includes('email') && (values.length === 0 || holdsAny('email', values)),
     ) ?? texts.find(({ values }) => holdsAny('email', values))
-  if (field === undefined) return null
-  const own = `lower(btrim(${email}))`
-  const same = `lower(${fieldSql(field, 'e')}) = ${own}`
+  const own = `lower(btrim(${address}))`
+  const isSame = kind === 'person' && field && `lower(${fieldSql(field, 'e')}) = ${own}`
   // A list has hosts, too: in the same column, or in another.
-  const hasHosts = field.values.some((value) => !value.includes('@') && value.includes('.'))
+  const hasHosts = field?.values.some((value) => !value.includes('@') && value.includes('.')) === true
   const host = hasHosts ? field : company.get('domain')
-  const isHost = host && `lower(${fieldSql(host, 'e')}) = split_part(${own}, '@', 2)`
-  const isEither = isHost !== undefined && isSuppressionName(table.name)
-  return { from: `${sqlName} e`, where: [isEither ? `(${same} or ${isHost})` : same] }
+  const ownHost = kind === 'person' ? `split_part(${own}, '@', 2)` : `regexp_replace(${own}, ${HOST}, '\\1')`
+  const isHost = host && isSuppressionName(table.name) && `lower(${fieldSql(host, 'e')}) = ${ownHost}`
+  const either = [isSame, isHost].filter((one) => typeof one === 'string')
+  const [first = null] = either.length > 1 ? [`(${either.join(' or ')})`] : either
+  return first === null || (kind === 'person' && !isSame) ? null : { from: `${sqlName} e`, where: [first] }
 }
+
+/** SQL: the host in a URL. */
+const HOST = "'^(?:[a-z]+://)?(?:www[.])?([^/:?#]*).*$'"
 
 const CONSENT_TABLES = toWordSet(
   'subscription subscriber interest consent preference newsletter permission gdpr privacy optin',
@@ -153,13 +162,18 @@ const CONSENT_TABLES = toWordSet(
 const HARMLESS_TABLE_WORDS = toWordSet(HARMLESS_TABLES)
 
 /**
- * What it says of a person that another table has a row about them, by key or by address: that they objected, are staff, or
+ * What it says of a row that another table has a row about it, by key or by address: that they objected, are staff, or
  * perhaps something else against them.
  */
-function listedFlags(side: ClassifiedTable, ways: readonly RowWay[], email: string | null): RowFlag[] {
+function listedFlags(
+  side: ClassifiedTable,
+  ways: readonly RowWay[],
+  kind: SourceKind,
+  address: string | null,
+): RowFlag[] {
   const { table, kinds, sqlName, isUsers, isTenants } = side
   const words = splitIdentifier(table.name).map(singularize)
-  const byAddress = email === null ? null : sameAddress(side, email)
+  const byAddress = address === null ? null : sameAddress(side, kind, address)
   const first = ways.find(({ by }) => by === 'its key' || (by === 'link' && isAddressTable(table.name)))
   const found = isUsers ? byAddress : (first ?? byAddress)
   if (found === null) return []
@@ -168,15 +182,16 @@ function listedFlags(side: ClassifiedTable, ways: readonly RowWay[], email: stri
     return { column: table.name, when, keep: notExists(found, out), meaning, isSure }
   }
   if (isSuppressionName(table.name)) {
-    // When it was suppressed is what the list is about.
-    const ended = readFlags(side, 'e', 'link').filter((one) => one.isSure && one.meaning !== 'objection')
-    return [
-      listed(
-        ended.map(({ keep }) => keep),
-        'objection',
-        true,
-      ),
-    ]
+    // When it was suppressed is what the list is about; a day to come ends it.
+    const isWhen = ({ column, out }: RowFlag & { readonly out: string }): boolean =>
+      !out.endsWith('<= now()') &&
+      side.fields.some((one) => one.name === column && isDate(one.fit.kind) && !isMostlyBlank(one, side))
+    const ended = readFlags(side, 'e', 'link').filter(
+      (one) => one.isSure && one.meaning !== 'objection' && !isWhen(one),
+    )
+    const still = ended.map(({ keep }) => keep)
+    // Of a company it may be its people who objected.
+    return [listed(still, 'objection', kind === 'person')]
   }
   if (isUsers) return [listed([], 'staff', isStaffName(table.name))]
   if (kinds.length > 0) return []

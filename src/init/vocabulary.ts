@@ -11,9 +11,11 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   inactive:
     'inaktiv inactif inactivo inattivo inativo inactief deaktiviert désactivé desactivado disattivato desativado gedeactiveerd nieaktywny ',
   active: 'aktiv actif activo attivo ativo actief aktywny aktiivinen',
+  invalid: 'ungültig inválido ongeldig ugyldig ogiltig nieprawidłowy',
+  lifted: 'aufgehoben levé levantado revocato liberação liberacao opgeheven opphevet upphävd',
   valid: 'gültig valide válido valido geldig gyldig giltig wazny',
   blocked:
-    'gesperrt bloqué bloqueado bloccato geblokkeerd stop sperrt blokkert sperrad sperre sperrung block blocage spärr spärrad spærret zablokowany',
+    'bloqueio bloqueo blocco gesperrt bloqué bloqueado bloccato geblokkeerd stop sperrt blokkert sperrad sperre sperrung block blocage spärr spärrad spærret zablokowany',
   merged:
     'zusammengeführt fusionné fusionado fuso unito samengevoegd sammenslått merge aufgegangen absorbé absorbant absorbante absorbido sammanslagen uppgått sammenlagt accorpato mesclado unificado scalony yhdistetty',
   duplicate:
@@ -74,7 +76,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   user: 'benutzer utilisateur usuario utente usuário gebruiker bruker användare bruger użytkownik käyttäjä',
   employer: 'arbeitgeber employeur empleador arbetsgivare arbejdsgiver pracodawca werkgever',
   // Facts
-  name: 'nom nombre nome naam navn namn bezeichnung denominación denominazione intitulé raison razon ragione libellé nazwa nimi',
+  name: 'nm nom nombre nome naam navn namn bezeichnung denominación denominazione intitulé raison razon ragione libellé nazwa nimi',
   'first name':
     'vname vorname prénom forenames nombres voornaam fornavn förnamn firstname forename fname givenname rufname imię etunimi voornamen',
   'last name':
@@ -89,6 +91,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'mob handy portable móvil movil cellulare celular mobil mobilnummer mobiel gsm cell cellphone komórka matkapuhelin',
   website:
     'www webseite internetseite homepage sitio sito nettside hemsida internet webadresse siteweb internetadresse webbplats hjemmeside strona witryna kotisivu verkkosivu webpagina',
+  domain: 'dominio domaine domäne domein domän domæne domene domena',
   industry:
     'branche secteur sector sectores settore setor bransje bransch sektor industrie rubro giro giros branża toimiala brancher',
   employees:
@@ -161,7 +164,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   note: 'bemerkung notiz remarque nota anmerkung',
   interest: 'intresse interesse intérêt interés interessen',
   size: 'taille größe tamaño dimensione tamanho grootte omvang storlek størrelse wielkość',
-  code: 'kod kode código codice',
+  code: 'cd kod kode código codice',
   role: 'roll rol rôle rola rolle papel',
   bankrupt:
     ' insolvenz konkurs faillite quiebra fallimento falência faillissement upadłość liquidation dissolved',

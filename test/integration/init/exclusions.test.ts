@@ -64,15 +64,18 @@ describe('rows that are left out', () => {
   })
 
   test.each([
-    ['no_of_calls int', 'n % 2'],
+    ['no_of_calls int', 'n % 2', 'no_of_calls is not set'],
     ['phone_no text', "'+47 900 00 ' || n"],
-    ['lead_status text', "case when n % 2 = 0 then 'Dead' else 'New' end"],
-    ['lead_status text', "case when n % 2 = 0 then 'No contact' else 'New' end"],
+    ['lead_status text', "case when n % 2 = 0 then 'Dead' else 'New' end", 'lead_status is Dead'],
+    ['lead_status text', "case when n % 2 = 0 then 'No contact' else 'New' end", 'lead_status is No contact'],
     ['vip boolean', 'n = 1'],
-    ['days_left int', '(n = 1)::int'],
-  ])('but not by %s', async (column, flag) => {
-    const { keys } = await propose(contacts(column, flag), 'contacts')
+    ['email_invalido char(1)', "case when n < 5 then 'S' else 'N' end", 'email_invalido is set'],
+    ['stage text', "case when n < 5 then 'Demo' else 'New' end", 'stage is Demo'],
+    ['days_left int', '(n = 1)::int', 'days_left is set'],
+  ])('but not by %s', async (column, flag, asked = '') => {
+    const { keys, source } = await propose(contacts(column, flag), 'contacts')
     expect(keys).toHaveLength(20)
+    expect(source.questions.map(({ when }) => when).join()).toBe(asked)
   })
 
   test('on a list of people not to contact, by key or by address', async () => {
@@ -85,6 +88,21 @@ describe('rows that are left out', () => {
       'contacts',
     )
     expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  })
+
+  test('on a list, whenever they were put there; a company by its site is asked about', async () => {
+    const sql = `${contacts('x int', 'n')};
+      create table companies (id int primary key, name text, website text, industry text);
+      insert into companies select n, 'C' || n, 'https://www.c' || n || '.example/about', null from generate_series(1, 20) n;
+      create table blocked_emails (id serial primary key, email text, domain text, blocked_at timestamptz, lifted_at timestamptz);
+      insert into blocked_emails (email, domain, blocked_at, lifted_at) values ('c1@c.example', null, now(), null),
+        ('c2@c.example', null, now(), now()), (null, 'c3.example', now(), null), (null, 'c4.example', now(), now())`
+    expect((await propose(sql, 'contacts')).keys).toEqual(Array.from({ length: 19 }, (_, n) => n + 2))
+    const { source, keys } = await propose('', 'companies')
+    expect(keys).toHaveLength(20)
+    expect(source.questions).toMatchObject([
+      { when: 'it is listed in blocked_emails', leftOut: 1, isLeftOut: true },
+    ])
   })
 
   test('on a list until a day to come, and not once it is past', async () => {
