@@ -1,47 +1,15 @@
 import { type CandidateField, isInList, serializedAs } from './fields.ts'
 import { isKnownLabel } from './label-maps.ts'
-import { type ColumnRole, isOfOthers, isSecondary, scoreName } from './roles.ts'
+import { type ColumnRole, isOfOthers, isSecondary, rolesOf, scoreName } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { toOwnWords, toWordSet } from './words.ts'
+import type { SourceKind } from '../domain/mapping.ts'
 import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 
 /** The field that holds each role of a table. */
 export type RoleFields = ReadonlyMap<ColumnRole, CandidateField>
-
-export const PERSON_ROLES: readonly ColumnRole[] = [
-  'email',
-  'profile',
-  'first_name',
-  'last_name',
-  'name',
-  'company_name',
-  'company_domain',
-  'title',
-  'seniority',
-  'department',
-  'phone',
-]
-
-export const COMPANY_ROLES: readonly ColumnRole[] = [
-  'domain',
-  'email',
-  'name',
-  'legal_name',
-  'industry',
-  'sub_industry',
-  'employees',
-  'employee_range',
-  'revenue',
-  'founded',
-  'city',
-  'state',
-  'country',
-  'technologies',
-  'profile',
-  'twitter',
-]
 
 /** A match with fewer points is a guess. */
 const MIN_POINTS = 60
@@ -52,10 +20,11 @@ const MIN_POINTS = 60
  */
 export function assignRoles(
   { table, fields }: Pick<IntrospectedTable, 'table' | 'fields'>,
-  roles: readonly ColumnRole[],
+  kind: SourceKind,
   except: ReadonlySet<string>,
 ): RoleFields {
   const own = toOwnWords(table.name)
+  const roles = rolesOf(kind)
   const scored = fields.flatMap((field) => {
     if (!field.column.canSelect || (field.path.length === 0 && except.has(field.name))) return []
     return roles.flatMap((role) => {

@@ -1,5 +1,5 @@
 import type { SourceKind } from '../domain/mapping.ts'
-import { COMPANY_ROLES, PERSON_ROLES, type RoleFields, assignRoles } from './assign-roles.ts'
+import { type RoleFields, assignRoles } from './assign-roles.ts'
 import type { TableRelation } from './relations.ts'
 import { MIN_SCORE, findKinds, scoreTable } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
@@ -67,8 +67,8 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const references = new Set(
     relations.filter((one) => one.from.table.sql === table.sql).flatMap((one) => one.columns),
   )
-  const person = assignRoles(surveyed, PERSON_ROLES, references)
-  const company = assignRoles(surveyed, COMPANY_ROLES, references)
+  const person = assignRoles(surveyed, 'person', references)
+  const company = assignRoles(surveyed, 'company', references)
   const partyType = findPartyTypeFilter(surveyed, {
     person: person.get('first_name') ?? person.get('last_name'),
     company: person.get('company_name') ?? company.get('name'),

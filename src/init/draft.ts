@@ -7,11 +7,11 @@ import { readFlags, roleColumns } from './flags.ts'
 import type { RowContext } from './meanings.ts'
 import { type CandidateField, isInList } from './fields.ts'
 import { MAY_NOT_UPDATE } from './unreadable.ts'
-import { onePlace, outputRoles, proposeOutput } from './outputs.ts'
+import { onePlace, proposeOutput } from './outputs.ts'
 import { type RoleFields, isGuess } from './assign-roles.ts'
 import { joinConditions } from './questions.ts'
 import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
-import type { ColumnRole } from './roles.ts'
+import { type ColumnRole, outputField, rolesOf } from './roles.ts'
 import type { ClassifiedTable } from './classify.ts'
 
 /** A source before its inputs are measured on sampled rows. */
@@ -95,10 +95,7 @@ function findUniqueKey({ table }: ClassifiedTable): readonly string[] | null {
 }
 
 /** The outputs among the assigned fields and the columns that refer to lists of labels. Pure. */
-export function proposeOutputs(
-  draft: Draft,
-  roles: readonly ColumnRole[] = outputRoles(draft.base.kind),
-): { outputs: ProposedOutput[]; skippedColumns: SkippedColumn[] } {
+export function proposeOutputs(draft: Draft): { outputs: ProposedOutput[]; skippedColumns: SkippedColumn[] } {
   const { table, roleFields, base, inputFields } = draft
   const outputs: ProposedOutput[] = []
   const skippedColumns: SkippedColumn[] = []
@@ -106,7 +103,7 @@ export function proposeOutputs(
     if ('reason' in made) skippedColumns.push(made)
     else outputs.push(made)
   }
-  for (const role of roles) {
+  for (const role of rolesOf(base.kind).filter((one) => outputField(base.kind, one) !== null)) {
     for (const lookup of table.lookups[base.kind].filter((one) => one.role === role)) {
       const { field, made } = lookup
       const refusal = writeObstacle(field, { ...table, references: new Set() }, base.key)

@@ -1,7 +1,7 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import type { RoleFields } from './assign-roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
-import type { ColumnRole } from './roles.ts'
+import { type ColumnRole, kindPoints } from './roles.ts'
 import type { PartyTypeFilter } from './row-filters.ts'
 import { headNoun, toWordSet } from './words.ts'
 
@@ -105,33 +105,6 @@ const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
   company: toWordSet('partner customer client party brand merchant record entity'),
 }
 
-/** Points that each role adds for a kind. */
-const ROLE_POINTS: Readonly<Record<SourceKind, Readonly<Partial<Record<ColumnRole, number>>>>> = {
-  person: {
-    first_name: 1,
-    last_name: 2,
-    name: 1,
-    email: 1,
-    profile: 2,
-    title: 1,
-    seniority: 2,
-    department: 1,
-    company_name: 1,
-  },
-  company: {
-    domain: 2,
-    name: 1,
-    industry: 2,
-    sub_industry: 1,
-    employees: 2,
-    revenue: 1,
-    founded: 1,
-    technologies: 1,
-    legal_name: 1,
-    twitter: 1,
-  },
-}
-
 /** A table with this many points is taken for the kind. */
 export const MIN_SCORE = 4
 
@@ -146,5 +119,5 @@ function nameHint(kind: SourceKind, table: string): NameHint {
 /** How strongly the name and the columns of a table say that its rows are of the kind. Pure. */
 export function scoreTable(kind: SourceKind, table: string, roles: Iterable<ColumnRole>): number {
   const points = { strong: 3, weak: 1, none: 0 }[nameHint(kind, table)]
-  return [...roles].reduce((sum, role) => sum + (ROLE_POINTS[kind][role] ?? 0), points)
+  return [...roles].reduce((sum, role) => sum + kindPoints(kind, role), points)
 }

@@ -4,9 +4,9 @@ import { type CandidateField, fieldSql } from './fields.ts'
 import { exclusionConditions } from './flags.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { isCountryName, isKnownLabel } from './label-maps.ts'
-import { type Proposed, labelOutput, outputField, outputRoles } from './outputs.ts'
+import { type Proposed, labelOutput } from './outputs.ts'
 import { type TableRelation, onlySql } from './relations.ts'
-import { type ColumnRole, scoreName } from './roles.ts'
+import { type ColumnRole, outputField, rolesOf, scoreName } from './roles.ts'
 import { singularize, splitIdentifier, toOwnWords } from './words.ts'
 
 /** A column that refers to a table of countries, industries or the like. */
@@ -43,7 +43,7 @@ export function findLookupColumns(
   })
 }
 
-const listRoles = (kind: SourceKind): ColumnRole[] => outputRoles(kind).filter((role) => LIST_ROLES.has(role))
+const listRoles = (kind: SourceKind): ColumnRole[] => rolesOf(kind).filter((role) => LIST_ROLES.has(role))
 
 function roleByName(
   kind: SourceKind,
@@ -115,7 +115,7 @@ function lookupOutput(
   ].join(' and ')
   const key = `(array_agg(r.${quoteIfNeeded(targets[0] ?? '')}))[1]`
   const sql = `(select ${key} from ${to.sqlName} r where ${where} having count(*) = 1)`
-  const output = { column: name, field: outputField(kind, role), type: column.type.name, sql }
+  const output = { column: name, field: outputField(kind, role) ?? role, type: column.type.name, sql }
   const { values } = label
   const mapped = role === 'country' && values.every(isCountryName) ? null : labelOutput(output, role, values)
   return mapped === null || 'reason' in mapped ? output : mapped

@@ -3,29 +3,8 @@ import { type CandidateField, serializedAs } from './fields.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { isCountryName, isHeadcount, mapToLabels } from './label-maps.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
-import type { ColumnRole } from './roles.ts'
+import { type ColumnRole, outputField } from './roles.ts'
 import { toWordSet } from './words.ts'
-
-/** The roles that are filled, in the order of the configuration, with the record field that fills each. */
-const OUTPUT_FIELDS: Readonly<Record<SourceKind, ReadonlyMap<ColumnRole, string>>> = {
-  person: readFields(
-    'title seniority department phone profile=linkedin company_name=company.name company_domain=company.domain',
-  ),
-  company: readFields(
-    `legal_name industry sub_industry employees=employee_count employee_range revenue founded=founded_year city=location.city
-     state=location.state country=location.country technologies profile=social.linkedin twitter=social.twitter`,
-  ),
-}
-
-function readFields(text: string): ReadonlyMap<ColumnRole, string> {
-  const pairs = text.split(/\s+/).map((one) => one.split('=') as [ColumnRole, string?])
-  return new Map(pairs.map(([role, field = role]) => [role, field]))
-}
-
-export const outputRoles = (kind: SourceKind): ColumnRole[] => [...OUTPUT_FIELDS[kind].keys()]
-
-export const outputField = (kind: SourceKind, role: ColumnRole): string =>
-  OUTPUT_FIELDS[kind].get(role) ?? role
 
 export type Proposed = ProposedOutput | SkippedColumn
 
@@ -47,7 +26,7 @@ export function proposeOutput(
 ): Proposed {
   const { name: column, fit, path, codes, holdsArrays } = field
   const type = field.column.type.name
-  const output: ProposedOutput = { column, field: outputField(kind, role), type }
+  const output: ProposedOutput = { column, field: outputField(kind, role) ?? role, type }
   const isWhole = path.length === 0
   const isJson = fit.kind === 'json' || fit.kind === 'jsonb'
   const labels = fit.kind === 'enum' ? fit.labels : isWhole ? table.checkLabels[column] : undefined

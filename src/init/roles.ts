@@ -1,3 +1,4 @@
+import type { SourceKind } from '../domain/mapping.ts'
 import { toWordSet } from './words.ts'
 
 /**
@@ -72,6 +73,41 @@ const ROLE_PHRASES = {
 
 /** What a column seems to hold. */
 export type ColumnRole = keyof typeof ROLE_PHRASES
+
+/**
+ * What is read of a row of each kind, in the order of the configuration: the role, how much it says for the kind, and the
+ * field of the record that fills it, if one does.
+ */
+const ROLES: Readonly<Record<SourceKind, ReadonlyMap<ColumnRole, RoleUse>>> = {
+  person: readUses(
+    `email:1 first_name:1 last_name:2 name:1 title:1=title seniority:2=seniority department:1=department phone:0=phone
+     profile:2=linkedin company_name:1=company.name company_domain:0=company.domain`,
+  ),
+  company: readUses(
+    `domain:2 email:0 name:1 legal_name:1=legal_name industry:2=industry sub_industry:1=sub_industry employees:2=employee_count
+     employee_range:0=employee_range revenue:1=revenue founded:1=founded_year city:0=location.city state:0=location.state
+     country:0=location.country technologies:1=technologies profile:0=social.linkedin twitter:1=social.twitter`,
+  ),
+}
+
+interface RoleUse {
+  readonly points: number
+  readonly field: string | null
+}
+
+function readUses(text: string): ReadonlyMap<ColumnRole, RoleUse> {
+  const uses = text.split(/\s+/).map((use) => use.split(/[:=]/) as [ColumnRole, string, string?])
+  return new Map(uses.map(([role, points, field = null]) => [role, { points: Number(points), field }]))
+}
+
+export const rolesOf = (kind: SourceKind): ColumnRole[] => [...ROLES[kind].keys()]
+
+/** How much a role says for a kind. */
+export const kindPoints = (kind: SourceKind, role: ColumnRole): number => ROLES[kind].get(role)?.points ?? 0
+
+/** The field of the record that fills a role; null if it is only read. */
+export const outputField = (kind: SourceKind, role: ColumnRole): string | null =>
+  ROLES[kind].get(role)?.field ?? null
 
 const PHRASES = new Map(
   Object.entries(ROLE_PHRASES).map(([role, byPoints]) => [

@@ -4,7 +4,7 @@ import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { LookupCall, Service } from '../domain/service/service.ts'
 import { listNames } from '../util/text.ts'
 import { toOutputConfig } from './config-object.ts'
-import { type Proposed, doubtOutput, outputField, outputRoles } from './outputs.ts'
+import { type Proposed, doubtOutput } from './outputs.ts'
 import type {
   FoundService,
   FoundServices,
@@ -13,7 +13,7 @@ import type {
   ProposedSource,
   SkippedColumn,
 } from './proposal.ts'
-import { scoreName } from './roles.ts'
+import { outputField, rolesOf, scoreName } from './roles.ts'
 import { splitIdentifier, toWordSet } from './words.ts'
 
 /** Parts of a path that leave open whose fact it is: `person.job_title` is one of the person, `manager.title` is not. */
@@ -33,7 +33,7 @@ const MIN_POINTS = 75
 
 /** The service's field for a fact: that of the column's name, or the shortest of those whose path says it best. */
 function findField(kind: SourceKind, { column, field }: ProposedOutput, { shapes }: Service): string | null {
-  const role = outputRoles(kind).find((one) => outputField(kind, one) === field)
+  const role = rolesOf(kind).find((one) => outputField(kind, one) === field)
   if (role === undefined) return null
   const said = splitIdentifier(column).join()
   const isOfCompany = (words: readonly string[]): boolean => words.some((word) => COMPANY_WORDS.has(word))

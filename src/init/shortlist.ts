@@ -4,9 +4,8 @@ import { didYouMean } from '../util/text.ts'
 import { scoreTable } from './kinds.ts'
 import { singularize, splitIdentifier, toOwnWords, toWordSet } from './words.ts'
 import type { ForeignKey, TableOverview } from './introspect.ts'
-import { COMPANY_ROLES, PERSON_ROLES } from './assign-roles.ts'
 import { KEY_WORDS, nameRank } from './relations.ts'
-import { scoreName } from './roles.ts'
+import { rolesOf, scoreName } from './roles.ts'
 
 export interface TableName {
   readonly schema: string
@@ -78,7 +77,7 @@ const MIN_POINTS = 3
 /** How much the name of a table and those of its columns are like people or companies. */
 function partyPoints({ name, columns }: TableOverview): number {
   const own = toOwnWords(name)
-  const roles = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].filter((role) =>
+  const roles = [...new Set([...rolesOf('person'), ...rolesOf('company')])].filter((role) =>
     columns.some((column) => scoreName(role, splitIdentifier(column), own) >= 60),
   )
   return Math.max(scoreTable('person', name, roles), scoreTable('company', name, roles))

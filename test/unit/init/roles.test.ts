@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { COMPANY_ROLES, PERSON_ROLES } from '../../../src/init/assign-roles.ts'
-import { scoreName, type ColumnRole } from '../../../src/init/roles.ts'
+import { rolesOf, scoreName, type ColumnRole } from '../../../src/init/roles.ts'
 import { singularize, splitIdentifier } from '../../../src/init/words.ts'
 
 const pointsOf = (role: ColumnRole, column: string, table = 'contacts'): number =>
@@ -64,13 +63,13 @@ describe('the role of a column name, in any convention', () => {
   test.each(Object.entries(known).flatMap(([role, names]) => names.map((name) => [name, role] as const)))(
     '%s: %s',
     (name, role) => {
-      const points = [...new Set([...PERSON_ROLES, ...COMPANY_ROLES])].map(
+      const points = [...new Set([...rolesOf('person'), ...rolesOf('company')])].map(
         (one) => [one, pointsOf(one, name)] as const,
       )
       const own = points.find(([one]) => one === role)?.[1] ?? 0
       expect(own).toBeGreaterThanOrEqual(60)
       // No other role fits better.
-      const rivals = (PERSON_ROLES as readonly string[]).includes(role) ? PERSON_ROLES : COMPANY_ROLES
+      const rivals = rolesOf((rolesOf('person') as readonly string[]).includes(role) ? 'person' : 'company')
       expect(points.filter(([one, others]) => rivals.includes(one) && others > own)).toEqual([])
     },
   )
