@@ -1,5 +1,6 @@
 import type { SourceKind } from '../domain/mapping.ts'
-import { type RoleFields, assignRoles } from './assign-roles.ts'
+import { type RoleFields, assignRoles, holdsAny } from './assign-roles.ts'
+import type { CandidateField } from './fields.ts'
 import type { TableRelation } from './relations.ts'
 import { MIN_SCORE, findKinds, scoreTable } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
@@ -16,6 +17,8 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly references: ReadonlySet<string>
   readonly person: RoleFields
   readonly company: RoleFields
+  /** The column by whose address a row is that of a person, whatever else the rows are. */
+  readonly address: CandidateField | null
   /** Columns that refer to lists of labels, by the kind of source that fills them. */
   readonly lookups: Readonly<Record<SourceKind, readonly LookupColumn[]>>
   /** Whether only the rows of one tenant are meant, if they belong to several. */
@@ -80,6 +83,7 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     kinds.length > 0 || isUncertain ? findRejection(classified, { ...context, isNamed }) : null
   return {
     ...classified,
+    address: findAddress(surveyed),
     lookups: { person: [], company: [] },
     isStaff: context.isStaff(surveyed),
     isTenants: context.isTenantTable(surveyed),
@@ -90,6 +94,17 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     kinds: objection === null ? kinds : [],
     rejection: objection ?? (isUncertain ? UNCERTAIN_REASON : null),
   }
+}
+
+function findAddress({ fields }: IntrospectedTable): CandidateField | null {
+  const texts = fields.filter(
+    ({ path, fit, column }) => path.length === 0 && fit.kind === 'text' && column.canSelect,
+  )
+  const holding = texts.filter(({ values }) => holdsAny('email', values))
+  const named = texts.find(
+    (one) => one.words.includes('email') && (one.values.length === 0 || holding.includes(one)),
+  )
+  return named ?? holding[0] ?? null
 }
 
 /** A table with the key of a table of users: `profiles` beside `auth.users`. */

@@ -1,5 +1,4 @@
 import type { SourceKind } from '../domain/mapping.ts'
-import { holdsAny } from './assign-roles.ts'
 import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
 import { type RowFlag, isDate, isMostlyBlank } from './flag-sql.ts'
@@ -130,17 +129,10 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
 
 /** SQL: the rows of a table that have the address of a person, or the host of that or of a company's site. */
 function sameAddress(
-  { fields, sqlName, company, table }: ClassifiedTable,
+  { address: field, sqlName, company, table }: ClassifiedTable,
   kind: SourceKind,
   address: string,
 ): Pick<RowWay, 'from' | 'where'> | null {
-  const texts = fields.filter(
-    ({ path, fit, column }) => path.length === 0 && fit.kind === 'text' && column.canSelect,
-  )
-  const field =
-    texts.find(
-      ({ words, values }) => words.includes('email') && (values.length === 0 || holdsAny('email', values)),
-    ) ?? texts.find(({ values }) => holdsAny('email', values))
   const own = `lower(btrim(${address}))`
   const isSame = kind === 'person' && field && `lower(${fieldSql(field, 'e')}) = ${own}`
   // A list has hosts, too: in the same column, or in another.

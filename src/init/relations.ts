@@ -183,8 +183,8 @@ function singleKeys({ table }: IntrospectedTable): Column[] {
 /** How well words name a table: `contact` fits contacts better than crm_contacts, and `primary contact` fits it too. */
 export function nameRank(said: readonly string[], table: string): number {
   const words = said.map(singularize).join(' ')
-  const meant = splitIdentifier(table).map(singularize).join(' ')
   if (words === '') return 0
+  const meant = splitIdentifier(table).map(singularize).join(' ')
   if (words === meant) return 3
   if (meant.endsWith(` ${words}`)) return 2
   return words.endsWith(` ${meant}`) ? 1 : 0

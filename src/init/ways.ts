@@ -30,11 +30,13 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
       where: [joinCondition(relation, 'e', 't')],
     })),
     ...schema.tables.flatMap((link): RowWay[] => {
-      const [toRow] = [
-        ...relationsBetween(schema, link, row),
-        ...relationsBetween(schema, row, link).filter(isPart).map(invert),
-      ]
-      const [relation] = toRow ? relationsBetween(schema, link, side) : []
+      const [relation] = relationsBetween(schema, link, side)
+      const [toRow] = relation
+        ? [
+            ...relationsBetween(schema, link, row),
+            ...relationsBetween(schema, row, link).filter(isPart).map(invert),
+          ]
+        : []
       if (!relation || !toRow || link === row || side === row || link === side || link.kinds.length > 0)
         return []
       // One column cannot lead to both tables: it is polymorphic and names the owner of the row.
