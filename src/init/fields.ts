@@ -17,11 +17,11 @@ export interface CandidateField {
   /** Sampled values that are not blank, as text; for arrays, the first element. */
   readonly values: readonly string[]
   /** The labels in use, of a column that repeats few texts, and of a list of tags; otherwise unknown. */
-  readonly labels?: readonly string[]
-  /** Whether a value is a list of labels, or of keys: inside json, or with signs between them. Arrays are known by their type. */
+  readonly labels?: readonly string[] | undefined
+  /** Whether a value is a list of labels, or of keys, inside json. Arrays are known by their type. */
   readonly isTags?: boolean
   /** What each label means, where a comment on the column says so. */
-  readonly codes?: ReadonlyMap<string, string>
+  readonly codes?: ReadonlyMap<string, string> | undefined
   /** A key inside json whose values are all arrays. */
   readonly holdsArrays: boolean
 }
@@ -38,25 +38,13 @@ export function listCandidateFields(
 ): CandidateField[] {
   // A loader that flattens objects writes what a row refers to into columns of its own: `owner_id__email`.
   const own = table.columns.filter(({ name }) => !/_id__(?!value$|id$)./i.test(name))
-  return own.flatMap((column) => {
-    const whole = sample.map((row) => row[column.name])
-    const { fit } = column.type
-    const isJson = fit.kind === 'json' || fit.kind === 'jsonb'
-    const self: CandidateField = {
-      name: column.name,
-      column,
-      path: [],
-      fit,
-      words: splitIdentifier(column.name),
-      values: toTexts(isJson ? whole.filter(Array.isArray) : whole),
-      ...(labels[column.name] && { labels: labels[column.name] ?? [] }),
-      ...(codes[column.name] && { codes: codes[column.name] ?? new Map() }),
-      holdsArrays: isJson && areAllArrays(whole),
-      ...(isJson
-        ? areAllArrays(whole) && tagsAt(whole, [])
-        : fit.kind === 'text' && tagsInTexts(column, whole)),
-    }
-    return isJson ? [self, ...jsonKeyFields(column, whole)] : [self]
+  return own.flatMap((column): CandidateField[] => {
+    const { name, type } = column
+    const values = sample.map((row) => row[name])
+    if (/^jsonb?$/.test(type.fit.kind)) return jsonFields(column, values)
+    const words = splitIdentifier(name)
+    const read = { name, column, path: [], fit: type.fit, words, values: toTexts(values), holdsArrays: false }
+    return [{ ...read, labels: labels[name], codes: codes[name] }]
   })
 }
 
@@ -65,38 +53,39 @@ const MAX_KEY_DEPTH = 3
 /** A document with more keys than this is not a set of attributes. */
 const MAX_KEYS = 200
 
-function jsonKeyFields(column: Column, roots: readonly unknown[]): CandidateField[] {
+/** A json column itself, and the keys inside it. */
+function jsonFields(column: Column, roots: readonly unknown[]): CandidateField[] {
   const found = new Map<string, { readonly path: readonly string[]; readonly values: unknown[] }>()
   const visit = (value: unknown, path: readonly string[]): void => {
+    const id = path.join('\0')
+    const entry = found.get(id) ?? { path, values: [] }
+    if (entry.values.length === 0 && found.size > MAX_KEYS) return
+    entry.values.push(value)
+    found.set(id, entry)
     const isNested = Array.isArray(value)
-    if (isNested && path.includes(FIRST)) return
     const object: unknown = isNested ? value[0] : value
-    if (!isPlainObject(object)) return
-    for (const [key, inner] of Object.entries(object)) {
-      const at = [...path, ...(isNested ? [FIRST] : []), key]
-      const entry = found.get(at.join('\0')) ?? { path: at, values: [] }
-      if (/^\d*$/.test(key) || (entry.values.length === 0 && found.size >= MAX_KEYS)) continue
-      entry.values.push(inner)
-      found.set(at.join('\0'), entry)
-      if (at.length < MAX_KEY_DEPTH) visit(inner, at)
-    }
+    if ((isNested && path.includes(FIRST)) || !isPlainObject(object) || path.length >= MAX_KEY_DEPTH) return
+    for (const [key, inner] of Object.entries(object))
+      if (!/^\d*$/.test(key)) visit(inner, [...path, ...(isNested ? [FIRST] : []), key])
   }
   for (const root of roots) visit(root, [])
-  return [...found.values()]
-    .filter(({ values }) => !values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value)))
-    .map(({ path, values }) => {
-      const keys = path.filter((key) => key !== FIRST)
-      return {
-        name: joinName([column.name, ...path]),
-        column,
-        path,
-        fit: { kind: 'jsonb' as const },
-        words: (keys.length < path.length ? [column.name, ...keys] : keys).flatMap(splitIdentifier),
-        values: toTexts(values),
-        holdsArrays: areAllArrays(values),
-        ...((areAllArrays(values) || isTagKey(column, keys, path)) && tagsAt(roots, keys)),
-      }
-    })
+  if (roots.length === 0) found.set('', { path: [], values: [] })
+  return [...found.values()].flatMap(({ path, values }): CandidateField[] => {
+    const isWhole = path.length === 0
+    if (!isWhole && values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value))) return []
+    const keys = path.filter((key) => key !== FIRST)
+    const holdsArrays = areAllArrays(values)
+    const field: CandidateField = {
+      name: isWhole ? column.name : joinName([column.name, ...path]),
+      column,
+      path,
+      fit: isWhole ? column.type.fit : { kind: 'jsonb' },
+      words: (isWhole || isInList({ path }) ? [column.name, ...keys] : keys).flatMap(splitIdentifier),
+      values: toTexts(values),
+      holdsArrays,
+    }
+    return [holdsArrays || isTagKey(column, keys, path) ? { ...field, ...tagsAt(roots, keys) } : field]
+  })
 }
 
 /** Lists whose elements say what a row is, by their name. */
@@ -110,34 +99,22 @@ const isTagKey = (column: Column, keys: readonly string[], path: readonly string
     keys.at(-1) ?? '',
   )
 
-/** The labels of lists, if they repeat. */
-function toTags(given: readonly unknown[]): Partial<CandidateField> {
-  const all = toTexts(given)
+const MAX_TAGS = 100
+const MAX_TAG_CHARACTERS = 60
+
+/** The labels in lists inside json, if they repeat. */
+function tagsAt(roots: readonly unknown[], keys: readonly string[]): Partial<CandidateField> {
+  const all = toTexts(elementsAt(roots, keys))
   const labels = [...new Set(all)].toSorted()
   const isRepeated = labels.length > 0 && labels.length <= MAX_TAGS && labels.length * 2 <= all.length
   return isRepeated && labels.every((one) => one.length <= MAX_TAG_CHARACTERS) ? { labels, isTags: true } : {}
 }
-const MAX_TAGS = 100
-const MAX_TAG_CHARACTERS = 60
-
-/** The labels in lists inside json. */
-const tagsAt = (values: readonly unknown[], keys: readonly string[]): Partial<CandidateField> =>
-  toTags(values.flatMap((value) => elementsAt(value, keys)))
 
 function elementsAt(value: unknown, keys: readonly string[]): readonly unknown[] {
   if (Array.isArray(value)) return value.flatMap((one) => elementsAt(one, keys))
   const [key, ...rest] = keys
   return key === undefined ? [value] : isPlainObject(value) ? elementsAt(value[key], rest) : []
 }
-
-/** The labels of a column of tags that has commas or semicolons between them. */
-function tagsInTexts({ name }: Column, values: readonly unknown[]): Partial<CandidateField> {
-  const texts = hasWord(splitIdentifier(name), TAG_LISTS) ? toTexts(values) : []
-  return texts.some((text) => TAG_SIGNS.test(text))
-    ? toTags(texts.flatMap((text) => text.trim().split(TAG_SIGNS)))
-    : {}
-}
-const TAG_SIGNS = / *[,;] */
 
 function toTexts(values: readonly unknown[]): string[] {
   return values.flatMap((given) => {
@@ -175,29 +152,15 @@ export function serializedAs(values: readonly string[]): 'JSON' | 'YAML' | 'seri
 export function elementsSql({ column, path, fit, holdsArrays }: CandidateField, alias: string): string {
   const sql = `${alias}.${quoteIfNeeded(column.name)}`
   if (fit.kind === 'array') return sql
-  if (fit.kind === 'text') return `regexp_split_to_array(btrim(${sql}), ${quoteLiteral(TAG_SIGNS.source)})`
   const steps = path.map((key) => (key === FIRST ? '[*]' : `.${JSON.stringify(key)}`))
   const all = `$${steps.join('')}${holdsArrays ? '[*]' : ''}`
-  return `array(select jsonb_path_query(${sql}${JSONB[column.type.fit.kind] ?? ''}, ${quoteLiteral(all)}) #>> '{}')`
+  const json = column.type.fit.kind === 'json' ? `${sql}::jsonb` : sql
+  return `array(select jsonb_path_query(${json}, ${quoteLiteral(all)}) #>> '{}')`
 }
-const JSONB: Readonly<Record<string, string>> = { json: '::jsonb' }
 
 /** SQL: whether a list has one of the labels. */
-export function hasTagSql(field: CandidateField, alias: string, labels: readonly string[]): string {
-  const { column, path, fit, holdsArrays } = field
-  if (fit.kind === 'array' || fit.kind === 'text')
-    return `${elementsSql(field, alias)} && array[${labels.map(quoteLiteral).join(', ')}]::${fit.kind === 'text' ? 'text[]' : column.type.name}`
-  const documents = labels.map((label) => {
-    const steps = holdsArrays ? [...path, FIRST] : path
-    const json = steps.reduceRight<unknown>(
-      (inner, key) => (key === FIRST ? [inner] : { [key]: inner }),
-      label,
-    )
-    return quoteLiteral(JSON.stringify(json))
-  })
-  const some = documents.length === 1 ? documents[0] : `any (array[${documents.join(', ')}]::jsonb[])`
-  return `${alias}.${quoteIfNeeded(column.name)}${JSONB[column.type.fit.kind] ?? ''} @> ${some}`
-}
+export const hasTagSql = (field: CandidateField, alias: string, labels: readonly string[]): string =>
+  `${elementsSql(field, alias)} && array[${labels.map(quoteLiteral).join(', ')}]::${field.fit.kind === 'array' ? field.column.type.name : 'text[]'}`
 
 /** SQL for a field's value; for an array, its first element. */
 export function fieldSql(
