@@ -11,7 +11,7 @@ export interface CandidateField {
   readonly column: Column
   /** Keys inside a json column, and `0` for the first element of a list; empty for the column itself. */
   readonly path: readonly string[]
-  /** What a value must look like; jsonb for a key. */
+  /** What a value must look like; jsonb for a key. A text of which a constraint lists the values is as good as an enum. */
   readonly fit: Fit
   readonly words: readonly string[]
   /** Sampled values that are not blank, as text; for arrays, the first element. */
@@ -29,12 +29,14 @@ export interface CandidateField {
 /** A sampled row: column values as text, json columns parsed. */
 export type SampledRow = Readonly<Record<string, unknown>>
 
-/** The columns of a table, and the keys of its json columns that occur in the sample. Pure. */
+/**
+ * The columns of a table, and the keys of its json columns that occur in the sample. Pure.
+ * @param about what is known of a column beside its sampled values
+ */
 export function listCandidateFields(
   table: Table,
   sample: readonly SampledRow[],
-  labels: Readonly<Record<string, readonly string[]>> = {},
-  codes: Readonly<Record<string, ReadonlyMap<string, string>>> = {},
+  about: (column: string) => Partial<CandidateField> = () => ({}),
 ): CandidateField[] {
   // A loader that flattens objects writes what a row refers to into columns of its own: `owner_id__email`.
   const own = table.columns.filter(({ name }) => !/_id__(?!value$|id$)./i.test(name))
@@ -44,7 +46,7 @@ export function listCandidateFields(
     if (/^jsonb?$/.test(type.fit.kind)) return jsonFields(column, values)
     const words = splitIdentifier(name)
     const read = { name, column, path: [], fit: type.fit, words, values: toTexts(values), holdsArrays: false }
-    return [{ ...read, labels: labels[name], codes: codes[name] }]
+    return [{ ...read, ...about(name) }]
   })
 }
 

@@ -31,7 +31,7 @@ import { listKnownLabels, meaningOf } from './row-filters.ts'
 import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './vocabulary.ts'
 import { hasWord, splitIdentifier, toWordSet } from './words.ts'
 
-export type FlagTable = Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sampled'> &
+export type FlagTable = Pick<IntrospectedTable, 'fields' | 'sampled'> &
   Partial<Pick<IntrospectedTable, 'table'> & { readonly references: ReadonlySet<string> }>
 
 /** What a name or a label says of a row; without a meaning it is not understood. */
@@ -192,7 +192,7 @@ function readLabels(
   // Keys in a list are those of labels elsewhere.
   if (isTagList(field) && field.labels?.every((label) => /^(?:\d+|[0-9a-f-]{20,})$/i.test(label))) return []
   const isNumber = field.fit.kind === 'integer' && field.codes === undefined
-  const codes = isNumber ? [...new Set(field.values)].toSorted() : listKnownLabels(field, table.checkLabels)
+  const codes = isNumber ? [...new Set(field.values)].toSorted() : listKnownLabels(field)
   if (isNumber && (codes.length > 8 || !isList(field))) return []
   const read = codes.flatMap((code) => {
     const said = readLabel(meaningOf(field, code), field, table, context)

@@ -41,8 +41,6 @@ export interface ForeignKey {
 /** A table that was read closely. */
 export interface IntrospectedTable extends Pick<TableOverview, 'sqlName' | 'rows' | 'indexedColumns'> {
   readonly table: Table
-  /** Labels that a check constraint allows, by column. */
-  readonly checkLabels: Readonly<Record<string, readonly string[]>>
   readonly fields: readonly CandidateField[]
   /** The number of rows sampled. */
   readonly sampled: number
@@ -122,37 +120,33 @@ export async function introspectTable(
   read: ReadTransaction,
   overview: TableOverview,
 ): Promise<IntrospectedTable | null> {
-  const { schema, name, rows } = overview
+  const { schema, name, rows, checks, comments } = overview
   const table = await readCatalogue(read, (db) => readTable(db, formatTableName(schema, name)))
   if (table === null) return null
   const isTable = table.kind === 'table'
   const sample = isTable ? await readRows(read, (db) => sampleTableRows(db, { table, rows }), []) : []
   const labels = isTable ? await readRows(read, (db) => readLabels(db, { table, rows }), {}) : {}
+  const about = (column: string): Partial<CandidateField> => {
+    const allowed = checks.flatMap(([of, check]) => (of === column ? parseCheckLabels(check) : []))
+    const [codes] = comments.flatMap(([of, comment]) => (of === column ? (parseCodes(comment) ?? []) : []))
+    return {
+      ...(labels[column] && { labels: labels[column] }),
+      ...(allowed.length > 0 && { fit: { kind: 'enum', labels: allowed } }),
+      ...(codes && { codes }),
+    }
+  }
   return {
     ...overview,
     table,
-    checkLabels: parseEach(overview.checks, parseCheckLabels),
-    fields: listCandidateFields(table, sample, labels, parseEach(overview.comments, parseCodes)),
+    fields: listCandidateFields(table, sample, about),
     sampled: sample.length,
     sample,
   }
 }
 
-const parseEach = <Parsed>(
-  texts: ReadonlyArray<readonly [column: string, text: string]>,
-  parse: (text: string) => Parsed | null,
-): Readonly<Record<string, Parsed>> =>
-  Object.fromEntries(
-    texts.flatMap(([column, text]) => {
-      const parsed = parse(text)
-      return parsed === null ? [] : [[column, parsed]]
-    }),
-  )
-
-/** `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))` → a, b; null for any other check. Pure. */
-export function parseCheckLabels(definition: string): string[] | null {
-  const list = /= ANY \(+ARRAY\[(.*?)\]/s.exec(definition)?.[1]
-  if (list === undefined) return null
+/** `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))` → a, b; none for any other check. Pure. */
+export function parseCheckLabels(definition: string): string[] {
+  const [, list = ''] = /= ANY \(+ARRAY\[(.*?)\]/s.exec(definition) ?? []
   return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, label = '']) => label.replaceAll("''", "'"))
 }
 

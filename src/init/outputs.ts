@@ -22,16 +22,15 @@ export function proposeOutput(
   kind: SourceKind,
   role: ColumnRole,
   field: CandidateField,
-  table: Pick<IntrospectedTable, 'checkLabels' | 'fields'>,
+  table: Pick<IntrospectedTable, 'fields'>,
 ): Proposed {
   const { name: column, fit, path, codes, holdsArrays } = field
   const type = field.column.type.name
   const output: ProposedOutput = { column, field: outputField(kind, role) ?? role, type }
   const isWhole = path.length === 0
   const isJson = fit.kind === 'json' || fit.kind === 'jsonb'
-  const labels = fit.kind === 'enum' ? fit.labels : isWhole ? table.checkLabels[column] : undefined
   if (isWhole && codes) return labelOutput(output, role, [...codes.values()], codes)
-  if (labels) return labelOutput(output, role, labels)
+  if (fit.kind === 'enum') return labelOutput(output, role, fit.labels)
   if (fit.kind === 'array' || (isJson && role === 'technologies')) return output
   if (NUMBERS.has(fit.kind)) return numberOutput(output, role, field)
   if (isJson && (isWhole || holdsArrays)) return { column, reason: 'holds a list' }

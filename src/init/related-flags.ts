@@ -51,12 +51,10 @@ const keyFlags = (way: RowWay, keys: readonly KeyField[], kind: SourceKind): Row
   way.by !== 'its key'
     ? []
     : keys.flatMap(({ field, is }) =>
-        readFlags({ fields: [field], checkLabels: {}, sampled: Infinity }, 'e', kind).map(
-          ({ out, ...flag }) => ({
-            ...flag,
-            keep: notExists(way, [is, out]),
-          }),
-        ),
+        readFlags({ fields: [field], sampled: Infinity }, 'e', kind).map(({ out, ...flag }) => ({
+          ...flag,
+          keep: notExists(way, [is, out]),
+        })),
       )
 
 /** What concerns all rows that refer to a row. A deleted company is only none to name. */

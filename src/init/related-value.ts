@@ -73,7 +73,7 @@ function findValue(
   )
   const typed = side.fields.flatMap((field) => {
     const isType = /\b(?:type|kind|channel|tag|field|category|code)(?: id)?$/.test(field.words.join(' '))
-    const labels = isType && field.path.length === 0 ? listKnownLabels(field, side.checkLabels) : []
+    const labels = isType && field.path.length === 0 ? listKnownLabels(field) : []
     const some = labels.filter((label) => namesOneOf(label, TYPE_WORDS[role]))
     return some.length === 0 ? [] : [labelsSql(fieldSql(field, 'e'), some)]
   })

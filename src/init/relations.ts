@@ -139,7 +139,7 @@ function suggestForField(
   // The text in a column `user` may be a key of `tabUser`.
   const text = field.fit.kind === 'text' && field.values.length > 2 ? field.words : []
   const type = said === null ? undefined : typeBeside(said, from)
-  const known = type ? listKnownLabels(type, from.checkLabels) : []
+  const known = type ? listKnownLabels(type) : []
   const possible = keys.flatMap(({ to, column }): Array<TableRelation & { readonly rank: number }> => {
     if (to === from || !column.canSelect || !isSameKind(column.type.fit.kind, field.fit.kind)) return []
     const relation = { from, to, columns: [field.name], targets: [column.name] }
@@ -164,7 +164,7 @@ function typeBeside(said: readonly string[], { fields }: IntrospectedTable): Can
     words.filter((word) => word !== 'id' && word !== 'entity').join(' ')
   return fields.find(
     ({ words, fit }) =>
-      fit.kind === 'text' &&
+      /^(?:text|enum)$/.test(fit.kind) &&
       TYPE_WORDS.has(words.at(-1) ?? '') &&
       said.length > 0 &&
       entity(words.slice(0, -1)) === entity(said),

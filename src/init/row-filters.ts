@@ -23,7 +23,7 @@ const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill addre
 
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
-  table: Pick<IntrospectedTable, 'fields' | 'checkLabels' | 'sample'>,
+  table: Pick<IntrospectedTable, 'fields' | 'sample'>,
   names: NameFields,
 ): PartyTypeFilter | null {
   const columns = table.fields.filter((field) => field.path.length === 0)
@@ -32,9 +32,9 @@ export function findPartyTypeFilter(
   )
   // Besides the flag, a type column may mark rows that are addresses.
   const places = types.find((field) =>
-    listKnownLabels(field, table.checkLabels).some((label) => hasWord(splitIdentifier(label), PLACE_WORDS)),
+    listKnownLabels(field).some((label) => hasWord(splitIdentifier(label), PLACE_WORDS)),
   )
-  const contacts = places ? labelsByWords(places, table).people : []
+  const contacts = places ? labelsByWords(places).people : []
   const only = (condition: (alias: string) => string) => (alias: string) =>
     places && contacts.length > 0
       ? `${condition(alias)} and ${labelsSql(fieldSql(places, alias), contacts)}`
@@ -50,7 +50,7 @@ export function findPartyTypeFilter(
     if (hasWord([second], PERSON_WORDS)) return { company: isNot, person: only(is), isFlag: true }
   }
   const read = [
-    ...types.map((field) => ({ field, ...labelsByWords(field, table) })),
+    ...types.map((field) => ({ field, ...labelsByWords(field) })),
     ...types.map((field) => ({ field, ...labelsByNames(field, table, names) })),
   ]
   const found = read.find(({ people, companies }) => people.length > 0 && companies.length > 0)
@@ -67,13 +67,10 @@ interface PartyLabels {
   readonly companies: readonly string[]
 }
 
-function labelsByWords(
-  field: CandidateField,
-  { checkLabels }: Pick<IntrospectedTable, 'checkLabels'>,
-): PartyLabels {
+function labelsByWords(field: CandidateField): PartyLabels {
   // Private customers beside business customers are a reason to leave rows out, and no other kind of row.
   const having = (some: ReadonlySet<string>): string[] =>
-    listKnownLabels(field, checkLabels).filter((label) => {
+    listKnownLabels(field).filter((label) => {
       const words = splitIdentifier(label)
       return hasWord(words, some) && !hasWord(words, PRIVATE_WORDS)
     })
@@ -111,14 +108,9 @@ function labelsByNames(
 export const meaningOf = ({ codes }: CandidateField, label: string): string => codes?.get(label) ?? label
 
 /** The few values that a column accepts: from its type, a check constraint, or a repetitive sample. Pure. */
-export function listKnownLabels(
-  field: CandidateField,
-  checked: IntrospectedTable['checkLabels'],
-): readonly string[] {
-  if (field.fit.kind === 'enum') return field.fit.labels
+export function listKnownLabels(field: CandidateField): readonly string[] {
   if (field.codes) return [...field.codes.keys()]
-  const allowed = checked[field.name]
-  if (allowed) return allowed
+  if (field.fit.kind === 'enum') return field.fit.labels
   if (field.labels) return field.labels
   const distinct = [...new Set(field.values)].toSorted()
   const isShort = field.fit.kind === 'text' || (field.fit.kind === 'jsonb' && field.path.length > 0)

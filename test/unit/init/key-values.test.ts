@@ -25,7 +25,6 @@ const tableOf = (
     company: new Map(),
     kinds: [],
     references: new Set<string>(),
-    checkLabels: {},
   }
   return {
     table,

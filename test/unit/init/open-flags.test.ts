@@ -34,7 +34,7 @@ const some = (...counts: readonly (readonly [string | null, number])[]): (string
   counts.flatMap(([value, count]) => Array.from({ length: count }, () => value))
 
 const found = (one: CandidateField): string[] =>
-  readFlags({ fields: [one], checkLabels: {}, sampled: 100 }, 't', 'person').map(({ keep }) => keep)
+  readFlags({ fields: [one], sampled: 100 }, 't', 'person').map(({ keep }) => keep)
 
 describe('what divides the rows and is not understood', () => {
   test('a flag: the side that fewer rows have', () => {

@@ -10,7 +10,7 @@ function found(name: string, kind: 'json' | 'jsonb', values: readonly unknown[])
   const column = { name, type, notNull: false, canSelect: true } as Column
   const rows = Array.from({ length: 100 }, (_, n) => ({ [name]: values[n % 10] ?? values[0] }))
   const fields = listCandidateFields({ columns: [column] } as unknown as Table, rows)
-  return readFlags({ fields, checkLabels: {}, sampled: 100 }, 't', 'person').map(({ keep }) => keep)
+  return readFlags({ fields, sampled: 100 }, 't', 'person').map(({ keep }) => keep)
 }
 
 /** The condition against one label of a list. */
