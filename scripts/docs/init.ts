@@ -37,7 +37,7 @@ and say why, until a person takes the line out. Where every source has it, they 
   through the list that has all of them under a similar name, be it a table or the rows of a table of many lists. Amounts in thousands or
   cents, lists inside a text and labels that are not understood are comments.
 - **Rows to leave out**: deleted, archived, merged, converted and test rows; objections and missing consents, as flag, date, letter,
-  label, key in JSON, tag (in an array, JSON, a text with commas or a table), list,
+  label, key in JSON, tag (in an array, JSON or a table), list,
   custom field in rows of keys and values, or row of another table; private persons and households; your own staff; people of a company that
   objected; rows of a tenant that is a sandbox or has left.
 - **Freshness**: a column that holds the time of the last enrichment.

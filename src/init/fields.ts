@@ -86,7 +86,9 @@ function jsonFields(column: Column, roots: readonly unknown[]): CandidateField[]
       values: toTexts(values),
       holdsArrays,
     }
-    return [holdsArrays || isTagKey(column, keys, path) ? { ...field, ...tagsAt(roots, keys) } : field]
+    const isList = holdsArrays || isTagKey(column, keys, path)
+    const labels = isList ? repeatedLabels(elementsAt(roots, keys)) : undefined
+    return [labels ? { ...field, labels, isTags: true } : field]
   })
 }
 
@@ -101,15 +103,16 @@ const isTagKey = (column: Column, keys: readonly string[], path: readonly string
     keys.at(-1) ?? '',
   )
 
-const MAX_TAGS = 100
-const MAX_TAG_CHARACTERS = 60
+/** A list with more labels, or with longer ones, is one of texts. */
+const MAX_LABELS = 60
+export const MAX_LABEL_CHARACTERS = 60
 
-/** The labels in lists inside json, if they repeat. */
-function tagsAt(roots: readonly unknown[], keys: readonly string[]): Partial<CandidateField> {
-  const all = toTexts(elementsAt(roots, keys))
+/** The labels among values, or in lists, that repeat few of them; undefined if there are none. */
+export function repeatedLabels(values: readonly unknown[]): readonly string[] | undefined {
+  const all = toTexts(values.flat())
   const labels = [...new Set(all)].toSorted()
-  const isRepeated = labels.length > 0 && labels.length <= MAX_TAGS && labels.length * 2 <= all.length
-  return isRepeated && labels.every((one) => one.length <= MAX_TAG_CHARACTERS) ? { labels, isTags: true } : {}
+  const isRepeated = labels.length > 0 && labels.length <= MAX_LABELS && labels.length * 2 <= all.length
+  return isRepeated && labels.every((one) => one.length <= MAX_LABEL_CHARACTERS) ? labels : undefined
 }
 
 function elementsAt(value: unknown, keys: readonly string[]): readonly unknown[] {

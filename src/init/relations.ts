@@ -107,21 +107,6 @@ function entityOf({ name, words }: CandidateField, { table }: IntrospectedTable)
   return KEY_WORDS.has(words.at(-1) ?? '') ? words.slice(0, -1) : null
 }
 
-/** `content_type_id` beside `object_id`, as Django has it: the key of a row that names the table. */
-function contentType(
-  { words }: CandidateField,
-  from: IntrospectedTable,
-  to: IntrospectedTable,
-  tables: readonly IntrospectedTable[],
-): TableRelation['type'] {
-  if (!/^(?:object|target|entity) (?:id|pk)$/.test(words.join(' '))) return null
-  const column = from.fields.find((field) => /\bcontent type(?: id)?$/.test(field.words.join(' ')))
-  const listed = tables.find(({ table }) => /content_?types?$/i.test(table.name))
-  const row = listed?.sample.find(({ model }) => isSameEntity(String(model), to.table.name))
-  const [key = ''] = listed?.table.primaryKey ?? []
-  return column && row ? { column: column.name, label: String(row[key]) } : null
-}
-
 interface KeysOfTables {
   readonly tables: readonly IntrospectedTable[]
   /** The columns that identify rows. */
@@ -139,14 +124,12 @@ function suggestForField(
   // The text in a column `user` may be a key of `tabUser`.
   const text = field.fit.kind === 'text' && field.values.length > 2 ? field.words : []
   const type = said === null ? undefined : typeBeside(said, from)
-  const known = type ? listKnownLabels(type) : []
+  const known = type ? typeLabels(type, tables) : []
   const possible = keys.flatMap(({ to, column }): Array<TableRelation & { readonly rank: number }> => {
     if (to === from || !column.canSelect || !isSameKind(column.type.fit.kind, field.fit.kind)) return []
     const relation = { from, to, columns: [field.name], targets: [column.name] }
-    const label = known.find((one) => isSameEntity(one, to.table.name))
+    const [label] = known.find(([, name]) => isSameEntity(name, to.table.name)) ?? []
     if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
-    const listed = contentType(field, from, to, tables)
-    if (listed !== null) return [{ ...relation, type: listed, rank: 4 }]
     const rank = isNamesake && field.name === column.name ? 3 : nameRank(said ?? text, to.table.name)
     return rank === 0 ? [] : [{ ...relation, type: null, rank }]
   })
@@ -158,17 +141,27 @@ function suggestForField(
 const isSameKind = (one: string, other: string): boolean =>
   one === other || [one, other].every((kind) => kind === 'integer' || kind === 'numeric')
 
-/** `parentcustomerid_entitytype` beside `parentcustomerid`, `owner_type` beside `owner_id`. */
+/** The labels of a type, each with the name of its table: those in use, or in Django the keys of a table of content types. */
+function typeLabels(
+  type: CandidateField,
+  tables: readonly IntrospectedTable[],
+): Array<readonly [label: string, name: string]> {
+  const listed = tables.find(({ table }) => /content_?types?$/i.test(table.name))
+  const [key = ''] = listed?.table.primaryKey ?? []
+  return type.fit.kind !== 'integer'
+    ? listKnownLabels(type).map((label) => [label, label])
+    : (listed?.sample ?? []).map((row) => [String(row[key]), String(row['model'])])
+}
+
+/** `parentcustomerid_entitytype` beside `parentcustomerid`, `owner_type` beside `owner_id`, `content_type_id` beside `object_id`. */
 function typeBeside(said: readonly string[], { fields }: IntrospectedTable): CandidateField | undefined {
   const entity = (words: readonly string[]): string =>
-    words.filter((word) => word !== 'id' && word !== 'entity').join(' ')
-  return fields.find(
-    ({ words, fit }) =>
-      /^(?:text|enum)$/.test(fit.kind) &&
-      TYPE_WORDS.has(words.at(-1) ?? '') &&
-      said.length > 0 &&
-      entity(words.slice(0, -1)) === entity(said),
-  )
+    words.filter((word) => !/^(?:id|pk|entity|object|content|target)$/.test(word)).join(' ')
+  return fields.find(({ words: own, fit }) => {
+    const words = own.at(-1) === 'id' && fit.kind === 'integer' ? own.slice(0, -1) : own
+    const isType = TYPE_WORDS.has(words.at(-1) ?? '') && (/^(?:text|enum)$/.test(fit.kind) || words !== own)
+    return isType && said.length > 0 && entity(words.slice(0, -1)) === entity(said)
+  })
 }
 
 /** Columns that identify a table's rows alone, or do by their name: a mirror has the key of its origin without an index. */

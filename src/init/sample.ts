@@ -1,8 +1,7 @@
 import type { Table } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
-import type { Fit } from '../sources/column-type.ts'
 import { quoteName } from '../sources/quote.ts'
-import type { SampledRow } from './fields.ts'
+import { MAX_LABEL_CHARACTERS, type SampledRow, repeatedLabels } from './fields.ts'
 
 /** A table to read some rows of, with the estimated number of its rows. */
 interface Sampled {
@@ -69,45 +68,19 @@ export async function sampleTableRows(db: Db, sampled: Sampled): Promise<readonl
 
 /** Rows from which the labels of a table's columns are taken; a rare label would be missing in the sample. */
 const LABEL_ROWS = 5_000
-const MAX_LABELS = 60
-/** A longer text is no label. */
-const MAX_LABEL_CHARACTERS = 60
 
-/**
- * The labels of the columns that repeat few texts, by column: at most 60, each used three times on average; of an array,
- * its elements. A column that repeats none is not there.
- */
+/** The labels of the columns that repeat few texts, by column; of an array, its elements. A column that repeats none is not there. */
 export async function readLabels(
   db: Db,
-  { table, rows }: Sampled,
-): Promise<Readonly<Record<string, readonly string[]>>> {
-  const columns = table.columns.filter(({ type, canSelect }) => canSelect && isLabel(type.fit))
-  if (columns.length === 0) return {}
-  const names = columns.map(({ name }) => quoteName(name))
-  const lists = columns.map(({ type }, n) => {
-    const values = type.fit.kind === 'array' ? `unnest(part.${names[n]})` : `(select part.${names[n]})`
-    return `(select jsonb_build_object('labels', jsonb_agg(label order by label), 'filled', sum(uses)) from
-      (select left(listed.value::text, ${MAX_LABEL_CHARACTERS + 1}) as label, count(*) as uses
-         from part, lateral ${values} as listed(value)
-        where btrim(listed.value::text) <> '' group by 1 limit ${MAX_LABELS + 1}) as few) as ${names[n]}`
+  sampled: Sampled,
+): Promise<Readonly<Record<string, readonly string[] | undefined>>> {
+  const select = sampled.table.columns.flatMap(({ name, type: { fit }, canSelect }) => {
+    const own = quoteName(name)
+    const isList = fit.kind === 'array' && /^(?:text|enum|integer|uuid)$/.test(fit.element.kind)
+    if (!canSelect || !(isList || /^(?:text|enum)$/.test(fit.kind))) return []
+    return [`${isList ? `t.${own}::text[]` : `left(t.${own}::text, ${MAX_LABEL_CHARACTERS + 1})`} as ${own}`]
   })
-  const [found] = await query<Readonly<Record<string, { labels: string[] | null; filled: number | null }>>>(
-    db,
-    `with part as materialized (select ${names.join(', ')} from ${table.sql} ${pagesSql(rows, LABEL_ROWS)} limit ${LABEL_ROWS})
-     select ${lists.join(', ')}`,
-  )
-  return Object.fromEntries(
-    columns.flatMap(({ name, type }) => {
-      const { labels, filled } = found?.[name] ?? { labels: null, filled: 0 }
-      if (labels === null) return []
-      const isRepeated = labels.length <= MAX_LABELS && labels.length * 3 <= (filled ?? 0)
-      const isShort = labels.every((label) => label.length <= MAX_LABEL_CHARACTERS)
-      return type.fit.kind === 'array' || (isRepeated && isShort) ? [[name, labels]] : []
-    }),
-  )
+  const rows = select.length === 0 ? [] : await readSample<SampledRow>(db, sampled, LABEL_ROWS, { select })
+  const names = Object.keys(rows[0] ?? {})
+  return Object.fromEntries(names.map((name) => [name, repeatedLabels(rows.map((row) => row[name]))]))
 }
-
-const isLabel = (fit: Fit): boolean =>
-  fit.kind === 'array'
-    ? /^(?:text|enum|integer|uuid)$/.test(fit.element.kind)
-    : /^(?:text|enum)$/.test(fit.kind)
