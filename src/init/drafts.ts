@@ -8,6 +8,7 @@ import { scoreName } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
+import { sayingOf } from './meanings.ts'
 import { quoteLiteral } from '../sources/quote.ts'
 import { linkedCompany, relatedValueSql, subselect } from './related-value.ts'
 import { type RowWay, waysTo } from './ways.ts'
@@ -172,7 +173,9 @@ function findWorkplace(
 }
 
 /** How strongly a key column points to the employer: by how many rows have one. */
-function scoreWorkRelation({ from, columns }: TableRelation): number {
+function scoreWorkRelation({ from, to, columns }: TableRelation): number {
+  // A row of the same table may be the employer, and is not the one that this was merged into.
+  if (from === to && columns.some((column) => sayingOf(splitIdentifier(column)) !== null)) return 0
   const filled = from.fields.find(({ name, path }) => name === columns[0] && path.length === 0)?.values.length
   return from.sampled === 0 ? 1 : (filled ?? 0) / from.sampled
 }

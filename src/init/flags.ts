@@ -151,6 +151,8 @@ function readName(field: CandidateField, context: RowContext): Said | null {
   return { meaning, isSure: others.every(isPlain) && isCertain(meaning, words, field, context) }
 }
 
+const COMPANIES = toWordSet('company organization account customer')
+
 /** Whether a flag of this meaning leaves out rows of this context for sure. */
 function isCertain(
   meaning: Meaning,
@@ -163,6 +165,8 @@ function isCertain(
   if (meaning === 'objection') return context !== 'company' || !words.some((word) => MEDIA.has(word))
   // A date of the privacy policy says little; an acceptance of the terms says nothing.
   if (meaning === 'consent') return context === 'person' && !holdsDates(field)
+  // The administrator of a company is one of its people.
+  if (meaning === 'staff' && hasWord(words, COMPANIES)) return false
   // Without `is`, other types than a boolean are names, roles or counters.
   return (
     meaning !== 'staff' || field.fit.kind === 'boolean' || words.includes('is') || words.includes('internal')

@@ -13,6 +13,10 @@ export interface KeyField {
 const KEY =
   /(?:^|\b(?:meta|custom|extra|option|setting) )(?:key|attribute|attr|field|property|option)(?: (?:name|key|code|id|uuid|slug))?$/
 const VALUE = /(?:^|\b)(?:value|val)$/
+/** Whether rows have values beside their keys. */
+export const holdsValues = ({ fields }: ClassifiedTable): boolean =>
+  fields.some(({ words }) => VALUE.test(words.join(' ')))
+
 /** More keys than this are no columns. */
 const MAX_KEYS = 40
 

@@ -3,7 +3,7 @@ import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
 import { type RowFlag, isDate, isMostlyBlank } from './flag-sql.ts'
 import { readFlags, roleColumns } from './flags.ts'
-import { type KeyField, keyFields } from './key-values.ts'
+import { type KeyField, holdsValues, keyFields } from './key-values.ts'
 import { type Meaning, isAddressTable, isSuppressionName } from './meanings.ts'
 import { isStaffName } from './staff.ts'
 import { HARMLESS_TABLES } from './vocabulary.ts'
@@ -103,8 +103,11 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
   const names = [list, link?.table.name ?? '', ...(isTag ? [] : relation.columns)]
   const words = names.flatMap(splitIdentifier).map(singularize)
   const isList = words.some((word) => (by === 'its key' ? TAG_WORDS : LIST_WORDS).has(word))
+  // What a link table of keys alone leads to is a list, whatever it is called.
+  const isLinked =
+    link !== null && link.table.columns.length <= 8 && !holdsValues(link) && (side.rows ?? 0) <= MAX_LIST_ROWS
   const isAddress = link !== null && isAddressTable(link.table.name)
-  if (!isList || isAddress || kinds.length > 0 || isStaff || isTenants) return []
+  if (!(isList || isLinked) || isAddress || kinds.length > 0 || isStaff || isTenants) return []
   if (!isTag && (relation.type !== null || (side.rows ?? 0) > MAX_LIST_ROWS)) return []
   const countUnderstood = (flags: readonly RowFlag[]): number =>
     flags.filter(({ meaning }) => meaning !== null).length
@@ -147,7 +150,7 @@ function sameAddress(
 const HOST = "'^(?:[a-z]+://)?(?:www[.])?([^/:?#]*).*$'"
 
 const CONSENT_TABLES = toWordSet(
-  'subscription subscriber interest consent preference newsletter permission gdpr privacy optin',
+  'subscription subscriber interest consent preference newsletter permission gdpr privacy optin request',
 )
 const HARMLESS_TABLE_WORDS = toWordSet(HARMLESS_TABLES)
 

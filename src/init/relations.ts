@@ -130,7 +130,9 @@ function suggestForField(
     const relation = { from, to, columns: [field.name], targets: [column.name] }
     const [label] = known.find(([, name]) => isSameEntity(name, to.table.name)) ?? []
     if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
-    const rank = isNamesake && field.name === column.name ? 3 : nameRank(said ?? text, to.table.name)
+    const isKey = isNamesake && field.name === column.name
+    const isSpelled = isSpelledAs(field.name, to.table.name)
+    const rank = isKey || isSpelled ? 3 : nameRank(said ?? text, to.table.name)
     return rank === 0 ? [] : [{ ...relation, type: null, rank }]
   })
   const best = Math.max(...possible.map(({ rank }) => rank))
@@ -140,6 +142,12 @@ function suggestForField(
 /** A loader makes a number of an unsigned key. */
 const isSameKind = (one: string, other: string): boolean =>
   one === other || [one, other].every((kind) => kind === 'integer' || kind === 'numeric')
+
+/** `clientCorporationId` is a key of `clientcorporation`, of whatever words that consists. */
+const isSpelledAs = (column: string, table: string): boolean => {
+  const [key, entity] = [column, table].map((name) => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, ''))
+  return key === `${entity}id`
+}
 
 /** The labels of a type, each with the name of its table: those in use, or in Django the keys of a table of content types. */
 function typeLabels(

@@ -21,6 +21,8 @@ const PRIVATE_WORDS = new Set(['private', 'consumer', 'household'])
 /** Labels of rows that are addresses of a partner. */
 const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill address other')
 
+const NO_COMPANY_WORDS = new Set([...PLACE_WORDS, ...PRIVATE_WORDS])
+
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
   table: Pick<IntrospectedTable, 'fields' | 'sample'>,
@@ -74,7 +76,11 @@ function labelsByWords(field: CandidateField): PartyLabels {
       const words = splitIdentifier(label)
       return hasWord(words, some) && !hasWord(words, PRIVATE_WORDS)
     })
-  return { people: having(PERSON_WORDS), companies: having(COMPANY_WORDS) }
+  const people = having(PERSON_WORDS)
+  const others = listKnownLabels(field).filter(
+    (label) => !people.includes(label) && !hasWord(splitIdentifier(label), NO_COMPANY_WORDS),
+  )
+  return { people, companies: having(COMPANY_WORDS).length === 0 ? [] : others }
 }
 
 /** Where a table of both keeps the name of a person, and that of a company. */

@@ -69,6 +69,7 @@ describe('rows that are left out', () => {
     ['lead_status text', "case when n % 2 = 0 then 'Dead' else 'New' end", 'lead_status is Dead'],
     ['lead_status text', "case when n % 2 = 0 then 'No contact' else 'New' end", 'lead_status is No contact'],
     ['vip boolean', 'n = 1'],
+    ['is_company_admin boolean', 'n = 1', 'is_company_admin is set'],
     ['email_invalido char(1)', "case when n < 5 then 'S' else 'N' end", 'email_invalido is set'],
     ['stage text', "case when n < 5 then 'Demo' else 'New' end", 'stage is Demo'],
     ['days_left int', '(n = 1)::int', 'days_left is set'],
@@ -103,6 +104,19 @@ describe('rows that are left out', () => {
     expect(source.questions).toMatchObject([
       { when: 'it is listed in blocked_emails', leftOut: 1, isLeftOut: true },
     ])
+  })
+
+  test('by what a link leads to, whatever the list is called', async () => {
+    const { keys } = await propose(
+      `${contacts('x int', 'n')};
+       create table kenmerken (id int primary key, naam text);
+       insert into kenmerken values (1, 'Niet benaderen'), (2, 'Relatiegeschenk');
+       create table contact_kenmerken (contact_id int references contacts, kenmerk_id int references kenmerken,
+         primary key (contact_id, kenmerk_id));
+       insert into contact_kenmerken select n, 1 + n % 2 from generate_series(1, 20) n`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 10 }, (_, n) => 2 * n + 1))
   })
 
   test('on a list until a day to come, and not once it is past', async () => {

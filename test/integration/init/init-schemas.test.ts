@@ -115,6 +115,15 @@ describe('tables', () => {
     })
   })
 
+  test('with companies whose key is called as their table is spelled', async () => {
+    const proposal = await proposeFor(`
+      create table clientcorporation (id int primary key, name text, website text, industry text);
+      create table clientcontact (id int primary key, "clientCorporationId" int, "firstName" text, "lastName" text, occupation text);
+      insert into clientcorporation select n, 'C' || n, 'c' || n || '.example' from generate_series(1, 20) n;
+      insert into clientcontact select n, n, 'F' || n, 'L' || n from generate_series(1, 20) n`)
+    expect(inputsOf(sourceOf(proposal, 'clientcontact')).company).toBe('a.name')
+  })
+
   test('with what refers to the whole of which they are a part', async () => {
     const proposal = await proposeFor(`
       create table status_item (id text primary key, description text);
