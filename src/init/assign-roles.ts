@@ -75,9 +75,14 @@ function hasLabelsOf(role: ColumnRole, { codes, labels = [], words, path }: Cand
 }
 const LIST_ROLES: ReadonlySet<ColumnRole> = new Set(['seniority', 'department', 'industry', 'employee_range'])
 
+const PLACE_ROLES: ReadonlySet<ColumnRole> = new Set(['city', 'state', 'country'])
+
 function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<string>): number {
   const byLooks = roleFromValues(field.values) === role && !isOfOthers(field.words)
-  const named = scoreName(role, field.words, own)
+  // What is said to be the company's is no person's, and is more a fact of the company than what may be the person's.
+  const isOfCompany = field.words.includes('company')
+  if (role === 'phone' && isOfCompany) return 0
+  const named = scoreName(role, field.words, own) + (isOfCompany && PLACE_ROLES.has(role) ? 10 : 0)
   if (named === 0 && !byLooks && !hasLabelsOf(role, field)) return 0
   const looks = byLooks ? MIN_POINTS - (isSecondary(field.words) ? 5 : 0) : 0
   const values = field.codes ? field.values.map((value) => field.codes?.get(value) ?? value) : field.values

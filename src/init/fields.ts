@@ -72,6 +72,8 @@ function jsonFields(column: Column, roots: readonly unknown[]): CandidateField[]
   }
   for (const root of roots) visit(root, [])
   if (roots.length === 0) found.set('', { path: [], values: [] })
+  // The name in a document `company` is no person's.
+  const isOfCompany = /^(?:company|organization|account|employer)$/.test(splitIdentifier(column.name).join())
   return [...found.values()].flatMap(({ path, values }): CandidateField[] => {
     const isWhole = path.length === 0
     if (!isWhole && values.some((value) => isPlainObject(Array.isArray(value) ? value[0] : value))) return []
@@ -82,7 +84,9 @@ function jsonFields(column: Column, roots: readonly unknown[]): CandidateField[]
       column,
       path,
       fit: isWhole ? column.type.fit : { kind: 'jsonb' },
-      words: (isWhole || isInList({ path }) ? [column.name, ...keys] : keys).flatMap(splitIdentifier),
+      words: (isWhole || isOfCompany || isInList({ path }) ? [column.name, ...keys] : keys).flatMap(
+        splitIdentifier,
+      ),
       values: toTexts(values),
       holdsArrays,
     }
