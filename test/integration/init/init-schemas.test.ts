@@ -128,7 +128,7 @@ describe('tables', () => {
     const proposal = await proposeFor(`
       create table lead (id int primary key, email text, first_name text, last_name text, city text, company jsonb);
       insert into lead select n, 'p' || n || '@c' || n || '.example', 'F' || n, 'L' || n, 'Oslo', jsonb_build_object('name', 'C' || n,
-        'city', 'Bergen', 'phone', '+47 55 00 00 ' || 10 + n, 'website', 'c' || n || '.example') from generate_series(1, 20) n`)
+        'city', 'Bergen', 'phone', '+47 55 00 00 ' || 10 + n, 'website', 'c' || n || '.example', 'number_of_employees', n, 'annual_revenue', n) from generate_series(1, 20) n`)
     expect(inputsOf(sourceOf(proposal, 'lead')).company).toBe("t.company ->> 'name'")
     expect(outputsOf(sourceOf(proposal, 'lead'))).not.toHaveProperty('company.phone')
     expect(outputsOf(sourceOf(proposal, 'lead_companies'))).toMatchObject({ 'company.city': 'location.city' })
