@@ -26,7 +26,7 @@ and say why, until a person takes the line out. Where every source has it, they 
 ## What it looks at
 
 - **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table, addresses of
-  companies. Your own staff, users who sign in beside a table of contacts, tenants, members of lists, lists of objections, applicants
+  companies. Your own staff, users who sign in, tenants, members of lists, lists of objections, applicants
   beside contacts, suppliers, orders, logs and copies are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
   Dutch, Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through

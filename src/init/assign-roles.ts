@@ -124,25 +124,6 @@ function canHoldRole(role: ColumnRole, { fit, path, holdsArrays, labels, codes }
   }
 }
 
-const NORMALIZED_WORDS = /\b(?:normalized|canonical|lower|lowercase|clean|sanitized)\b/
-
-/**
- * The column in which the user's program keeps the normalised address, beside the column of the typed address. Pure.
- * @param typed the email column with the best name
- */
-export function normalizedEmail(
-  { fields }: Pick<IntrospectedTable, 'fields'>,
-  typed: CandidateField | undefined,
-): CandidateField | undefined {
-  if (typed === undefined) return undefined
-  return fields.find((field) => {
-    const words = field.words.join(' ')
-    const isNamed = NORMALIZED_WORDS.test(words) && (words.includes('email') || field.words.length === 1)
-    if (field === typed || field.path.length > 0 || field.fit.kind !== 'text' || !isNamed) return false
-    return field.values.length > 0 && scoreValues('email', field.values) >= 0
-  })
-}
-
 /** Fewer sampled values than this prove nothing. */
 const MIN_VALUES = 5
 
@@ -209,7 +190,7 @@ export function scoreValues(role: ColumnRole, values: readonly string[]): number
   const looks = LOOKS[role]
   if (looks !== undefined) {
     const fitting = share(looks)
-    return fitting < 0.05 ? -1_000 : fitting < 0.3 ? -60 : Math.round(fitting * 20)
+    return fitting < 0.05 ? -1_000 : Math.round(fitting * 20)
   }
   if (serializedAs(values) !== null || share(isOtherText) > 0.6) return -1_000
   return role === 'title' && share(isJobTitle) >= 0.4 ? 15 : 0

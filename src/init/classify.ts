@@ -2,7 +2,7 @@ import type { SourceKind } from '../domain/mapping.ts'
 import { type RoleFields, assignRoles, holdsAny } from './assign-roles.ts'
 import type { CandidateField } from './fields.ts'
 import type { TableRelation } from './relations.ts'
-import { MIN_SCORE, findKinds, scoreTable } from './kinds.ts'
+import { findKinds } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
@@ -29,16 +29,12 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly isStaff: boolean
   /** Whether its rows are the tenants of the software. */
   readonly isTenants: boolean
-  /** The same as staff, or it only adds to a table of users. */
-  readonly isUsers: boolean
   /** Conditions that separate people from companies, if the table has a column for it. */
   readonly partyType: PartyTypeFilter | null
   /** Why a table that looks suitable is not proposed; null if it does not look suitable, or is proposed. */
   readonly rejection: string | null
   /** Whether the user named it. */
   readonly isNamed: boolean
-  /** The table looks only a little suitable: reported if nothing else was found. */
-  readonly isUncertain: boolean
 }
 
 export interface ClassifiedSchema {
@@ -78,21 +74,17 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   })
   const classified = { ...surveyed, references, person, company, partyType }
   const kinds = findKinds(classified, isNamed)
-  const isUncertain = kinds.length === 0 && isNearMiss(classified)
-  const objection =
-    kinds.length > 0 || isUncertain ? findRejection(classified, { ...context, isNamed }) : null
+  const rejection = kinds.length > 0 ? findRejection(classified, { ...context, isNamed }) : null
   return {
     ...classified,
     address: findAddress(surveyed),
     lookups: { person: [], company: [] },
     isStaff: context.isStaff(surveyed),
     isTenants: context.isTenantTable(surveyed),
-    isUsers: context.isStaff(surveyed) || isProfileOfUsers(surveyed, context),
     tenant: null,
-    isUncertain,
     isNamed,
-    kinds: objection === null ? kinds : [],
-    rejection: objection ?? (isUncertain ? UNCERTAIN_REASON : null),
+    kinds: rejection === null ? kinds : [],
+    rejection,
   }
 }
 
@@ -106,26 +98,6 @@ function findAddress({ fields }: IntrospectedTable): CandidateField | null {
   )
   return named ?? holding[0] ?? null
 }
-
-/** A table with the key of a table of users: `profiles` beside `auth.users`. */
-const isProfileOfUsers = ({ table }: IntrospectedTable, { relations, isStaff }: ClassifyContext): boolean =>
-  relations.some(
-    ({ from, to, columns }) =>
-      from.table.sql === table.sql && columns.join() === table.primaryKey.join() && isStaff(to),
-  )
-
-const UNCERTAIN_REASON = 'neither its name nor its columns show clearly that its rows are people or companies'
-
-const isNearMiss = ({
-  table,
-  person,
-  company,
-}: Pick<ClassifiedTable, 'table' | 'person' | 'company'>): boolean =>
-  Math.max(
-    scoreTable('person', table.name, person.keys()),
-    scoreTable('company', table.name, company.keys()),
-  ) >=
-  MIN_SCORE - 1
 
 function findRejection(
   surveyed: Pick<ClassifiedTable, keyof IntrospectedTable>,
@@ -192,14 +164,11 @@ export const findHistoryWord = (table: string): string | undefined =>
   splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word)) ??
   [headNoun(table)].find((word) => HISTORY_NOUNS.has(word))
 
-/** Beside a table of contacts, those who sign in or applied for a job are none of them. Pure. */
+/** Beside a table of contacts, those who applied for a job are none of them. Pure. */
 export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] {
-  const reasonOf = ({ table, isUsers }: ClassifiedTable): string | null => {
-    if (isUsers) return 'its rows sign in to your software; there is a table of contacts beside it'
-    const isApplicants = /^(?:candidate|applicant)$/.test(headNoun(table.name))
-    return isApplicants ? 'its rows applied for a job; there is a table of contacts beside it' : null
-  }
-  const hasPeople = tables.some((one) => one.kinds.includes('person') && reasonOf(one) === null)
+  const isApplicants = ({ table }: ClassifiedTable): boolean =>
+    /^(?:candidate|applicant)$/.test(headNoun(table.name))
+  const hasPeople = tables.some((one) => one.kinds.includes('person') && !isApplicants(one))
   const hasContacts = (schema: string): boolean =>
     tables.some(
       ({ table, kinds, partyType }) =>
@@ -212,7 +181,11 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
     // Beside contacts, the persons among the customers are private ones.
     if (one.partyType?.isFlag === true && one.kinds.length > 1 && hasContacts(one.table.schema))
       return { ...one, kinds: ['company'] as const }
-    const reason = one.kinds.length > 0 && hasPeople && !one.isNamed ? reasonOf(one) : null
-    return reason === null ? one : { ...one, kinds: [], rejection: reason }
+    if (one.kinds.length === 0 || !hasPeople || one.isNamed || !isApplicants(one)) return one
+    return {
+      ...one,
+      kinds: [],
+      rejection: 'its rows applied for a job; there is a table of contacts beside it',
+    }
   })
 }

@@ -3,7 +3,7 @@ import { splitIdentifier, toOwnWords } from './words.ts'
 import { type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
-import { holdsAny, normalizedEmail } from './assign-roles.ts'
+import { holdsAny } from './assign-roles.ts'
 import { scoreName } from './roles.ts'
 import { draftParts } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
@@ -110,16 +110,11 @@ const isHeld = (
   { sampled }: ClassifiedTable,
 ): boolean => sampled === 0 || holdsAny(role, values)
 
-/** The address in its normal form, where the user's program keeps it for each row that has one. */
+/** A person's address, in another table where the rows have none. */
 function emailSql(schema: ClassifiedSchema, table: ClassifiedTable): string | null {
   const email = table.person.get('email')
-  if (email === undefined || !isHeld('email', email, table))
-    return relatedValueSql(schema, table, 'email') ?? (email ? fieldSql(email, 't') : null)
-  const normal = normalizedEmail(table, email)
-  const typed = fieldSql(email, 't')
-  if (normal === undefined) return typed
-  const sql = fieldSql(normal, 't')
-  return normal.values.length >= email.values.length ? sql : firstFilled(sql, typed)
+  const own = email ? fieldSql(email, 't') : null
+  return email && isHeld('email', email, table) ? own : (relatedValueSql(schema, table, 'email') ?? own)
 }
 
 /** First and last name go before a single name column, which may hold a nickname or the reverse order. */
@@ -184,16 +179,14 @@ function scoreWorkRelation({ from, to, columns }: TableRelation): number {
 function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { company, partyType, kinds } = table
   const [domain, email] = [company.get('domain'), company.get('email')]
-  const related = domain && isHeld('domain', domain, table) ? null : relatedValueSql(schema, table, 'domain')
-  const site = related ?? (domain ? siteSql(table, domain) : null)
+  const own = domain ? siteSql(table, domain) : null
+  const site = domain && isHeld('domain', domain, table) ? own : relatedValueSql(schema, table, 'domain')
   // Of a person's row, what is the person's is not the company's: the address, the profile, the stamp.
   const isOfPerson = kinds.length > 1 && partyType === null
   const roleFields = new Map([...company].filter(([role]) => !isOfPerson || !PERSONAL_ROLES.has(role)))
   const mail = email && !isOfPerson ? (emailSql(schema, table) ?? fieldSql(email, 't')) : null
   const host = mail === null ? null : `split_part(${mail}, '@', 2)`
-  // Where most rows have a site, the address of those without is often another's.
-  const hasSites = domain === undefined || domain.values.length * 2 > (email?.values.length ?? 0)
-  const input = hasSites ? (site ?? host) : firstFilled(site, host)
+  const input = site ?? firstFilled(own, host)
   const base = createDraftBase(table, 'company', {
     name,
     joins: null,

@@ -1,12 +1,11 @@
 import { type Table, readTable } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
+import type { Database } from '../store/open.ts'
+import { inTransaction } from '../store/transaction.ts'
 import { formatTableName } from '../sources/quote.ts'
 import { type CandidateField, type SampledRow, listCandidateFields } from './fields.ts'
 import { readLabels, sampleTableRows } from './sample.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
-
-/** Runs reads in one short transaction with a statement timeout; a longer statement fails with 57014. */
-export type ReadTransaction = <Result>(act: (db: Db) => Promise<Result>, timeoutMs: number) => Promise<Result>
 
 /** A table as listed in the first pass over the database. */
 export interface TableOverview {
@@ -95,19 +94,17 @@ const CATALOGUE_TIMEOUT_MS = 30_000
 const ROWS_TIMEOUT_MS = 5_000
 
 /** Reads the catalogue, which answers in milliseconds. */
-export const readCatalogue = <Result>(
-  read: ReadTransaction,
-  act: (db: Db) => Promise<Result>,
-): Promise<Result> => read(act, CATALOGUE_TIMEOUT_MS)
+export const readCatalogue = <Result>(db: Database, act: (tx: Db) => Promise<Result>): Promise<Result> =>
+  inTransaction(db, act, CATALOGUE_TIMEOUT_MS)
 
 /** Reads rows, or goes on without those that take too long or may not be read: names are still evidence. */
 export async function readRows<Result>(
-  read: ReadTransaction,
-  act: (db: Db) => Promise<Result>,
+  db: Database,
+  act: (tx: Db) => Promise<Result>,
   without: Result,
 ): Promise<Result> {
   try {
-    return await read(act, ROWS_TIMEOUT_MS)
+    return await inTransaction(db, act, ROWS_TIMEOUT_MS)
   } catch (error) {
     const code = sqlStateOf(error)
     if (code === QUERY_CANCELED || code === '42501' || code.startsWith('22')) return without
@@ -117,15 +114,15 @@ export async function readRows<Result>(
 
 /** Reads a table's columns, and a sample of its rows; null if the table is gone. */
 export async function introspectTable(
-  read: ReadTransaction,
+  db: Database,
   overview: TableOverview,
 ): Promise<IntrospectedTable | null> {
   const { schema, name, rows, checks, comments } = overview
-  const table = await readCatalogue(read, (db) => readTable(db, formatTableName(schema, name)))
+  const table = await readCatalogue(db, (tx) => readTable(tx, formatTableName(schema, name)))
   if (table === null) return null
   const isTable = table.kind === 'table'
-  const sample = isTable ? await readRows(read, (db) => sampleTableRows(db, { table, rows }), []) : []
-  const labels = isTable ? await readRows(read, (db) => readLabels(db, { table, rows }), {}) : {}
+  const sample = isTable ? await readRows(db, (tx) => sampleTableRows(tx, { table, rows }), []) : []
+  const labels = isTable ? await readRows(db, (tx) => readLabels(tx, { table, rows }), {}) : {}
   const about = (column: string): Partial<CandidateField> => {
     const allowed = checks.flatMap(([of, check]) => (of === column ? parseCheckLabels(check) : []))
     const [codes] = comments.flatMap(([of, comment]) => (of === column ? (parseCodes(comment) ?? []) : []))

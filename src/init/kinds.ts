@@ -27,9 +27,6 @@ export function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): Source
         (scores[kind] > MIN_SCORE + 1 && hasIdentity(kind, roleFields[kind])) || showsKind(kind, surveyed)
       )
     if (!OWN_ROLES[kind].some((role) => roleFields[kind].has(role))) return false
-    // `customers` with the name of a company and of no person are companies.
-    if (kind === 'person' && hints.person === 'weak' && !NAME_ROLES.some((role) => person.has(role)))
-      return false
     // A strong name needs little else: email addresses, for instance, may be in another table.
     return hints[kind] === 'strong' || scores[kind] >= MIN_SCORE
   }
@@ -106,7 +103,7 @@ const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
 }
 
 /** A table with this many points is taken for the kind. */
-export const MIN_SCORE = 4
+const MIN_SCORE = 4
 
 type NameHint = 'strong' | 'weak' | 'none'
 

@@ -4,7 +4,7 @@ import type { IntrospectedTable } from './introspect.ts'
 import { isCountryName, isHeadcount, mapToLabels } from './label-maps.ts'
 import type { ProposedOutput, SkippedColumn } from './proposal.ts'
 import { type ColumnRole, outputField } from './roles.ts'
-import { toWordSet } from './words.ts'
+import { hasWord, toWordSet } from './words.ts'
 
 export type Proposed = ProposedOutput | SkippedColumn
 
@@ -32,7 +32,8 @@ export function proposeOutput(
   if (isWhole && codes) return labelOutput(output, role, [...codes.values()], codes)
   if (fit.kind === 'enum') return labelOutput(output, role, fit.labels)
   if (fit.kind === 'array' || (isJson && role === 'technologies')) return output
-  if (NUMBERS.has(fit.kind)) return numberOutput(output, role, field)
+  if (NUMBERS.has(fit.kind))
+    return hasWord(field.words, UNIT_WORDS) ? doubtOutput(output, 'has a unit in its name') : output
   if (isJson && (isWhole || holdsArrays)) return { column, reason: 'holds a list' }
   if (!isJson && fit.kind !== 'text') return { column, reason: `is ${type}` }
   return textOutput(output, role, field, table)
@@ -85,7 +86,7 @@ function textOutput(
   if (isList && values.length > 0) return labelOutput(output, role, labels.length > 1 ? labels : values)
   if (fit.kind === 'text' && fit.maxLength !== null && fit.maxLength < MIN_LENGTH && role !== 'founded')
     return doubtOutput(output, `holds ${fit.maxLength} characters, which is too short for ${output.field}`)
-  if (isRangeRole(role) && words.some((word) => RANGE_WORDS.has(word)))
+  if (isRangeRole(role) && hasWord(words, RANGE_WORDS))
     return doubtOutput(
       { ...output, field: isHeadcount(role) ? 'employee_range' : 'revenue_range' },
       'has no values to show its ranges',
@@ -107,19 +108,6 @@ function textOutput(
 
 /** Words of a unit that is not one. */
 const UNIT_WORDS = toWordSet('micros cents thousands millions k m mio mn')
-
-function numberOutput(
-  output: ProposedOutput,
-  role: ColumnRole,
-  { values, words, fit }: CandidateField,
-): Proposed {
-  if (words.some((word) => UNIT_WORDS.has(word))) return doubtOutput(output, 'has a unit in its name')
-  const numbers = values.filter((value) => Number(value) !== 0)
-  const isRepeated = numbers.length >= 15 && new Set(numbers).size <= 8
-  return fit.kind === 'integer' && isRangeRole(role) && isRepeated
-    ? doubtOutput(output, 'holds few different numbers: codes, perhaps')
-    : output
-}
 
 const PLACE_FIELDS = new Set(['location.city', 'location.state', 'location.country'])
 const PLACE_WORDS = toWordSet('id code name or town locality region province city state country')

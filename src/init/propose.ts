@@ -22,7 +22,6 @@ import {
   type ForeignKey,
   type IntrospectedTable,
   type TableOverview,
-  type ReadTransaction,
   introspectTable,
   listForeignKeys,
   listTableOverviews,
@@ -33,38 +32,24 @@ import { type ClassifiedSchema, classifyTables, setAside } from './classify.ts'
 import { explainUnread, listUnread, listUnreadParties, readRole } from './unreadable.ts'
 import { type TableName, selectTables, shortlistTables } from './shortlist.ts'
 import type { Database } from '../store/open.ts'
-import { inTransaction } from '../store/transaction.ts'
-
-interface ProposeOptions {
-  /** The tables to consider, however weak the evidence. Empty: all. */
-  readonly names: readonly string[]
-  /** Called before a table's rows are read. */
-  readonly onTable?: (table: TableName, n: number, of: number) => void
-}
 
 /** Tables that are read at the same time. */
 const MAX_READERS = 4
 
-/** Proposes sources for the named tables, or for all tables if none is named. */
-export const proposeForTables = (
-  db: Database,
-  names: readonly string[],
-  onTable: NonNullable<ProposeOptions['onTable']>,
-): Promise<Proposal> =>
-  proposeSources((act, timeoutMs) => inTransaction(db, act, timeoutMs), { names, onTable })
-
 /**
- * Proposes sources for a database. Reads its catalogue and at most 200 rows of each of at most 200 tables. Writes
- * nothing and keeps no value.
+ * Proposes sources for the named tables, however weak the evidence, or for all tables if none is named. Reads the catalogue
+ * and at most 200 rows of each of at most 200 tables. Writes nothing and keeps no value.
+ * @param onTable called before a table's rows are read
  * @throws ConfigProblems if a named table does not exist
  */
-export async function proposeSources(
-  read: ReadTransaction,
-  { names, onTable }: ProposeOptions,
+export async function proposeForTables(
+  db: Database,
+  names: readonly string[],
+  onTable: (table: TableName, n: number, of: number) => void = () => {},
 ): Promise<Proposal> {
-  const all = await readCatalogue(read, listTableOverviews)
-  const references = await readCatalogue(read, listForeignKeys)
-  const role = await readCatalogue(read, readRole)
+  const all = await readCatalogue(db, listTableOverviews)
+  const references = await readCatalogue(db, listForeignKeys)
+  const role = await readCatalogue(db, readRole)
   const wanted = selectTables(all, names)
   const isWanted = ({ table }: { readonly table: TableName }): boolean => wanted === null || wanted(table)
   const likely = shortlistTables(all, references)
@@ -74,15 +59,15 @@ export async function proposeSources(
   const surveyed = await Promise.all(
     chosen.map((one, n) =>
       limit(() => {
-        onTable?.(one, n + 1, chosen.length)
-        return introspectTable(read, one)
+        onTable(one, n + 1, chosen.length)
+        return introspectTable(db, one)
       }),
     ),
   )
   const tables = surveyed.filter((one) => one !== null)
   const declared = declaredRelations(tables, references)
   const suggested = suggestedRelations(tables, declared)
-  const confirmed = await readRows(read, (db) => confirmRelations(db, suggested), [])
+  const confirmed = await readRows(db, (tx) => confirmRelations(tx, suggested), [])
   const found = [...declared, ...confirmed]
   const relations = [...found, ...inheritedRelations(found)]
   const schema = classifySchema({
@@ -93,14 +78,11 @@ export async function proposeSources(
     isNamed: (one) => wanted !== null && isWanted(one),
   })
   const { sources, skipped } = await measureDrafts(
-    read,
+    db,
     draftSources(schema).filter(({ table }) => isWanted(table)),
   )
   const rejected = schema.tables.flatMap((one): SkippedTable[] => {
-    const isSaid = !one.isUncertain || sources.length + skipped.length === 0
-    return one.rejection !== null && isWanted(one) && isSaid
-      ? [{ table: one.sqlName, reason: one.rejection }]
-      : []
+    return one.rejection !== null && isWanted(one) ? [{ table: one.sqlName, reason: one.rejection }] : []
   })
   const unread = listUnread(all, { references, wanted, sources, role })
   const named = wanted === null ? [] : schema.tables.filter(isWanted)
@@ -123,13 +105,13 @@ export async function proposeSources(
 
 /** The sources that can be filled, and why other drafts are none. */
 async function measureDrafts(
-  read: ReadTransaction,
+  db: Database,
   drafts: readonly Draft[],
 ): Promise<{ sources: ProposedSource[]; skipped: SkippedTable[] }> {
   const sources: ProposedSource[] = []
   const skipped: SkippedTable[] = []
   for (const draft of drafts) {
-    const source = await measureDraft(read, draft)
+    const source = await measureDraft(db, draft)
     if (typeof source !== 'string' && source.outputs.length > 0) sources.push(source)
     else {
       const reason = typeof source === 'string' ? source : describeUnfilled(source)
@@ -140,12 +122,12 @@ async function measureDrafts(
 }
 
 /** A draft with its inputs. A doubt that cannot be computed, of a type that is not expected, costs itself and not the source. */
-async function measureDraft(read: ReadTransaction, draft: Draft): Promise<ProposedSource | string> {
+async function measureDraft(db: Database, draft: Draft): Promise<ProposedSource | string> {
   const having = (doubts: Draft['base']['doubts']): Draft => ({ ...draft, base: { ...draft.base, doubts } })
   const measure = (one: Draft): Promise<ProposedSource | string | null> =>
     readRows<ProposedSource | string | null>(
-      read,
-      async (db) => finishDraft(one, await measureInputs(db, one)),
+      db,
+      async (tx) => finishDraft(one, await measureInputs(tx, one)),
       null,
     )
   const whole = await measure(draft)

@@ -65,7 +65,7 @@ const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test'
 function ownerFlags(way: RowWay, row: ClassifiedTable, kind: SourceKind, isEmployer: boolean): RowFlag[] {
   const { side, by, relation, link } = way
   const { table, kinds, isTenants } = side
-  if ((!isEmployer && (by !== 'own key' || relation.type !== null)) || side.isStaff || side.isUsers) return []
+  if ((!isEmployer && (by !== 'own key' || relation.type !== null)) || side.isStaff) return []
   // Of another's people, only what the row's own person wants: `Individual`.
   const isOnlySure = isEmployer ? link !== null || relation.type !== null : kinds.length > 0 && !isTenants
   if (isOnlySure && !isEmployer && (kind === 'company' || headNoun(table.name) !== 'person')) return []
@@ -164,11 +164,11 @@ function listedFlags(
   kind: SourceKind,
   address: string | null,
 ): RowFlag[] {
-  const { table, kinds, sqlName, isUsers, isTenants } = side
+  const { table, kinds, sqlName, isStaff, isTenants } = side
   const words = splitIdentifier(table.name).map(singularize)
   const byAddress = address === null ? null : sameAddress(side, kind, address)
   const first = ways.find(({ by }) => by === 'its key' || (by === 'link' && isAddressTable(table.name)))
-  const found = isUsers ? byAddress : (first ?? byAddress)
+  const found = isStaff ? byAddress : (first ?? byAddress)
   if (found === null) return []
   const listed = (out: readonly string[], meaning: Meaning | null, isSure: boolean): RowFlag => {
     const when = `it is listed in ${sqlName}`
@@ -186,7 +186,7 @@ function listedFlags(
     // Of a company it may be its people who objected.
     return [listed(still, 'objection', kind === 'person')]
   }
-  if (isUsers) return [listed([], 'staff', isStaffName(table.name))]
+  if (isStaff) return [listed([], 'staff', isStaffName(table.name))]
   if (kinds.length > 0) return []
   const isConsent = words.some((word) => CONSENT_TABLES.has(word))
   const flags = readFlags(side, 'e', 'person').flatMap(({ meaning, out, isSure, isLabel }) => {

@@ -9,8 +9,6 @@ const TEAM_WORDS = toWordSet('workspace team tenant organization account project
 const PARTY_NOUNS = toWordSet(
   'person contact lead prospect customer client company account organization partner',
 )
-/** Users with such a name are customers. */
-const PORTAL_WORDS = toWordSet('share portal external customer web')
 const LOGIN_WORDS = toWordSet('password passwd pwd passhash crypted')
 /** What a column is called that names who works on a row. */
 const OWNER_WORDS = toWordSet('owner assigned assignee author salesperson responsible agent rep sales user')
@@ -45,7 +43,7 @@ export function findStaffTables(
   const isStaff = ({ name, columns, sqlName }: TableOverview): boolean => {
     // A table of two keys links others: `roles_users`.
     const isUsers = headNoun(name) === 'user' && columns.length > 2
-    if (isStaffName(name) || hasWord(splitIdentifier(name), PORTAL_WORDS)) return isStaffName(name)
+    if (isStaffName(name)) return true
     if (isUsers || PARTY_NOUNS.has(headNoun(name))) return isUsers
     const owning = references.filter(
       ({ from, to, columns: keys }) =>

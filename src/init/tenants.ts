@@ -63,8 +63,7 @@ function isShared(
   const isOfMany = having.length > 1 && having.length * 4 >= others.length
   if (target === undefined) return isOfMany
   const isFew = sizeOf(target) <= 5 || sizeOf(target) * 10 <= sizeOf(own)
-  const isOne = sizeOf(target) <= 2 && sizeOf(own) >= 20
-  return isFew && (isOfMany || isOne || having.some(({ sqlName }) => isStaff(sqlName)))
+  return isFew && (isOfMany || having.some(({ sqlName }) => isStaff(sqlName)))
 }
 
 /** Rows of a table: the estimate, else the number of sampled rows. */

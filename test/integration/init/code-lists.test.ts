@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { proposeSources } from '../../../src/init/propose.ts'
+import { proposeForTables } from '../../../src/init/propose.ts'
 import type { ProposedSource } from '../../../src/init/proposal.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
@@ -14,7 +13,7 @@ async function proposeFirms(columns: string, values: string): Promise<ProposedSo
   await database.query(`
     create table firms (id int primary key, name text, website text, ${columns});
     insert into firms select n, 'Firm ' || n, 'firm' || n || '.example', ${values} from generate_series(1, 40) n`)
-  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { names: [] })
+  const { sources } = await proposeForTables(database.db, [])
   const source = sources.find(({ table }) => table === 'firms')
   if (!source) throw new Error('no source of firms')
   return source

@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { ProposedSource } from '../../../src/init/proposal.ts'
-import { proposeSources } from '../../../src/init/propose.ts'
+import { proposeForTables } from '../../../src/init/propose.ts'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
@@ -14,7 +13,7 @@ afterEach(() => database.drop())
 /** The source of a table, and the keys of the rows that it reads. */
 async function propose(sql: string, table: string): Promise<{ source: ProposedSource; keys: number[] }> {
   await database.query(sql)
-  const { sources } = await proposeSources((act, ms) => inTransaction(database.db, act, ms), { names: [] })
+  const { sources } = await proposeForTables(database.db, [])
   const source = sources.find((one) => one.table === table)
   if (!source) throw new Error(`no source of ${table}`)
   expect(await verifyProposedSource(database.db, source)).toMatchObject({ source: { name: source.name } })
@@ -249,9 +248,8 @@ test('what is written in another form than the column holds is a comment, with t
     'companies',
   )
   expect(source.freshness).toBe('enriched_at')
-  expect(source.outputs.map(({ column }) => column)).toEqual(['founded_year', 'country'])
+  expect(source.outputs.map(({ column }) => column)).toEqual(['employees', 'founded_year', 'country'])
   expect(source.skippedColumns.map(({ column, reason }) => `${column} ${reason}`).sort()).toEqual([
-    'employees holds few different numbers: codes, perhaps',
     'state holds abbreviations, the record has names',
     'technologies is a list in a text',
   ])

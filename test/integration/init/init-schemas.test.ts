@@ -1,9 +1,8 @@
-import { CompiledQuery } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import type { Proposal, ProposedSource } from '../../../src/init/proposal.ts'
-import { proposeForTables, proposeSources } from '../../../src/init/propose.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
+import { proposeForTables } from '../../../src/init/propose.ts'
+import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 let database: TestDatabase
@@ -14,12 +13,22 @@ afterEach(() => database.drop())
 
 async function proposeFor(sql: string, names: string[] = []): Promise<Proposal> {
   await database.query(sql)
-  const proposal = await proposeSources((act, timeoutMs) => inTransaction(database.db, act, timeoutMs), {
-    names,
-  })
+  const proposal = await proposeForTables(database.db, names)
   for (const source of proposal.sources)
     expect(await verifyProposedSource(database.db, source)).toMatchObject({ source })
   return proposal
+}
+
+/** What is proposed to a role that has fewer rights. */
+async function proposeAs(role: string): Promise<Proposal> {
+  const url = new URL(database.url)
+  url.searchParams.set('options', `-c role=${role}`)
+  const db = openDatabase({ url: url.href })
+  try {
+    return await proposeForTables(db, [])
+  } finally {
+    await db.destroy()
+  }
 }
 
 const sourceOf = ({ sources }: Proposal, name: string): ProposedSource => {
@@ -228,18 +237,7 @@ describe('columns', () => {
       create role ${role};
       grant select (id, email, title, phone), update (title) on contacts to ${role}`)
     try {
-      const proposal = await proposeSources(
-        (act, timeoutMs) =>
-          inTransaction(
-            database.db,
-            async (tx) => {
-              await tx.executeQuery(CompiledQuery.raw(`set local role ${role}`))
-              return act(tx)
-            },
-            timeoutMs,
-          ),
-        { names: [] },
-      )
+      const proposal = await proposeAs(role)
       const contacts = sourceOf(proposal, 'contacts')
       expect(outputsOf(contacts)).toEqual({ title: 'title' })
       expect(contacts.skippedColumns).toEqual([
@@ -271,20 +269,7 @@ describe('columns', () => {
       `create role ${role}; grant select, update on contacts, companies, prospects to ${role}`,
     )
     try {
-      const proposeAs = (as: string | null): Promise<Proposal> =>
-        proposeSources(
-          (act, timeoutMs) =>
-            inTransaction(
-              database.db,
-              async (tx) => {
-                if (as !== null) await tx.executeQuery(CompiledQuery.raw(`set local role ${as}`))
-                return act(tx)
-              },
-              timeoutMs,
-            ),
-          { names: [] },
-        )
-      const [all, least] = [await proposeAs(null), await proposeAs(role)]
+      const [all, least] = [await proposeForTables(database.db, []), await proposeAs(role)]
       const told = (proposal: Proposal, name: string): unknown => {
         const { inputs, joins, outputs } = sourceOf(proposal, name)
         return { inputs, joins, outputs }
@@ -329,7 +314,7 @@ describe('skipped tables and the reasons', () => {
       'no primary key and no unique index',
     ],
     'a copy of the past': [
-      'create table contacts_backup (id int primary key, first_name text, last_name text, email text, title text)',
+      'create table contacts_backup (id int primary key, first_name text, last_name text, email text, title text, company_name text)',
       "'backup'",
     ],
     'the users of an application': [
