@@ -110,10 +110,15 @@ const isHeld = (
   { sampled }: ClassifiedTable,
 ): boolean => sampled === 0 || holdsAny(role, values)
 
-/** A person's address, in another table where the rows have none. */
+/** A person's address, in its normal form where the user's program keeps it, in another table where the rows have none. */
 function emailSql(schema: ClassifiedSchema, table: ClassifiedTable): string | null {
   const email = table.person.get('email')
-  const own = email ? fieldSql(email, 't') : null
+  const normal = table.fields.find(
+    ({ words, fit, path }) =>
+      path.length === 0 && fit.kind === 'text' && words.includes('email') && words.includes('normalized'),
+  )
+  const typed = email ? fieldSql(email, 't') : null
+  const own = normal === undefined ? typed : firstFilled(fieldSql(normal, 't'), typed)
   return email && isHeld('email', email, table) ? own : (relatedValueSql(schema, table, 'email') ?? own)
 }
 

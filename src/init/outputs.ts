@@ -32,8 +32,14 @@ export function proposeOutput(
   if (isWhole && codes) return labelOutput(output, role, [...codes.values()], codes)
   if (fit.kind === 'enum') return labelOutput(output, role, fit.labels)
   if (fit.kind === 'array' || (isJson && role === 'technologies')) return output
-  if (NUMBERS.has(fit.kind))
-    return hasWord(field.words, UNIT_WORDS) ? doubtOutput(output, 'has a unit in its name') : output
+  if (NUMBERS.has(fit.kind)) {
+    if (hasWord(field.words, UNIT_WORDS)) return doubtOutput(output, 'has a unit in its name')
+    const numbers = field.values.filter((value) => Number(value) !== 0)
+    const isRepeated = numbers.length >= 15 && new Set(numbers).size <= 8
+    return fit.kind === 'integer' && isRangeRole(role) && isRepeated
+      ? doubtOutput(output, 'holds few different numbers: codes, perhaps')
+      : output
+  }
   if (isJson && (isWhole || holdsArrays)) return { column, reason: 'holds a list' }
   if (!isJson && fit.kind !== 'text') return { column, reason: `is ${type}` }
   return textOutput(output, role, field, table)
