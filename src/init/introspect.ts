@@ -1,8 +1,7 @@
-import { type Table, readTable } from '../sources/catalogue.ts'
+import type { Table } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { formatTableName } from '../sources/quote.ts'
 import { type CandidateField, type SampledRow, listCandidateFields } from './fields.ts'
 import { readLabels, sampleTableRows } from './sample.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
@@ -112,14 +111,13 @@ export async function readRows<Result>(
   }
 }
 
-/** Reads a table's columns, and a sample of its rows; null if the table is gone. */
+/** Reads a sample of a table's rows, and the labels in them. */
 export async function introspectTable(
   db: Database,
   overview: TableOverview,
-): Promise<IntrospectedTable | null> {
-  const { schema, name, rows, checks, comments } = overview
-  const table = await readCatalogue(db, (tx) => readTable(tx, formatTableName(schema, name)))
-  if (table === null) return null
+  table: Table,
+): Promise<IntrospectedTable> {
+  const { rows, checks, comments } = overview
   const isTable = table.kind === 'table'
   const sample = isTable ? await readRows(db, (tx) => sampleTableRows(tx, { table, rows }), []) : []
   const labels = isTable ? await readRows(db, (tx) => readLabels(tx, { table, rows }), {}) : {}

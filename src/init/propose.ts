@@ -32,6 +32,8 @@ import { type ClassifiedSchema, classifyTables, setAside } from './classify.ts'
 import { explainUnread, listUnread, listUnreadParties, readRole } from './unreadable.ts'
 import { type TableName, selectTables, shortlistTables } from './shortlist.ts'
 import type { Database } from '../store/open.ts'
+import { readTables } from '../sources/catalogue.ts'
+import { quoteName } from '../sources/quote.ts'
 
 /** Tables that are read at the same time. */
 const MAX_READERS = 4
@@ -55,16 +57,24 @@ export async function proposeForTables(
   const likely = shortlistTables(all, references)
   const readable = all.filter(({ canRead }) => canRead)
   const chosen = [...new Set([...likely, ...all.filter((one) => wanted?.(one))])].filter((one) => one.canRead)
-  const limit = pLimit(MAX_READERS)
-  const surveyed = await Promise.all(
-    chosen.map((one, n) =>
-      limit(() => {
-        onTable(one, n + 1, chosen.length)
-        return introspectTable(db, one)
-      }),
+  const described = await readCatalogue(db, (tx) =>
+    readTables(
+      tx,
+      chosen.map(({ sqlName }) => sqlName),
     ),
   )
-  const tables = surveyed.filter((one) => one !== null)
+  const bySql = new Map(described.map((table) => [table.sql, table]))
+  const limit = pLimit(MAX_READERS)
+  const tables = await Promise.all(
+    chosen.flatMap((one, n) => {
+      const table = bySql.get(`${quoteName(one.schema)}.${quoteName(one.name)}`)
+      if (table === undefined) return []
+      return limit(() => {
+        onTable(one, n + 1, chosen.length)
+        return introspectTable(db, one, table)
+      })
+    }),
+  )
   const declared = declaredRelations(tables, references)
   const suggested = suggestedRelations(tables, declared)
   const confirmed = await readRows(db, (tx) => confirmRelations(tx, suggested), [])

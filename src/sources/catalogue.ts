@@ -71,14 +71,28 @@ interface RolePath {
 /** A table, view or similar as it is now, or null. A name without a schema is resolved by the search path. */
 export async function readTable(db: Db, name: string): Promise<Table | null> {
   const { schema, table } = parseTableName(name)
-  const [found] = await query<FoundTable>(db, tableQuery, [schema, table])
-  if (!found) return null
-  const { oid, relkind, ownPath, heldPath, inheritors, keys, ...properties } = found
-  return {
+  const [found = null] = await readWhere(db, NAMED, [schema, table])
+  return found
+}
+
+/** Several tables as they are now, in no order, without those that are gone. The names are those of a `regclass`. */
+export const readTables = (db: Db, names: readonly string[]): Promise<readonly Table[]> =>
+  readWhere(db, 'c.oid in (select to_regclass(name) from unnest($1::text[]) as name)', [names])
+
+async function readWhere(
+  db: Db,
+  condition: string,
+  parameters: readonly unknown[],
+): Promise<readonly Table[]> {
+  const tables = await query<FoundTable>(db, `${tableQuery} where ${condition}`, parameters)
+  if (tables.length === 0) return []
+  const columns = await query<FoundColumn>(db, columnsQuery, [tables.map(({ oid }) => oid)])
+  const byTable = Map.groupBy(columns, ({ table }) => table)
+  return tables.map(({ oid, relkind, ownPath, heldPath, inheritors, keys, ...properties }) => ({
     ...properties,
-    sql: `${quoteName(found.schema)}.${quoteName(found.name)}`,
+    sql: `${quoteName(properties.schema)}.${quoteName(properties.name)}`,
     kind: kinds[relkind] ?? 'table',
-    columns: (await query<FoundColumn>(db, columnsQuery, [oid])).map(toColumn),
+    columns: (byTable.get(oid) ?? []).map(toColumn),
     primaryKey: keys.find((key) => key.primary)?.columns ?? [],
     uniqueKeys: keys.map((key) => key.columns),
     keyOperators: keys.map((key) => key.operators.map(toOperators)),
@@ -86,7 +100,7 @@ export async function readTable(db: Db, name: string): Promise<Table | null> {
     isInherited: inheritors.length > 0,
     hasChildTables: inheritors.length > 0 || relkind === 'p',
     rolePath: ownPath === null ? null : { own: ownPath, held: heldPath },
-  }
+  }))
 }
 
 /** The column that a configured name means, and the keys inside it. A column whose own name has a dot comes first. */
@@ -156,6 +170,7 @@ function toOperators(found: FoundOperators): KeyOperators {
 }
 
 interface FoundColumn extends RawType, Omit<Column, 'type'> {
+  readonly table: number
   readonly typeName: string
   readonly isDomain: boolean
   readonly castName: string
@@ -209,8 +224,9 @@ const tableQuery = `
              from pg_index i
             where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null
          ), '[]') as keys
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace
-   where c.relname = $2 and c.relkind in ('r', 'p', 'v', 'm', 'f')
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace`
+
+const NAMED = `c.relname = $2 and c.relkind in ('r', 'p', 'v', 'm', 'f')
      and case when $1::text is not null then n.nspname = $1
               when current_setting('fillrate.own_search_path', true) <> ''
                 then n.nspname = any (current_setting('fillrate.own_search_path')::name[])
@@ -227,17 +243,17 @@ const labels = (oid: string): string =>
 
 const columnsQuery = `
   with recursive under as (
-    select a.attnum, a.atttypid as oid, a.atttypmod as typmod, 0 as depth
-      from pg_attribute a where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped
+    select a.attrelid, a.attnum, a.atttypid as oid, a.atttypmod as typmod, 0 as depth
+      from pg_attribute a where a.attrelid = any ($1::oid[]) and a.attnum > 0 and not a.attisdropped
      union all
-    select u.attnum, t.typbasetype, case when t.typtypmod = -1 then u.typmod else t.typtypmod end, u.depth + 1
+    select u.attrelid, u.attnum, t.typbasetype, case when t.typtypmod = -1 then u.typmod else t.typtypmod end, u.depth + 1
       from under u join pg_type t on t.oid = u.oid and t.typtype = 'd'
   ), base as (
-    select distinct on (attnum) * from under order by attnum, depth desc
+    select distinct on (attrelid, attnum) * from under order by attrelid, attnum, depth desc
   ), types as (
     select t.*, n.nspname from pg_type t join pg_namespace n on n.oid = t.typnamespace
   )
-  select a.attname as name, a.attnotnull as "notNull", a.attgenerated <> '' as "isGenerated",
+  select a.attrelid::bigint as "table", a.attname as name, a.attnotnull as "notNull", a.attgenerated <> '' as "isGenerated",
          a.attidentity <> '' as "isIdentity",
          has_column_privilege(a.attrelid, a.attnum, 'select') as "canSelect",
          has_column_privilege(a.attrelid, a.attnum, 'update') as "canUpdate",
@@ -248,10 +264,10 @@ const columnsQuery = `
          case when e.oid is not null then
            jsonb_build_object('typname', e.typname, 'typtype', e.typtype, 'labels', ${labels('e.oid')}) end as element
     from base b
-    join pg_attribute a on a.attrelid = $1 and a.attnum = b.attnum
+    join pg_attribute a on a.attrelid = b.attrelid and a.attnum = b.attnum
     join types t on t.oid = b.oid
     left join types e on e.oid = t.typelem and t.typcategory = 'A'
-   order by a.attnum`
+   order by a.attrelid, a.attnum`
 
 function toColumn(found: FoundColumn): Column {
   const { name, typeName, isDomain, notNull, isGenerated, isIdentity, canSelect, canUpdate } = found
