@@ -120,8 +120,11 @@ async function measureDrafts(
 ): Promise<{ sources: ProposedSource[]; skipped: SkippedTable[] }> {
   const sources: ProposedSource[] = []
   const skipped: SkippedTable[] = []
-  for (const draft of drafts) {
-    const source = await measureDraft(db, draft)
+  const limit = pLimit(MAX_READERS)
+  const measured = await Promise.all(
+    drafts.map((draft) => limit(async () => ({ draft, source: await measureDraft(db, draft) }))),
+  )
+  for (const { draft, source } of measured) {
     if (typeof source !== 'string' && source.outputs.length > 0) sources.push(source)
     else {
       const reason = typeof source === 'string' ? source : describeUnfilled(source)

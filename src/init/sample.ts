@@ -24,15 +24,27 @@ const pagesSql = (rows: number | null, wanted: number): string =>
     ? ''
     : `tablesample system (${Math.min(100, (400 * wanted) / rows).toFixed(6)}) repeatable (1)`
 
+interface Selection {
+  readonly select: readonly string[]
+  /** Joins and conditions. */
+  readonly rest?: string
+  /** What is computed of what was selected, of the rows read alone and not of all that are sorted. */
+  readonly values?: readonly string[]
+}
+
 /** Reads some rows of a table, spread over all of it: the first are its oldest, and those of one page are of one kind. */
 export async function readSample<Row>(
   db: Db,
   { table, rows }: Sampled,
   wanted: number,
-  { select, rest = '' }: { readonly select: readonly string[]; readonly rest?: string },
+  { select, rest = '', values = ['*'] }: Selection,
 ): Promise<readonly Row[]> {
   const read = (pages: string, order: string): Promise<readonly Row[]> =>
-    query(db, `select ${select.join(', ')} from ${table.sql} as t ${pages} ${rest} ${order} limit ${wanted}`)
+    query(
+      db,
+      `select ${values.join(', ')} from
+        (select ${select.join(', ')} from ${table.sql} as t ${pages} ${rest} ${order} limit ${wanted}) as t`,
+    )
   const spread = 'order by md5(t.ctid::text)'
   const pages = pagesSql(rows, wanted)
   const some = pages === '' ? [] : await read(pages, spread)
@@ -55,15 +67,17 @@ const MAX_JSON_BYTES = 20_000
 
 /** Samples at most 200 rows: the beginning of long values, the first element of arrays. */
 export async function sampleTableRows(db: Db, sampled: Sampled): Promise<readonly SampledRow[]> {
-  const select = sampled.table.columns.flatMap(({ name, type, canSelect }) => {
-    const [own, { kind }] = [quoteName(name), type.fit]
+  const columns = sampled.table.columns.filter(({ canSelect }) => canSelect)
+  const select = columns.map(({ name }) => `t.${quoteName(name)}`)
+  const values = columns.map(({ type: { fit } }, n) => {
+    const own = select[n] ?? ''
     const value =
-      kind === 'json' || kind === 'jsonb'
-        ? `case when pg_column_size(t.${own}) < ${MAX_JSON_BYTES} then t.${own}::jsonb end`
-        : `left(t.${own}${kind === 'array' ? '[1]' : ''}::text, ${MAX_VALUE_CHARACTERS})`
-    return canSelect ? [`${value} as ${own}`] : []
+      fit.kind === 'json' || fit.kind === 'jsonb'
+        ? `case when pg_column_size(${own}) < ${MAX_JSON_BYTES} then ${own}::jsonb end`
+        : `left(${fit.kind === 'array' ? `${own}[1]` : own}::text, ${MAX_VALUE_CHARACTERS})`
+    return `${value} as ${own.slice(2)}`
   })
-  return select.length === 0 ? [] : readSample(db, sampled, SAMPLE_ROWS, { select })
+  return select.length === 0 ? [] : readSample(db, sampled, SAMPLE_ROWS, { select, values })
 }
 
 /** Rows from which the labels of a table's columns are taken; a rare label would be missing in the sample. */
