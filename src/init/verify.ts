@@ -1,3 +1,4 @@
+import pLimit from 'p-limit'
 import { parseConfig } from '../config/parse.ts'
 import { listViews } from '../config/config.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
@@ -51,6 +52,16 @@ export async function verifyProposedSource(
   const [first] = mergeGrantProblems(problems)
   const found = first && showFound(first).split('\n').at(-1)
   return { table, reason: first ? `${first.place}: ${found}. ${first.todo}` : 'it has no column to fill' }
+}
+
+/** Checks several, some at the same time. */
+export function verifyProposedSources(
+  db: Database,
+  sources: readonly ProposedSource[],
+  services: FoundServices,
+): Promise<Array<AcceptedSource | SkippedTable>> {
+  const limit = pLimit(4)
+  return Promise.all(sources.map((source) => limit(() => verifyProposedSource(db, source, services))))
 }
 
 /** A table without a row that this role may read was not sampled: what is proposed for it is a guess by names alone. */

@@ -195,7 +195,7 @@ async function selectSources(
   sources: readonly ProposedSource[],
   { db, services, prompt, call: { flags, stdout } }: Writing,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
-  const { verifyProposedSource } = await import('../../init/verify.ts')
+  const { verifyProposedSource, verifyProposedSources } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
   const skippedTables: SkippedTable[] = []
   const answers: Answers = new Map()
@@ -204,9 +204,11 @@ async function selectSources(
     prompt !== null && sources.length > 1
       ? await prompt.select(question, sources.length)
       : sources.map((_, n) => n + 1)
+  // Where no person waits for the first, some at the same time.
+  const verified = prompt === null ? await verifyProposedSources(db, sources, services) : []
   for (const [n, source] of sources.entries()) {
     if (!wanted.includes(n + 1)) continue
-    const held = await verifyProposedSource(db, source, services)
+    const held = verified[n] ?? (await verifyProposedSource(db, source, services))
     if ('reason' in held) {
       skippedTables.push(held)
       continue
