@@ -108,15 +108,16 @@ const isTagKey = (column: Column, keys: readonly string[], path: readonly string
   )
 
 /** A list with more labels, or with longer ones, is one of texts. */
-const MAX_LABELS = 60
+export const MAX_LABELS = 60
 export const MAX_LABEL_CHARACTERS = 60
 
 /** The labels among values, or in lists, that repeat few of them; undefined if there are none. */
 export function repeatedLabels(values: readonly unknown[]): readonly string[] | undefined {
   const all = toTexts(values.flat())
-  const labels = [...new Set(all)].toSorted()
-  const isRepeated = labels.length > 0 && labels.length <= MAX_LABELS && labels.length * 2 <= all.length
-  return isRepeated && labels.every((one) => one.length <= MAX_LABEL_CHARACTERS) ? labels : undefined
+  const labels = new Set(all)
+  const isRepeated = labels.size > 0 && labels.size <= MAX_LABELS && labels.size * 2 <= all.length
+  const isShort = isRepeated && [...labels].every((one) => one.length <= MAX_LABEL_CHARACTERS)
+  return isShort ? [...labels].toSorted() : undefined
 }
 
 function elementsAt(value: unknown, keys: readonly string[]): readonly unknown[] {
@@ -130,9 +131,11 @@ function toTexts(values: readonly unknown[]): string[] {
     const value: unknown = Array.isArray(given) ? given[0] : given
     if (typeof value === 'number' || typeof value === 'boolean') return [String(value)]
     if (typeof value !== 'string') return []
-    return [...value].every((sign) => BLANK_CHARACTERS.includes(sign)) ? [] : [value]
+    return BLANK.test(value) ? [] : [value]
   })
 }
+
+const BLANK = new RegExp(`^[${BLANK_CHARACTERS}]*$`, 'u')
 
 function areAllArrays(values: readonly unknown[]): boolean {
   const there = values.filter((value) => value !== null && value !== undefined)

@@ -120,7 +120,7 @@ export async function introspectTable(
   const { rows, checks, comments } = overview
   const isTable = table.kind === 'table'
   const sample = isTable ? await readRows(db, (tx) => sampleTableRows(tx, { table, rows }), []) : []
-  const labels = isTable ? await readRows(db, (tx) => readLabels(tx, { table, rows }), {}) : {}
+  const labels = isTable ? await readRows(db, (tx) => readLabels(tx, { table, rows }, sample), {}) : {}
   const about = (column: string): Partial<CandidateField> => {
     const allowed = checks.flatMap(([of, check]) => (of === column ? parseCheckLabels(check) : []))
     const [codes] = comments.flatMap(([of, comment]) => (of === column ? (parseCodes(comment) ?? []) : []))

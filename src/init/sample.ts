@@ -1,7 +1,7 @@
 import type { Table } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
 import { quoteName } from '../sources/quote.ts'
-import { MAX_LABEL_CHARACTERS, type SampledRow, repeatedLabels } from './fields.ts'
+import { MAX_LABELS, MAX_LABEL_CHARACTERS, type SampledRow, repeatedLabels } from './fields.ts'
 
 /** A table to read some rows of, with the estimated number of its rows. */
 interface Sampled {
@@ -87,11 +87,14 @@ const LABEL_ROWS = 5_000
 export async function readLabels(
   db: Db,
   sampled: Sampled,
+  sample: readonly SampledRow[],
 ): Promise<Readonly<Record<string, readonly string[] | undefined>>> {
   const select = sampled.table.columns.flatMap(({ name, type: { fit }, canSelect }) => {
     const own = quoteName(name)
     const isList = fit.kind === 'array' && /^(?:text|enum|integer|uuid)$/.test(fit.element.kind)
-    if (!canSelect || !(isList || /^(?:text|enum)$/.test(fit.kind))) return []
+    // Names and addresses, most of what a table holds, need not be read.
+    const isVaried = new Set(sample.map((row) => String(row[name] ?? '').trim())).size > MAX_LABELS + 1
+    if (!canSelect || isVaried || !(isList || /^(?:text|enum)$/.test(fit.kind))) return []
     return [`${isList ? `t.${own}::text[]` : `left(t.${own}::text, ${MAX_LABEL_CHARACTERS + 1})`} as ${own}`]
   })
   const rows = select.length === 0 ? [] : await readSample<SampledRow>(db, sampled, LABEL_ROWS, { select })
