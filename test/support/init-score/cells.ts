@@ -4,6 +4,8 @@ import type pg from 'pg'
 interface UserTable {
   readonly name: string
   readonly key: string | null
+  /** Whether a trigger of its own may stamp a row with each update. */
+  readonly isStamped: boolean
 }
 
 /** One cell before and after a run: a column, or a key inside a jsonb column. */
@@ -29,26 +31,28 @@ const rowKey = (columns: readonly string[]): string =>
 
 /** The tables outside of Fillrate's own schema. */
 export async function listUserTables(pool: pg.Pool): Promise<UserTable[]> {
-  const { rows } = await pool.query<{ name: string; key: string[] | null }>(
+  const { rows } = await pool.query<{ name: string; key: string[] | null; isStamped: boolean }>(
     `select format('%I.%I', n.nspname, c.relname) as name,
             (select array_agg(a.attname::text order by a.attnum) from pg_index i
                join pg_attribute a on a.attrelid = c.oid and a.attnum = any (i.indkey)
               where i.indexrelid = (select u.indexrelid from pg_index u
                 where u.indrelid = c.oid and u.indisunique and u.indpred is null and u.indexprs is null
-                order by not u.indisprimary, u.indexrelid limit 1)) as key
+                order by not u.indisprimary, u.indexrelid limit 1)) as key,
+            exists (select from pg_trigger g where g.tgrelid = c.oid and not g.tgisinternal and g.tgtype & 18 = 18) as "isStamped"
        from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relkind = 'r' and n.nspname not in ('fillrate', 'information_schema') and n.nspname not like 'pg\\_%'
       order by 1`,
   )
-  return rows.map(({ name, key }) => ({ name, key: key && rowKey(key) }))
+  return rows.map(({ name, key, isStamped }) => ({ name, key: key && rowKey(key), isStamped }))
 }
 
 export async function takeSnapshot(pool: pg.Pool): Promise<Snapshot> {
   const rows = new Map<string, TableRows>()
   const checksums: Record<string, string | null> = {}
-  for (const { name, key } of await listUserTables(pool)) {
+  for (const { name, key, isStamped } of await listUserTables(pool)) {
+    const bytes = isStamped ? "(to_jsonb(t) - 'updated_at')" : 't'
     const sum = await pool.query<{ sum: string | null }>(
-      `select md5(string_agg(md5(t::text), '' order by md5(t::text))) as sum from ${name} t`,
+      `select md5(string_agg(md5(${bytes}::text), '' order by md5(${bytes}::text))) as sum from ${name} t`,
     )
     checksums[name] = sum.rows[0]?.sum ?? null
     if (key === null) continue
