@@ -168,8 +168,8 @@ function unseenScores(): string {
       [...rows, ['all', '', ...figuresOf(all, true)]],
     ),
     '',
-    `These are the figures of the first sight of ${unseen.length} schemas: what to expect of yours. Since then it was changed by the wrong tables that they`,
-    `showed: lists of objections, raw rows of a loader and orders are no people. It has learnt from the ${scores.length - unseen.length} others, so that`,
+    `These are the figures of the first sight of ${unseen.length} schemas: what to expect of yours. Since then it has learnt from them what`,
+    `others have, too: mirrors without keys, people without a name column, lists of hosts. It has learnt from the ${scores.length - unseen.length} others, so that`,
     `their later figures say nothing: the tests only see that it finds no less.`,
     ...EARLIER.map(earlierGroup),
   ].join('\n')

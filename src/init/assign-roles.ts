@@ -169,6 +169,8 @@ const LOOKS: Readonly<Partial<Record<ColumnRole, (value: string) => boolean>>> =
   domain: isSite,
   company_domain: isSite,
   phone: isPhone,
+  // In lower case it is the state of a row.
+  state: (value) => /^\P{Ll}/u.test(value.trim()),
   twitter: (value) => /^https?:\/\/|\.com\//i.test(value) || isHandle(value),
   founded: (value) => /^(?:1[5-9]|20)\d\d$/.test(value.trim()),
   employees: (value) => /\d/.test(value),

@@ -144,7 +144,7 @@ const BETWEEN = new WeakMap<readonly TableRelation[], RelationIndex>()
 
 /** Other content, if a table's name ends so. */
 const HISTORY_NOUNS = toWordSet(
-  'log audit aud history archive backup version event fact snapshot queue migration session supplier vendor competitor guest',
+  'case ticket log audit aud history archive backup version event fact snapshot queue migration session supplier vendor competitor guest',
 )
 
 /** Other content, if a table's name says so anywhere. */

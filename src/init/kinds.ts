@@ -58,8 +58,9 @@ function showsKind(kind: SourceKind, { person, company, sampled }: UnclassifiedT
         )
 }
 
-/** A person's name beside that of a company, as in a form of a web site; or two facts of a person. */
+/** A person's title beside a profile; a name beside that of a company, as in a form of a web site; or two facts of a person. */
 const isNamedPerson = (person: RoleFields, company: RoleFields): boolean => {
+  if (person.has('title') && person.has('profile')) return true
   if (!NAME_ROLES.some((role) => person.has(role))) return false
   const facts = (['company_name', 'title', 'phone', 'profile'] as const).filter((role) => person.has(role))
   return (

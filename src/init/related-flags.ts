@@ -143,7 +143,7 @@ function sameAddress(
   const isHost = host && isSuppressionName(table.name) && `lower(${fieldSql(host, 'e')}) = ${ownHost}`
   const either = [isSame, isHost].filter((one) => typeof one === 'string')
   const [first = null] = either.length > 1 ? [`(${either.join(' or ')})`] : either
-  return first === null || (kind === 'person' && !isSame) ? null : { from: `${sqlName} e`, where: [first] }
+  return first === null ? null : { from: `${sqlName} e`, where: [first] }
 }
 
 /** SQL: the host in a URL. */

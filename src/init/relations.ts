@@ -176,7 +176,7 @@ function typeBeside(said: readonly string[], { fields }: IntrospectedTable): Can
 function singleKeys({ table }: IntrospectedTable): Column[] {
   const names = new Set([
     ...[table.primaryKey, ...table.uniqueKeys].flatMap((key) => (key.length === 1 ? key : [])),
-    ...table.columns.flatMap(({ name }) => (/^(?:sfid|uuid|guid)$/i.test(name) ? [name] : [])),
+    ...table.columns.flatMap(({ name }) => (/^(?:sfid|uuid|guid|id)$/i.test(name) ? [name] : [])),
   ])
   return [...names].flatMap((name) => table.columns.find((column) => column.name === name) ?? [])
 }

@@ -242,6 +242,7 @@ export const WORD_PAIRS: Readonly<Record<string, string>> = {
   'opted out': 'opt out',
   'opted in': 'opt in',
   'do no': 'no',
+  'no lead': 'no contact',
   'black list': 'blacklist',
   'block list': 'blocklist',
   'blocked list': 'blocklist',
@@ -301,7 +302,7 @@ export const IN_USE = `active consented new open customer client lead prospect q
   evaluation standard default normal regular other unknown none general professional business verified approved confirmed published accepted
   granted full primary yes progress in enterprise mid market smb opportunity sales marketing subscriber evangelist connected given consent
   current live ok valid complete completed ready responded reached attempted attempt interested assigned person contact company account to
-  individual organization true enabled available good main potential candidate user visitor negotiation negotiating proposal meeting scheduled
+  individual organization true enabled available good main potential user visitor negotiation negotiating proposal meeting scheduled
   web website event events trade show fair referral phone email inbound outbound form import manual advertisement linkedin call of the and
   mailing list social media word mouth google public relations conference webinar seminar api app replied process processing work suspect invited
   screening cultivating portfolio reseller distributor supplier vendor foundation government technology legitimate interest interests channel direct

@@ -68,6 +68,7 @@ describe('rows that are left out', () => {
     ['lead_status text', "case when n % 2 = 0 then 'Dead' else 'New' end", 'lead_status is Dead'],
     ['lead_status text', "case when n % 2 = 0 then 'No contact' else 'New' end", 'lead_status is No contact'],
     ['vip boolean', 'n = 1'],
+    ['kind text', "case when n < 5 then 'candidate' else 'customer' end", 'kind is candidate'],
     ['is_company_admin boolean', 'n = 1', 'is_company_admin is set'],
     ['email_invalido char(1)', "case when n < 5 then 'S' else 'N' end", 'email_invalido is set'],
     ['stage text', "case when n < 5 then 'Demo' else 'New' end", 'stage is Demo'],
@@ -103,6 +104,19 @@ describe('rows that are left out', () => {
     expect(source.questions).toMatchObject([
       { when: 'it is listed in blocked_emails', leftOut: 1, isLeftOut: true },
     ])
+  })
+
+  test('by what a mirror without keys says of the company, and by a list of hosts alone', async () => {
+    const { keys } = await propose(
+      `${contacts('company_id text', "'k' || n")};
+       create table companies (id text, name text, website text, status text, do_not_prospect boolean);
+       insert into companies select 'k' || n, 'C' || n, 'c' || n || '.example', 'Customer', n = 1 from generate_series(1, 20) n;
+       update contacts set email = 'p' || id || '@h' || id || '.example';
+       create table dnc_domains (id serial primary key, domain text, created_at timestamptz);
+       insert into dnc_domains (domain) values ('h2.example')`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
   })
 
   test('by what a link leads to, whatever the list is called', async () => {

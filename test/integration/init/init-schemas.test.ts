@@ -143,6 +143,20 @@ describe('tables', () => {
     expect(outputsOf(sourceOf(proposal, 'lead_companies'))).toMatchObject({ 'company.city': 'location.city' })
   })
 
+  test('whose title and profile show people, and whose state is none of a country', async () => {
+    const proposal = await proposeFor(`
+      create table contact_enrichment (contact_id text primary key, email text, job_title text, linkedin_url text, state text);
+      insert into contact_enrichment select 'c' || n, 'p' || n || '@c.example', null, null,
+        case when n < 10 then 'pending' else 'done' end from generate_series(1, 30) n;
+      create table sites (id text primary key, domain text, name text, industry text, state text);
+      insert into sites select 's' || n, 's' || n || '.example', 'S' || n, null,
+        case when n < 10 then 'pending' else 'done' end from generate_series(1, 30) n;
+      create table cases (id int primary key, email text, first_name text, last_name text, title text);
+      insert into cases select n, 'p' || n || '@c.example', 'F', 'L' || n from generate_series(1, 30) n`)
+    expect(proposal.sources.map(({ name }) => name).sort()).toEqual(['contact_enrichment', 'sites'])
+    expect(outputsOf(sourceOf(proposal, 'sites'))).not.toHaveProperty('state')
+  })
+
   test('with what refers to the whole of which they are a part', async () => {
     const proposal = await proposeFor(`
       create table status_item (id text primary key, description text);
