@@ -11,7 +11,7 @@ const expectations = new Map(
 /** docs/init.md, with the scores that the tests measured. */
 export const initPage = (): string => `# The proposal of init
 
-\`fillrate init\` reads the catalogue and at most 200 rows of each table (1,000 to count what divides the rows of a source, 5,000 for
+\`fillrate init\` reads the catalogue and at most 200 rows of each table (1,000 to count what divides the rows of a source, 2,000 for
 the labels of lists), proposes sources, and writes them into \`fillrate.config.ts\`. Of more than 200 tables it reads those whose names
 and columns are most like people and companies, then those that have to do with them. It writes nothing to the database and keeps no
 value of a row but the labels of lists, which stand in the \`map\` of a column.

@@ -81,7 +81,7 @@ export async function sampleTableRows(db: Db, sampled: Sampled): Promise<readonl
 }
 
 /** Rows from which the labels of a table's columns are taken; a rare label would be missing in the sample. */
-const LABEL_ROWS = 5_000
+const LABEL_ROWS = 2_000
 
 /** The labels of the columns that repeat few texts, by column; of an array, its elements. A column that repeats none is not there. */
 export async function readLabels(
