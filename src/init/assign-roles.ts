@@ -1,6 +1,6 @@
 import { type CandidateField, isInList, serializedAs } from './fields.ts'
 import { isKnownLabel } from './label-maps.ts'
-import { type ColumnRole, isOfOthers, isSecondary, rolesOf, scoreName } from './roles.ts'
+import { type ColumnRole, PLACE_ROLES, isOfOthers, isSecondary, rolesOf, scoreName } from './roles.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { toOwnWords, toWordSet } from './words.ts'
 import type { SourceKind } from '../domain/mapping.ts'
@@ -75,14 +75,13 @@ function hasLabelsOf(role: ColumnRole, { codes, labels = [], words, path }: Cand
 }
 const LIST_ROLES: ReadonlySet<ColumnRole> = new Set(['seniority', 'department', 'industry', 'employee_range'])
 
-const PLACE_ROLES: ReadonlySet<ColumnRole> = new Set(['city', 'state', 'country'])
-
 function scoreField(role: ColumnRole, field: CandidateField, own: ReadonlySet<string>): number {
   const byLooks = roleFromValues(field.values) === role && !isOfOthers(field.words)
   // What is said to be the company's is no person's, and is more a fact of the company than what may be the person's.
   const isOfCompany = field.words.includes('company')
   if (role === 'phone' && isOfCompany) return 0
-  const named = scoreName(role, field.words, own) + (isOfCompany && PLACE_ROLES.has(role) ? 10 : 0)
+  const said = scoreName(role, field.words, own)
+  const named = said > 0 && isOfCompany && PLACE_ROLES.includes(role) ? said + 10 : said
   if (named === 0 && !byLooks && !hasLabelsOf(role, field)) return 0
   const looks = byLooks ? MIN_POINTS - (isSecondary(field.words) ? 5 : 0) : 0
   const values = field.codes ? field.values.map((value) => field.codes?.get(value) ?? value) : field.values

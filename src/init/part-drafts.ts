@@ -1,8 +1,8 @@
 import { type CandidateField, fieldSql } from './fields.ts'
 import { findHistoryWord, relationsBetween, type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type Draft, createDraftBase } from './draft.ts'
-import { type TableRelation, joinCondition } from './relations.ts'
-import { type ColumnRole, isSecondary } from './roles.ts'
+import { type TableRelation, hasSameKey, joinCondition } from './relations.ts'
+import { type ColumnRole, PLACE_ROLES, isSecondary } from './roles.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /** What a row that belongs to a person may hold: further columns, or the job at one company. */
@@ -15,8 +15,6 @@ const PART_ROLES: readonly ColumnRole[] = [
   'company_name',
 ]
 const JOB_ROLES: readonly ColumnRole[] = ['title', 'seniority', 'department']
-/** What a row that belongs to a company may hold. */
-const PLACE_ROLES: readonly ColumnRole[] = ['city', 'state', 'country']
 
 /**
  * Sources for tables whose rows belong to those of others: further columns with the same key, the link to a company with
@@ -102,9 +100,9 @@ function partRoles(
   relation: TableRelation,
 ): readonly ColumnRole[] {
   const { table } = part
-  const hasSameKey = relation.columns.join() === table.primaryKey.join()
+  const isSameRow = hasSameKey(relation)
   if (owner.base.kind === 'company') {
-    const isPart = (hasSameKey && part.company.has('city')) || isAddressList(part)
+    const isPart = (isSameRow && part.company.has('city')) || isAddressList(part)
     return isPart && !isSecondary(splitIdentifier(table.name)) ? PLACE_ROLES : []
   }
   if (relation.type !== null) return []
@@ -112,6 +110,6 @@ function partRoles(
     (company) => company.kinds.includes('company') && relationsBetween(schema, part, company).length > 0,
   )
   const isLink = table.columns.length <= 12 && table.columns.length > relation.columns.length
-  const roles = hasSameKey ? PART_ROLES : isJob && isLink ? JOB_ROLES : []
+  const roles = isSameRow ? PART_ROLES : isJob && isLink ? JOB_ROLES : []
   return roles.filter((role) => !owner.roleFields.has(role))
 }

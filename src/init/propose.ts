@@ -91,9 +91,9 @@ export async function proposeForTables(
     db,
     draftSources(schema).filter(({ table }) => isWanted(table)),
   )
-  const rejected = schema.tables.flatMap((one): SkippedTable[] => {
-    return one.rejection !== null && isWanted(one) ? [{ table: one.sqlName, reason: one.rejection }] : []
-  })
+  const rejected = schema.tables.flatMap((one): SkippedTable[] =>
+    one.rejection !== null && isWanted(one) ? [{ table: one.sqlName, reason: one.rejection }] : [],
+  )
   const unread = listUnread(all, { references, wanted, sources, role })
   const named = wanted === null ? [] : schema.tables.filter(isWanted)
   return {

@@ -6,6 +6,7 @@ import { readFlags, roleColumns } from './flags.ts'
 import { type KeyField, holdsValues, keyFields } from './key-values.ts'
 import { type Meaning, isAddressTable, isSuppressionName } from './meanings.ts'
 import { isStaffName } from './staff.ts'
+import { hasSameKey } from './relations.ts'
 import { HARMLESS_TABLES } from './vocabulary.ts'
 import { type RowWay, waysTo } from './ways.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
@@ -37,7 +38,7 @@ export function relatedFlags(
         : []),
       ...ways.flatMap((way) => [
         ...labelFlags(way, kind),
-        ...ownerFlags(way, row, kind, way.relation === employer?.relation),
+        ...ownerFlags(way, kind, way.relation === employer?.relation),
       ]),
     ]
   })
@@ -62,7 +63,7 @@ const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 's
 const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test', 'gone', 'alive'])
 
 /** What the rows that a row refers to say of it: its company, its tenant, what it wants, its event. */
-function ownerFlags(way: RowWay, row: ClassifiedTable, kind: SourceKind, isEmployer: boolean): RowFlag[] {
+function ownerFlags(way: RowWay, kind: SourceKind, isEmployer: boolean): RowFlag[] {
   const { side, by, relation, link } = way
   const { table, kinds, isTenants } = side
   if ((!isEmployer && (by !== 'own key' || relation.type !== null)) || side.isStaff) return []
@@ -71,7 +72,7 @@ function ownerFlags(way: RowWay, row: ClassifiedTable, kind: SourceKind, isEmplo
   if (isOnlySure && !isEmployer && (kind === 'company' || headNoun(table.name) !== 'person')) return []
   const reasons = isTenants ? TENANT_REASONS : REASONS
   // What has the key of the row is a part of it: then it is gone with it.
-  const isSameRow = relation.columns.join() === row.table.primaryKey.join()
+  const isSameRow = hasSameKey(relation)
   const known = new Set([...roleColumns(side), ...side.references, ...table.primaryKey])
   const context = kinds.includes('company') || isTenants ? 'company' : kind
   return readFlags(side, 'e', context).flatMap(({ out, ...flag }) => {
@@ -104,11 +105,12 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
   const words = names.flatMap(splitIdentifier).map(singularize)
   const isList = words.some((word) => (by === 'its key' ? TAG_WORDS : LIST_WORDS).has(word))
   // What a link table of keys alone leads to is a list, whatever it is called.
-  const isLinked =
-    link !== null && link.table.columns.length <= 8 && !holdsValues(link) && (side.rows ?? 0) <= MAX_LIST_ROWS
+  const isShort = (side.rows ?? 0) <= MAX_LIST_ROWS
+  const isLinked = link !== null && link.table.columns.length <= 8 && !holdsValues(link) && isShort
   const isAddress = link !== null && isAddressTable(link.table.name)
   if (!(isList || isLinked) || isAddress || kinds.length > 0 || isStaff || isTenants) return []
-  if (!isTag && (relation.type !== null || (side.rows ?? 0) > MAX_LIST_ROWS)) return []
+  if (!isTag && (relation.type !== null || !isShort)) return []
+  const isState = words.some((word) => STATE_WORDS.has(word))
   const countUnderstood = (flags: readonly RowFlag[]): number =>
     flags.filter(({ meaning }) => meaning !== null).length
   const { fields } = relation.only ? relation.to : side
@@ -119,7 +121,6 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
       const isName = isTranslated || (field.fit.kind === 'text' && field.path.length === 0)
       if (!isName || !LABEL_NAMES.test(name.join(' '))) return []
       // Read as if the row had the label itself, in a column named as the list.
-      const isState = words.some((word) => STATE_WORDS.has(word))
       const column = { ...field, name: table.name, words: isTag && !isState ? ['tag'] : words }
       const labels = [...new Set(field.values)]
       return [readFlags({ ...side, fields: [{ ...column, labels }] }, 'e', kind)]
@@ -135,13 +136,13 @@ function sameAddress(
   address: string,
 ): Pick<RowWay, 'from' | 'where'> | null {
   const own = `lower(btrim(${address}))`
-  const isSame = kind === 'person' && field && `lower(${fieldSql(field, 'e')}) = ${own}`
+  const sameAs = kind === 'person' && field && `lower(${fieldSql(field, 'e')}) = ${own}`
   // A list has hosts, too: in the same column, or in another.
   const hasHosts = field?.values.some((value) => !value.includes('@') && value.includes('.')) === true
   const host = hasHosts ? field : company.get('domain')
   const ownHost = kind === 'person' ? `split_part(${own}, '@', 2)` : `regexp_replace(${own}, ${HOST}, '\\1')`
-  const isHost = host && isSuppressionName(table.name) && `lower(${fieldSql(host, 'e')}) = ${ownHost}`
-  const either = [isSame, isHost].filter((one) => typeof one === 'string')
+  const sameHost = host && isSuppressionName(table.name) && `lower(${fieldSql(host, 'e')}) = ${ownHost}`
+  const either = [sameAs, sameHost].filter((one) => typeof one === 'string')
   const [first = null] = either.length > 1 ? [`(${either.join(' or ')})`] : either
   return first === null ? null : { from: `${sqlName} e`, where: [first] }
 }

@@ -6,6 +6,7 @@ import { exclusionConditions } from './flags.ts'
 import type { ColumnRole } from './roles.ts'
 import { listKnownLabels } from './row-filters.ts'
 import { isAddressTable } from './meanings.ts'
+import { hasSameKey } from './relations.ts'
 import { type RowWay, waysTo } from './ways.ts'
 import { headNoun, splitIdentifier, toWordSet } from './words.ts'
 import { quoteIfNeeded } from '../sources/quote.ts'
@@ -27,10 +28,9 @@ export function relatedValueSql(
       ({ by, relation }) => by !== 'own key' || relation.type === null,
     )
     // `profiles` has the key of `auth.users`, which has the address; `email_address` says to what it leads.
-    const reference = ways.find(({ by, relation: { columns } }) => {
-      const { primaryKey } = by === 'own key' ? row.table : side.table
-      const isNamed = columns.some((column) => namesOneOf(column, TYPE_WORDS[role]))
-      return by !== 'link' && (columns.join() === primaryKey.join() || (by === 'own key' && isNamed))
+    const reference = ways.find(({ by, relation }) => {
+      const isNamed = relation.columns.some((column) => namesOneOf(column, TYPE_WORDS[role]))
+      return by !== 'link' && (hasSameKey(relation) || (by === 'own key' && isNamed))
     })
     const likely = ways.find(({ link }) => link === null || isAddressTable(link.table.name)) ?? ways[0]
     const way = likely?.by === 'own key' ? (reference ?? likely) : likely

@@ -54,10 +54,10 @@ export function suggestedRelations(
  */
 export const inheritedRelations = (relations: readonly TableRelation[]): TableRelation[] =>
   relations
-    .filter(isPart)
+    .filter(hasSameKey)
     .flatMap(({ from: part, to: whole, columns, targets }) =>
       relations.flatMap((one) =>
-        one.to === whole && one.from !== part && !isPart(one) && one.targets.join() === targets.join()
+        one.to === whole && one.from !== part && !hasSameKey(one) && one.targets.join() === targets.join()
           ? [{ ...one, to: part, targets: columns }]
           : [],
       ),
@@ -72,8 +72,8 @@ export const invert = (one: TableRelation): TableRelation => ({
   targets: one.columns,
 })
 
-/** Whether the row that refers has the key of the other. */
-export const isPart = ({ from, to, columns, type }: TableRelation): boolean =>
+/** Whether the row that refers has the key of the other: it is a part of it. */
+export const hasSameKey = ({ from, to, columns, type }: TableRelation): boolean =>
   type === null && from !== to && columns.join() === from.table.primaryKey.join()
 
 /** The columns that are not known to hold the key of anything. */

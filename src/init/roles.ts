@@ -74,6 +74,9 @@ const ROLE_PHRASES = {
 /** What a column seems to hold. */
 export type ColumnRole = keyof typeof ROLE_PHRASES
 
+/** Where a company is. */
+export const PLACE_ROLES: readonly ColumnRole[] = ['city', 'state', 'country']
+
 /**
  * What is read of a row of each kind, in the order of the configuration: the role, how much it says for the kind, and the
  * field of the record that fills it, if one does.

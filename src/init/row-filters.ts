@@ -21,8 +21,6 @@ const PRIVATE_WORDS = new Set(['private', 'consumer', 'household'])
 /** Labels of rows that are addresses of a partner. */
 const PLACE_WORDS = toWordSet('delivery invoice shipping billing ship bill address other')
 
-const NO_COMPANY_WORDS = new Set([...PLACE_WORDS, ...PRIVATE_WORDS])
-
 /** Finds the column that separates people from companies; null if there is none. Pure. */
 export function findPartyTypeFilter(
   table: Pick<IntrospectedTable, 'fields' | 'sample'>,
@@ -71,16 +69,16 @@ interface PartyLabels {
 
 function labelsByWords(field: CandidateField): PartyLabels {
   // Private customers beside business customers are a reason to leave rows out, and no other kind of row.
-  const having = (some: ReadonlySet<string>): string[] =>
-    listKnownLabels(field).filter((label) => {
-      const words = splitIdentifier(label)
-      return hasWord(words, some) && !hasWord(words, PRIVATE_WORDS)
-    })
-  const people = having(PERSON_WORDS)
-  const others = listKnownLabels(field).filter(
-    (label) => !people.includes(label) && !hasWord(splitIdentifier(label), NO_COMPANY_WORDS),
-  )
-  return { people, companies: having(COMPANY_WORDS).length === 0 ? [] : others }
+  const labels = listKnownLabels(field)
+    .map((label) => ({ label, words: splitIdentifier(label) }))
+    .filter(({ words }) => !hasWord(words, PRIVATE_WORDS))
+  const isPerson = ({ words }: { readonly words: readonly string[] }): boolean => hasWord(words, PERSON_WORDS)
+  const others = labels.filter((one) => !isPerson(one) && !hasWord(one.words, PLACE_WORDS))
+  const hasCompanies = labels.some(({ words }) => hasWord(words, COMPANY_WORDS))
+  return {
+    people: labels.filter(isPerson).map(({ label }) => label),
+    companies: hasCompanies ? others.map(({ label }) => label) : [],
+  }
 }
 
 /** Where a table of both keeps the name of a person, and that of a company. */

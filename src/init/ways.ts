@@ -3,7 +3,7 @@ import { quoteIfNeeded } from '../sources/quote.ts'
 import { type CandidateField, elementsSql } from './fields.ts'
 import { isTagList } from './flag-sql.ts'
 import { exclusionConditions } from './flags.ts'
-import { type TableRelation, invert, isPart, joinCondition } from './relations.ts'
+import { type TableRelation, hasSameKey, invert, joinCondition } from './relations.ts'
 import { hasWord, headNoun } from './words.ts'
 
 /** The rows `e` of another table that belong to a row `t`, as a part of SQL: `from … where`. */
@@ -34,7 +34,7 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
       const [toRow] = relation
         ? [
             ...relationsBetween(schema, link, row),
-            ...relationsBetween(schema, row, link).filter(isPart).map(invert),
+            ...relationsBetween(schema, row, link).filter(hasSameKey).map(invert),
           ]
         : []
       if (!relation || !toRow || link === row || side === row || link === side || link.kinds.length > 0)
