@@ -1,6 +1,7 @@
 import { type ClassifiedSchema, type ClassifiedTable, findHistoryWord } from './classify.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
 import { labelsSql } from './flag-sql.ts'
+import { findLabel } from './lookup-tables.ts'
 import { splitIdentifier } from './words.ts'
 
 /** One key of a table of keys and values, as if the rows that it belongs to had a column of that name. */
@@ -55,9 +56,7 @@ function fieldNames(
 ): ReadonlyMap<string, string> {
   const pairs = schema.relations.flatMap(({ from, to, columns, targets: [target = ''] }) => {
     if (from.sqlName !== side.sqlName || columns.join() !== column.name) return []
-    const name = to.fields.find(
-      ({ words, fit }) => fit.kind === 'text' && /(?:name|code|key|slug|label|title)$/.test(words.join(' ')),
-    )
+    const name = findLabel({ to, targets: [target] })
     return name ? to.sample.map((row) => [String(row[target]), String(row[name.column.name])] as const) : []
   })
   return new Map(pairs)

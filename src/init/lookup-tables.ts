@@ -74,7 +74,11 @@ const TENANT_KEY = /^(?:tenant|workspace|account|organi[sz]ation|company|team|va
 const isEnglish = ([key = '']: readonly string[]): boolean => /^en(?:[_-](?:US|GB))?$/i.test(key)
 
 /** The column that says what a row of a list is called. */
-function findLabel({ to, targets, only }: TableRelation): CandidateField | undefined {
+export function findLabel({
+  to,
+  targets,
+  only,
+}: Pick<TableRelation, 'to' | 'targets' | 'only'>): CandidateField | undefined {
   const own = toOwnWords(to.table.name)
   const labels = to.fields
     .filter(({ column, fit, path, values }) => {
