@@ -122,6 +122,7 @@ export async function useDatabase(call: CliCall): Promise<Database> {
   const url = requireDatabaseUrl(readEnvironment(call.env))
   const { openDatabase } = await import('../store/open.ts')
   const { pendingMigrations } = await import('../store/migrate.ts')
+  // `init` reads with four; the others open one or two.
   const db = openDatabase({ url, max: 4 })
   call.onEnd(() => db.destroy())
   // Refuses a schema that this version cannot work with. One that is missing or older shows itself by what it lacks.

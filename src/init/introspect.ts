@@ -89,6 +89,9 @@ const columnNamesSql = (table: string, numbers: string): string =>
   `array(select a.attname::text from unnest(${numbers}) with ordinality as u(number, place)
            join pg_attribute a on a.attrelid = ${table} and a.attnum = u.number order by place)`
 
+/** Tables that are read, and sources that are checked, at the same time. */
+export const MAX_READERS = 4
+
 const CATALOGUE_TIMEOUT_MS = 30_000
 const ROWS_TIMEOUT_MS = 5_000
 

@@ -22,6 +22,7 @@ import {
   type ForeignKey,
   type IntrospectedTable,
   type TableOverview,
+  MAX_READERS,
   introspectTable,
   listForeignKeys,
   listTableOverviews,
@@ -34,9 +35,6 @@ import { type TableName, selectTables, shortlistTables } from './shortlist.ts'
 import type { Database } from '../store/open.ts'
 import { readTables } from '../sources/catalogue.ts'
 import { quoteName } from '../sources/quote.ts'
-
-/** Tables that are read at the same time. */
-const MAX_READERS = 4
 
 /**
  * Proposes sources for the named tables, however weak the evidence, or for all tables if none is named. Reads the catalogue

@@ -1,4 +1,5 @@
 import pLimit from 'p-limit'
+import { MAX_READERS } from './introspect.ts'
 import { parseConfig } from '../config/parse.ts'
 import { listViews } from '../config/config.ts'
 import { countFilled as countCoverage, type FillCounts } from '../sources/fill-counts.ts'
@@ -60,7 +61,7 @@ export function verifyProposedSources(
   sources: readonly ProposedSource[],
   services: FoundServices,
 ): Promise<Array<AcceptedSource | SkippedTable>> {
-  const limit = pLimit(4)
+  const limit = pLimit(MAX_READERS)
   return Promise.all(sources.map((source) => limit(() => verifyProposedSource(db, source, services))))
 }
 
