@@ -43,7 +43,8 @@ const REACH: Readonly<Record<InputName, number>> = {
 /**
  * Holds proposed sources against an expectation. Inputs and filters are compared by the rows and values that they
  * yield, not by their text. What is commented out in the file is no part of the proposal: neither found nor wrong. Its
- * questions are answered as somebody does who knows the rows: they are left out if most of them must be.
+ * questions are answered as somebody does who knows the rows: they are left out if more than three of four must be, of those
+ * that either must be or belong in it.
  */
 export async function scoreProposal(
   pool: pg.Pool,
@@ -184,9 +185,9 @@ async function answer(
   )
   const chosen = questions.filter((_, n) => {
     const about = rows.flatMap(({ id, out }) => (out[n] === true ? [expected.get(id)] : []))
-    const certainly = about.filter((row) => row !== undefined && !row.mayExclude)
-    const excluded = certainly.filter((row) => (row?.excludedBy.length ?? 0) > 0)
-    return excluded.length * 2 > certainly.length
+    const excluded = about.filter((row) => row !== undefined && row.excludedBy.length > 0)
+    const belonging = about.filter((row) => row?.excludedBy.length === 0 && !row.mayExclude)
+    return excluded.length > belonging.length * 3
   })
   return joinConditions([certain, ...chosen.map(({ keep }) => `(${keep})`)])
 }
