@@ -17,7 +17,7 @@ export const CHANNELS = toWordSet(
 )
 
 export const FILLERS = toWordSet(
-  `properties property hs fivetran custom attributes metadata settings extra json x cf studio should at on date time is has was been flag of from for the to by gdpr record row account user customer lead person company organization
+  `properties property hs fivetran custom custentity custrecord attributes metadata settings extra json x cf studio should at on date time is has was been flag of from for the to by gdpr record row account user customer lead person company organization
    contact allow allows allowed admin soft hard auto automatically manually system globally permanently global requested request marked self full by
    id code number into with as opportunity deal master main guid uuid key sfid yn c x con ist seit since est esta estado e inscrit listed registered flagged am um le la el du de des del von der die das a en il da do op auf list mailings communication communications processing data`,
 )

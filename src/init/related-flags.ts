@@ -1,7 +1,8 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
-import { type RowFlag, isDate, isMostlyBlank } from './flag-sql.ts'
+import { type RowFlag, isDate, isMostlyBlank, labelsSql } from './flag-sql.ts'
+import { listKnownLabels, meaningOf } from './row-filters.ts'
 import { readFlags, roleColumns } from './flags.ts'
 import { type KeyField, holdsValues, keyFields } from './key-values.ts'
 import { type Meaning, isAddressTable, isSuppressionName } from './meanings.ts'
@@ -34,7 +35,7 @@ export function relatedFlags(
     if (keys.length > 0) return ways.flatMap((way) => keyFlags(way, keys, kind))
     return [
       ...(kind === 'person' || isSuppressionName(side.table.name)
-        ? listedFlags(side, ways, kind, address)
+        ? listedFlags(side, row, ways, kind, address)
         : []),
       ...ways.flatMap((way) => [
         ...labelFlags(way, kind),
@@ -58,8 +59,9 @@ const keyFlags = (way: RowWay, keys: readonly KeyField[], kind: SourceKind): Row
         })),
       )
 
-/** What concerns all rows that refer to a row. A deleted company is only none to name. */
+/** What concerns all rows that refer to a row. Whether a deleted company's people count is a question. */
 const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 'staff'])
+const ENDS: ReadonlySet<Meaning> = new Set(['gone', 'test'])
 const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test', 'gone', 'alive'])
 
 /** What the rows that a row refers to say of it: its company, its tenant, what it wants, its event. */
@@ -78,9 +80,11 @@ function ownerFlags(way: RowWay, kind: SourceKind, isEmployer: boolean): RowFlag
   return readFlags(side, 'e', context).flatMap(({ out, ...flag }) => {
     const { meaning, column } = flag
     const isSure = flag.isSure && (isSameRow || reasons.has(meaning))
-    const isSilent = meaning === null ? known.has(column) : meaning === 'alive' || kinds.length > 0
-    if (!isSure && (isOnlySure || (isSilent && (flag.isSure || kinds.length === 0 || meaning === null))))
-      return []
+    const isOpen =
+      meaning === null
+        ? !known.has(column)
+        : !flag.isSure || (isEmployer ? ENDS.has(meaning) : kinds.length === 0 && meaning !== 'alive')
+    if (!isSure && (isOnlySure || !isOpen)) return []
     const when = `${table.name}: ${flag.when}`
     const keep = notExists(way, [out])
     return [{ ...flag, column: `${table.name}.${column}`, when, keep, isSure, isOfOther: true }]
@@ -129,9 +133,10 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
   return best.map(({ out, ...flag }) => ({ ...flag, keep: notExists(way, [out]), isTag }))
 }
 
-/** SQL: the rows of a table that have the address of a person, or the host of that or of a company's site. */
+/** SQL: the rows of a table that have the address of a person, or the host of that, of their company's site or of a company's. */
 function sameAddress(
   { address: field, sqlName, company, table }: ClassifiedTable,
+  row: ClassifiedTable,
   kind: SourceKind,
   address: string,
 ): Pick<RowWay, 'from' | 'where'> | null {
@@ -139,9 +144,14 @@ function sameAddress(
   const sameAs = kind === 'person' && field && `lower(${fieldSql(field, 'e')}) = ${own}`
   // A list has hosts, too: in the same column, or in another.
   const hasHosts = field?.values.some((value) => !value.includes('@') && value.includes('.')) === true
-  const host = hasHosts ? field : company.get('domain')
-  const ownHost = kind === 'person' ? `split_part(${own}, '@', 2)` : `regexp_replace(${own}, ${HOST}, '\\1')`
-  const sameHost = host && isSuppressionName(table.name) && `lower(${fieldSql(host, 'e')}) = ${ownHost}`
+  const host = isSuppressionName(table.name) && (hasHosts ? field : company.get('domain'))
+  const site = kind === 'person' ? row.person.get('company_domain') : undefined
+  const hosts = [
+    kind === 'person' ? `split_part(${own}, '@', 2)` : `regexp_replace(${own}, ${HOST}, '\\1')`,
+    ...(site ? [`regexp_replace(lower(btrim(${fieldSql(site, 't')})), ${HOST}, '\\1')`] : []),
+  ]
+  const sameHost =
+    host && `lower(${fieldSql(host, 'e')}) ${site ? `in (${hosts.join(', ')})` : `= ${hosts[0]}`}`
   const either = [sameAs, sameHost].filter((one) => typeof one === 'string')
   const [first = null] = either.length > 1 ? [`(${either.join(' or ')})`] : either
   return first === null ? null : { from: `${sqlName} e`, where: [first] }
@@ -161,13 +171,14 @@ const HARMLESS_TABLE_WORDS = toWordSet(HARMLESS_TABLES)
  */
 function listedFlags(
   side: ClassifiedTable,
+  row: ClassifiedTable,
   ways: readonly RowWay[],
   kind: SourceKind,
   address: string | null,
 ): RowFlag[] {
   const { table, kinds, sqlName, isStaff, isTenants } = side
   const words = splitIdentifier(table.name).map(singularize)
-  const byAddress = address === null ? null : sameAddress(side, kind, address)
+  const byAddress = address === null ? null : sameAddress(side, row, kind, address)
   const first = ways.find(({ by }) => by === 'its key' || (by === 'link' && isAddressTable(table.name)))
   const found = isStaff ? byAddress : (first ?? byAddress)
   if (found === null) return []
@@ -190,12 +201,31 @@ function listedFlags(
   if (isStaff) return [listed([], 'staff', isStaffName(table.name))]
   if (kinds.length > 0) return []
   const isConsent = words.some((word) => CONSENT_TABLES.has(word))
+  const scopes = isConsent ? consentScopes(side) : []
   const flags = readFlags(side, 'e', 'person').flatMap(({ meaning, out, isSure, isLabel }) => {
     const isRefusal = meaning === 'consent' || (isLabel && meaning === 'gone')
-    return meaning === 'objection' || (isConsent && isRefusal) ? [listed([out], 'objection', isSure)] : []
+    if (meaning !== 'objection' && !(isConsent && isRefusal)) return []
+    // Who refuses one purpose may agree to another: which of them counts is a question.
+    const scoped = scopes.map(({ said, sql }) => {
+      const one = listed([sql, out], 'objection', false)
+      return { ...one, when: `${one.when} for ${said}` }
+    })
+    return scoped.length > 0 ? scoped : [listed([out], 'objection', isSure)]
   })
   // Of rows of several tables, this one's are not all that it lists.
   const isHarmless =
     isTenants || first?.link || first?.relation.type || words.some((word) => HARMLESS_TABLE_WORDS.has(word))
   return flags.length > 0 || isHarmless ? flags : [{ ...listed([], null, false), isOfOther: true }]
 }
+
+/** What each row of a table of consents is about: a purpose or a channel, of several. */
+const consentScopes = ({
+  fields,
+}: ClassifiedTable): Array<{ readonly said: string; readonly sql: string }> => {
+  const scope = fields.find(({ words, path }) => path.length === 0 && SCOPE.test(words.join(' ')))
+  const labels = scope ? listKnownLabels(scope) : []
+  return scope && labels.length > 1
+    ? labels.map((one) => ({ said: meaningOf(scope, one), sql: labelsSql(fieldSql(scope, 'e'), [one]) }))
+    : []
+}
+const SCOPE = /\b(?:purpose|channel|topic|medium)(?: code)?$/

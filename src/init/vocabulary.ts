@@ -5,7 +5,8 @@
 export const DICTIONARY: Readonly<Record<string, string>> = {
   // Rows that are gone
   deleted: `gelöscht gelösch supprimé supprimée effacé supresión eliminado eliminada borrado borrada eliminato cancellato excluído apagado
-    verwijderd slettet slettad raderad borttagen usunięty deletion delete supprimer löschen removido gewist poistettu`,
+    verwijderd slettet slettad raderad borttagen usunięty deletion delete supprimer löschen removido gewist poistettu
+    verwijdering effacement löschung eliminação eliminación cancellazione radering sletning usunięcie`,
   archived:
     'archiviert archivé archivada archivado archiviato arquivado gearchiveerd arkivert arkiverad archive arkiveret zarchiwizowany arkistoitu',
   inactive:
@@ -42,7 +43,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'annulé cancelled storniert annullato cancelado geannuleerd avlyst avbokad inställd annulleret aflyst anulowany cancelada cancellata',
   // Consent
   consent: `agreement einwilligung zustimmung einverständnis consentement consentimiento consenso consentimento toestemming samtykke
-    samtycke accord erlaubt erlaubnis autorisé autorisation autoriza mag darf acepta agreed agreement zgoda zgody suostumus`,
+    samtycke accord toestemmingen einwilligungen consentimientos consentimentos consensi samtykker samtycken erlaubt erlaubnis autorisé autorisation autoriza mag darf acepta agreed agreement zgoda zgody suostumus`,
   objection: `widerspruch widersprochen objn opposition opposé opposée oposición opuesto opposizione oposição bezwaar objected
     reservert reserverad robinson robinsonliste bloctel invändning indsigelse innsigelse sprzeciw`,
   unsubscribed: `abgemeldet desinscrit désinscrit désabonné baja disiscritto descadastrado uitgeschreven afgemeld avregistrerad
@@ -53,8 +54,11 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'werbung werbe publicité prospection publicidad pubblicità promotion promo acquisition akquise acquisitie reclame reklame reklam marknadsföring utskick markedsføring reklama markkinointi',
   newsletter: 'rundbrief infolettre boletín bulletin nyhetsbrev nieuwsbrief uutiskirje',
   contact: `kontakt contacter contactar contattare kontaktieren contacto contatto contato kontaktperson ansprechpartner
-    ansprechpartnerin interlocuteur contactable kontakte contactos contactpersoon approach benaderen solicit solliciter anschreiben yhteyshenkilö`,
+    ansprechpartnerin interlocuteur contactable kontakte contactos contactpersoon approach benaderen solicit solicitation solliciter anschreiben yhteyshenkilö`,
   call: 'anrufen anruf appeler appel llamar llamada chiamare ligar bellen gebeld ring ringe',
+  granted:
+    'accordé accordée gegeven erteilt concedido concedida otorgado otorgada concesso beviljad udzielona',
+  purpose: 'finalité zweck doel finalidad finalidade finalità ändamål formål cel',
   // People and companies
   private: 'privat privée privé privado privato privata priv prywatny',
   'private person': 'consumer verbraucher consommateur consument particulier particular',
@@ -151,7 +155,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   enriched: `angereichert enrichi enrichie enriquecido enriquecida arricchito arricchita verrijkt beriket berikad beriget wzbogacony`,
   enrichment: `anreicherung enrichissement enriquecimiento enriquecimento arricchimento verrijking berikelse berikning berigelse`,
   request:
-    'submission anfrage demande solicitud richiesta aanvraag enquiry inquiry förfrågan forespørgsel zapytanie',
+    'submission anfrage demande solicitud richiesta aanvraag enquiry inquiry förfrågan forespørgsel zapytanie verzoek verzoeken solicitação antrag begäran',
   registration:
     'anmeldung inscription inscripción iscrizione aanmelding signup registrations anmälan anmälning tilmelding påmelding rejestracja zgłoszenie inschrijving inscrição ilmoittautuminen',
   application: 'bewerbung candidature candidatura sollicitatie ansökan ansøgning',
@@ -174,6 +178,9 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
 export const COMPOUNDS: Readonly<Record<string, string>> = {
   optout: 'opt out',
   optin: 'opt in',
+  datarequest: 'data request',
+  dsr: 'data request',
+  dsar: 'data request',
   dnc: 'no contact',
   donotcall: 'no call',
   donotcontact: 'no contact',
@@ -264,7 +271,7 @@ export const MEANINGS = {
   staff:
     'staff|employee|internal|admin|administrator|superuser|superadmin|agent|moderator|bot|colleague|confidential',
   private: 'private|private person|natural person|household|private customer',
-  consent: 'consent|opt in|accepted|gdpr',
+  consent: 'consent|opt in|accepted|granted|gdpr',
   alive: 'enrichment|active|enabled|published|valid|in use',
 } as const satisfies Readonly<Record<string, string>>
 

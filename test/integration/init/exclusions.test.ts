@@ -52,6 +52,7 @@ describe('rows that are left out', () => {
     ['"gelöscht_am" date', 'case when n = 1 then current_date end'],
     ['rgpd_oppose char(1)', "case when n = 1 then 'O' else 'N' end"],
     ['merged_into_id int', 'case when n = 1 then 2 end'],
+    ['duplicate_of_c text', "case when n = 1 then '003A0000001' end"],
     ['no_contactar boolean', 'n = 1'],
     ['privatperson boolean', 'n = 1'],
     ['actif boolean', 'n <> 1'],
@@ -117,6 +118,39 @@ describe('rows that are left out', () => {
       'contacts',
     )
     expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  })
+
+  test('who refuse one purpose of several, or want to be erased: each is a question', async () => {
+    const { source, keys } = await propose(
+      `${contacts('x int', 'n')};
+       create table toestemmingen (id serial primary key, contact_id int references contacts, doel text, gegeven boolean);
+       insert into toestemmingen (contact_id, doel, gegeven) select n, doel, n <> case doel when 'mail' then 1 else 2 end
+         from generate_series(1, 20) n, unnest(array['mail', 'phone']) doel;
+       create table datarequests (id serial primary key, contact_id int references contacts, kind text);
+       insert into datarequests (contact_id, kind) select n, case when n > 16 then 'erasure' else 'access' end from generate_series(11, 20) n`,
+      'contacts',
+    )
+    expect(source.questions).toMatchObject([
+      { when: 'it is listed in toestemmingen for mail', leftOut: 1, isLeftOut: true },
+      { when: 'it is listed in toestemmingen for phone', leftOut: 1, isLeftOut: true },
+    ])
+    expect(keys).toEqual(Array.from({ length: 16 }, (_, n) => n + 1))
+  })
+
+  test('whose company is gone: a question; whose company has a site on a list: no question', async () => {
+    const { source, keys } = await propose(
+      `${contacts('company_id int, company_website text', "n, 'https://h' || n || '.example'")};
+       create table companies (id int primary key, name text, website text, industry text, discarded_at date);
+       insert into companies select n, 'C' || n, 'c' || n || '.example', null, case when n = 1 then current_date end
+         from generate_series(1, 20) n;
+       create table blocked_domains (id serial primary key, domain text);
+       insert into blocked_domains (domain) values ('h2.example')`,
+      'contacts',
+    )
+    expect(source.questions).toMatchObject([
+      { when: 'companies: discarded_at is set', leftOut: 1, isLeftOut: true },
+    ])
+    expect(keys).toEqual([1, ...Array.from({ length: 18 }, (_, n) => n + 3)])
   })
 
   test('by what a link leads to, whatever the list is called', async () => {

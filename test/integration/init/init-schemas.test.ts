@@ -58,7 +58,8 @@ describe('tables', () => {
           from generate_series(1, 60) n`)
     const contact = sourceOf(proposal, 'Contact')
     expect(contact).toMatchObject({
-      where: 't."IsDeleted" is not true',
+      where: `t."IsDeleted" is not true
+and not exists (select from "Account" e where e."Id" = t."AccountId" and e."IsDeleted" is true)`,
       changedAt: 't."LastModifiedDate"',
       joins: 'left join "Account" a on a."Id" = t."AccountId" and a."IsDeleted" is not true',
     })
