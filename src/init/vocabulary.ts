@@ -3,7 +3,6 @@
  * in `init` knows English only. Extend it here: a word that is missing costs a question, or a column that is not found.
  */
 export const DICTIONARY: Readonly<Record<string, string>> = {
-  // Rows that are gone
   deleted: `gelöscht gelösch supprimé supprimée effacé supresión eliminado eliminada borrado borrada eliminato cancellato excluído apagado
     verwijderd slettet slettad raderad borttagen usunięty deletion delete supprimer löschen removido gewist poistettu
     verwijdering effacement löschung eliminação eliminación cancellazione radering sletning usunięcie`,
@@ -79,7 +78,6 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   supplier: 'lieferant fournisseur proveedor fornitore leverancier leverandør leverantör dostawca toimittaja',
   user: 'benutzer utilisateur usuario utente usuário gebruiker bruker användare bruger użytkownik käyttäjä',
   employer: 'arbeitgeber employeur empleador arbetsgivare arbejdsgiver pracodawca werkgever',
-  // Facts
   name: 'nm nom nombre nome naam navn namn bezeichnung denominación denominazione intitulé raison razon ragione libellé nazwa nimi',
   'first name':
     'vname vorname prénom forenames nombres voornaam fornavn förnamn firstname forename fname givenname rufname imię etunimi voornamen',
@@ -141,7 +139,6 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   product: 'produkt produit producto prodotto',
   campaign: 'kampagne campagne campaña campagna kampanj kampanje kampania campanha',
   delivery: 'envío envio versand envoi spedizione verzending',
-  // Others
   type: 'typ art tipo genre soort kategori rodzaj tyyppi',
   kind: 'sorte clase',
   status: 'état etat statut stato statuts estatus situação zustand situation',
@@ -179,8 +176,6 @@ export const COMPOUNDS: Readonly<Record<string, string>> = {
   optout: 'opt out',
   optin: 'opt in',
   datarequest: 'data request',
-  dsr: 'data request',
-  dsar: 'data request',
   dnc: 'no contact',
   donotcall: 'no call',
   donotcontact: 'no contact',
