@@ -40,7 +40,6 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'akzeptiert angenommen accepté accepte aceptado accettato aceito geaccepteerd godkjent godkänd accept accepterad godkendt accepteret zaakceptowany hyväksytty',
   canceled:
     'annulé cancelled storniert annullato cancelado geannuleerd avlyst avbokad inställd annulleret aflyst anulowany cancelada cancellata',
-  // Consent
   consent: `agreement einwilligung zustimmung einverständnis consentement consentimiento consenso consentimento toestemming samtykke
     samtycke accord toestemmingen einwilligungen consentimientos consentimentos consensi samtykker samtycken erlaubt erlaubnis autorisé autorisation autoriza mag darf acepta agreed agreement zgoda zgody suostumus`,
   objection: `widerspruch widersprochen objn opposition opposé opposée oposición opuesto opposizione oposição bezwaar objected
@@ -58,7 +57,6 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   granted:
     'accordé accordée gegeven erteilt concedido concedida otorgado otorgada concesso beviljad udzielona',
   purpose: 'finalité zweck doel finalidad finalidade finalità ändamål formål cel',
-  // People and companies
   private: 'privat privée privé privado privato privata priv prywatny',
   'private person': 'consumer verbraucher consommateur consument particulier particular',
   staff: `mitarbeiter mitarbeiterin salarié collaborateur empleado dipendente funcionário medewerker ansatt anställd
@@ -115,7 +113,6 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   birthday:
     'geburtstag geburtsdatum naissance nacimiento nascita birthdate dob nascimento geboortedatum födelsedatum fødselsdato urodzenia',
   source: 'herkunft quelle origine origen provenance provenienza origem bron kilde källa źródło',
-  // What is kept of the work with them
   language: 'idioma sprache langue taal lingua språk sprak spr idiom sprog język',
   last: 'ultimo último letzter letzte letzt dernier dernière ultima laatste siste sista senast senaste sidste ostatni',
   created:
