@@ -106,7 +106,10 @@ export interface Fillrate {
    * const preview = await fillrate.undo(7, { dryRun: true })
    */
   undo(run: number, options?: Partial<Pick<UndoOptions, 'dryRun' | 'signal'>>): Promise<UndoReport>
-  /** Closes the connections; also `await using fillrate = await createFillrate(…)`. */
+  /**
+   * Ends what is under way as its signal would, so that answers which are paid for are stored, and closes the connections; also
+   * `await using fillrate = await createFillrate(…)`.
+   */
   close(): Promise<void>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -178,53 +181,86 @@ async function startDaemon(
 }
 
 function toFillrate(app: App, start: Fillrate['start']): Fillrate {
-  const toPass = <Options extends PassOptions>(options: Options) => ({
+  const closing = new AbortController()
+  const underWay = new Set<Promise<unknown>>()
+  const work = async <Result>(
+    given: AbortSignal | undefined,
+    act: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> => {
+    if (closing.signal.aborted) throw new Error('Fillrate is closed. Open it again with `createFillrate`.')
+    const promise = act(given ? AbortSignal.any([given, closing.signal]) : closing.signal)
+    underWay.add(promise)
+    try {
+      return await promise
+    } finally {
+      underWay.delete(promise)
+    }
+  }
+  const close = async (): Promise<void> => {
+    closing.abort()
+    await Promise.allSettled(underWay)
+    await app.close()
+  }
+  const toPass = <Options extends PassOptions>(options: Options, signal: AbortSignal) => ({
     ...options,
     sources: app.expandSourceNames(options.sources ?? []),
     limit: options.limit ?? null,
     where: options.where ?? null,
     route: options.route ?? ('auto' as const),
-    signal: options.signal ?? new AbortController().signal,
+    signal,
   })
   return {
-    plan: (options = {}) => app.plan(toPass(options)),
-    run: async (options = {}) => {
-      const request = { ...toPass<RunOptions>(options), waitMs: options.waitMs ?? DEFAULT_WAIT_MS }
-      const { sources, limit, budget, where, route } = request
-      const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
-      return auditAction(
-        app.db,
-        {
-          actor: createLocalActor('library'),
-          action: 'run',
-          parameters: { sources, limit, budget, where, route, dry_run: options.dryRun != null },
-        },
-        (onRun) =>
-          app.run({
-            ...request,
-            onStarted: (run) => {
-              onRun(run)
-              options.onStarted?.(run)
-            },
-          }),
-        ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
-      )
-    },
+    plan: (options = {}) => work(options.signal, (signal) => app.plan(toPass(options, signal))),
+    run: (options = {}) =>
+      work(options.signal, async (signal) => {
+        const request = {
+          ...toPass<RunOptions>(options, signal),
+          waitMs: options.waitMs ?? DEFAULT_WAIT_MS,
+        }
+        const { sources, limit, budget, where, route } = request
+        const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
+        return auditAction(
+          app.db,
+          {
+            actor: createLocalActor('library'),
+            action: 'run',
+            parameters: { sources, limit, budget, where, route, dry_run: options.dryRun != null },
+          },
+          (onRun) =>
+            app.run({
+              ...request,
+              onStarted: (run) => {
+                onRun(run)
+                options.onStarted?.(run)
+              },
+            }),
+          ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
+        )
+      }),
     start,
-    explain: (source, key) => app.explain(source, key),
+    explain: (source, key) => work(undefined, () => app.explain(source, key)),
     services: (options = {}) =>
-      app.serviceReport({ sources: [], since: null, order: null, timeoutMs: REPORT_TIMEOUT_MS, ...options }),
-    undo: async (run, { dryRun = false, signal = new AbortController().signal } = {}) => {
-      if (dryRun) return app.undo({ run, dryRun, signal })
-      const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
-      return auditAction(
-        app.db,
-        { actor: createLocalActor('library'), action: 'undo', parameters: { of_run: run } },
-        () => app.undo({ run, dryRun, signal }),
-        (done) => ({ outcome: toAuditOutcome(done.status), detail: null, run: done.run }),
-      )
-    },
-    close: () => app.close(),
-    [Symbol.asyncDispose]: () => app.close(),
+      work(undefined, () =>
+        app.serviceReport({
+          sources: [],
+          since: null,
+          order: null,
+          timeoutMs: REPORT_TIMEOUT_MS,
+          ...options,
+        }),
+      ),
+    undo: (run, { dryRun = false, signal: given } = {}) =>
+      work(given, async (signal) => {
+        if (dryRun) return app.undo({ run, dryRun, signal })
+        const { auditAction, createLocalActor, toAuditOutcome } = await import('./actions/audit.ts')
+        return auditAction(
+          app.db,
+          { actor: createLocalActor('library'), action: 'undo', parameters: { of_run: run } },
+          () => app.undo({ run, dryRun, signal }),
+          (done) => ({ outcome: toAuditOutcome(done.status), detail: null, run: done.run }),
+        )
+      }),
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
