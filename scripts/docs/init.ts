@@ -25,20 +25,19 @@ and say why, until a person takes the line out. Where every source has it, they 
 
 ## What it looks at
 
-- **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table, addresses of
-  companies. Your own staff, users who sign in, tenants, members of lists, lists of objections, applicants
+- **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table. Addresses of
+  companies in a table of their own, which may be those of deliveries, your own staff, users who sign in, tenants, members of lists, lists of objections, applicants
   beside contacts, suppliers, orders, logs and copies are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
   Dutch, Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through
   the key that most rows have or a link table; a site, or the host of the address. Keys need not be declared: those that hold in the
   sample are keys.
 - **Outputs** by name, type and form of the values. A column of few texts is a list: it is written through a \`map\` to labels that
-  it holds, whether a constraint says so or not; a comment such as \`A: active, L: left\` explains codes. A column of codes is written
-  through the list that has all of them under a similar name, be it a table or the rows of a table of many lists. Amounts in thousands or
+  it holds, whether a constraint says so or not; a comment such as \`A: active, L: left\` explains codes. Amounts in thousands or
   cents, lists inside a text and labels that are not understood are comments.
 - **Rows to leave out**: deleted, archived, merged, converted and test rows; objections and missing consents, as flag, date, letter,
   label, key in JSON, tag (in an array, JSON or a table), list,
-  custom field in rows of keys and values, or row of another table; private persons and households; your own staff; people of a company that
+  or row of another table; private persons and households; your own staff; people of a company that
   objected; rows of a tenant that is a sandbox or has left.
 - **Freshness**: a column that holds the time of the last enrichment.
 

@@ -92,7 +92,6 @@ function readField(
     : said && flagSql(field, alias, said.meaning, isRare)
   if (said && out) return [flag(isWanted(said.meaning) ? 'is not set' : 'is set', out, said)]
   if (!isTag && (path.length > 1 || (path.length === 1 && fit.kind !== 'jsonb'))) return []
-  if (!isMain && !isState(field)) return []
   const isKey = table.references?.has(name) || (isReference(field) && !isList(field))
   if (holdsDates(field) || isKey) {
     const isHarmless = hasWord(words, isKey ? HARMLESS_KEY_WORDS : HARMLESS_DATE_WORDS)

@@ -5,7 +5,7 @@ import { exclusionConditions } from './flags.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { isCountryName, isKnownLabel } from './label-maps.ts'
 import { type Proposed, labelOutput } from './outputs.ts'
-import { type TableRelation, onlySql } from './relations.ts'
+import { type TableRelation } from './relations.ts'
 import { type ColumnRole, outputField, rolesOf, scoreName } from './roles.ts'
 import { singularize, splitIdentifier, toOwnWords } from './words.ts'
 
@@ -74,16 +74,12 @@ const TENANT_KEY = /^(?:tenant|workspace|account|organi[sz]ation|company|team|va
 const isEnglish = ([key = '']: readonly string[]): boolean => /^en(?:[_-](?:US|GB))?$/i.test(key)
 
 /** The column that says what a row of a list is called. */
-export function findLabel({
-  to,
-  targets,
-  only,
-}: Pick<TableRelation, 'to' | 'targets' | 'only'>): CandidateField | undefined {
+function findLabel({ to, targets }: Pick<TableRelation, 'to' | 'targets'>): CandidateField | undefined {
   const own = toOwnWords(to.table.name)
   const labels = to.fields
     .filter(({ column, fit, path, values }) => {
       const isText = fit.kind === 'text' || (path.length === 1 && isEnglish(path))
-      return isText && column.canSelect && values.length > 0 && column.name !== only?.column
+      return isText && column.canSelect && values.length > 0
     })
     .map((label) => {
       const words = splitIdentifier(label.column.name).filter((word) => !own.has(word))
@@ -102,7 +98,7 @@ function lookupOutput(
   kind: SourceKind,
   { name, column }: CandidateField,
   role: ColumnRole,
-  { to, from, targets, only }: TableRelation,
+  { to, from, targets }: TableRelation,
   label: CandidateField | undefined,
 ): Proposed {
   if (label === undefined) return { column: name, reason: `refers to ${to.sqlName}, which has no names` }
@@ -115,7 +111,6 @@ function lookupOutput(
     `lower(${fieldSql(label, 'r')}) = lower($value)`,
     ...exclusionConditions(to, 'r', 'company'),
     ...(scope ? [`r.${scope} = t.${scope}`] : []),
-    ...(only ? [onlySql(only, 'r')] : []),
   ].join(' and ')
   const key = `(array_agg(r.${quoteIfNeeded(targets[0] ?? '')}))[1]`
   const sql = `(select ${key} from ${to.sqlName} r where ${where} having count(*) = 1)`

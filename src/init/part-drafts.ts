@@ -3,7 +3,7 @@ import { findHistoryWord, relationsBetween, type ClassifiedSchema, type Classifi
 import { type Draft, createDraftBase } from './draft.ts'
 import { type TableRelation, hasSameKey, joinCondition } from './relations.ts'
 import { type ColumnRole, PLACE_ROLES, isSecondary } from './roles.ts'
-import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
+import { singularize, splitIdentifier } from './words.ts'
 
 /** What a row that belongs to a person may hold: further columns, or the job at one company. */
 const PART_ROLES: readonly ColumnRole[] = [
@@ -18,7 +18,7 @@ const JOB_ROLES: readonly ColumnRole[] = ['title', 'seniority', 'department']
 
 /**
  * Sources for tables whose rows belong to those of others: further columns with the same key, the link to a company with
- * the job there, addresses of companies. They share the lookups of their owners, so they cost no further call. Pure.
+ * the job there, the address of a company. They share the lookups of their owners, so they cost no further call. Pure.
  */
 export function draftParts(
   schema: ClassifiedSchema,
@@ -29,16 +29,13 @@ export function draftParts(
     const { table } = part
     if (part.kinds.length > 0 || table.uniqueKeys.length === 0 || table.kind !== 'table') return []
     if (findHistoryWord(table.name) !== undefined) return []
-    const found = owners.flatMap((owner) => {
+    return owners.flatMap((owner) => {
       const [relation] = relationsBetween(schema, part, owner.table)
       if (relation === undefined) return []
       const made = draftPart(part, owner, relation, partRoles(schema, owner, part, relation))
-      return made === null ? [] : [{ owner, made }]
-    })
-    // An address is that of one company.
-    return (owners[0]?.base.kind === 'company' ? found.slice(0, 1) : found).map(({ owner, made }) => {
+      if (made === null) return []
       const before = owner.base.kind === 'company' ? `${singularize(owner.base.name)}_` : ''
-      return { ...made, base: { ...made.base, name: nameFor(`${before}${table.name}`, table.schema) } }
+      return [{ ...made, base: { ...made.base, name: nameFor(`${before}${table.name}`, table.schema) } }]
     })
   })
 }
@@ -71,13 +68,12 @@ function draftPart(
     doubts: base.doubts.map((doubt) => ({ ...doubt, keep: ofOwner(doubt.keep) })),
     context: kind === 'person' ? 'link' : 'address',
   })
-  const check = kind === 'company' ? ' Check that these rows hold company headquarters only.' : ''
   return {
     // A change of the owner does not show in the part's own stamp.
     base: {
       ...made,
       changedAt: null,
-      notes: [`Part of ${base.name}: it shares the lookups, which cost nothing more.${check}`],
+      notes: [`Part of ${base.name}: it shares the lookups, which cost nothing more.`],
     },
     table: { ...part, lookups: { ...part.lookups, [kind]: lookups } },
     roleFields: fields,
@@ -85,12 +81,6 @@ function draftPart(
     inputFields: new Set(profile ? [profile] : []),
   }
 }
-
-/** Whether a table lists addresses. */
-export const isAddressList = ({ table }: Pick<ClassifiedTable, 'table'>): boolean =>
-  ADDRESS_WORDS.has(headNoun(table.name))
-
-const ADDRESS_WORDS = toWordSet('address location site office branch')
 
 /** The roles that a table may have as a part of others. */
 function partRoles(
@@ -102,8 +92,8 @@ function partRoles(
   const { table } = part
   const isSameRow = hasSameKey(relation)
   if (owner.base.kind === 'company') {
-    const isPart = (isSameRow && part.company.has('city')) || isAddressList(part)
-    return isPart && !isSecondary(splitIdentifier(table.name)) ? PLACE_ROLES : []
+    const isPart = isSameRow && part.company.has('city') && !isSecondary(splitIdentifier(table.name))
+    return isPart ? PLACE_ROLES : []
   }
   if (relation.type !== null) return []
   const isJob = schema.tables.some(

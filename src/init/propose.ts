@@ -2,10 +2,8 @@ import pLimit from 'p-limit'
 import type { SourceKind } from '../domain/mapping.ts'
 import type { Draft } from './draft.ts'
 import { draftSources } from './drafts.ts'
-import { isAddressList } from './part-drafts.ts'
 import { finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
 import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
-import { suggestedCodeLists } from './code-lists.ts'
 import { explainTable } from './explain.ts'
 import { selectQuestions } from './questions.ts'
 import {
@@ -77,12 +75,11 @@ export async function proposeForTables(
   const suggested = suggestedRelations(tables, declared)
   const confirmed = await readRows(db, (tx) => confirmRelations(tx, suggested), [])
   const found = [...declared, ...confirmed]
-  const relations = [...found, ...inheritedRelations(found)]
   const schema = classifySchema({
     all,
     references,
     tables,
-    relations: [...relations, ...suggestedCodeLists(tables, relations)],
+    relations: [...found, ...inheritedRelations(found)],
     isNamed: (one) => wanted !== null && isWanted(one),
   })
   const { sources, skipped } = await measureDrafts(
@@ -176,7 +173,7 @@ function classifySchema(found: {
   const isParty = ({ sqlName }: IntrospectedTable): boolean =>
     schema.tables.some((one) => one.sqlName === sqlName && one.kinds.length > 0)
   const complete = schema.tables.map((table) => {
-    if (table.kinds.length === 0 && !isAddressList(table) && !table.company.has('city')) return table
+    if (table.kinds.length === 0 && !table.company.has('city')) return table
     const flags = (tenantColumns.get(table.sqlName) ?? []).map((one) => tenantFlag(one, table))
     const lookupsFor = (kind: SourceKind) => findLookupColumns(kind, table, relations, isParty)
     return {

@@ -4,7 +4,6 @@ import { fieldSql } from './fields.ts'
 import { type RowFlag, isDate, isMostlyBlank, labelsSql } from './flag-sql.ts'
 import { listKnownLabels, meaningOf } from './row-filters.ts'
 import { readFlags, roleColumns } from './flags.ts'
-import { type KeyField, holdsValues, keyFields } from './key-values.ts'
 import { type Meaning, isAddressTable, isSuppressionName } from './meanings.ts'
 import { isStaffName } from './staff.ts'
 import { hasSameKey } from './relations.ts'
@@ -31,8 +30,6 @@ export function relatedFlags(
   return schema.tables.flatMap((side) => {
     if (side === row || isForeign(side)) return []
     const ways = waysTo(schema, row, side)
-    const keys = keyFields(schema, side)
-    if (keys.length > 0) return ways.flatMap((way) => keyFlags(way, keys, kind))
     return [
       ...(kind === 'person' || isSuppressionName(side.table.name)
         ? listedFlags(side, row, ways, kind, address)
@@ -47,17 +44,6 @@ export function relatedFlags(
 
 const notExists = ({ from, where }: Pick<RowWay, 'from' | 'where'>, out: readonly string[]): string =>
   `not exists (select from ${from} where ${[...where, ...out].join(' and ')})`
-
-/** What the keys that belong to a row say of it, as columns would. Most rows have no row of a key: none is no answer. */
-const keyFlags = (way: RowWay, keys: readonly KeyField[], kind: SourceKind): RowFlag[] =>
-  way.by !== 'its key'
-    ? []
-    : keys.flatMap(({ field, is }) =>
-        readFlags({ fields: [field], sampled: Infinity }, 'e', kind).map(({ out, ...flag }) => ({
-          ...flag,
-          keep: notExists(way, [is, out]),
-        })),
-      )
 
 /** What concerns all rows that refer to a row. Whether a deleted company's people count is a question. */
 const REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'private', 'staff'])
@@ -104,21 +90,19 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
   const { side, by, relation, link } = way
   const { table, kinds, isStaff, isTenants } = side
   const isTag = by !== 'own key'
-  const list = relation.only?.value ?? table.name
-  const names = [list, link?.table.name ?? '', ...(isTag ? [] : relation.columns)]
+  const names = [table.name, link?.table.name ?? '', ...(isTag ? [] : relation.columns)]
   const words = names.flatMap(splitIdentifier).map(singularize)
   const isList = words.some((word) => (by === 'its key' ? TAG_WORDS : LIST_WORDS).has(word))
   // What a link table of keys alone leads to is a list, whatever it is called.
   const isShort = (side.rows ?? 0) <= MAX_LIST_ROWS
-  const isLinked = link !== null && link.table.columns.length <= 8 && !holdsValues(link) && isShort
+  const isLinked = link !== null && link.table.columns.length <= 8 && isShort
   const isAddress = link !== null && isAddressTable(link.table.name)
   if (!(isList || isLinked) || isAddress || kinds.length > 0 || isStaff || isTenants) return []
   if (!isTag && (relation.type !== null || !isShort)) return []
   const isState = words.some((word) => STATE_WORDS.has(word))
   const countUnderstood = (flags: readonly RowFlag[]): number =>
     flags.filter(({ meaning }) => meaning !== null).length
-  const { fields } = relation.only ? relation.to : side
-  const [best = []] = fields
+  const [best = []] = side.fields
     .flatMap((field) => {
       const isTranslated = field.path.length === 1 && /^jsonb?$/.test(field.fit.kind)
       const name = isTranslated ? splitIdentifier(field.column.name) : field.words

@@ -15,8 +15,6 @@ export interface TableRelation {
   readonly targets: readonly string[]
   /** A polymorphic reference: the column that names the referenced table, and its label for this one. */
   readonly type: { readonly column: string; readonly label: string } | null
-  /** The rows of `to` that are meant, where a table holds many lists. */
-  readonly only?: { readonly column: string; readonly value: string }
 }
 
 /** Foreign keys between the tables that were read. Pure. */
@@ -77,7 +75,7 @@ export const hasSameKey = ({ from, to, columns, type }: TableRelation): boolean 
   type === null && from !== to && columns.join() === from.table.primaryKey.join()
 
 /** The columns that are not known to hold the key of anything. */
-export function freeFields(
+function freeFields(
   tables: readonly IntrospectedTable[],
   known: readonly TableRelation[],
 ): Array<{ readonly from: IntrospectedTable; readonly field: CandidateField }> {
@@ -216,19 +214,14 @@ export async function confirmRelations(
   return confirmed
 }
 
-/** SQL: the rows of one of the lists that a table holds. */
-export const onlySql = ({ column, value }: NonNullable<TableRelation['only']>, alias: string): string =>
-  `${alias}.${quoteIfNeeded(column)} = ${quoteLiteral(value)}`
-
 /** SQL for the join condition. The source's own row, `t`, stands on the right. */
 export function joinCondition(relation: TableRelation, from: string, to: string): string {
-  const { type, only } = relation
+  const { type } = relation
   const pairs = relation.columns.map((column, n) => {
     const key = `${to}.${quoteIfNeeded(relation.targets[n] ?? '')}`
     const value = `${from}.${quoteIfNeeded(column)}`
     return to === 't' ? `${value} = ${key}` : `${key} = ${value}`
   })
   const typed = type === null ? [] : [`${from}.${quoteIfNeeded(type.column)} = ${quoteLiteral(type.label)}`]
-  const listed = only ? [onlySql(only, to)] : []
-  return [...pairs, ...typed, ...listed].join(' and ')
+  return [...pairs, ...typed].join(' and ')
 }
