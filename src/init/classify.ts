@@ -25,6 +25,8 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly tenant: RowFlag | null
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
+  /** What its rows are, of a table that cannot be written: of a mirror, whose rows others beside it have the keys of. */
+  readonly mirrored: readonly SourceKind[]
   /** Whether its rows are the users' own staff, or users of their software. */
   readonly isStaff: boolean
   /** Whether its rows are the tenants of the software. */
@@ -74,7 +76,10 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   })
   const classified = { ...surveyed, references, person, company, partyType }
   const kinds = findKinds(classified, isNamed)
-  const rejection = kinds.length > 0 ? findRejection(classified, { ...context, isNamed }) : null
+  const obstacle = kinds.length > 0 ? findObstacle(classified) : null
+  const content = kinds.length > 0 && !isNamed ? findOtherContent(classified, context) : null
+  const rejection = obstacle ?? content
+  const isMirror = obstacle !== null && content === null && table.kind === 'table'
   return {
     ...classified,
     address: findAddress(surveyed),
@@ -84,6 +89,7 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     tenant: null,
     isNamed,
     kinds: rejection === null ? kinds : [],
+    mirrored: isMirror ? kinds : [],
     rejection,
   }
 }
@@ -99,17 +105,20 @@ function findAddress({ fields }: IntrospectedTable): CandidateField | null {
   return named ?? holding[0] ?? null
 }
 
-function findRejection(
-  surveyed: Pick<ClassifiedTable, keyof IntrospectedTable>,
-  context: { isNamed: boolean } & Pick<ClassifyContext, 'isStaff' | 'isTenantTable'>,
-): string | null {
-  const { table } = surveyed
+/** Why the rows of a table cannot be written. */
+function findObstacle({ table }: IntrospectedTable): string | null {
   if (table.kind !== 'table') return `a ${table.kind}: rows can only be locked in a table`
   if (table.uniqueKeys.length === 0)
     return 'it has no primary key and no unique index: its rows cannot be identified'
-  if (!table.columns.some((column) => column.canUpdate)) return 'this role may not update it'
-  // The user knows what a named table holds.
-  if (context.isNamed) return null
+  return table.columns.some((column) => column.canUpdate) ? null : 'this role may not update it'
+}
+
+/** What else a table holds that looks like people or companies. */
+function findOtherContent(
+  surveyed: IntrospectedTable,
+  context: Pick<ClassifyContext, 'isStaff' | 'isTenantTable'>,
+): string | null {
+  const { table } = surveyed
   const past = findHistoryWord(table.name) ?? findAsideWord(table.schema)
   if (past !== undefined) return `its name indicates other content: '${past}'`
   if (isSuppressionName(table.name)) return 'its rows are who must not be contacted'
@@ -177,7 +186,18 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
         partyType === null &&
         /^(?:contact|person)$/.test(headNoun(table.name)),
     )
+  const isRaw = ({ table }: ClassifiedTable): boolean => splitIdentifier(table.schema).includes('raw')
   return tables.map((one) => {
+    const isLoaded =
+      isRaw(one) &&
+      !one.isNamed &&
+      tables.some((other) => !isRaw(other) && other.kinds.includes(one.kinds[0] ?? 'person'))
+    if (isLoaded && one.kinds.length > 0)
+      return {
+        ...one,
+        kinds: [],
+        rejection: 'its schema holds what is loaded; what is made of it is beside it',
+      }
     // Beside contacts, the persons among the customers are private ones.
     if (one.partyType?.isFlag === true && one.kinds.length > 1 && hasContacts(one.table.schema))
       return { ...one, kinds: ['company'] as const }

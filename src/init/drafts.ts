@@ -17,7 +17,7 @@ import { type RowWay, waysTo } from './ways.ts'
 export function draftSources(schema: ClassifiedSchema): Draft[] {
   const nameFor = createNamer()
   const drafts = schema.tables.flatMap((classified) =>
-    classified.kinds.flatMap((kind) => {
+    [...classified.kinds, ...classified.mirrored].flatMap((kind) => {
       const { kinds, table, partyType } = classified
       const isShared = kinds.length > 1
       const isTold = isShared && (partyType !== null || kind === 'company')
@@ -39,7 +39,7 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
   )
   return (['person', 'company'] as const).flatMap((kind) => {
     const owners = drafts.filter(({ base }) => base.kind === kind)
-    return [...owners, ...draftParts(schema, owners, nameFor)]
+    return [...owners.filter(({ table }) => table.kinds.length > 0), ...draftParts(schema, owners, nameFor)]
   })
 }
 

@@ -28,7 +28,7 @@ export const isDate = (kind: string): boolean => kind === 'date' || kind.startsW
 
 export const isReference = ({ words, fit }: CandidateField): boolean =>
   ['integer', 'uuid', 'text', 'jsonb'].includes(fit.kind) &&
-  /\b(?:id|guid|sfid|into|of|code|number|by)(?: c)?$/.test(words.join(' '))
+  /\b(?:id|guid|sfid|into|of|code|number|key|by)(?: c)?$/.test(words.join(' '))
 
 /** A day or a time, also as a text or inside json, where seconds are counted. */
 export const holdsDates = ({ fit, values, words }: CandidateField): boolean =>

@@ -60,7 +60,9 @@ export const exclusionConditions = (
 /** What divides the rows of a table: flags, dates and keys that few rows have, labels of short lists and tags. Pure. */
 export const readFlags = (table: FlagTable, alias: string, context: RowContext): ReadFlag[] =>
   table.fields.flatMap((field) =>
-    (field.path.length > 2 && !isTagList(field)) || !field.column.canSelect
+    (field.path.length > 2 && !isTagList(field)) ||
+    !field.column.canSelect ||
+    table.table?.primaryKey.includes(field.name)
       ? []
       : readField(field, table, alias, context),
   )

@@ -2,7 +2,7 @@ import { type CandidateField, fieldSql } from './fields.ts'
 import { findHistoryWord, relationsBetween, type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type Draft, createDraftBase } from './draft.ts'
 import { type TableRelation, hasSameKey, joinCondition } from './relations.ts'
-import { type ColumnRole, PLACE_ROLES, isSecondary } from './roles.ts'
+import { type ColumnRole, PLACE_ROLES, isSecondary, rolesOf } from './roles.ts'
 import { singularize, splitIdentifier } from './words.ts'
 
 /** What a row that belongs to a person may hold: further columns, or the job at one company. */
@@ -27,7 +27,8 @@ export function draftParts(
 ): Draft[] {
   return schema.tables.flatMap((part) => {
     const { table } = part
-    if (part.kinds.length > 0 || table.uniqueKeys.length === 0 || table.kind !== 'table') return []
+    if (part.kinds.length > 0 || part.isStaff || table.uniqueKeys.length === 0 || table.kind !== 'table')
+      return []
     if (findHistoryWord(table.name) !== undefined) return []
     return owners.flatMap((owner) => {
       const [relation] = relationsBetween(schema, part, owner.table)
@@ -46,8 +47,9 @@ function draftPart(
   relation: TableRelation,
   roles: readonly ColumnRole[],
 ): Draft | null {
-  const { base, inputs } = owner
+  const { base, inputs, table } = owner
   const { kind } = base
+  const isMirrored = table.mirrored.length > 0
   // A company's place is that of its main address: not where its goods go.
   const isUsed = (role: ColumnRole, { words }: CandidateField): boolean =>
     roles.includes(role) && (kind === 'person' || !isSecondary(words))
@@ -61,19 +63,23 @@ function draftPart(
   const made = createDraftBase(part, kind, {
     name: part.table.name,
     joins: [
-      `join ${owner.table.sqlName} o on ${joinCondition(relation, 't', 'o')}`,
+      `join ${table.sqlName} o on ${joinCondition(relation, 't', 'o')}`,
       ...(base.joins === null ? [] : [ofOwner(base.joins)]),
     ].join('\n'),
     where: base.where === null ? [] : [ofOwner(base.where)],
     doubts: base.doubts.map((doubt) => ({ ...doubt, keep: ofOwner(doubt.keep) })),
-    context: kind === 'person' ? 'link' : 'address',
+    context: isMirrored ? kind : kind === 'person' ? 'link' : 'address',
   })
   return {
     // A change of the owner does not show in the part's own stamp.
     base: {
       ...made,
       changedAt: null,
-      notes: [`Part of ${base.name}: it shares the lookups, which cost nothing more.`],
+      notes: [
+        isMirrored
+          ? `Its rows are those of ${table.sqlName}, which is not written.`
+          : `Part of ${base.name}: it shares the lookups, which cost nothing more.`,
+      ],
     },
     table: { ...part, lookups: { ...part.lookups, [kind]: lookups } },
     roleFields: fields,
@@ -91,6 +97,8 @@ function partRoles(
 ): readonly ColumnRole[] {
   const { table } = part
   const isSameRow = hasSameKey(relation)
+  // What is known of a mirror's row is kept beside it.
+  if (isSameRow && owner.table.mirrored.length > 0) return rolesOf(owner.base.kind)
   if (owner.base.kind === 'company') {
     const isPart = isSameRow && part.company.has('city') && !isSecondary(splitIdentifier(table.name))
     return isPart ? PLACE_ROLES : []

@@ -173,7 +173,6 @@ function classifySchema(found: {
   const isParty = ({ sqlName }: IntrospectedTable): boolean =>
     schema.tables.some((one) => one.sqlName === sqlName && one.kinds.length > 0)
   const complete = schema.tables.map((table) => {
-    if (table.kinds.length === 0 && !table.company.has('city')) return table
     const flags = (tenantColumns.get(table.sqlName) ?? []).map((one) => tenantFlag(one, table))
     const lookupsFor = (kind: SourceKind) => findLookupColumns(kind, table, relations, isParty)
     return {

@@ -1,4 +1,5 @@
 import type { SourceKind } from '../domain/mapping.ts'
+import { quoteIfNeeded } from '../sources/quote.ts'
 import type { ClassifiedSchema, ClassifiedTable } from './classify.ts'
 import { fieldSql } from './fields.ts'
 import { type RowFlag, isDate, isMostlyBlank, labelsSql } from './flag-sql.ts'
@@ -31,9 +32,7 @@ export function relatedFlags(
     if (side === row || isForeign(side)) return []
     const ways = waysTo(schema, row, side)
     return [
-      ...(kind === 'person' || isSuppressionName(side.table.name)
-        ? listedFlags(side, row, ways, kind, address)
-        : []),
+      ...(kind === 'person' || isHostList(side) ? listedFlags(side, row, ways, kind, address) : []),
       ...ways.flatMap((way) => [
         ...labelFlags(way, kind),
         ...ownerFlags(way, kind, way.relation === employer?.relation),
@@ -54,13 +53,14 @@ const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test'
 function ownerFlags(way: RowWay, kind: SourceKind, isEmployer: boolean): RowFlag[] {
   const { side, by, relation, link } = way
   const { table, kinds, isTenants } = side
-  if ((!isEmployer && (by !== 'own key' || relation.type !== null)) || side.isStaff) return []
+  // What has the key of the row is a part of it: then it is gone with it.
+  const isSameRow = hasSameKey(relation)
+  const isOwner = by === 'own key' ? relation.type === null : by === 'its key' && isSameRow
+  if ((!isEmployer && !isOwner) || side.isStaff) return []
   // Of another's people, only what the row's own person wants: `Individual`.
   const isOnlySure = isEmployer ? link !== null || relation.type !== null : kinds.length > 0 && !isTenants
   if (isOnlySure && !isEmployer && (kind === 'company' || headNoun(table.name) !== 'person')) return []
   const reasons = isTenants ? TENANT_REASONS : REASONS
-  // What has the key of the row is a part of it: then it is gone with it.
-  const isSameRow = hasSameKey(relation)
   const known = new Set([...roleColumns(side), ...side.references, ...table.primaryKey])
   const context = kinds.includes('company') || isTenants ? 'company' : kind
   return readFlags(side, 'e', context).flatMap(({ out, ...flag }) => {
@@ -119,16 +119,17 @@ function labelFlags(way: RowWay, kind: SourceKind): RowFlag[] {
 
 /** SQL: the rows of a table that have the address of a person, or the host of that, of their company's site or of a company's. */
 function sameAddress(
-  { address: field, sqlName, company, table }: ClassifiedTable,
+  side: ClassifiedTable,
   row: ClassifiedTable,
   kind: SourceKind,
   address: string,
 ): Pick<RowWay, 'from' | 'where'> | null {
+  const { address: field, sqlName, company, table } = side
   const own = `lower(btrim(${address}))`
   const sameAs = kind === 'person' && field && `lower(${fieldSql(field, 'e')}) = ${own}`
   // A list has hosts, too: in the same column, or in another.
   const hasHosts = field?.values.some((value) => !value.includes('@') && value.includes('.')) === true
-  const host = isSuppressionName(table.name) && (hasHosts ? field : company.get('domain'))
+  const host = isHostList(side) && (hasHosts ? field : company.get('domain'))
   const site = kind === 'person' ? row.person.get('company_domain') : undefined
   const hosts = [
     kind === 'person' ? `split_part(${own}, '@', 2)` : `regexp_replace(${own}, ${HOST}, '\\1')`,
@@ -138,8 +139,16 @@ function sameAddress(
     host && `lower(${fieldSql(host, 'e')}) ${site ? `in (${hosts.join(', ')})` : `= ${hosts[0]}`}`
   const either = [sameAs, sameHost].filter((one) => typeof one === 'string')
   const [first = null] = either.length > 1 ? [`(${either.join(' or ')})`] : either
-  return first === null ? null : { from: `${sqlName} e`, where: [first] }
+  // A list of one customer of the software says nothing of another's rows.
+  const tenant = table.columns.find(({ name }) => name === row.tenant?.column)
+  const scope = tenant && `e.${quoteIfNeeded(tenant.name)}`
+  const ownTenant = scope ? [`(${scope} is null or ${scope} = t${scope.slice(1)})`] : []
+  return first === null ? null : { from: `${sqlName} e`, where: [first, ...ownTenant] }
 }
+
+/** Whether the hosts in a table are what it lists: those of competitors, of free mail, or not to be contacted. */
+const isHostList = ({ table, company }: ClassifiedTable): boolean =>
+  isSuppressionName(table.name) || (table.columns.length <= 4 && company.has('domain'))
 
 /** SQL: the host in a URL. */
 const HOST = "'^(?:[a-z]+://)?(?:www[.])?([^/:?#]*).*$'"

@@ -70,9 +70,13 @@ export const invert = (one: TableRelation): TableRelation => ({
   targets: one.columns,
 })
 
-/** Whether the row that refers has the key of the other: it is a part of it. */
-export const hasSameKey = ({ from, to, columns, type }: TableRelation): boolean =>
-  type === null && from !== to && columns.join() === from.table.primaryKey.join()
+/** Whether the row that refers has the key of the other: it is a part of it. A model of a warehouse has that key without an index. */
+export const hasSameKey = ({ from, to, columns, targets, type }: TableRelation): boolean => {
+  if (type !== null || from === to) return false
+  if (from.table.uniqueKeys.length > 0) return columns.join() === from.table.primaryKey.join()
+  const values = from.fields.find(({ name }) => name === columns[0])?.values ?? []
+  return columns.join() === targets.join() && values.length > 0 && new Set(values).size === values.length
+}
 
 /** The columns that are not known to hold the key of anything. */
 function freeFields(

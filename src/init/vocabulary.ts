@@ -43,7 +43,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   consent: `agreement einwilligung zustimmung einverständnis consentement consentimiento consenso consentimento toestemming samtykke
     samtycke accord toestemmingen einwilligungen consentimientos consentimentos consensi samtykker samtycken erlaubt erlaubnis autorisé autorisation autoriza mag darf acepta agreed agreement zgoda zgody suostumus`,
   objection: `widerspruch widersprochen objn opposition opposé opposée oposición opuesto opposizione oposição bezwaar objected
-    reservert reserverad robinson robinsonliste bloctel invändning indsigelse innsigelse sprzeciw`,
+    reservert reserverad robinson robinsonliste bloctel repoussoir invändning indsigelse innsigelse sprzeciw`,
   unsubscribed: `abgemeldet desinscrit désinscrit désabonné baja disiscritto descadastrado uitgeschreven afgemeld avregistrerad
     avmeldt unsubscribe unsubscription austragung unsubscribes avregistrering avprenumererad afmeldt wypisany uitschrijving`,
   no: 'not kein keine keinen nicht pas non nao niet geen ingen ikke inte ej never dont jamais nie nein disallow refuse refus deny denied ei',

@@ -153,6 +153,23 @@ describe('rows that are left out', () => {
     expect(keys).toEqual([1, ...Array.from({ length: 18 }, (_, n) => n + 3)])
   })
 
+  test('on a list of their own tenant or of all, by its key or not; a list of hosts is a question', async () => {
+    const { source, keys } = await propose(
+      `${contacts('client_id int', '1 + n % 2')};
+       update contacts set email = 'p' || id || '@h' || id || '.example';
+       create table clients (id int primary key, name text);
+       insert into clients values (1, 'One'), (2, 'Two');
+       create table suppressions (suppression_id serial primary key, email text, client_id int);
+       insert into suppressions (email, client_id) values ('p1@h1.example', null), ('p2@h2.example', 1), ('p3@h3.example', 1);
+       create table deals (id int primary key, client_id int);
+       create table competitor_domains (domain text);
+       insert into competitor_domains values ('h4.example')`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 17 }, (_, n) => n + 4).toSpliced(0, 0, 3))
+    expect(source.questions.map(({ when }) => when)).toContain('it is listed in competitor_domains')
+  })
+
   test('by what a link leads to, whatever the list is called', async () => {
     const { keys } = await propose(
       `${contacts('x int', 'n')};
