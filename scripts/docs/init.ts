@@ -25,9 +25,10 @@ and say why, until a person takes the line out. Where every source has it, they 
 
 ## What it looks at
 
-- **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table. Addresses of
-  companies in a table of their own, which may be those of deliveries, your own staff, users who sign in, tenants, members of lists, lists of objections, applicants
-  beside contacts, suppliers, orders, logs and copies are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
+- **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table; a table beside
+  a mirror that cannot be written, by the key of the mirror's rows. Addresses of companies in a table of their own, which may be those of
+  deliveries, your own staff, users who sign in, tenants, members of lists, lists of objections, applicants beside contacts, suppliers,
+  orders, logs, copies and raw loads are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
   Dutch, Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through
   the key that most rows have or a link table; a site, or the host of the address. Keys need not be declared: those that hold in the
@@ -36,8 +37,7 @@ and say why, until a person takes the line out. Where every source has it, they 
   it holds, whether a constraint says so or not; a comment such as \`A: active, L: left\` explains codes. Amounts in thousands or
   cents, lists inside a text and labels that are not understood are comments.
 - **Rows to leave out**: deleted, archived, merged, converted and test rows; objections and missing consents, as flag, date, letter,
-  label, key in JSON, tag (in an array, JSON or a table), list,
-  or row of another table; private persons and households; your own staff; people of a company that
+  label, key in JSON, tag (in an array, JSON or a table), list, or row of another table; private persons and households; your own staff; people of a company that
   objected; rows of a tenant that is a sandbox or has left.
 - **Freshness**: a column that holds the time of the last enrichment.
 
@@ -168,7 +168,7 @@ function unseenScores(): string {
     ),
     '',
     `These are the figures of the first sight of ${unseen.length} schemas: what to expect of yours. Since then it has learnt from them what`,
-    `others have, too: mirrors without keys, people without a name column, lists of hosts. It has learnt from the ${scores.length - unseen.length} others, so that`,
+    `others have, too: models without an index, tables beside a mirror, lists of one tenant. It has learnt from the ${scores.length - unseen.length} others, so that`,
     `their later figures say nothing: the tests only see that it finds no less.`,
     ...EARLIER.map(earlierGroup),
   ].join('\n')
