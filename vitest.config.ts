@@ -26,7 +26,7 @@ const SLOW = [
   'test/integration/{daemon,demo,examples,faults,releases}/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
   'test/integration/init/real-schemas-*.test.ts',
-  'test/integration/runs/{any-input-jobs,job-outcomes,other-services,result-pages,scopes,service-report,services-in-turn,services-model,several-services,together,unstated-limit}.test.ts',
+  'test/integration/runs/{any-input-jobs,bounded-reading,dry-run,job-outcomes,other-services,own-writes,result-pages,scopes,service-report,services-in-turn,services-model,several-services,together,unstated-limit}.test.ts',
   'test/integration/actions/plan-services.test.ts',
 ]
 

@@ -5,7 +5,7 @@ import { simulation } from '../../../support/simulated-service/arbitrary.ts'
 import { simulate } from '../../../support/simulated-service/simulate.ts'
 import type { Outcome, SimulationSettings } from '../../../support/simulated-service/simulate.ts'
 
-const numRuns = propertyRuns(40)
+const numRuns = propertyRuns(15)
 
 /** Any service whose limit is cut at once, in the middle of a window; all answers state it. */
 const cut: fc.Arbitrary<SimulationSettings> = fc
