@@ -273,7 +273,7 @@ export const HARMLESS = `primary main default preferred favorite favourite starr
   company person account contact decision maker influencer champion portal login onboarded completed processed reviewed
   newsletter enriched unlimited hot priority overdue manual automatic attachment children parent shared locked dirty changed
   invited approved answered replied opened clicked visible listed registered required created track tracking
-  reference referenceable sms whatsapp fax influencer reporter follow followed following bulk letters notifications`
+  reference referenceable count total sms whatsapp fax influencer reporter follow followed following bulk letters notifications`
 
 /** Dates that say nothing about whether a row may be enriched. */
 export const HARMLESS_DATES = `created updated modified changed last next first birthday start started begin begins synced sync imported seen
