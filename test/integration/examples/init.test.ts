@@ -36,7 +36,10 @@ describe.each(proposable)('init on %s', (name) => {
     prompt = await createPrompt(database.url)
     ended = await prompt.run(['--yes'])
     proposed = await readConfig(prompt.folder)
-    made = await readConfig(folderOf(name))
+    const { sources, ...rest } = await readConfig(folderOf(name))
+    // Addresses of companies in a table of their own may be those of deliveries: they are mapped by hand.
+    const main = Object.entries(sources).filter(([, { table }]) => plain(table) !== 'crm.addresses')
+    made = { ...rest, sources: Object.fromEntries(main) }
   })
   afterAll(async () => {
     await prompt.remove()
