@@ -58,7 +58,7 @@ seven sources, each with the number of sampled rows (of at most 1,000) that it w
 - **Left out until you decide** (✗): what looks like a reason by its name, and of the rest what few rows have: at most 30% of them by
   one column, 20% by what other tables say, 10% by tags.
 - **Read until you decide**: what more rows have. Most rows are not a reason against themselves: what over half of them have is no choice.
-- Beyond the sixteen, the same answers hold, and a comment names them; what other rows are marked with leaves none out there.
+- Beyond the sixteen, what looks like a reason by its name is left out and the rest is read; a comment names both.
 
 On a terminal \`init\` prompts after each source for which of these rows must be left out: Enter takes what is marked. Without one, they stand
 in the file as comments beside \`where\`. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
@@ -168,7 +168,7 @@ function unseenScores(): string {
     ),
     '',
     `These are the figures of the first sight of ${unseen.length} schemas: what to expect of yours. Since then it has learnt from them what`,
-    `others have, too: models without an index, tables beside a mirror, lists of one tenant. It has learnt from the ${scores.length - unseen.length} others, so that`,
+    `others have, too: visitors who sign in to a portal, what suppressions and objections are called. It has learnt from the ${scores.length - unseen.length} others, so that`,
     `their later figures say nothing: the tests only see that it finds no less.`,
     ...EARLIER.map(earlierGroup),
   ].join('\n')

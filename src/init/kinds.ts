@@ -98,7 +98,7 @@ const STRONG_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
 }
 const WEAK_NAMES: Readonly<Record<SourceKind, ReadonlySet<string>>> = {
   person: toWordSet(
-    'partner customer client party user subscriber speaker delegate exhibitor registrant donor volunteer investor participant profile record entity request registration application',
+    'partner customer client party user subscriber visitor speaker delegate exhibitor registrant donor volunteer investor participant profile record entity request registration application',
   ),
   company: toWordSet('partner customer client party brand merchant record entity'),
 }

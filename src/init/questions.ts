@@ -71,9 +71,7 @@ export function selectQuestions(sources: readonly ProposedSource[]): ProposedSou
     )
     const choices = shown.has(source) ? MAX_CHOICES : 0
     const rest = ranked.slice(choices)
-    // What is not understood of another row is the least likely reason.
-    const isLeft = ({ isLeftOut, isUnderstood, isOfOther }: Question): boolean =>
-      isLeftOut && (isUnderstood || !isOfOther)
+    const isLeft = ({ isLeftOut, isUnderstood }: Question): boolean => isLeftOut && isUnderstood
     const list = (title: string, isLeftOut: boolean): string[] => {
       const some = rest.filter((one) => isLeft(one) === isLeftOut)
       return some.length === 0 ? [] : [`${title}: ${some.map(({ when }) => when).join('; ')}.`]

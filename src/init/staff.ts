@@ -7,7 +7,7 @@ const STAFF_NOUNS = toWordSet('owner employee employees staff worker colleague a
 const TEAM_WORDS = toWordSet('workspace team tenant organization account project company')
 /** Rows of these tables own other rows as customers do, and with a password they sign in to a portal. */
 const PARTY_NOUNS = toWordSet(
-  'person contact lead prospect customer client company account organization partner',
+  'person contact lead prospect customer client company account organization partner visitor attendee participant registrant',
 )
 const LOGIN_WORDS = toWordSet('password passwd pwd passhash crypted')
 /** What a column is called that names who works on a row. */

@@ -42,7 +42,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'annulé cancelled storniert annullato cancelado geannuleerd avlyst avbokad inställd annulleret aflyst anulowany cancelada cancellata',
   consent: `agreement einwilligung zustimmung einverständnis consentement consentimiento consenso consentimento toestemming samtykke
     samtycke accord toestemmingen einwilligungen consentimientos consentimentos consensi samtykker samtycken erlaubt erlaubnis autorisé autorisation autoriza mag darf acepta agreed agreement zgoda zgody suostumus`,
-  objection: `widerspruch widersprochen objn opposition opposé opposée oposición opuesto opposizione oposição bezwaar objected
+  objection: `widerspruch widersprüche widersprochen objn opposition opposé opposée oposición opuesto opposizione oposição bezwaar objected
     reservert reserverad robinson robinsonliste bloctel repoussoir invändning indsigelse innsigelse sprzeciw`,
   unsubscribed: `abgemeldet desinscrit désinscrit désabonné baja disiscritto descadastrado uitgeschreven afgemeld avregistrerad
     avmeldt unsubscribe unsubscription austragung unsubscribes avregistrering avprenumererad afmeldt wypisany uitschrijving`,
@@ -153,6 +153,8 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   registration:
     'anmeldung inscription inscripción iscrizione aanmelding signup registrations anmälan anmälning tilmelding påmelding rejestracja zgłoszenie inschrijving inscrição ilmoittautuminen',
   application: 'bewerbung candidature candidatura sollicitatie ansökan ansøgning',
+  visitor: 'besucher besucherin visiteur visitante visitatore bezoeker besökare besøkende',
+  suppression: 'suppressie supresión soppressione supressão',
   household: 'haushalt foyer ménage hogar famiglia huishouden familie',
   retired: 'retd ruhestand retraité jubilado pensionato gepensioneerd pensjonert',
   of: 'von de des di du del van dos av',
@@ -257,7 +259,7 @@ export const MEANINGS = {
   objection: `opt out|unsubscribed|objection|forget|suppressed|blacklisted|blacklist|blocklisted|blocklist|denylisted|complained|complaint|restricted|
     marketing blocked|contact blocked|call blocked|email blocked|consent withdrawn|consent revoked|consent refused|no consent|withdrawn|revoked|refused contact|do no sell`,
   gone: `deleted|removed|archived|trashed|trash|discarded|anonymized|erased|erasure|suppression|voided|purged|forgotten|erase|redacted|disabled|deactivated|
-    insolvent|inactive|suspended|blocked|banned|spam|merged|duplicate|deceased|hidden|quarantined|obsolete|retired|destroyed|tombstone|sunset|master record|replaced by|superseded|left company|left organization|left employer|left job`,
+    insolvent|inactive|suspended|blocked|banned|spam|merged|duplicate|deceased|hidden|quarantined|obsolete|retired|destroyed|tombstone|sunset|master record|canonical|replaced by|superseded|left company|left organization|left employer|left job`,
   converted: 'converted',
   test: 'test|sample|sandbox',
   staff:
@@ -285,7 +287,7 @@ export const HARMLESS_DATES = `created updated modified changed last next first 
 export const HARMLESS_LISTS = `language locale lang country currency timezone time zone priority rating gender sex salutation honorific title prefix suffix
   region territory industry size score grade color theme department seniority function level format plan tier payment terms shipping
   method preferred channel medium campaign utm position city province postcode zip owner unit density tax vat incoterms
-  version revision count total number year month day week hour age quantity frequency width height source origin leadsource by calling
+  version revision location count total number year month day week hour age quantity frequency width height source origin leadsource by calling
   legal form juridica juridique sla band bracket ideal profile priority analytics interest product course focus round occasion shirt size conversion analytics
   comment description note liner bio about message text subject body url link image avatar photo filename notification delivery
   name titolo titel titre titulo speciality specialty skill diet dietary seat room allergies nationality birthday employees revenue folder invoice credit`

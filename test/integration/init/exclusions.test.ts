@@ -294,6 +294,12 @@ test('contacts with a password for a portal are no staff', async () => {
     'client_contacts',
   )
   expect(keys).toHaveLength(20)
+  const visitors = await propose(
+    `create table besucher (id int primary key, vorname text, nachname text, email text, firma text, funktion text, password text);
+     insert into besucher select n, 'F', 'L', 'b' || n || '@b.example', 'C' from generate_series(1, 20) n`,
+    'besucher',
+  )
+  expect(visitors.keys).toHaveLength(20)
 })
 
 test('a table of sites and profiles without a type: each by its host', async () => {
