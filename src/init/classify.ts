@@ -188,11 +188,9 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
     )
   const isRaw = ({ table }: ClassifiedTable): boolean => splitIdentifier(table.schema).includes('raw')
   return tables.map((one) => {
-    const isLoaded =
-      isRaw(one) &&
-      !one.isNamed &&
-      tables.some((other) => !isRaw(other) && other.kinds.includes(one.kinds[0] ?? 'person'))
-    if (isLoaded && one.kinds.length > 0)
+    const [kind] = one.kinds
+    const isMade = (): boolean => tables.some((other) => !isRaw(other) && kind && other.kinds.includes(kind))
+    if (isRaw(one) && !one.isNamed && isMade())
       return {
         ...one,
         kinds: [],

@@ -5,7 +5,7 @@ import { type CandidateField, fieldSql } from './fields.ts'
 import { type TableRelation, joinCondition } from './relations.ts'
 import { holdsAny } from './assign-roles.ts'
 import { scoreName } from './roles.ts'
-import { draftParts } from './part-drafts.ts'
+import { draftParts, isMirrored } from './part-drafts.ts'
 import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
 import { sayingOf } from './meanings.ts'
@@ -39,7 +39,7 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
   )
   return (['person', 'company'] as const).flatMap((kind) => {
     const owners = drafts.filter(({ base }) => base.kind === kind)
-    return [...owners.filter(({ table }) => table.kinds.length > 0), ...draftParts(schema, owners, nameFor)]
+    return [...owners.filter((one) => !isMirrored(one)), ...draftParts(schema, owners, nameFor)]
   })
 }
 

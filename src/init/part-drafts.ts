@@ -49,7 +49,6 @@ function draftPart(
 ): Draft | null {
   const { base, inputs, table } = owner
   const { kind } = base
-  const isMirrored = table.mirrored.length > 0
   // A company's place is that of its main address: not where its goods go.
   const isUsed = (role: ColumnRole, { words }: CandidateField): boolean =>
     roles.includes(role) && (kind === 'person' || !isSecondary(words))
@@ -68,7 +67,7 @@ function draftPart(
     ].join('\n'),
     where: base.where === null ? [] : [ofOwner(base.where)],
     doubts: base.doubts.map((doubt) => ({ ...doubt, keep: ofOwner(doubt.keep) })),
-    context: isMirrored ? kind : kind === 'person' ? 'link' : 'address',
+    context: isMirrored(owner) ? kind : kind === 'person' ? 'link' : 'address',
   })
   return {
     // A change of the owner does not show in the part's own stamp.
@@ -76,7 +75,7 @@ function draftPart(
       ...made,
       changedAt: null,
       notes: [
-        isMirrored
+        isMirrored(owner)
           ? `Its rows are those of ${table.sqlName}, which is not written.`
           : `Part of ${base.name}: it shares the lookups, which cost nothing more.`,
       ],
@@ -88,6 +87,9 @@ function draftPart(
   }
 }
 
+/** Whether it is no source itself: its table cannot be written. */
+export const isMirrored = ({ table }: Draft): boolean => table.mirrored.length > 0
+
 /** The roles that a table may have as a part of others. */
 function partRoles(
   schema: ClassifiedSchema,
@@ -98,7 +100,7 @@ function partRoles(
   const { table } = part
   const isSameRow = hasSameKey(relation)
   // What is known of a mirror's row is kept beside it.
-  if (isSameRow && owner.table.mirrored.length > 0) return rolesOf(owner.base.kind)
+  if (isSameRow && isMirrored(owner)) return rolesOf(owner.base.kind)
   if (owner.base.kind === 'company') {
     const isPart = isSameRow && part.company.has('city') && !isSecondary(splitIdentifier(table.name))
     return isPart ? PLACE_ROLES : []

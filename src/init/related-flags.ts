@@ -132,8 +132,8 @@ function sameAddress(
   const host = isHostList(side) && (hasHosts ? field : company.get('domain'))
   const site = kind === 'person' ? row.person.get('company_domain') : undefined
   const hosts = [
-    kind === 'person' ? `split_part(${own}, '@', 2)` : `regexp_replace(${own}, ${HOST}, '\\1')`,
-    ...(site ? [`regexp_replace(lower(btrim(${fieldSql(site, 't')})), ${HOST}, '\\1')`] : []),
+    kind === 'person' ? `split_part(${own}, '@', 2)` : hostSql(address),
+    ...(site ? [hostSql(fieldSql(site, 't'))] : []),
   ]
   const sameHost =
     host && `lower(${fieldSql(host, 'e')}) ${site ? `in (${hosts.join(', ')})` : `= ${hosts[0]}`}`
@@ -141,8 +141,8 @@ function sameAddress(
   const [first = null] = either.length > 1 ? [`(${either.join(' or ')})`] : either
   // A list of one customer of the software says nothing of another's rows.
   const tenant = table.columns.find(({ name }) => name === row.tenant?.column)
-  const scope = tenant && `e.${quoteIfNeeded(tenant.name)}`
-  const ownTenant = scope ? [`(${scope} is null or ${scope} = t${scope.slice(1)})`] : []
+  const column = tenant && quoteIfNeeded(tenant.name)
+  const ownTenant = column ? [`(e.${column} is null or e.${column} = t.${column})`] : []
   return first === null ? null : { from: `${sqlName} e`, where: [first, ...ownTenant] }
 }
 
@@ -151,7 +151,8 @@ const isHostList = ({ table, company }: ClassifiedTable): boolean =>
   isSuppressionName(table.name) || (table.columns.length <= 4 && company.has('domain'))
 
 /** SQL: the host in a URL. */
-const HOST = "'^(?:[a-z]+://)?(?:www[.])?([^/:?#]*).*$'"
+const hostSql = (url: string): string =>
+  `regexp_replace(lower(btrim(${url})), '^(?:[a-z]+://)?(?:www[.])?([^/:?#]*).*$', '\\1')`
 
 const CONSENT_TABLES = toWordSet(
   'subscription subscriber interest consent preference newsletter permission gdpr privacy optin request',

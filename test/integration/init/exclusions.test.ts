@@ -3,6 +3,7 @@ import type { ProposedSource } from '../../../src/init/proposal.ts'
 import { proposeForTables } from '../../../src/init/propose.ts'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { readKeys } from './source-keys.ts'
 
 let database: TestDatabase
 beforeEach(async () => {
@@ -17,10 +18,7 @@ async function propose(sql: string, table: string): Promise<{ source: ProposedSo
   const source = sources.find((one) => one.table === table)
   if (!source) throw new Error(`no source of ${table}`)
   expect(await verifyProposedSource(database.db, source)).toMatchObject({ source: { name: source.name } })
-  const rows = await database.query<{ id: number }>(
-    `select t.id from ${table} t ${source.joins ?? ''} where ${source.where ?? 'true'} order by 1`,
-  )
-  return { source, keys: rows.map((row) => row.id) }
+  return { source, keys: await readKeys(database, source) }
 }
 
 const contacts = (columns: string, flag: string): string => `

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Proposal, ProposedSource } from '../../../src/init/proposal.ts'
+import type { Proposal } from '../../../src/init/proposal.ts'
 import { proposeForTables } from '../../../src/init/propose.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { readKeys } from './source-keys.ts'
 
 let database: TestDatabase
 beforeEach(async () => {
@@ -12,14 +13,6 @@ afterEach(() => database.drop())
 async function propose(sql: string): Promise<Proposal> {
   await database.query(sql)
   return proposeForTables(database.db, [])
-}
-
-/** The keys of the rows that a source reads. */
-const keysOf = async (source: ProposedSource | undefined, key: string): Promise<number[]> => {
-  const rows = await database.query<{ id: number }>(
-    `select t.${key} as id from ${source?.table} t ${source?.joins ?? ''} where ${source?.where ?? 'true'} order by 1`,
-  )
-  return rows.map(({ id }) => id)
 }
 
 const from = (first: number): number[] => Array.from({ length: 21 - first }, (_, n) => first + n)
@@ -46,7 +39,8 @@ test('a table beside a mirror is filled for the rows whose key it has', async ()
     },
   ])
   expect(sources[0]?.inputs).toContainEqual({ input: 'email', sql: 'o.email' })
-  expect(await keysOf(sources[0], 'person_id')).toEqual(from(2))
+  const [source] = sources
+  expect(source && (await readKeys(database, source, 'person_id'))).toEqual(from(2))
 })
 
 test('what a model with the same key says of a row counts, though no index says that it is one', async () => {
@@ -56,7 +50,8 @@ test('what a model with the same key says of a row counts, though no index says 
     create schema marts;
     create table marts.dim_contacts (contact_key text, is_deleted boolean, merged_into_contact_key text);
     insert into marts.dim_contacts select md5(n::text), n = 1, case when n = 2 then md5('3') end from generate_series(1, 20) n`)
-  expect(await keysOf(sources[0], 'id')).toEqual(from(3))
+  const [source] = sources
+  expect(source && (await readKeys(database, source))).toEqual(from(3))
 })
 
 test('what is loaded into a raw schema is no source beside what is made of it', async () => {

@@ -32,9 +32,11 @@ export async function prepareJudgement(
   const judged: JudgedSource[] = []
   for (const source of sources) {
     const table = tables.find(({ name }) => plain(name) === plain(source.table))
-    // No file can name a mirror's table without a key.
-    if (!table?.key && source.isOptional === true) continue
-    if (!table?.key) throw new Error(`${source.table} has no unique key`)
+    if (!table?.key) {
+      // No file can name a mirror's table without a key.
+      if (source.isOptional === true) continue
+      throw new Error(`${source.table} has no unique key`)
+    }
     const rows = await readExpectedRows(pool, source, table.key)
     judged.push({ source, table: table.name, key: table.key, rows })
   }
