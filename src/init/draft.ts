@@ -56,7 +56,6 @@ export function createDraftBase(
     ({ meaning, column }) => meaning !== null || !known.has(column),
   )
   const flags = [...own, ...(more.flags ?? [])]
-  const conditions = [...flags.flatMap(({ isSure, keep }) => (isSure ? [keep] : [])), ...more.where]
   const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
   return {
     name: more.name,
@@ -65,12 +64,12 @@ export function createDraftBase(
     rows: classified.rows,
     joins: more.joins,
     key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),
-    where: joinConditions(conditions),
+    where: joinConditions(more.where),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
     freshness,
     doubts: [
       ...(tenant === null ? [] : [tenant]),
-      ...flags.filter(({ isSure, keep }) => !isSure && !conditions.includes(keep)),
+      ...flags,
       ...(more.doubts ?? []),
     ],
     touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,

@@ -20,12 +20,16 @@ export function finishDraft(draft: Draft, rows: readonly MeasuredRow[]): Propose
     return base.kind === 'person'
       ? 'nothing identifies its rows: no email address, no profile, no name with a company'
       : 'nothing identifies its rows: no site, no domain, no email address'
-  const found = rows.flatMap((row) => chooseLookup(base.kind, row).lookup?.kind ?? [])
-  if (rows.length > 0 && found.length === 0)
-    return `none of ${rows.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
+  // What surely must be left out says nothing of the others.
+  const left = rows.filter(({ kept }) => doubts.every(({ isSure }, n) => !isSure || kept[n] === true))
+  const found = left.flatMap((row) => chooseLookup(base.kind, row).lookup?.kind ?? [])
+  if (left.length > 0 && found.length === 0)
+    return `none of ${left.length} sampled rows has a usable ${inputs.map((one) => one.input).join(', ')}`
   const { outputs, skippedColumns } = proposeOutputs(draft)
-  const leftOut = doubts.map((_, n) => rows.filter(({ kept }) => kept[n] !== true).length)
-  const { questions, conditions } = toQuestions(doubts, leftOut, rows.length)
+  const leftOut = doubts.map(
+    ({ isSure }, n) => (isSure ? rows : left).filter(({ kept }) => kept[n] !== true).length,
+  )
+  const { questions, conditions } = toQuestions(doubts, leftOut, left.length)
   const counts = [...Map.groupBy(found, (kind) => kind)].map(([kind, all]) => [kind, all.length] as const)
   return {
     ...base,
@@ -34,7 +38,7 @@ export function finishDraft(draft: Draft, rows: readonly MeasuredRow[]): Propose
     outputs,
     skippedColumns,
     questions,
-    sample: { rows: rows.length, identifiedBy: Object.fromEntries(counts) },
+    sample: { rows: left.length, identifiedBy: Object.fromEntries(counts) },
   }
 }
 

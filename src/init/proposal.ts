@@ -63,6 +63,8 @@ export interface Question {
   readonly isLeftOut: boolean
   /** Whether its name says that it is a reason. */
   readonly isUnderstood: boolean
+  /** Whether its name leaves no doubt: then it is a choice where there is room for it. */
+  readonly isSure: boolean
   /** Whether it is about a row that this one refers to. */
   readonly isOfOther: boolean
 }

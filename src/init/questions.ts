@@ -20,7 +20,7 @@ export function toQuestions(
   const open = counted.filter(
     ({ flag, count }) =>
       count > 0 &&
-      count < sampled &&
+      (flag.isSure || count < sampled) &&
       // What most rows have is hardly a reason against them.
       (flag.meaning !== null || flag.isLeftOut !== undefined || count * 2 <= sampled),
   )
@@ -41,11 +41,12 @@ export function toQuestions(
       leftOut: count,
       isLeftOut: flag.isLeftOut ?? (flag.meaning !== null || rare.has(flag)),
       isUnderstood: flag.meaning !== null,
+      isSure: flag.isSure,
       isOfOther: flag.isOfOther === true,
     })),
     // Of what looks like a reason by its name, and no sampled row has, there is nothing to decide.
     conditions: counted.flatMap(({ flag, count }) =>
-      flag.meaning !== null && sampled > 0 && count === 0 ? [flag.keep] : [],
+      count === 0 && (flag.isSure || (flag.meaning !== null && sampled > 0)) ? [flag.keep] : [],
     ),
   }
 }
@@ -64,6 +65,7 @@ export function selectQuestions(sources: readonly ProposedSource[]): ProposedSou
   return sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>
+        Number(a.isSure) - Number(b.isSure) ||
         Number(b.isUnderstood) - Number(a.isUnderstood) ||
         Number(a.isOfOther) - Number(b.isOfOther) ||
         Number(b.isLeftOut) - Number(a.isLeftOut) ||
@@ -73,7 +75,7 @@ export function selectQuestions(sources: readonly ProposedSource[]): ProposedSou
     const rest = ranked.slice(choices)
     const isLeft = ({ isLeftOut, isUnderstood }: Question): boolean => isLeftOut && isUnderstood
     const list = (title: string, isLeftOut: boolean): string[] => {
-      const some = rest.filter((one) => isLeft(one) === isLeftOut)
+      const some = rest.filter((one) => !one.isSure && isLeft(one) === isLeftOut)
       return some.length === 0 ? [] : [`${title}: ${some.map(({ when }) => when).join('; ')}.`]
     }
     return {

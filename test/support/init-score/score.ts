@@ -183,11 +183,23 @@ async function answer(
     `select t.ctid::text as id, array[${questions.map(({ keep }) => `(${keep}) is not true`).join(', ')}] as out
        from ${source.table} t ${source.joins ?? ''} ${certain === null ? '' : `where ${certain}`}`,
   )
-  const chosen = questions.filter((_, n) => {
-    const about = rows.flatMap(({ id, out }) => (out[n] === true ? [expected.get(id)] : []))
-    const excluded = about.filter((row) => row !== undefined && row.excludedBy.length > 0)
-    const belonging = about.filter((row) => row?.excludedBy.length === 0 && !row.mayExclude)
-    return excluded.length > belonging.length * 3
+  const count = (n: number, among: typeof rows): { excluded: number; belonging: number } => {
+    const about = among.flatMap(({ id, out }) => (out[n] === true ? [expected.get(id)] : []))
+    return {
+      excluded: about.filter((row) => row !== undefined && row.excludedBy.length > 0).length,
+      belonging: about.filter((row) => row?.excludedBy.length === 0 && !row.mayExclude).length,
+    }
+  }
+  // The clearest first: what another choice leaves out already says nothing of this one.
+  const clearest = questions
+    .map((question, n) => ({ question, n, ...count(n, rows) }))
+    .toSorted((a, b) => a.belonging * b.excluded - b.belonging * a.excluded || b.excluded - a.excluded)
+  let left = rows
+  const chosen = clearest.flatMap(({ question, n }) => {
+    const { excluded, belonging } = count(n, left)
+    if (excluded <= belonging * 3) return []
+    left = left.filter(({ out }) => out[n] !== true)
+    return [question]
   })
   return joinConditions([certain, ...chosen.map(({ keep }) => `(${keep})`)])
 }
