@@ -2,7 +2,7 @@ import type { SourceKind } from '../domain/mapping.ts'
 import { type RoleFields, assignRoles, holdsAny } from './assign-roles.ts'
 import type { CandidateField } from './fields.ts'
 import type { TableRelation } from './relations.ts'
-import { findKinds } from './kinds.ts'
+import { findKinds, nameHint } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
@@ -25,6 +25,8 @@ export interface ClassifiedTable extends IntrospectedTable {
   readonly tenant: RowFlag | null
   /** Both kinds if the table holds both; empty if it holds neither. */
   readonly kinds: readonly SourceKind[]
+  /** What its rows are if a person says so, in place of the reason for which it is left. */
+  readonly possible: readonly SourceKind[]
   /** What its rows are, of a table that cannot be written: of a mirror, whose rows others beside it have the keys of. */
   readonly mirrored: readonly SourceKind[]
   /** Whether its rows are the users' own staff, or users of their software. */
@@ -79,6 +81,7 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const obstacle = kinds.length > 0 ? findObstacle(classified) : null
   const content = kinds.length > 0 && !isNamed ? findOtherContent(classified, context) : null
   const rejection = obstacle ?? content
+  const isPossible = content !== null && obstacle === null && !isSuppressionName(table.name) && findPast(table) === undefined
   const isMirror = obstacle !== null && content === null && table.kind === 'table'
   return {
     ...classified,
@@ -89,6 +92,7 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     tenant: null,
     isNamed,
     kinds: rejection === null ? kinds : [],
+    possible: isPossible ? kinds : [],
     mirrored: isMirror ? kinds : [],
     rejection,
   }
@@ -113,13 +117,16 @@ function findObstacle({ table }: IntrospectedTable): string | null {
   return table.columns.some((column) => column.canUpdate) ? null : 'this role may not update it'
 }
 
+const findPast = ({ name, schema }: IntrospectedTable['table']): string | undefined =>
+  findHistoryWord(name) ?? findAsideWord(schema)
+
 /** What else a table holds that looks like people or companies. */
 function findOtherContent(
   surveyed: IntrospectedTable,
   context: Pick<ClassifyContext, 'isStaff' | 'isTenantTable'>,
 ): string | null {
   const { table } = surveyed
-  const past = findHistoryWord(table.name) ?? findAsideWord(table.schema)
+  const past = findPast(table)
   if (past !== undefined) return `its name indicates other content: '${past}'`
   if (isSuppressionName(table.name)) return 'its rows are who must not be contacted'
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
@@ -187,23 +194,29 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
         /^(?:contact|person)$/.test(headNoun(table.name)),
     )
   const isRaw = ({ table }: ClassifiedTable): boolean => splitIdentifier(table.schema).includes('raw')
+  const hasOther = (one: ClassifiedTable, isIt: (other: ClassifiedTable) => boolean): boolean =>
+    tables.some((other) => other !== one && one.kinds.some((kind) => other.kinds.includes(kind)) && isIt(other))
+  const doubtOf = (one: ClassifiedTable): string | null => {
+    const [kind, ...more] = one.kinds
+    if (kind === undefined || one.isNamed) return null
+    if (isRaw(one) && hasOther(one, (other) => !isRaw(other)))
+      return 'its schema holds what is loaded; what is made of it is beside it'
+    if (isApplicants(one) && hasPeople) return 'its rows applied for a job; there is a table of contacts beside it'
+    // A form asks for the company, whatever it is called.
+    const isForm = kind === 'person' && one.person.has('company_name')
+    const isUntold = more.length === 0 && !isForm && nameHint(kind, one.table.name) === 'none'
+    return isUntold && hasOther(one, (other) => rowsOf(other) > rowsOf(one))
+      ? `its name does not say that its rows are ${kind === 'person' ? 'people' : 'companies'} to enrich, and there are more in others`
+      : null
+  }
   return tables.map((one) => {
-    const [kind] = one.kinds
-    const isMade = (): boolean => tables.some((other) => !isRaw(other) && kind && other.kinds.includes(kind))
-    if (isRaw(one) && !one.isNamed && isMade())
-      return {
-        ...one,
-        kinds: [],
-        rejection: 'its schema holds what is loaded; what is made of it is beside it',
-      }
+    const doubt = doubtOf(one)
+    if (doubt !== null) return { ...one, kinds: [], possible: one.kinds, rejection: doubt }
     // Beside contacts, the persons among the customers are private ones.
-    if (one.partyType?.isFlag === true && one.kinds.length > 1 && hasContacts(one.table.schema))
-      return { ...one, kinds: ['company'] as const }
-    if (one.kinds.length === 0 || !hasPeople || one.isNamed || !isApplicants(one)) return one
-    return {
-      ...one,
-      kinds: [],
-      rejection: 'its rows applied for a job; there is a table of contacts beside it',
-    }
+    return one.partyType?.isFlag === true && one.kinds.length > 1 && hasContacts(one.table.schema)
+      ? { ...one, kinds: ['company'] as const }
+      : one
   })
 }
+
+const rowsOf = ({ rows, sampled }: ClassifiedTable): number => Math.max(rows ?? 0, sampled)

@@ -61,6 +61,7 @@ export function createDraftBase(
     name: more.name,
     kind,
     table: classified.sqlName,
+    doubt: null,
     rows: classified.rows,
     joins: more.joins,
     key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),

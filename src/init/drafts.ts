@@ -14,10 +14,12 @@ import { linkedCompany, relatedValueSql, subselect } from './related-value.ts'
 import { type RowWay, waysTo } from './ways.ts'
 
 /** Every source that the tables may make: people, companies, and after each what belongs to their rows. Pure. */
-export function draftSources(schema: ClassifiedSchema): Draft[] {
+export function draftSources(found: ClassifiedSchema): Draft[] {
   const nameFor = createNamer()
-  const drafts = schema.tables.flatMap((classified) =>
-    [...classified.kinds, ...classified.mirrored].flatMap((kind) => {
+  const drafts = found.tables.flatMap((one) => {
+    const classified = one.possible.length === 0 ? one : {...one, kinds: one.possible, isStaff: false }
+    const schema = classified === one ? found : { ...found, tables: found.tables.map((other) => other === one ? classified : other) }
+    return [...classified.kinds, ...classified.mirrored].flatMap((kind) => {
       const { kinds, table, partyType } = classified
       const isShared = kinds.length > 1
       const isTold = isShared && (partyType !== null || kind === 'company')
@@ -35,11 +37,11 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
         schema.tables.some((one) => one.kinds.join() === 'company')
       const isEmpty = isShared && partyType === null && (draft.inputs.domain === undefined || isTwice)
       return isEmpty ? [] : [draft]
-    }),
-  )
+    }).map((draft) => classified === one ? draft : { ...draft, base: { ...draft.base, doubt: one.rejection } })
+  })
   return (['person', 'company'] as const).flatMap((kind) => {
     const owners = drafts.filter(({ base }) => base.kind === kind)
-    return [...owners.filter((one) => !isMirrored(one)), ...draftParts(schema, owners, nameFor)]
+    return [...owners.filter((one) => !isMirrored(one)), ...draftParts(found, owners.filter(({ base }) => base.doubt === null), nameFor)]
   })
 }
 

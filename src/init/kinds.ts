@@ -108,7 +108,8 @@ const MIN_SCORE = 4
 
 type NameHint = 'strong' | 'weak' | 'none'
 
-function nameHint(kind: SourceKind, table: string): NameHint {
+/** How much the name of a table says that its rows are of a kind. Pure. */
+export function nameHint(kind: SourceKind, table: string): NameHint {
   const head = headNoun(table)
   if (STRONG_NAMES[kind].has(head)) return 'strong'
   return WEAK_NAMES[kind].has(head) ? 'weak' : 'none'

@@ -74,6 +74,8 @@ export interface ProposedSource {
   readonly kind: SourceKind
   /** The table name, as written in the configuration. */
   readonly table: string
+  /** Why it is proposed only if a person says that its rows are meant; null if there is no such reason. */
+  readonly doubt: string | null
   /** Estimated by Postgres; null before its first ANALYZE. */
   readonly rows: number | null
   readonly joins: string | null

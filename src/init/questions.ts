@@ -61,7 +61,7 @@ const MAX_CHOICES = 16
  */
 export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
   const open = sources.filter(({ questions }) => questions.length > 0)
-  const shown = new Set(open.toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
+  const shown = new Set(open.toSorted((a, b) => Number(a.doubt !== null) - Number(b.doubt !== null) || (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
   return sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>

@@ -12,6 +12,8 @@ export type ProposedMapping = SourceMapping & {
   readonly questions?: readonly Question[]
   /** Its condition without the safe answers to the questions. */
   readonly certain?: string | null
+  /** Whether it is proposed only if a person says so. */
+  readonly isDoubted?: boolean
 }
 
 /** The sources that `init` would write into its file for this database, with the questions that it would ask. */
@@ -25,6 +27,7 @@ export async function proposeMappings({ db }: TestDatabase): Promise<ProposedMap
     ...mapping,
     questions: accepted[n]?.source.questions ?? [],
     certain: accepted[n]?.source.where ?? null,
+    isDoubted: accepted[n]?.source.doubt !== null,
   }))
 }
 

@@ -66,7 +66,9 @@ export async function scoreProposal(
     if (found) await scoreSource(pool, source, found, score)
     else if (source.isOptional !== true) countMissing(source, score)
   }
-  for (const { name, kind, outputs, inputs, table } of proposed) {
+  for (const { name, kind, outputs, inputs, table, isDoubted } of proposed) {
+    // A person who knows the tables leaves it.
+    if (isDoubted === true) continue
     if (sources.some((source) => isSame(source, { kind, table }))) continue
     const place = `${name} (${kind})`
     score.inputs.wrong.push(...Object.keys(inputs).map((input) => `${place}.${input}: no such source`))
@@ -109,7 +111,7 @@ async function scoreSource(
     else tally.missed.push(`${place}.${name}`)
   }
   const rows = await readExpectedRows(pool, source)
-  const unread = await readProposedRows(pool, proposed)
+  const unread = proposed.isDoubted === true ? new Map() : await readProposedRows(pool, proposed)
   const answered = { ...proposed, where: await answer(pool, proposed, rows) }
   const reached = await readProposedRows(pool, answered)
   const mustNot = [...rows].filter(([, row]) => row.excludedBy.length > 0)
