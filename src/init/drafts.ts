@@ -140,7 +140,7 @@ function findWorkplace(
   const companies = schema.tables.flatMap((company) => {
     // `full_name` may have a number before it.
     const isPlain = ({ path, words }: CandidateField): boolean => path.length === 0 && words.join() === 'name'
-    const name = company.fields.find(isPlain) ?? company.company.get('name')
+    const name = company.fields.find(isPlain) ?? company.company.get('name') ?? company.person.get('company_name')
     return company.kinds.includes('company') && name ? [{ company, name }] : []
   })
   const direct = companies

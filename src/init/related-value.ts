@@ -95,7 +95,7 @@ export const linkedCompany = (
 
 /** What a person and a company took part in does not make one the employer of the other. */
 const BUSINESS_NOUNS = toWordSet(
-  'lead deal activity opportunity order ticket task call event invoice note project quote contract message',
+  'lead deal activity opportunity order ticket task call event invoice note project quote contract message invitation',
 )
 
 /** One value of the rows that a row leads to: of the primary one, or the first. Pure. */

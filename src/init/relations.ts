@@ -4,7 +4,7 @@ import { quoteIfNeeded, quoteLiteral, quoteName } from '../sources/quote.ts'
 import type { CandidateField } from './fields.ts'
 import { listKnownLabels } from './row-filters.ts'
 import type { ForeignKey, IntrospectedTable } from './introspect.ts'
-import { isSameEntity, singularize, splitIdentifier, toWordSet } from './words.ts'
+import { headNoun, isSameEntity, singularize, splitIdentifier, toWordSet } from './words.ts'
 
 /** How rows of one table refer to rows of another. */
 export interface TableRelation {
@@ -124,7 +124,8 @@ function suggestForField(
 ): TableRelation[] {
   const said = entityOf(field, from)
   // The text in a column `user` may be a key of `tabUser`.
-  const text = field.fit.kind === 'text' && field.values.length > 2 ? field.words : []
+  const isFilled = /^(?:text|integer|uuid)$/.test(field.fit.kind) && field.values.length > 2
+  const text = isFilled && said === null ? field.words : []
   const type = said === null ? undefined : typeBeside(said, from)
   const known = type ? typeLabels(type, tables) : []
   const possible = keys.flatMap(({ to, column }): Array<TableRelation & { readonly rank: number }> => {
@@ -134,7 +135,7 @@ function suggestForField(
     if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
     const isKey = isNamesake && field.name === column.name
     const isSpelled = isSpelledAs(field.name, to.table.name)
-    const rank = isKey || isSpelled ? 3 : nameRank(said ?? text, to.table.name)
+    const rank = isKey || isSpelled ? 3 : nameRank(said ?? text, to.table.name) || Number(isEmployer(text, to)) / 2
     return rank === 0 ? [] : [{ ...relation, type: null, rank }]
   })
   const best = Math.max(...possible.map(({ rank }) => rank))
@@ -192,6 +193,11 @@ export function nameRank(said: readonly string[], table: string): number {
   if (meant.endsWith(` ${words}`)) return 2
   return words.endsWith(` ${meant}`) ? 1 : 0
 }
+
+/** A person's `company` may be a row of `customer`. */
+const isEmployer = (said: readonly string[], { table }: IntrospectedTable): boolean =>
+  said.length === 1 && [...said, headNoun(table.name)].every((word) => COMPANY_NOUNS.has(word))
+const COMPANY_NOUNS = toWordSet('company account organization customer client firm employer corporation')
 
 /** Keeps the suggested relations whose sampled values are keys of the other table, and those without values to check. */
 export async function confirmRelations(
