@@ -81,7 +81,8 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const obstacle = kinds.length > 0 ? findObstacle(classified) : null
   const content = kinds.length > 0 && !isNamed ? findOtherContent(classified, context) : null
   const rejection = obstacle ?? content
-  const isPossible = content !== null && obstacle === null && !isSuppressionName(table.name) && findPast(table) === undefined
+  const isPossible =
+    content !== null && obstacle === null && !isSuppressionName(table.name) && findPast(table) === undefined
   const isMirror = obstacle !== null && content === null && table.kind === 'table'
   return {
     ...classified,
@@ -195,13 +196,16 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
     )
   const isRaw = ({ table }: ClassifiedTable): boolean => splitIdentifier(table.schema).includes('raw')
   const hasOther = (one: ClassifiedTable, isIt: (other: ClassifiedTable) => boolean): boolean =>
-    tables.some((other) => other !== one && one.kinds.some((kind) => other.kinds.includes(kind)) && isIt(other))
+    tables.some(
+      (other) => other !== one && one.kinds.some((kind) => other.kinds.includes(kind)) && isIt(other),
+    )
   const doubtOf = (one: ClassifiedTable): string | null => {
     const [kind, ...more] = one.kinds
     if (kind === undefined || one.isNamed) return null
     if (isRaw(one) && hasOther(one, (other) => !isRaw(other)))
       return 'its schema holds what is loaded; what is made of it is beside it'
-    if (isApplicants(one) && hasPeople) return 'its rows applied for a job; there is a table of contacts beside it'
+    if (isApplicants(one) && hasPeople)
+      return 'its rows applied for a job; there is a table of contacts beside it'
     // A form asks for the company, whatever it is called.
     const isForm = kind === 'person' && one.person.has('company_name')
     const isUntold = more.length === 0 && !isForm && nameHint(kind, one.table.name) === 'none'

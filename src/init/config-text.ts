@@ -4,7 +4,7 @@ import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
 import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
 import { indent, keyLiteral, toLiteral } from './literals.ts'
-import type { FoundServices, ProposedOutput, ProposedSource, UnreadTable } from './proposal.ts'
+import type { FoundServices, ProposedOutput, ProposedSource, SkippedTable, UnreadTable } from './proposal.ts'
 import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
 import { BUILT_IN_ONLY } from './services.ts'
 import type { AcceptedSource } from './verify.ts'
@@ -18,6 +18,8 @@ const BUDGET =
 /** Of what may say who is left out. */
 const UNREAD =
   'This role may not read these tables, so nothing below depends on them. Grant them and let `fillrate init` propose again:'
+const LEFT =
+  'These tables hold people or companies, too, and are left for the reason beside them. If you mean one: `fillrate init TABLE --out FILE`.'
 const SERVICES =
   'The environment has a key for each of these. A row goes on to the next one where a service finds nothing for it: ' +
   'put the cheapest first. One without a module speaks the built-in interface; examples/services of the package ' +
@@ -27,8 +29,16 @@ const SERVICES =
 export function renderConfig(
   accepted: readonly AcceptedSource[],
   found: FoundServices = BUILT_IN_ONLY,
-  unread: readonly UnreadTable[] = [],
+  beside: {
+    readonly unread: readonly UnreadTable[]
+    /** Tables that are sources only if a person says so. */
+    readonly left: readonly SkippedTable[]
+  } = { unread: [], left: [] },
 ): string {
+  const { unread, left } = beside
+  const line = ({ table, reason }: { readonly table: string; readonly reason: string | null }): string[] =>
+    toComment(reason === null ? table : `${table}: ${reason}.`)
+
   const services = Object.entries(toServicesConfig(found)).flatMap(([name, value]) => [
     ...(found.isNamed ? toComment(SERVICES) : []),
     `${name}: ${toLiteral(value)},`,
@@ -45,7 +55,9 @@ export function renderConfig(
     ...repeated.map(repeatedText),
     ...INTRODUCTION.flatMap(toComment),
     ...(unread.length === 0 ? [] : toComment(UNREAD)),
-    ...unread.flatMap(({ table, why }) => toComment(why === null ? table : `${table}: ${why}.`)),
+    ...unread.flatMap(({ table, why }) => line({ table, reason: why })),
+    ...(left.length === 0 ? [] : toComment(LEFT)),
+    ...left.flatMap(line),
     'export default defineConfig({',
     ...[...services, 'sources: {', indent(sources), '},', '', ...toComment(BUDGET)].map(indent),
     `  budget: ${FIRST_BUDGET},`,
@@ -98,10 +110,11 @@ function sourceText({ source, coverage, isReviewed }: AcceptedSource): string {
   ].join('\n')
 }
 
-/** What is not decided about the rows: what is left out until then, and what is read as any other. */
-function questionLines({ questions, sample }: ProposedSource): string[] {
+/** What divides the rows: what is left out, and what is read as any other. */
+function questionLines({ questions }: ProposedSource): string[] {
   if (questions.length === 0) return []
-  const advice = `Not decided, of ${formatCount(sample.rows)} sampled rows. What is left out to be safe is a condition of \`where\`: take it out where the rows belong in. Add that of others to leave them out:`
+  const advice =
+    'What divides the rows, and how many of the sample it is. What is left out is a condition of `where`: take it out where the rows belong in. Add that of others to leave them out:'
   return [
     ...toComment(advice),
     ...questions.flatMap(({ when, leftOut, keep, isLeftOut }) => [

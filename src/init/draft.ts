@@ -21,6 +21,8 @@ export interface Draft {
     readonly doubts: readonly RowFlag[]
   }
   readonly table: ClassifiedTable
+  /** Why it is a source only if a person says so. */
+  readonly doubt: string | null
   readonly roleFields: RoleFields
   /** Expressions that identify its rows. */
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
@@ -61,18 +63,13 @@ export function createDraftBase(
     name: more.name,
     kind,
     table: classified.sqlName,
-    doubt: null,
     rows: classified.rows,
     joins: more.joins,
     key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),
     where: joinConditions(more.where),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
     freshness,
-    doubts: [
-      ...(tenant === null ? [] : [tenant]),
-      ...flags,
-      ...(more.doubts ?? []),
-    ],
+    doubts: [...(tenant === null ? [] : [tenant]), ...flags, ...(more.doubts ?? [])],
     touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,
     notes: changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : [],
   }

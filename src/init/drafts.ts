@@ -17,31 +17,43 @@ import { type RowWay, waysTo } from './ways.ts'
 export function draftSources(found: ClassifiedSchema): Draft[] {
   const nameFor = createNamer()
   const drafts = found.tables.flatMap((one) => {
-    const classified = one.possible.length === 0 ? one : {...one, kinds: one.possible, isStaff: false }
-    const schema = classified === one ? found : { ...found, tables: found.tables.map((other) => other === one ? classified : other) }
-    return [...classified.kinds, ...classified.mirrored].flatMap((kind) => {
-      const { kinds, table, partyType } = classified
-      const isShared = kinds.length > 1
-      const isTold = isShared && (partyType !== null || kind === 'company')
-      const suffix = kind === 'person' ? '_people' : '_companies'
-      const isRepeated = schema.tables.some(
-        (one) => one !== classified && one.kinds.length > 0 && one.table.name === table.name,
-      )
-      const own = isRepeated ? `${table.schema}_${table.name}` : table.name
-      const name = nameFor(`${own}${isTold ? suffix : ''}`, table.schema)
-      if (kind === 'person') return [draftPeople(schema, classified, name)]
-      const draft = draftCompanies(schema, classified, name)
-      // Without a site, a person's row shows no company.
-      const isTwice =
-        !splitIdentifier(table.name).some((word) => word.startsWith('lead')) &&
-        schema.tables.some((one) => one.kinds.join() === 'company')
-      const isEmpty = isShared && partyType === null && (draft.inputs.domain === undefined || isTwice)
-      return isEmpty ? [] : [draft]
-    }).map((draft) => classified === one ? draft : { ...draft, base: { ...draft.base, doubt: one.rejection } })
+    const classified = one.possible.length === 0 ? one : { ...one, kinds: one.possible, isStaff: false }
+    const schema =
+      classified === one
+        ? found
+        : { ...found, tables: found.tables.map((other) => (other === one ? classified : other)) }
+    return [...classified.kinds, ...classified.mirrored]
+      .flatMap((kind) => {
+        const { kinds, table, partyType } = classified
+        const isShared = kinds.length > 1
+        const isTold = isShared && (partyType !== null || kind === 'company')
+        const suffix = kind === 'person' ? '_people' : '_companies'
+        const isRepeated = schema.tables.some(
+          (one) => one !== classified && one.kinds.length > 0 && one.table.name === table.name,
+        )
+        const own = isRepeated ? `${table.schema}_${table.name}` : table.name
+        const name = nameFor(`${own}${isTold ? suffix : ''}`, table.schema)
+        if (kind === 'person') return [draftPeople(schema, classified, name)]
+        const draft = draftCompanies(schema, classified, name)
+        // Without a site, a person's row shows no company.
+        const isTwice =
+          !splitIdentifier(table.name).some((word) => word.startsWith('lead')) &&
+          schema.tables.some((one) => one.kinds.join() === 'company')
+        const isEmpty = isShared && partyType === null && (draft.inputs.domain === undefined || isTwice)
+        return isEmpty ? [] : [draft]
+      })
+      .map((draft) => (classified === one ? draft : { ...draft, doubt: one.rejection }))
   })
   return (['person', 'company'] as const).flatMap((kind) => {
     const owners = drafts.filter(({ base }) => base.kind === kind)
-    return [...owners.filter((one) => !isMirrored(one)), ...draftParts(found, owners.filter(({ base }) => base.doubt === null), nameFor)]
+    return [
+      ...owners.filter((one) => !isMirrored(one)),
+      ...draftParts(
+        found,
+        owners.filter(({ doubt }) => doubt === null),
+        nameFor,
+      ),
+    ]
   })
 }
 
@@ -82,6 +94,7 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
       where: partyType === null ? [] : [partyType.person('t')],
     }),
     table,
+    doubt: null,
     roleFields,
     inputs: {
       ...(mail !== null && { email: mail }),
@@ -140,7 +153,8 @@ function findWorkplace(
   const companies = schema.tables.flatMap((company) => {
     // `full_name` may have a number before it.
     const isPlain = ({ path, words }: CandidateField): boolean => path.length === 0 && words.join() === 'name'
-    const name = company.fields.find(isPlain) ?? company.company.get('name') ?? company.person.get('company_name')
+    const name =
+      company.fields.find(isPlain) ?? company.company.get('name') ?? company.person.get('company_name')
     return company.kinds.includes('company') && name ? [{ company, name }] : []
   })
   const direct = companies
@@ -203,6 +217,7 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
   return {
     base: isOfPerson ? { ...base, freshness: null } : base,
     table,
+    doubt: null,
     roleFields,
     inputs: input === null ? {} : { domain: input },
     inputFields: new Set([domain, email].filter((field) => field !== undefined)),

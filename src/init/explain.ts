@@ -42,7 +42,9 @@ function explainColumn(
   const flags = readFlags(classified, 't', classified.kinds[0] ?? 'person').filter(
     ({ column, isSure }) => column === name && isSure,
   )
-  const isAsked = sources.some(({ questions }) => questions.some(({ about }) => about.split('.')[0] === name))
+  const isAsked =
+    flags.length === 0 &&
+    sources.some(({ questions }) => questions.some(({ about }) => about.split('.')[0] === name))
   const outputs = sources.flatMap((one) => one.outputs.filter(({ column }) => column.split('.')[0] === name))
   const skipped = sources.flatMap((one) => one.skippedColumns.filter(({ column }) => column === name))
   return [

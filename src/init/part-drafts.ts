@@ -80,6 +80,7 @@ function draftPart(
           : `Part of ${base.name}: it shares the lookups, which cost nothing more.`,
       ],
     },
+    doubt: null,
     table: { ...part, lookups: { ...part.lookups, [kind]: lookups } },
     roleFields: fields,
     inputs: profile ? { ...moved, linkedin_url: fieldSql(profile, 't') } : moved,

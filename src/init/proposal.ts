@@ -74,8 +74,6 @@ export interface ProposedSource {
   readonly kind: SourceKind
   /** The table name, as written in the configuration. */
   readonly table: string
-  /** Why it is proposed only if a person says that its rows are meant; null if there is no such reason. */
-  readonly doubt: string | null
   /** Estimated by Postgres; null before its first ANALYZE. */
   readonly rows: number | null
   readonly joins: string | null
@@ -109,6 +107,13 @@ export interface SkippedTable {
   readonly reason: string
 }
 
+/** A source that is proposed only if a person says that its rows are meant. */
+export interface PossibleSource {
+  readonly source: ProposedSource
+  /** Why it is left otherwise. */
+  readonly reason: string
+}
+
 /** A table that this role may not read, and that a proposal would have to. */
 export interface UnreadTable {
   readonly table: string
@@ -129,6 +134,7 @@ export interface TableExplanation {
 
 export interface Proposal {
   readonly sources: readonly ProposedSource[]
+  readonly possible: readonly PossibleSource[]
   readonly skippedTables: readonly SkippedTable[]
   readonly unread: readonly UnreadTable[]
   /** The role that read the database, as SQL writes it. */

@@ -3,9 +3,10 @@ import type { SourceKind } from '../domain/mapping.ts'
 import type { Draft } from './draft.ts'
 import { draftSources } from './drafts.ts'
 import { finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
-import type { Proposal, ProposedSource, SkippedTable } from './proposal.ts'
+import type { PossibleSource, Proposal, ProposedSource, SkippedTable } from './proposal.ts'
 import { explainTable } from './explain.ts'
-import { selectQuestions } from './questions.ts'
+import { joinConditions, selectQuestions } from './questions.ts'
+import type { RowFlag } from './flag-sql.ts'
 import {
   type TableRelation,
   confirmRelations,
@@ -82,12 +83,16 @@ export async function proposeForTables(
     relations: [...found, ...inheritedRelations(found)],
     isNamed: (one) => wanted !== null && isWanted(one),
   })
-  const { sources, skipped } = await measureDrafts(
+  const { sources, possible, skipped } = await measureDrafts(
     db,
     draftSources(schema).filter(({ table }) => isWanted(table)),
   )
+  const isNamed = (table: string): boolean =>
+    [...skipped, ...possible.map(({ source }) => source)].some((one) => one.table === table)
   const rejected = schema.tables.flatMap((one): SkippedTable[] =>
-    one.rejection !== null && isWanted(one) ? [{ table: one.sqlName, reason: one.rejection }] : [],
+    one.rejection !== null && isWanted(one) && !isNamed(one.sqlName)
+      ? [{ table: one.sqlName, reason: one.rejection }]
+      : [],
   )
   const unread = listUnread(all, { references, wanted, sources, role })
   const named = wanted === null ? [] : schema.tables.filter(isWanted)
@@ -97,6 +102,7 @@ export async function proposeForTables(
       ...(wanted === null ? [] : explainUnread(unread)),
     ],
     sources,
+    possible,
     skippedTables: [
       ...(wanted === null ? listUnreadParties(all, references, unread) : []),
       ...skipped,
@@ -108,30 +114,43 @@ export async function proposeForTables(
   }
 }
 
+/** A person reads so many tables beside those that are proposed. */
+const MAX_POSSIBLE = 7
+
 /** The sources that can be filled, and why other drafts are none. */
 async function measureDrafts(
   db: Database,
   drafts: readonly Draft[],
-): Promise<{ sources: ProposedSource[]; skipped: SkippedTable[] }> {
+): Promise<Pick<Proposal, 'sources' | 'possible'> & { readonly skipped: readonly SkippedTable[] }> {
   const sources: ProposedSource[] = []
+  const possible: PossibleSource[] = []
   const skipped: SkippedTable[] = []
   const limit = pLimit(MAX_READERS)
   const measured = await Promise.all(
     drafts.map((draft) => limit(async () => ({ draft, source: await measureDraft(db, draft) }))),
   )
   for (const { draft, source } of measured) {
-    if (typeof source !== 'string' && source.outputs.length > 0) sources.push(source)
+    const { doubt } = draft
+    const isFilled = typeof source !== 'string' && source.outputs.length > 0
+    if (isFilled && doubt === null) sources.push(source)
+    else if (isFilled && doubt !== null && possible.length < MAX_POSSIBLE)
+      possible.push({ source, reason: doubt })
     else {
-      const reason = typeof source === 'string' ? source : describeUnfilled(source)
+      const reason = doubt ?? (typeof source === 'string' ? source : describeUnfilled(source))
       skipped.push({ table: draft.table.sqlName, reason })
     }
   }
-  return { sources: selectQuestions(sources), skipped }
+  const asked = selectQuestions([...sources, ...possible.map(({ source }) => source)])
+  return {
+    sources: asked.slice(0, sources.length),
+    possible: possible.map((one, n) => ({ ...one, source: asked[sources.length + n] ?? one.source })),
+    skipped,
+  }
 }
 
 /** A draft with its inputs. A doubt that cannot be computed, of a type that is not expected, costs itself and not the source. */
 async function measureDraft(db: Database, draft: Draft): Promise<ProposedSource | string> {
-  const having = (doubts: Draft['base']['doubts']): Draft => ({ ...draft, base: { ...draft.base, doubts } })
+  const { base } = draft
   const measure = (one: Draft): Promise<ProposedSource | string | null> =>
     readRows<ProposedSource | string | null>(
       db,
@@ -140,9 +159,14 @@ async function measureDraft(db: Database, draft: Draft): Promise<ProposedSource 
     )
   const whole = await measure(draft)
   if (whole !== null) return whole
-  const usable = []
-  for (const doubt of draft.base.doubts) if ((await measure(having([doubt]))) !== null) usable.push(doubt)
-  return (await measure(having(usable))) ?? finishDraft(having(usable), [])
+  const doubts: RowFlag[] = []
+  for (const doubt of base.doubts)
+    if ((await measure({ ...draft, base: { ...base, doubts: [doubt] } })) !== null) doubts.push(doubt)
+  // What is sure leaves its rows out, whether they can be counted or not.
+  const uncounted = base.doubts.filter((one) => one.isSure && !doubts.includes(one))
+  const where = joinConditions([base.where, ...uncounted.map(({ keep }) => keep)])
+  const rest = { ...draft, base: { ...base, doubts, where } }
+  return (await measure(rest)) ?? finishDraft(rest, [])
 }
 
 /** Classifies the tables, with the tenants of their rows and the lists that these refer to. Pure. */

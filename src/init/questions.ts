@@ -51,17 +51,17 @@ export function toQuestions(
   }
 }
 
-/** A person answers a question about each of seven sources, the largest, and reads sixteen choices of one. */
-const MAX_SOURCES = 7
+/** A person answers which tables are meant, a question about each of six sources, the largest, and reads sixteen choices of one. */
+const MAX_SOURCES = 6
 const MAX_CHOICES = 16
 
 /**
  * The choices that are put before a person: for each source those that look like a reason to leave rows out, then those that concern
- * most rows. What is beyond that keeps its safe answer, and is a note. Pure.
+ * most rows, then what is sure. What is beyond that keeps its safe answer, and is a note if it is not sure. Pure.
  */
 export function selectQuestions(sources: readonly ProposedSource[]): ProposedSource[] {
   const open = sources.filter(({ questions }) => questions.length > 0)
-  const shown = new Set(open.toSorted((a, b) => Number(a.doubt !== null) - Number(b.doubt !== null) || (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
+  const shown = new Set(open.toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0)).slice(0, MAX_SOURCES))
   return sources.map((source) => {
     const ranked = source.questions.toSorted(
       (a, b) =>

@@ -135,7 +135,8 @@ function suggestForField(
     if (type && label !== undefined) return [{ ...relation, type: { column: type.name, label }, rank: 4 }]
     const isKey = isNamesake && field.name === column.name
     const isSpelled = isSpelledAs(field.name, to.table.name)
-    const rank = isKey || isSpelled ? 3 : nameRank(said ?? text, to.table.name) || Number(isEmployer(text, to)) / 2
+    const rank =
+      isKey || isSpelled ? 3 : nameRank(said ?? text, to.table.name) || Number(isEmployer(text, to)) / 2
     return rank === 0 ? [] : [{ ...relation, type: null, rank }]
   })
   const best = Math.max(...possible.map(({ rank }) => rank))

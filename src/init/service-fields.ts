@@ -12,6 +12,7 @@ import type {
   ProposedOutput,
   ProposedSource,
   SkippedColumn,
+  SkippedTable,
 } from './proposal.ts'
 import { outputField, rolesOf, scoreName } from './roles.ts'
 import { splitIdentifier, toWordSet } from './words.ts'
@@ -123,16 +124,25 @@ function describeUnable({ kind, inputs }: ProposedSource, service: Service): str
  */
 export function proposeForServices(found: Proposal, { services }: FoundServices): Proposal {
   if (services.every(({ service }) => service === BUILT_IN_SERVICE)) return found
-  const sources: ProposedSource[] = []
-  const skippedTables = [...found.skippedTables]
-  for (const source of found.sources) {
+  const adapt = (source: ProposedSource): ProposedSource | SkippedTable => {
     const serving = services.filter(({ service }) => describeUnable(source, service) === null)
     const adapted = adaptSource(source, serving)
+    if (serving.length > 0 && adapted.outputs.length > 0) return adapted
     const unable = services.flatMap(({ service }) => describeUnable(source, service) ?? [])
     const names = listNames(services.map(({ service }) => service.name))
-    if (serving.length === 0) skippedTables.push({ table: source.table, reason: unable.join('; ') })
-    else if (adapted.outputs.length > 0) sources.push(adapted)
-    else skippedTables.push({ table: source.table, reason: `no column fits a field of ${names}` })
+    return {
+      table: source.table,
+      reason: serving.length === 0 ? unable.join('; ') : `no column fits a field of ${names}`,
+    }
   }
-  return { ...found, sources, skippedTables }
+  const made = found.sources.map(adapt)
+  return {
+    ...found,
+    sources: made.filter((one) => 'outputs' in one),
+    possible: found.possible.flatMap(({ source, reason }) => {
+      const one = adapt(source)
+      return 'outputs' in one ? [{ source: one, reason }] : []
+    }),
+    skippedTables: [...found.skippedTables, ...made.filter((one) => 'reason' in one)],
+  }
 }

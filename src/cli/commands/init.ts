@@ -1,6 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import type { Prompt } from '../prompt.ts'
-import type { FoundServices, Proposal, ProposedSource, SkippedTable } from '../../init/proposal.ts'
+import type { FoundServices, Proposal, SkippedTable } from '../../init/proposal.ts'
 import type { ConfigTarget } from '../../init/target.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import type { Database } from '../../store/open.ts'
@@ -119,18 +119,24 @@ interface Writing {
 async function writeProposal(proposal: Proposal, writing: Writing) {
   const { services, target, prompt, call } = writing
   const { flags, stdout } = call
-  const { sources, unread } = proposal
-  const hasSources = sources.length > 0
+  const { sources, possible, unread } = proposal
+  // Where no person is asked, none has said that they are meant.
+  const offered = prompt === null ? [] : possible
+  const hasSources = sources.length + offered.length > 0
   const { describeUnread, listMissingGrants } = await import('../../init/unreadable.ts')
   const notRead = unread.map((one) => ({ table: one.table, reason: describeUnread(one) }))
   if (!flags.json)
     stdout.lines([
-      ...(hasSources ? renderFoundSources(proposal, stdout) : renderNoProposal(proposal, stdout)),
+      ...(hasSources ? renderFoundSources(proposal, offered, stdout) : renderNoProposal(proposal, stdout)),
       // Before a person confirms a source: it decides whom they look up.
       ...(hasSources || !unread.some(({ isNamed }) => isNamed) ? renderUnread(unread, stdout) : []),
     ])
-  const { accepted: written, skippedTables } = await selectSources(sources, writing)
-  const skipped = [...proposal.skippedTables, ...skippedTables]
+  const { accepted: written, skippedTables } = await selectSources(proposal, writing)
+  const isTaken = (name: string): boolean => written.some(({ source }) => source.name === name)
+  const left = possible.flatMap(({ source: { name, table }, reason }) =>
+    isTaken(name) ? [] : [{ table, reason }],
+  )
+  const skipped = [...left, ...proposal.skippedTables, ...skippedTables]
   const grants = listMissingGrants(
     unread,
     written.map(({ source }) => source),
@@ -143,7 +149,7 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
     ])
   if (written.length > 0) {
     const { writeConfig } = await import('../../init/target.ts')
-    await writeConfig(target, await formatConfig(written, target, services, unread))
+    await writeConfig(target, await formatConfig(written, target, services, { unread, left }))
   }
   const steps = (): string[] =>
     written.length > 0 ? renderNextSteps(written, target, stdout) : hasSources ? ['Nothing was written.'] : []
@@ -192,18 +198,21 @@ function toProposedSourceJson({ source, coverage }: AcceptedSource) {
 
 /** Verifies the selected sources against the database, shows them, and asks for confirmation on a terminal. */
 async function selectSources(
-  sources: readonly ProposedSource[],
+  { sources: certain, possible }: Proposal,
   { db, services, prompt, call: { flags, stdout } }: Writing,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource, verifyProposedSources } = await import('../../init/verify.ts')
   const accepted: AcceptedSource[] = []
   const skippedTables: SkippedTable[] = []
   const answers: Answers = new Map()
-  const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', '[all]')}`
+  const byDefault = certain.map((_, n) => n + 1)
+  const sources = [...certain, ...(prompt === null ? [] : possible.map(({ source }) => source))]
+  const shown = sources.length === certain.length ? 'all' : byDefault.join(',') || 'none'
+  const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', `[${shown}]`)}`
   const wanted =
-    prompt !== null && sources.length > 1
-      ? await prompt.select(question, sources.length)
-      : sources.map((_, n) => n + 1)
+    prompt !== null && (sources.length > 1 || certain.length === 0)
+      ? await prompt.select(question, sources.length, byDefault)
+      : byDefault
   // Where no person waits for the first, some at the same time.
   const verified = prompt === null ? await verifyProposedSources(db, sources, services) : []
   for (const [n, source] of sources.entries()) {
@@ -238,7 +247,7 @@ async function promptAbout(
     (answers.get(when) ?? isLeftOut) ? [n + 1] : [],
   )
   const shown = byDefault.length === 0 ? 'none' : byDefault.join(',')
-  const text = `Leave out which of the undecided rows of ${name}? Numbers, all, or none ${paint('quiet', `[${shown}]`)}`
+  const text = `Leave out which of these rows of ${name}? Numbers, all, or none ${paint('quiet', `[${shown}]`)}`
   const chosen = await prompt.select(text, questions.length, byDefault)
   for (const [n, { when }] of questions.entries()) answers.set(when, chosen.includes(n + 1))
   return {
@@ -252,10 +261,10 @@ async function formatConfig(
   written: readonly AcceptedSource[],
   { isJson }: ConfigTarget,
   services: FoundServices,
-  unread: Proposal['unread'],
+  beside: { readonly unread: Proposal['unread']; readonly left: readonly SkippedTable[] },
 ): Promise<string> {
   const { renderConfig } = await import('../../init/config-text.ts')
   const { toConfigObject } = await import('../../init/config-object.ts')
-  if (!isJson) return renderConfig(written, services, unread)
+  if (!isJson) return renderConfig(written, services, beside)
   return `${JSON.stringify(toConfigObject(written, services), null, 2)}\n`
 }

@@ -5,7 +5,6 @@ import type {
   SkippedTable,
   TableExplanation,
 } from '../../init/proposal.ts'
-import { whereOf } from '../../init/questions.ts'
 import type { AcceptedSource } from '../../init/verify.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
@@ -14,9 +13,14 @@ import { placeBeside, renderBar, renderCommands, renderText } from './layout.ts'
 import { renderTable } from './table.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
-/** The tables examined and the proposed sources, numbered. */
-export function renderFoundSources({ sources, examined }: Proposal, output: Output): string[] {
-  const numbered = sources.map((source, n) => ({ ...source, n: n + 1 }))
+/** The tables examined, the proposed sources, and those that may be meant, numbered. */
+export function renderFoundSources(
+  { sources, examined }: Proposal,
+  possible: Proposal['possible'],
+  output: Output,
+): string[] {
+  const all = [...sources, ...possible.map(({ source }) => source)]
+  const numbered = all.map((source, n) => ({ ...source, n: n + 1 }))
   return [
     `Examined ${describeExamined(examined)}.`,
     '',
@@ -36,6 +40,10 @@ export function renderFoundSources({ sources, examined }: Proposal, output: Outp
       },
       { title: 'fills', text: (one) => String(one.outputs.length), number: true },
     ]),
+    ...(possible.length === 0 ? [] : ['', output.paint('quiet', 'left unless you name their numbers')]),
+    ...possible.flatMap(({ source: { table }, reason }, n) =>
+      renderReason({ table: `${sources.length + n + 1} ${table}`, reason }, output),
+    ),
   ]
 }
 
@@ -50,7 +58,7 @@ const LABELS = 14
 export function renderProposedSource(one: AcceptedSource, output: Output): string[] {
   const { source } = one
   const { paint, textColumns } = output
-  const conditions = (whereOf(source) ?? '').split('\nand ').filter((one) => one !== '')
+  const conditions = (source.where ?? '').split('\nand ').filter((one) => one !== '')
   return [
     ...wrapText(`${paint('heading', source.name)}  ${describeKind(source)} in ${source.table}`, textColumns),
     ...(conditions.length === 0 ? [] : [`  ${paint('quiet', 'rows where')}`]),
@@ -67,8 +75,8 @@ export function renderProposedSource(one: AcceptedSource, output: Output): strin
   ]
 }
 
-/** The rows of which it is not known whether they must be left out, numbered, with what holds until you decide. */
-function renderQuestions({ questions, sample }: ProposedSource, output: Output): string[] {
+/** What may leave rows out, numbered, with what holds until you decide. */
+function renderQuestions({ questions }: ProposedSource, output: Output): string[] {
   const { paint, textColumns } = output
   if (questions.length === 0) return []
   const numbers = String(questions.length).length + 2
@@ -80,7 +88,7 @@ function renderQuestions({ questions, sample }: ProposedSource, output: Output):
     )
   return [
     '',
-    `  ${paint('quiet', `undecided, of ${pluralize(sample.rows, 'sampled row')}; ✗ is left out until you decide`)}`,
+    `  ${paint('quiet', 'what divides its rows, and how many of the sample it is; ✗ is left out unless you say otherwise')}`,
     ...questions.flatMap(line),
   ]
 }

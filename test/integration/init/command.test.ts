@@ -143,7 +143,7 @@ describe('what is not known', () => {
     const text = (await ours.read('fillrate.config.ts')).replaceAll(/\n +\/\/ ?/g, ' ')
     expect(text).toContain('where: "t.lifecycle_stage is distinct from \'former\' and t.pinball is not true"')
     expect(text).toMatch(
-      /Not decided, of 40 sampled rows\..+ 10 +left out: lifecycle_stage is former +8 +left out: pinball is set/,
+      /What divides the rows.+ 10 +left out: lifecycle_stage is former +8 +left out: pinball is set/,
     )
     expect(text).toMatch(/ 16 +read: shape is round +and t\.shape/)
   })
@@ -154,9 +154,7 @@ describe('what is not known', () => {
     expect(stdout).toMatch(
       /1 ✗ +10 +lifecycle_stage is former\n +2 ✗ +8 +pinball is set\n +3 +16 +shape is round/,
     )
-    expect(stdout).toContain(
-      'Leave out which of the undecided rows of contacts? Numbers, all, or none [1,2] ',
-    )
+    expect(stdout).toContain('Leave out which of these rows of contacts? Numbers, all, or none [1,2] ')
     const text = await ours.read('fillrate.config.ts')
     expect(text).toContain(`where: "t.pinball is not true and t.shape is distinct from 'round'"`)
     expect(text).not.toContain('Not decided')
@@ -173,6 +171,50 @@ describe('what is not known', () => {
     expect(await ours.run(['--explain'])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('the tables to explain, such as crm.contacts') as string,
+    })
+  })
+})
+
+describe('a table that may be meant', () => {
+  let staffed: TestDatabase
+  let ours: Prompt
+  beforeAll(async () => {
+    staffed = await createTestDatabase()
+    await staffed.query(`
+      create table contacts (id int primary key, email text, title text);
+      create table users (id int primary key, email text, name text, title text, company_name text);
+      insert into contacts select n, 'c' || n || '@c.example', null from generate_series(1, 20) n;
+      insert into users select n, 'u' || n || '@u.example', 'U', null, 'C' from generate_series(1, 20) n`)
+  })
+  afterAll(() => staffed.drop())
+  beforeEach(async () => {
+    ours = await createPrompt(staffed.url)
+  })
+  afterEach(() => ours.remove())
+
+  test('is a source if a person names it, and else a line of the file', async () => {
+    const { code, stdout } = await ours.run([], '1-2\ny\ny\n')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/left unless you name their numbers\n +2 users: its rows are your own staff/)
+    expect(stdout).toContain('Which sources? Numbers such as 1,2, or none [1] ')
+    const text = await ours.read('fillrate.config.ts')
+    expect(text).toMatch(/contacts: \{[\s\S]*users: \{/)
+    expect(text).not.toMatch(/reviewed|are left/)
+
+    expect(await ours.run(['--force'], '\ny\n')).toMatchObject({ code: 0 })
+    const other = await ours.read('fillrate.config.ts')
+    expect(other).not.toContain('users: {')
+    expect(other).toMatch(/are left for the reason beside them[\s\S]*users: its rows are your own staff/)
+  })
+
+  test('is skipped without a terminal, with the reason', async () => {
+    const { stdout } = await ours.run(['--json'])
+    expect(JSON.parse(stdout)).toMatchObject({
+      sources: [{ name: 'contacts' }],
+      skipped_tables: [{ table: 'users', reason: expect.stringContaining('your own staff') as string }],
+    })
+    expect(await ours.run(['--explain', 'users'])).toMatchObject({
+      stdout: expect.stringMatching(/users +people \(users\)/) as string,
     })
   })
 })

@@ -3,7 +3,7 @@ import type { ProposedSource } from '../../../src/init/proposal.ts'
 import { proposeForTables } from '../../../src/init/propose.ts'
 import { verifyProposedSource } from '../../../src/init/verify.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { readKeys } from './source-keys.ts'
+import { readKeys, takeSure } from './source-keys.ts'
 
 let database: TestDatabase
 beforeEach(async () => {
@@ -18,7 +18,8 @@ async function propose(sql: string, table: string): Promise<{ source: ProposedSo
   const source = sources.find((one) => one.table === table)
   if (!source) throw new Error(`no source of ${table}`)
   expect(await verifyProposedSource(database.db, source)).toMatchObject({ source: { name: source.name } })
-  return { source, keys: await readKeys(database, source) }
+  const settled = takeSure(source)
+  return { source: settled, keys: await readKeys(database, settled) }
 }
 
 const contacts = (columns: string, flag: string): string => `
@@ -329,4 +330,35 @@ test('what is written in another form than the column holds is a comment, with t
     'state holds abbreviations, the record has names',
     'technologies is a list in a text',
   ])
+})
+
+describe('what is sure about rows', () => {
+  const people = (more = ''): string => `
+    create table contacts (id int primary key, email text, title text, opted_out boolean, phase text);
+    insert into contacts select n, 'c' || n || '@c.example', null, n <= 2, case when n in (3, 4) then 'odd' else 'round' end
+      from generate_series(1, 20) n; ${more}`
+
+  test('is a choice after what is not, and no row of it counts for the others', async () => {
+    await database.query(people("update contacts set phase = 'odd' where id = 1"))
+    const { sources } = await proposeForTables(database.db, [])
+    expect(sources).toMatchObject([
+      {
+        where: null,
+        sample: { rows: 18 },
+        questions: [
+          { when: 'phase is odd', leftOut: 2, isLeftOut: true, isSure: false },
+          { when: 'opted_out is set', leftOut: 2, isLeftOut: true, isSure: true },
+        ],
+      },
+    ])
+  })
+
+  test('leaves its rows out, too, where it cannot be counted', async () => {
+    await database.query(
+      people(`create view email_blacklist as
+        select n as id, case when 1 / (n - 5) = 0 then 'c' || n || '@c.example' end as email from generate_series(1, 9) n`),
+    )
+    const { sources } = await proposeForTables(database.db, [])
+    expect(sources[0]?.where).toContain('email_blacklist')
+  })
 })

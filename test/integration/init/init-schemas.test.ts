@@ -4,6 +4,7 @@ import type { Proposal, ProposedSource } from '../../../src/init/proposal.ts'
 import { proposeForTables } from '../../../src/init/propose.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { takeSure } from './source-keys.ts'
 
 let database: TestDatabase
 beforeEach(async () => {
@@ -179,7 +180,7 @@ and not exists (select from "Account" e where e."Id" = t."AccountId" and e."IsDe
         'where l.party_id = t.party_id and (l.thru_date <= now()) is not true ' +
         "and e.contact_mech_type_id = 'EMAIL_ADDRESS' order by l.party_id, l.contact_mech_id limit 1)",
     })
-    expect(person.where).toBe(
+    expect(takeSure(person).where).toBe(
       'not exists (select from party l join status_item e on e.id = l.status_id where ' +
         "l.party_id = t.party_id and e.description = 'Disabled')",
     )
@@ -318,6 +319,40 @@ describe('columns', () => {
   })
 })
 
+test('the employer is a row of the only customers, whatever the key is called', async () => {
+  const proposal = await proposeFor(`
+    create table customer (id bigint primary key, firma text, url text, industry text);
+    create table contact (id bigint primary key, first_name text, last_name text, title text, company bigint);
+    insert into customer select 900 + n, 'C' || n, 'c' || n || '.example', null from generate_series(1, 20) n;
+    insert into contact select n, 'F' || n, 'L' || n, null, 900 + n from generate_series(1, 20) n`)
+  expect(sourceOf(proposal, 'contact')).toMatchObject({ joins: 'left join customer a on a.id = t.company' })
+  expect(inputsOf(sourceOf(proposal, 'contact'))['company']).toBe('a.firma')
+})
+
+test('whom users invite is not their employer', async () => {
+  const proposal = await proposeFor(`
+    create table companies (id int primary key, name text, website text, industry text);
+    create table contacts (id int primary key, email text, first_name text, last_name text, title text);
+    create table a_invitations (id int primary key, contact_id int references contacts, company_id int references companies);
+    create table memberships (id int primary key, contact_id int references contacts, company_id int references companies);
+    insert into companies select n, 'C' || n, 'c' || n || '.example', null from generate_series(1, 20) n;
+    insert into contacts select n, 'p' || n || '@c.example', 'F' || n, 'L' || n, null from generate_series(1, 20) n`)
+  expect(inputsOf(sourceOf(proposal, 'contacts'))['company']).toContain('from memberships l')
+})
+
+test('a table whose name does not say what its rows are is a question beside a larger one', async () => {
+  const columns = 'id int primary key, email text, last_name text, phone text, title text'
+  const { sources, possible } = await proposeFor(`
+    create table contacts (${columns});
+    create table underwriters (${columns});
+    insert into contacts select n, 'c' || n || '@c.example', 'L' || n, '+1 555 0100', null from generate_series(1, 60) n;
+    insert into underwriters select n, 'u' || n || '@u.example', 'L' || n, '+1 555 0100', null from generate_series(1, 30) n`)
+  expect(sources.map(({ table }) => table)).toEqual(['contacts'])
+  expect(possible).toMatchObject([
+    { source: { table: 'underwriters' }, reason: expect.stringContaining('does not say') as string },
+  ])
+})
+
 describe('skipped tables and the reasons', () => {
   const misses: Record<string, [sql: string, why: string]> = {
     'a view': [
@@ -356,7 +391,7 @@ describe('skipped tables and the reasons', () => {
   test.each(Object.entries(misses))('%s', async (_, [sql, why]) => {
     const proposal = await proposeFor(sql)
     expect(proposal.sources).toEqual([])
-    expect(proposal.skippedTables).toEqual([
+    expect([...proposal.skippedTables, ...proposal.possible]).toEqual([
       expect.objectContaining({ reason: expect.stringContaining(why) }),
     ])
   })
@@ -417,12 +452,13 @@ test('of 300 tables, people, companies and what has to do with them are read, an
     email: expect.stringContaining('from z_emails e where e.z_contact_id = t.id'),
     company: 'a.name',
   })
-  expect(contacts.where).toContain('from z_unsubscribed ')
+  expect(takeSure(contacts).where).toContain('from z_unsubscribed ')
 })
 
 test('an empty database has nothing', async () => {
   expect(await proposeFor('select 1')).toEqual({
     sources: [],
+    possible: [],
     skippedTables: [],
     unread: [],
     role: 'postgres',

@@ -18,16 +18,17 @@ export type ProposedMapping = SourceMapping & {
 
 /** The sources that `init` would write into its file for this database, with the questions that it would ask. */
 export async function proposeMappings({ db }: TestDatabase): Promise<ProposedMapping[]> {
-  const { sources } = await proposeForTables(db, [], () => {})
+  const { sources, possible } = await proposeForTables(db, [], () => {})
   const verified = []
-  for (const source of sources) verified.push(await verifyProposedSource(db, source))
+  for (const source of [...sources, ...possible.map((one) => one.source)])
+    verified.push(await verifyProposedSource(db, source))
   const accepted = verified.flatMap((one) => ('reason' in one ? [] : [{ ...one, isReviewed: true }]))
   if (accepted.length === 0) return []
   return Object.values(parseConfig(toConfigObject(accepted), null).sources).map((mapping, n) => ({
     ...mapping,
     questions: accepted[n]?.source.questions ?? [],
     certain: accepted[n]?.source.where ?? null,
-    isDoubted: accepted[n]?.source.doubt !== null,
+    isDoubted: possible.some(({ source }) => source.name === accepted[n]?.source.name),
   }))
 }
 
