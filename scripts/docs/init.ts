@@ -26,9 +26,9 @@ and say why, until a person takes the line out. Where every source has it, they 
 ## What it looks at
 
 - **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table; a table beside
-  a mirror that cannot be written, by the key of the mirror's rows. Addresses of companies in a table of their own, which may be those of
-  deliveries, your own staff, users who sign in, tenants, members of lists, lists of objections, applicants beside contacts, suppliers,
-  orders, logs, copies and raw loads are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
+  a mirror that cannot be written, by the key of the mirror's rows. Your own staff, users who sign in, tenants, members of lists,
+  applicants beside contacts, raw loads, and smaller tables whose name does not say what their rows are, are asked about. Lists of objections,
+  suppliers, orders, logs, copies, and addresses of companies in a table of their own, which may be those of deliveries, are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
   Dutch, Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through
   the key that most rows have or a link table; a site, or the host of the address. Keys need not be declared: those that hold in the
@@ -50,18 +50,21 @@ what it was taken for, and writes nothing. Then run \`fillrate check\` and \`fil
 
 ## Questions
 
-Whatever divides the rows of a source and is not understood may be a reason to leave some out: a flag, a date or a key that few rows
-have, a label of a short list, a tag, a table in which few of them are listed, an address that is also a user's, other tenants, and what
-their company or their tenant is marked with. These are the choices of one question for each source, at most sixteen, for at most
-seven sources, each with the number of sampled rows (of at most 1,000) that it would leave out.
+At most seven. The first is which tables are meant: those that it proposes are marked, and beside them stand at most seven others that
+hold people or companies, with the reason for which they are left unless you name them.
+
+Then, for each of the six largest sources, which rows must be left out. Whatever divides its rows may be a reason: a flag, a date or a key
+that few rows have, a label of a short list, a tag, a table in which few of them are listed, an address that is also a user's, other
+tenants, and what their company or their tenant is marked with. These are the choices of one question, at most sixteen, each with the number
+of sampled rows (of at most 1,000) that it would leave out: what is not understood first, then what is.
 
 - **Left out until you decide** (✗): what looks like a reason by its name, and of the rest what few rows have: at most 30% of them by
   one column, 20% by what other tables say, 10% by tags.
 - **Read until you decide**: what more rows have. Most rows are not a reason against themselves: what over half of them have is no choice.
 - Beyond the sixteen, what looks like a reason by its name is left out and the rest is read; a comment names both.
 
-On a terminal \`init\` prompts after each source for which of these rows must be left out: Enter takes what is marked. Without one, they stand
-in the file as comments beside \`where\`. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
+On a terminal Enter takes what is marked. Without one, the choices stand in the file as comments beside \`where\`, and the tables that may be
+meant above all sources. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
 
 ## Schemas that repeat
 
@@ -129,7 +132,7 @@ ${table(
 The proposal is held against schemas that were written apart from it: the tables of a real product or of a firm's own, made-up rows, and
 first of all what a careful engineer would map. Counted are inputs, outputs and reasons to leave rows out (freshness among them): found,
 of those expected. Inputs and reasons are compared by the values and rows that they yield, after each question was answered as a person
-does who knows the rows. "Looked up" counts the rows that must not be and would be: "unread" if a person confirmed the file without having answered or read
+does who knows the tables and the rows. "Looked up" counts the rows that must not be and would be: "unread" if a person confirmed the file without having answered or read
 anything, "answered" if the questions were answered and nothing else was read; "waiting" those that belong in it and are left out until then. Each file is run: as it is, which calls nothing; then, confirmed like that, check, a dry run, a run, a second run, undo, and each
 written cell is judged.
 
