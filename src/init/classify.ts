@@ -2,7 +2,7 @@ import type { SourceKind } from '../domain/mapping.ts'
 import { type RoleFields, assignRoles, holdsAny } from './assign-roles.ts'
 import type { CandidateField } from './fields.ts'
 import type { TableRelation } from './relations.ts'
-import { findKinds, nameHint } from './kinds.ts'
+import { findKinds, haveOwnAddress, nameHint } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import type { LookupColumn } from './lookup-tables.ts'
@@ -78,11 +78,15 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   })
   const classified = { ...surveyed, references, person, company, partyType }
   const kinds = findKinds(classified, isNamed)
-  const obstacle = kinds.length > 0 ? findObstacle(classified) : null
-  const content = kinds.length > 0 && !isNamed ? findOtherContent(classified, context) : null
-  const rejection = obstacle ?? content
+  const isLike = (kind: SourceKind): boolean => haveOwnAddress(kind, classified)
+  const likely = kinds.length > 0 ? kinds : (['person', 'company'] as const).filter(isLike).slice(0, 1)
+  const obstacle = likely.length > 0 ? findObstacle(classified) : null
+  const content = likely.length > 0 && !isNamed ? findOtherContent(classified, context) : null
+  const isUntold = kinds.length === 0 && likely.length > 0
+  const rejection =
+    obstacle ?? content ?? (isUntold ? 'its rows have addresses, and nothing says whose' : null)
   const isPossible =
-    content !== null && obstacle === null && !isSuppressionName(table.name) && findPast(table) === undefined
+    rejection !== null && obstacle === null && !isSuppressionName(table.name) && findPast(table) === undefined
   const isMirror = obstacle !== null && content === null && table.kind === 'table'
   return {
     ...classified,
@@ -93,7 +97,7 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
     tenant: null,
     isNamed,
     kinds: rejection === null ? kinds : [],
-    possible: isPossible ? kinds : [],
+    possible: isPossible ? likely : [],
     mirrored: isMirror ? kinds : [],
     rejection,
   }

@@ -45,17 +45,22 @@ export function findKinds(surveyed: UnclassifiedTable, isNamed: boolean): Source
  * Whether columns and values alone say what a table holds, whatever it is called: addresses of which hardly any is twice beside
  * names and a company, or sites beside names and a fact.
  */
-function showsKind(kind: SourceKind, { person, company, sampled }: UnclassifiedTable): boolean {
-  const fields = kind === 'person' ? person : company
-  const values = fields.get(kind === 'person' ? 'email' : 'domain')?.values ?? []
-  const isDistinct = new Set(values.map((one) => one.toLowerCase())).size > values.length * MIN_DISTINCT
-  if (values.length < MIN_FILLED || values.length < sampled * MIN_SHARE || !isDistinct) return false
+function showsKind(kind: SourceKind, table: UnclassifiedTable): boolean {
+  const { person, company } = table
+  if (!haveOwnAddress(kind, table)) return false
   return kind === 'person'
-    ? isNamedPerson(fields, company)
-    : fields.has('name') &&
+    ? isNamedPerson(person, company)
+    : company.has('name') &&
         (['industry', 'employees', 'employee_range', 'city', 'country', 'revenue'] as const).some((role) =>
-          fields.has(role),
+          company.has(role),
         )
+}
+
+/** Whether most rows have an e-mail address, or a site, of their own. Pure. */
+export function haveOwnAddress(kind: SourceKind, table: UnclassifiedTable): boolean {
+  const values = table[kind].get(kind === 'person' ? 'email' : 'domain')?.values ?? []
+  const isDistinct = new Set(values.map((one) => one.toLowerCase())).size > values.length * MIN_DISTINCT
+  return isDistinct && values.length >= MIN_FILLED && values.length >= table.sampled * MIN_SHARE
 }
 
 /** A person's title beside a profile; a name beside that of a company, as in a form of a web site; or two facts of a person. */

@@ -353,6 +353,16 @@ test('a table whose name does not say what its rows are is a question beside a l
   ])
 })
 
+test('a table of addresses of which nothing else is told is a question', async () => {
+  const { sources, possible } = await proposeFor(`
+    create table vk7 (id int primary key, email text, title text);
+    insert into vk7 select n, 'c' || n || '@c.example', null from generate_series(1, 60) n`)
+  expect(sources).toEqual([])
+  expect(possible).toMatchObject([
+    { source: { table: 'vk7', kind: 'person' }, reason: 'its rows have addresses, and nothing says whose' },
+  ])
+})
+
 describe('skipped tables and the reasons', () => {
   const misses: Record<string, [sql: string, why: string]> = {
     'a view': [
