@@ -27,7 +27,7 @@ and say why, until a person takes the line out. Where every source has it, they 
 
 - **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table; a table beside
   a mirror that cannot be written, by the key of the mirror's rows. Your own staff, users who sign in, tenants, members of lists,
-  applicants beside contacts, raw loads, and smaller tables whose name does not say what their rows are, are asked about. Lists of objections,
+  applicants beside contacts, raw loads, and smaller tables whose name does not say what their rows are, are questions. Lists of objections,
   suppliers, orders, logs, copies, and addresses of companies in a table of their own, which may be those of deliveries, are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
   Dutch, Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through

@@ -210,7 +210,7 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
       return 'its schema holds what is loaded; what is made of it is beside it'
     if (isApplicants(one) && hasPeople)
       return 'its rows applied for a job; there is a table of contacts beside it'
-    // A form asks for the company, whatever it is called.
+    // A form has a field for the company, whatever it is called.
     const isForm = kind === 'person' && one.person.has('company_name')
     const isUntold = more.length === 0 && !isForm && nameHint(kind, one.table.name) === 'none'
     return isUntold && hasOther(one, (other) => rowsOf(other) > rowsOf(one))

@@ -114,7 +114,7 @@ export async function proposeForTables(
   }
 }
 
-/** A person reads so many tables beside those that are proposed. */
+/** A person reads at most seven tables beside those that are proposed. */
 const MAX_POSSIBLE = 7
 
 /** The sources that can be filled, and why other drafts are none. */
@@ -140,10 +140,10 @@ async function measureDrafts(
       skipped.push({ table: draft.table.sqlName, reason })
     }
   }
-  const asked = selectQuestions([...sources, ...possible.map(({ source }) => source)])
+  const shown = selectQuestions([...sources, ...possible.map(({ source }) => source)])
   return {
-    sources: asked.slice(0, sources.length),
-    possible: possible.map((one, n) => ({ ...one, source: asked[sources.length + n] ?? one.source })),
+    sources: shown.slice(0, sources.length),
+    possible: possible.map((one, n) => ({ ...one, source: shown[sources.length + n] ?? one.source })),
     skipped,
   }
 }

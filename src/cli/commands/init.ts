@@ -120,7 +120,7 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
   const { services, target, prompt, call } = writing
   const { flags, stdout } = call
   const { sources, possible, unread } = proposal
-  // Where no person is asked, none has said that they are meant.
+  // Without prompts, no person has said that they are meant.
   const offered = prompt === null ? [] : possible
   const hasSources = sources.length + offered.length > 0
   const { describeUnread, listMissingGrants } = await import('../../init/unreadable.ts')
