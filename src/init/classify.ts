@@ -1,7 +1,7 @@
 import type { SourceKind } from '../domain/mapping.ts'
 import { type RoleFields, assignRoles, holdsAny } from './assign-roles.ts'
 import type { CandidateField } from './fields.ts'
-import type { TableRelation } from './relations.ts'
+import { type TableRelation, hasSameKey } from './relations.ts'
 import { findKinds, haveOwnAddress, nameHint } from './kinds.ts'
 import { type PartyTypeFilter, findPartyTypeFilter } from './row-filters.ts'
 import type { IntrospectedTable } from './introspect.ts'
@@ -185,8 +185,8 @@ export const findHistoryWord = (table: string): string | undefined =>
   splitIdentifier(table.replace(/demo/i, '')).find((word) => HISTORY_WORDS.has(word)) ??
   [headNoun(table)].find((word) => HISTORY_NOUNS.has(word))
 
-/** Beside a table of contacts, those who applied for a job are none of them. Pure. */
-export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] {
+/** What other tables make of a table: beside contacts, those who applied for a job are none of them. Pure. */
+export function setAside({ tables, relations }: ClassifiedSchema): ClassifiedTable[] {
   const isApplicants = ({ table }: ClassifiedTable): boolean =>
     /^(?:candidate|applicant)$/.test(headNoun(table.name))
   const hasPeople = tables.some((one) => one.kinds.includes('person') && !isApplicants(one))
@@ -217,7 +217,24 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
       ? `its name does not say that its rows are ${kind === 'person' ? 'people' : 'companies'} to enrich, and there are more in others`
       : null
   }
+  const beside = relations.filter((one) => hasSameKey(one) && !isLoaded(one.from) && isLoaded(one.to))
+  const isBeside = ({ sqlName }: ClassifiedTable): boolean =>
+    beside.some(
+      ({ from, to }) =>
+        from.sqlName === sqlName &&
+        tables.some((one) => one.sqlName === to.sqlName && one.kinds.length + one.mirrored.length > 0),
+    )
   return tables.map((one) => {
+    // The next load would overwrite what is written to it.
+    if (!one.isNamed && one.kinds.length > 0 && beside.some(({ to }) => to.sqlName === one.sqlName))
+      return {
+        ...one,
+        kinds: [],
+        mirrored: one.kinds,
+        rejection: 'its rows are loaded; what is yours is beside them',
+      }
+    const hasIdentity = one.kinds.includes('person') ? one.person.has('email') : one.company.has('domain')
+    if (!hasIdentity && isBeside(one)) return { ...one, kinds: [] }
     const doubt = doubtOf(one)
     if (doubt !== null) return { ...one, kinds: [], possible: one.kinds, rejection: doubt }
     // Beside contacts, the persons among the customers are private ones.
@@ -226,5 +243,9 @@ export function setAside(tables: readonly ClassifiedTable[]): ClassifiedTable[] 
       : one
   })
 }
+
+/** Whether a connector loads its rows. */
+const isLoaded = ({ table }: Pick<IntrospectedTable, 'table'>): boolean =>
+  table.columns.some(({ name }) => /^_(?:fivetran|airbyte|sdc|dlt)_/.test(name))
 
 const rowsOf = ({ rows, sampled }: ClassifiedTable): number => Math.max(rows ?? 0, sampled)

@@ -10,7 +10,7 @@ import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
 import { sayingOf } from './meanings.ts'
 import { quoteLiteral } from '../sources/quote.ts'
-import { linkedCompany, relatedValueSql, subselect } from './related-value.ts'
+import { firstFilled, linkedCompany, relatedValueSql, subselect } from './related-value.ts'
 import { type RowWay, waysTo } from './ways.ts'
 
 /** Every source that the tables may make: people, companies, and after each what belongs to their rows. Pure. */
@@ -113,10 +113,6 @@ const companySql = (field: CandidateField): string =>
   [...new Set(field.values.filter((value) => NO_COMPANY.test(value)))]
     .toSorted()
     .reduce((sql, value) => `nullif(${sql}, ${quoteLiteral(value)})`, fieldSql(field, 't'))
-
-/** The first of two expressions that is not blank. */
-const firstFilled = (first: string | null, second: string | null): string | null =>
-  first === null || second === null ? (first ?? second) : `coalesce(nullif(btrim(${first}), ''), ${second})`
 
 /** Whether the rows have it, as far as they show; otherwise it may be in another table. */
 const isHeld = (

@@ -3,6 +3,7 @@ import { findHistoryWord, relationsBetween, type ClassifiedSchema, type Classifi
 import { type Draft, createDraftBase } from './draft.ts'
 import { type TableRelation, hasSameKey, joinCondition } from './relations.ts'
 import { type ColumnRole, PLACE_ROLES, isSecondary, rolesOf } from './roles.ts'
+import { firstFilled } from './related-value.ts'
 import { singularize, splitIdentifier } from './words.ts'
 
 /** What a row that belongs to a person may hold: further columns, or the job at one company. */
@@ -56,9 +57,12 @@ function draftPart(
   const lookups = part.lookups[kind].filter(({ role, field }) => isUsed(role, field))
   if (fields.size + lookups.length === 0) return null
   const ofOwner = (sql: string): string => sql.replaceAll(/\bt\./g, 'o.')
-  const profile = fields.get('profile')
-  const moved = Object.fromEntries(Object.entries(inputs).map(([input, sql]) => [input, ofOwner(sql)]))
+  const profile = kind === 'person' ? fields.get('profile') : undefined
+  const moved: Draft['inputs'] = Object.fromEntries(
+    Object.entries(inputs).map(([input, sql]) => [input, ofOwner(sql)]),
+  )
   if (Object.keys(moved).length === 0) return null
+  const profileUrl = firstFilled(profile ? fieldSql(profile, 't') : null, moved.linkedin_url ?? null)
   const made = createDraftBase(part, kind, {
     name: part.table.name,
     joins: [
@@ -83,7 +87,7 @@ function draftPart(
     doubt: null,
     table: { ...part, lookups: { ...part.lookups, [kind]: lookups } },
     roleFields: fields,
-    inputs: profile ? { ...moved, linkedin_url: fieldSql(profile, 't') } : moved,
+    inputs: { ...moved, ...(profileUrl !== null && { linkedin_url: profileUrl }) },
     inputFields: new Set(profile ? [profile] : []),
   }
 }

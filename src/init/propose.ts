@@ -205,5 +205,5 @@ function classifySchema(found: {
       lookups: { person: lookupsFor('person'), company: lookupsFor('company') },
     }
   })
-  return { ...schema, tables: setAside(complete) }
+  return { ...schema, tables: setAside({ ...schema, tables: complete }) }
 }

@@ -27,6 +27,8 @@ export function relatedValueSql(
     const ways = waysTo(schema, row, side).filter(
       ({ by, relation }) => by !== 'own key' || relation.type === null,
     )
+    // What is kept beside a mirror is read first, and filled.
+    if (row.mirrored.length > 0 && ways.some(({ relation }) => hasSameKey(relation))) continue
     // `profiles` has the key of `auth.users`, which has the address; `email_address` says to what it leads.
     const reference = ways.find(({ by, relation }) => {
       const isNamed = relation.columns.some((column) => namesOneOf(column, TYPE_WORDS[role]))
@@ -34,7 +36,8 @@ export function relatedValueSql(
     })
     const likely = ways.find(({ link }) => link === null || isAddressTable(link.table.name)) ?? ways[0]
     const way = likely?.by === 'own key' ? (reference ?? likely) : likely
-    const value = way && (reference || isAddressTable(side.table.name)) ? findValue(side, role) : null
+    const isOf = reference !== undefined || (way?.by !== 'own key' && isAddressTable(side.table.name))
+    const value = way && isOf ? findValue(side, role) : null
     if (way && value)
       return subselect(way, value.field, [...value.conditions, ...exclusionConditions(side, 'e', 'address')])
   }
@@ -82,6 +85,10 @@ function findValue(
   const host = typed.length > 0 || role === 'email' ? [] : [`${fieldSql(field, 'e')} ${HOSTS[role]}`]
   return { field, conditions: [...typed.slice(0, 1), ...host] }
 }
+
+/** SQL: the first of two expressions that is not blank. */
+export const firstFilled = (first: string | null, second: string | null): string | null =>
+  first === null || second === null ? (first ?? second) : `coalesce(nullif(btrim(${first}), ''), ${second})`
 
 /** How a person leads to a company through a link table. Pure. */
 export const linkedCompany = (
