@@ -96,9 +96,12 @@ const IDENTIFIERS: ReadonlySet<ColumnRole> = new Set(
 const NUMERIC_ROLES: ReadonlySet<ColumnRole> = new Set(['employees', 'revenue', 'founded'])
 
 /** Whether a column of this type can hold the role at all. Whether it can be written is decided with the outputs. */
-function canHoldRole(role: ColumnRole, { fit, path, holdsArrays, labels, codes }: CandidateField): boolean {
+function canHoldRole(role: ColumnRole, field: CandidateField): boolean {
+  const { fit, path, holdsArrays, labels, codes, values } = field
+  const areRanges = path.length > 0 && values.some((value) => isKnownLabel('employee_range', value))
   // A list of ranges goes beside a number.
-  const isList = fit.kind === 'enum' || codes !== undefined || (fit.kind === 'text' && labels !== undefined)
+  const isList =
+    fit.kind === 'enum' || codes !== undefined || (fit.kind === 'text' && labels !== undefined) || areRanges
   if (role === 'employee_range' && !isList) return false
   if (role === 'employees' && isList) return false
   switch (fit.kind) {

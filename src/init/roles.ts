@@ -47,6 +47,7 @@ const ROLE_PHRASES = {
     105: 'employee count|employee range|number employees|no of employees|employees range',
     100: 'employees',
     95: 'company size|staff count|number staff|organization size',
+    76: 'staff',
     64: 'size',
   },
   employee_range: {

@@ -107,7 +107,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'adr addr adresse dirección indirizzo endereço adres direccion adressen adresses anschrift domicile adress osoite',
   technologies: 'techstack techniken tecnologías',
   linkedin: 'linkedinprofil lnkd',
-  seniority: 'karrierestufe hierarchiestufe ancienneté nivel niveau nivå livello nível poziom',
+  seniority: 'ebene karrierestufe hierarchiestufe ancienneté nivel niveau nivå livello nível poziom',
   salutation:
     'anr anrede civilité civility civilite tratamiento saluto trattamento tratamento aanhef tiltale',
   birthday:
@@ -176,6 +176,9 @@ export const COMPOUNDS: Readonly<Record<string, string>> = {
   optin: 'opt in',
   datarequest: 'data request',
   dnc: 'no contact',
+  tps: 'no call',
+  ctps: 'no call',
+  robinson: 'no contact',
   donotcall: 'no call',
   donotcontact: 'no contact',
   werbesperre: 'no marketing',
@@ -259,7 +262,7 @@ export const MEANINGS = {
   objection: `opt out|unsubscribed|objection|forget|suppressed|blacklisted|blacklist|blocklisted|blocklist|denylisted|complained|complaint|restricted|
     marketing blocked|contact blocked|call blocked|email blocked|consent withdrawn|consent revoked|consent refused|no consent|withdrawn|revoked|refused contact|do no sell`,
   gone: `deleted|removed|archived|trashed|trash|discarded|anonymized|erased|erasure|suppression|voided|purged|forgotten|erase|redacted|disabled|deactivated|
-    insolvent|inactive|suspended|blocked|banned|spam|merged|duplicate|deceased|hidden|quarantined|obsolete|retired|destroyed|tombstone|sunset|master record|canonical|replaced by|superseded|left company|left organization|left employer|left job`,
+    insolvent|inactive|suspended|blocked|banned|spam|merged|duplicate|deceased|hidden|quarantined|obsolete|retired|destroyed|tombstone|sunset|master record|canonical|replaced by|superseded|acquired by|left company|left organization|left employer|left job`,
   converted: 'converted',
   test: 'test|sample|sandbox',
   staff:

@@ -34,7 +34,7 @@ const toEnglish = (word: string): readonly string[] | undefined => {
   const own = ENGLISH.get(word)
   if (own !== undefined || word.length < 8) return own
   return (
-    ENGLISH.get(word.replace(/s$/, '')) ??
+    ENGLISH.get(word.replace(/[sn]$/, '')) ??
     ENGLISH.get(word.replace(/es?$/, '')) ??
     ENGLISH.get(word.replace(/as?$/, 'o'))
   )

@@ -332,6 +332,28 @@ test('what is written in another form than the column holds is a comment, with t
   ])
 })
 
+describe('lists', () => {
+  test('have addresses as people type them', async () => {
+    const { keys } = await propose(
+      `${contacts('x int', 'null')};
+       create table email_suppressions (id int primary key, email text);
+       insert into email_suppressions select n, ' C' || n || '@c.example ' from generate_series(1, 2) n`,
+      'contacts',
+    )
+    expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  })
+
+  test('say by their name what is said of their rows', async () => {
+    await database.query(`${contacts('x int', 'null')};
+      create table contacts_duplicate_of_lnk (id int primary key, contact_id int references contacts, inv_contact_id int references contacts);
+      insert into contacts_duplicate_of_lnk values (1, 1, 3), (2, 2, 4)`)
+    const { sources } = await proposeForTables(database.db, [])
+    expect(sources[0]?.questions).toMatchObject([
+      { when: 'it is listed in contacts_duplicate_of_lnk', leftOut: 2, isLeftOut: true, isUnderstood: true },
+    ])
+  })
+})
+
 describe('what is sure about rows', () => {
   const people = (more = ''): string => `
     create table contacts (id int primary key, email text, title text, opted_out boolean, phase text);

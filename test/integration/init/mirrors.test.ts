@@ -68,3 +68,31 @@ test('what is loaded into a raw schema is no source beside what is made of it', 
   const { sources: alone } = await proposeForTables(database.db, [])
   expect(alone.map(({ table }) => table)).toEqual(['raw_hubspot.contact'])
 })
+
+test('what a connector loads is not written where your own columns are beside it, though it has keys', async () => {
+  const { sources } = await propose(`
+    create schema copper;
+    create table copper.people (id int primary key, first_name text, last_name text, title text, company_name text, _fivetran_synced timestamptz);
+    create table copper.people_email (index int, people_id int, email text, _fivetran_synced timestamptz, primary key (index, people_id));
+    create table copper.people_social (index int, people_id int, url text, category text, _fivetran_synced timestamptz, primary key (index, people_id));
+    create table copper.company (id int primary key, name text, email_domain text, industry text, _fivetran_synced timestamptz);
+    create table person_profile (people_id int primary key, title text, linkedin_url text);
+    create table account_profile (company_id int primary key, industry text, linkedin_url text);
+    insert into copper.people select n, 'F' || n, 'L' || n, null, 'C' || n, now() from generate_series(1, 40) n;
+    insert into copper.people_email select 1, n, 'p' || n || '@c.example', now() from generate_series(1, 40) n;
+    insert into copper.people_social select 1, n, 'https://www.linkedin.com/in/p-' || n, 'linkedin', now() from generate_series(1, 40) n;
+    insert into copper.company select n, 'C' || n, 'c' || n || '.example', null, now() from generate_series(1, 40) n;
+    insert into person_profile select n, null, null from generate_series(1, 40) n;
+    insert into account_profile select n, null, null from generate_series(1, 40) n`)
+  expect(sources.map(({ table }) => table)).toEqual(['person_profile', 'account_profile'])
+  const [people, companies] = sources
+  expect(people?.inputs.map(({ input }) => input)).toEqual(['email', 'linkedin_url', 'name', 'company'])
+  expect(people?.inputs.find(({ input }) => input === 'linkedin_url')?.sql).toMatch(
+    /coalesce\(nullif\(btrim\(t\.linkedin_url\), ''\), \(select e\.url[\s\S]+copper\.people_social e/,
+  )
+  // A company's page is filled, and identifies no one.
+  expect(companies?.inputs).toEqual([{ input: 'domain', sql: 'o.email_domain' }])
+  expect(companies?.outputs).toContainEqual(
+    expect.objectContaining({ column: 'linkedin_url', field: 'social.linkedin' }),
+  )
+})
