@@ -58,6 +58,9 @@ export function createDraftBase(
     ({ meaning, column }) => meaning !== null || !known.has(column),
   )
   const flags = [...own, ...(more.flags ?? [])]
+  const doubts = [...(tenant === null ? [] : [tenant]), ...flags, ...(more.doubts ?? [])]
+  const ranked = doubts.toSorted((a, b) => doubtRank(a) - doubtRank(b))
+  const uncounted = new Set(ranked.slice(MAX_DOUBTS))
   const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
   return {
     name: more.name,
@@ -69,11 +72,21 @@ export function createDraftBase(
     where: joinConditions(more.where),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
     freshness,
-    doubts: [...(tenant === null ? [] : [tenant]), ...flags, ...(more.doubts ?? [])],
+    doubts: doubts.filter((one) => !uncounted.has(one)),
     touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,
-    notes: changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : [],
+    notes: [
+      ...(changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : []),
+      ...(uncounted.size > 0
+        ? [`Not looked at: ${uncounted.size} more tables and columns that may divide its rows.`]
+        : []),
+    ],
   }
 }
+
+/** What is sure, then what is understood, then what its own columns say. Counting hundreds of others takes too long. */
+const doubtRank = ({ isSure, meaning, isOfOther }: RowFlag): number =>
+  isSure ? 0 : meaning !== null ? 1 : isOfOther === true ? 3 : 2
+const MAX_DOUBTS = 64
 
 /** How to make a pass read only what changed. */
 const changedAtAdvice = ({ sqlName }: ClassifiedTable, { name }: Column): string =>

@@ -13,47 +13,55 @@ import { quoteLiteral } from '../sources/quote.ts'
 import { firstFilled, linkedCompany, relatedValueSql, subselect } from './related-value.ts'
 import { type RowWay, waysTo } from './ways.ts'
 
-/** Every source that the tables may make: people, companies, and after each what belongs to their rows. Pure. */
-export function draftSources(found: ClassifiedSchema): Draft[] {
+/** A person reads at most so many tables beside those that are proposed. */
+const MAX_POSSIBLE = 7
+
+/** Every source that the tables may make: people, companies, and after each what belongs to their rows; then what may be meant. Pure. */
+export function draftSources(schema: ClassifiedSchema): Draft[] {
+  const { tables } = schema
   const nameFor = createNamer()
-  const drafts = found.tables.flatMap((one) => {
-    const classified = one.possible.length === 0 ? one : { ...one, kinds: one.possible, isStaff: false }
-    const schema =
-      classified === one
-        ? found
-        : { ...found, tables: found.tables.map((other) => (other === one ? classified : other)) }
-    return [...classified.kinds, ...classified.mirrored]
-      .flatMap((kind) => {
-        const { kinds, table, partyType } = classified
-        const isShared = kinds.length > 1
-        const isTold = isShared && (partyType !== null || kind === 'company')
-        const suffix = kind === 'person' ? '_people' : '_companies'
-        const isRepeated = schema.tables.some(
-          (one) => one !== classified && one.kinds.length > 0 && one.table.name === table.name,
-        )
-        const own = isRepeated ? `${table.schema}_${table.name}` : table.name
-        const name = nameFor(`${own}${isTold ? suffix : ''}`, table.schema)
-        if (kind === 'person') return [draftPeople(schema, classified, name)]
-        const draft = draftCompanies(schema, classified, name)
-        // Without a site, a person's row shows no company.
-        const isTwice =
-          !splitIdentifier(table.name).some((word) => word.startsWith('lead')) &&
-          schema.tables.some((one) => one.kinds.join() === 'company')
-        const isEmpty = isShared && partyType === null && (draft.inputs.domain === undefined || isTwice)
-        return isEmpty ? [] : [draft]
-      })
-      .map((draft) => (classified === one ? draft : { ...draft, doubt: one.rejection }))
-  })
-  return (['person', 'company'] as const).flatMap((kind) => {
+  const drafts = tables.flatMap((one) => draftTable(schema, one, nameFor))
+  const certain = (['person', 'company'] as const).flatMap((kind) => {
     const owners = drafts.filter(({ base }) => base.kind === kind)
-    return [
-      ...owners.filter((one) => !isMirrored(one)),
-      ...draftParts(
-        found,
-        owners.filter(({ doubt }) => doubt === null),
-        nameFor,
-      ),
-    ]
+    return [...owners.filter((one) => !isMirrored(one)), ...draftParts(schema, owners, nameFor)]
+  })
+  const possible = tables
+    .filter((one) => one.possible.length > 0)
+    .toSorted((a, b) => (b.rows ?? 0) - (a.rows ?? 0))
+    .slice(0, MAX_POSSIBLE)
+    .flatMap((one) => {
+      // As if a person had said that its rows are meant.
+      const meant = { ...one, kinds: one.possible, isStaff: false }
+      const others = { ...schema, tables: tables.map((other) => (other === one ? meant : other)) }
+      return draftTable(others, meant, nameFor).map((draft) => ({ ...draft, doubt: one.rejection }))
+    })
+  return [...certain, ...possible]
+}
+
+/** What the rows of one table make: people, companies, or both. */
+function draftTable(
+  schema: ClassifiedSchema,
+  classified: ClassifiedTable,
+  nameFor: (wanted: string, schema: string) => string,
+): Draft[] {
+  const { kinds, mirrored, table, partyType } = classified
+  const isShared = kinds.length > 1
+  return [...kinds, ...mirrored].flatMap((kind) => {
+    const isTold = isShared && (partyType !== null || kind === 'company')
+    const suffix = kind === 'person' ? '_people' : '_companies'
+    const isRepeated = schema.tables.some(
+      (one) => one !== classified && one.kinds.length > 0 && one.table.name === table.name,
+    )
+    const own = isRepeated ? `${table.schema}_${table.name}` : table.name
+    const name = nameFor(`${own}${isTold ? suffix : ''}`, table.schema)
+    if (kind === 'person') return [draftPeople(schema, classified, name)]
+    const draft = draftCompanies(schema, classified, name)
+    // Without a site, a person's row shows no company.
+    const isTwice =
+      !splitIdentifier(table.name).some((word) => word.startsWith('lead')) &&
+      schema.tables.some((one) => one.kinds.join() === 'company')
+    const isEmpty = isShared && partyType === null && (draft.inputs.domain === undefined || isTwice)
+    return isEmpty ? [] : [draft]
   })
 }
 

@@ -60,11 +60,17 @@ export interface MeasuredRow extends RawInputs {
 const MEASURED_ROWS = 1_000
 
 /** Evaluates the inputs and the doubts of a draft on a sample of at most 1,000 rows. */
-export const measureInputs = (db: Db, { base, table, inputs }: Draft): Promise<readonly MeasuredRow[]> =>
-  readSample(db, table, MEASURED_ROWS, {
-    select: [
-      ...INPUTS.map((name) => `(${inputs[name] ?? 'null'})::text as ${name}`),
-      `array[${base.doubts.map(({ keep }) => keep).join(', ')}]::boolean[] as kept`,
-    ],
+export function measureInputs(db: Db, { base, table, inputs }: Draft): Promise<readonly MeasuredRow[]> {
+  const own = INPUTS.map((name) => `(${inputs[name] ?? 'null'})::text as ${name}`)
+  // An address in another table is found once a row, and not once for every list that it may be on.
+  const found = inputs.email ?? inputs.domain ?? ''
+  const keeps = base.doubts.map(({ keep }) =>
+    found.includes('select') ? keep.replaceAll(found, `v.${inputs.email ? 'email' : 'domain'}`) : keep,
+  )
+  return readSample(db, table, MEASURED_ROWS, {
+    select: ['t.*'],
     rest: `${base.joins ?? ''} where ${base.where ?? 'true'}`,
+    joins: `${base.joins ?? ''} cross join lateral (select ${own.join(', ')} offset 0) as v`,
+    values: ['v.*', `array[${keeps.join(', ')}]::boolean[] as kept`],
   })
+}

@@ -114,9 +114,6 @@ export async function proposeForTables(
   }
 }
 
-/** A person reads at most seven tables beside those that are proposed. */
-const MAX_POSSIBLE = 7
-
 /** The sources that can be filled, and why other drafts are none. */
 async function measureDrafts(
   db: Database,
@@ -133,8 +130,7 @@ async function measureDrafts(
     const { doubt } = draft
     const isFilled = typeof source !== 'string' && source.outputs.length > 0
     if (isFilled && doubt === null) sources.push(source)
-    else if (isFilled && doubt !== null && possible.length < MAX_POSSIBLE)
-      possible.push({ source, reason: doubt })
+    else if (isFilled && doubt !== null) possible.push({ source, reason: doubt })
     else {
       const reason = doubt ?? (typeof source === 'string' ? source : describeUnfilled(source))
       skipped.push({ table: draft.table.sqlName, reason })

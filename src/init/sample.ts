@@ -28,8 +28,9 @@ interface Selection {
   readonly select: readonly string[]
   /** Joins and conditions. */
   readonly rest?: string
-  /** What is computed of what was selected, of the rows read alone and not of all that are sorted. */
+  /** What is computed of what was selected, of the rows read alone and not of all that are sorted; with the joins for it. */
   readonly values?: readonly string[]
+  readonly joins?: string
 }
 
 /** Reads some rows of a table, spread over all of it: the first are its oldest, and those of one page are of one kind. */
@@ -37,13 +38,13 @@ export async function readSample<Row>(
   db: Db,
   { table, rows }: Sampled,
   wanted: number,
-  { select, rest = '', values = ['*'] }: Selection,
+  { select, rest = '', values = ['*'], joins = '' }: Selection,
 ): Promise<readonly Row[]> {
   const read = (pages: string, order: string): Promise<readonly Row[]> =>
     query(
       db,
       `select ${values.join(', ')} from
-        (select ${select.join(', ')} from ${table.sql} as t ${pages} ${rest} ${order} limit ${wanted}) as t`,
+        (select ${select.join(', ')} from ${table.sql} as t ${pages} ${rest} ${order} limit ${wanted}) as t ${joins}`,
     )
   const spread = 'order by md5(t.ctid::text)'
   const pages = pagesSql(rows, wanted)

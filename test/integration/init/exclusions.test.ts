@@ -354,6 +354,29 @@ describe('lists', () => {
   })
 })
 
+test('of very many tables that may list its rows, 64 are counted, and an address elsewhere is found once a row', async () => {
+  await database.query(`
+    create table contacts (id int primary key, last_name text, title text, opted_out boolean);
+    create table contact_emails (id int primary key, contact_id int references contacts, email text);
+    insert into contacts select n, 'L' || n, null, n = 1 from generate_series(1, 20) n;
+    insert into contact_emails select n, n, 'c' || n || '@c.example' from generate_series(1, 20) n;
+    do $$ begin
+      for n in 1..80 loop
+        execute format('create table odd_%s (id int primary key, contact_id int references contacts, email text)', n);
+        execute format('insert into odd_%s values (1, 2, ''c3@c.example'')', n);
+      end loop;
+    end $$`)
+  database.statements()
+  const { sources } = await proposeForTables(database.db, [])
+  expect(sources[0]).toMatchObject({
+    questions: { length: 16 },
+    notes: expect.arrayContaining([expect.stringMatching(/Not looked at: \d+ more tables/)]) as string[],
+  })
+  expect(takeSure(sources[0]!).where).toContain('t.opted_out is not true')
+  const measured = database.statements().filter((sql) => /as kept[\s\S]+contacts"? as t\b/.test(sql))
+  expect(measured.map((sql) => sql.match(/from contact_emails/g)?.length)).toEqual([1])
+})
+
 describe('what is sure about rows', () => {
   const people = (more = ''): string => `
     create table contacts (id int primary key, email text, title text, opted_out boolean, phase text);
