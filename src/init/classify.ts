@@ -237,8 +237,8 @@ export function setAside({ tables, relations }: ClassifiedSchema): ClassifiedTab
     if (!hasIdentity && isBeside(one)) return { ...one, kinds: [] }
     const doubt = doubtOf(one)
     if (doubt !== null) return { ...one, kinds: [], possible: one.kinds, rejection: doubt }
-    // Beside contacts, the persons among the customers are private ones.
-    return one.partyType?.isFlag === true && one.kinds.length > 1 && hasContacts(one.table.schema)
+    // Of customers that have contacts of their own, those who are persons are private ones.
+    return one.partyType !== null && one.kinds.length > 1 && hasContacts(one.table.schema)
       ? { ...one, kinds: ['company'] as const }
       : one
   })

@@ -9,13 +9,13 @@ import { splitIdentifier } from './words.ts'
 const MEANINGS: Readonly<Partial<Record<ColumnRole, string>>> = {
   seniority: `
     owner, founder: co founder, proprietor, inhaber, gründer, fondateur, propietario, titolare
-    c_suite, executive, cxo: c level, chief, csuite, clevel, exec, geschäftsführung, vorstand, direction générale, alta dirección, dirección general, geschäftsleitung
+    c_suite, executive, cxo: c level, chief, csuite, clevel, exec, geschäftsführung, vorstand, direction générale, alta dirección, dirección general, geschäftsleitung, direktion, direktør
     vp, vice_president: svp, evp
     head: head of
     director: direktor, directeur, directrice, direttore, dirección, bereichsleitung
-    manager, lead: management, team lead, supervisor, leiter, leitung, abteilungsleiter, abteilungsleitung, mando intermedio, responsable, cadre, gerente
+    manager, lead: management, team lead, supervisor, leiter, leitung, abteilungsleiter, abteilungsleitung, mando intermedio, leder, responsable, cadre, gerente
     senior, principal: sr, expert
-    mid, intermediate: mid level, professional, regular, técnico, fachkraft
+    mid, intermediate: mid level, professional, regular, técnico, fachkraft, specialist, medarbejder
     entry, junior: entry level, jr, associate, non manager, individual contributor, sachbearbeiter, employé
     intern, training: internship, trainee, student, praktikant, stagiaire`,
   department: `

@@ -8,8 +8,6 @@ import { hasWord, splitIdentifier, toWordSet } from './words.ts'
 export interface PartyTypeFilter {
   readonly person: (alias: string) => string
   readonly company: (alias: string) => string
-  /** Whether a flag tells, `is_company`, and no list of kinds. */
-  readonly isFlag?: boolean
 }
 
 const PERSON_WORDS = toWordSet('person people individual human contact natural')
@@ -46,8 +44,8 @@ export function findPartyTypeFilter(
     if (first !== 'is' || more.length > 0 || yes.length === 0) continue
     const is = (alias: string): string => someOfSql(field, alias, yes)
     const isNot = (alias: string): string => keepOf(is(alias))
-    if (hasWord([second], COMPANY_WORDS)) return { company: is, person: only(isNot), isFlag: true }
-    if (hasWord([second], PERSON_WORDS)) return { company: isNot, person: only(is), isFlag: true }
+    if (hasWord([second], COMPANY_WORDS)) return { company: is, person: only(isNot) }
+    if (hasWord([second], PERSON_WORDS)) return { company: isNot, person: only(is) }
   }
   const read = [
     ...types.map((field) => ({ field, ...labelsByWords(field) })),

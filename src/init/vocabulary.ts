@@ -3,7 +3,7 @@
  * in `init` knows English only. Extend it here: a word that is missing costs a question, or a column that is not found.
  */
 export const DICTIONARY: Readonly<Record<string, string>> = {
-  deleted: `gelöscht gelösch supprimé supprimée effacé supresión eliminado eliminada borrado borrada eliminato cancellato excluído apagado
+  deleted: `gelöscht gelösch supprimé supprimée effacé supresión eliminado eliminada borrado borrada eliminato cancellato excluído apagado apagamento
     verwijderd slettet slettad raderad borttagen usunięty deletion delete supprimer löschen removido gewist poistettu
     verwijdering effacement löschung eliminação eliminación cancellazione radering sletning usunięcie`,
   archived:
@@ -31,7 +31,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   lost: 'verloren perdu perdido perso förlorad tabt tapt utracony',
   closed:
     'geschlossen fermé cerrado chiuso fechado gesloten erledigt stängd avslutad lukket stengt zamknięty clos clôturé encerrado suljettu',
-  restricted: `limitación limitation restriction einschränkung eingeschränkt limitazione beperking beperkt begränsad begrænset ograniczony`,
+  restricted: `limitação limitación limitation restriction einschränkung eingeschränkt limitazione beperking beperkt begränsad begrænset ograniczony`,
   withdrawn:
     'widerrufen retiré révoqué retirado revocado revocato ritirato ingetrokken tilbakekalt återkallad withdraw återkallat tilbagekaldt wycofany revogado',
   refused:
@@ -51,7 +51,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   marketing:
     'werbung werbe publicité prospection publicidad pubblicità promotion promo acquisition akquise acquisitie reclame reklame reklam marknadsföring utskick markedsføring reklama markkinointi',
   newsletter: 'rundbrief infolettre boletín bulletin nyhetsbrev nieuwsbrief uutiskirje',
-  contact: `kontakt contacter contactar contattare kontaktieren contacto contatto contato kontaktperson ansprechpartner
+  contact: `kontakt contacter contactar contattare kontaktieren contacto contatto contato referente referenti kontaktperson ansprechpartner
     ansprechpartnerin interlocuteur contactable kontakte contactos contactpersoon approach benaderen solicit solicitation solliciter anschreiben yhteyshenkilö`,
   call: 'anrufen anruf appeler appel llamar llamada chiamare ligar bellen gebeld ring ringe',
   granted:
@@ -80,7 +80,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   'first name':
     'vname vorname prénom forenames nombres voornaam fornavn förnamn firstname forename fname givenname rufname imię etunimi voornamen',
   'last name':
-    'nname nachname familienname zuname apellido apellidos cognome sobrenome achternaam etternavn efternamn surname lastname lname nazwisko sukunimi',
+    'nname nachname familienname zuname apellido apellidos cognome sobrenome apelido apelidos achternaam etternavn efternamn surname lastname lname nazwisko sukunimi',
   'job title':
     'fkt jobtitle berufsbezeichnung jobbezeichnung puesto poste cargo mansione ruolo functie stilling befattning fonction función funktion stanowisko nimike qualifica beroep',
   department: 'abt abteilung departamento reparto afdeling avdeling avdelning dept afdelingen dział osasto',
@@ -88,7 +88,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   phone:
     'telefon telefono teléfono téléphone tel telephone tlf telefonnummer telefoon rufnummer durchwahl puhelin telefonu',
   mobile:
-    'mob handy portable móvil movil cellulare celular mobil mobilnummer mobiel gsm cell cellphone komórka matkapuhelin',
+    'mob handy portable móvil movil cellulare celular telemóvel mobil mobilnummer mobiel gsm cell cellphone komórka matkapuhelin',
   website:
     'www webseite internetseite homepage sitio sito nettside hemsida internet webadresse siteweb internetadresse webbplats hjemmeside strona witryna kotisivu verkkosivu webpagina',
   domain: 'dominio domaine domäne domein domän domæne domene domena',
@@ -101,10 +101,11 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   founded:
     'estab established gegründet gründung gründungsjahr fondé fondée fundación fundada fondazione opgericht stiftet grundat grundlagt bildat założenia oprichting fundação perustettu',
   city: 'ort stadt ville ciudad città cidade plaats poststed localidad población wohnort gemeente commune stad miasto miejscowość kaupunki município comune',
-  country: 'cntry land pays país paese pais länder nation kraj',
-  state: 'bundesland région provincia estado província kanton provincie fylke län województwo maakunta',
+  country: 'cntry land pays país paese nazione pais länder nation kraj',
+  state:
+    'bundesland région regione distrito provincia estado província kanton provincie fylke län województwo maakunta',
   address:
-    'adr addr adresse dirección indirizzo endereço adres direccion adressen adresses anschrift domicile adress osoite',
+    'adr addr adresse dirección indirizzo endereço morada adres direccion adressen adresses anschrift domicile adress osoite',
   technologies: 'techstack techniken tecnologías',
   linkedin: 'linkedinprofil lnkd',
   seniority: 'ebene karrierestufe hierarchiestufe ancienneté nivel niveau nivå livello nível poziom',
@@ -154,16 +155,19 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
     'anmeldung inscription inscripción iscrizione aanmelding signup registrations anmälan anmälning tilmelding påmelding rejestracja zgłoszenie inschrijving inscrição ilmoittautuminen',
   application: 'bewerbung candidature candidatura sollicitatie ansökan ansøgning',
   visitor: 'besucher besucherin visiteur visitante visitatore bezoeker besökare besøkende',
-  suppression: 'suppressie supresión soppressione supressão',
+  suppression: 'suppressie supresión soppressione supressão supressões',
   household: 'haushalt foyer ménage hogar famiglia huishouden familie',
-  retired: 'retd ruhestand retraité jubilado pensionato gepensioneerd pensjonert',
+  complaint: 'beschwerde plainte queja reclamo klacht queixa reclamação klage klagomål skarga',
+  band: 'fascia tranche scaglione',
+  page: 'pagina página seite',
+  retired: 'retd ruhestand retraité jubilado reformado pensionato gepensioneerd pensjonert',
   of: 'von de des di du del van dos av',
   until: 'bis jusqu hasta fino tot tills indtil',
   end: 'ende fin fine slutt austritt austrittsdatum fini',
   description: 'descr beschreibung descripción descrizione libelle',
   note: 'bemerkung notiz remarque nota anmerkung',
   interest: 'intresse interesse intérêt interés interessen',
-  size: 'taille größe tamaño dimensione tamanho grootte omvang storlek størrelse wielkość',
+  size: 'taille größe tamaño dimensione dimensão tamanho grootte omvang storlek størrelse wielkość',
   code: 'cd kod kode código codice',
   role: 'roll rol rôle rola rolle papel',
   bankrupt:
@@ -196,6 +200,7 @@ export const COMPOUNDS: Readonly<Record<string, string>> = {
   subindustry: 'sub industry',
   branchenkuerzel: 'industry code',
   firmenname: 'company name',
+  ragionesociale: 'name',
   kundennummer: 'customer number',
   plz: 'postcode',
   cp: 'postcode',
@@ -242,6 +247,7 @@ export const WORD_PAIRS: Readonly<Record<string, string>> = {
   'tech stack': 'technologies',
   'head count': 'employees',
   'sur name': 'last name',
+  'primeiro name': 'first name',
   'tele phone': 'phone',
   'opted out': 'opt out',
   'opted in': 'opt in',

@@ -47,13 +47,14 @@ const SEGMENTS: ReadonlySet<string> = new Set(
     ...Object.keys(DICTIONARY).flatMap(listWords),
     ...[HARMLESS, HARMLESS_LISTS, IN_USE].flatMap(listWords),
     ...listWords(
-      `annual with billing created display do domain first full family given has id in at by is job last linked mail master modified
+      `annual with billing created display do domain first full family given has id in at by is il job last linked mail master modified
        not number of on opt opted out opt posted postal code reason record secondary size sub tenant title updated unsubscribed
        url work workspace year years zip bank post marked corporate bounced shipping mailing street fax assistant description owner other parent bulk donot
        business entity object party subject item or province hidden send postal portal info list entry campaign member event audience interest started band should forget process processing solicit profiling historical workflow hold only tracking suppressed disabled enabled banned trashed suspended range legal global subscription alternate business salesperson`,
     ),
   ].filter(
-    (word) => word.length > 2 || ['id', 'of', 'or', 'in', 'at', 'by', 'is', 'no', 'do', 'on'].includes(word),
+    (word) =>
+      word.length > 2 || ['id', 'of', 'or', 'il', 'in', 'at', 'by', 'is', 'no', 'do', 'on'].includes(word),
   ),
 )
 
