@@ -72,10 +72,14 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   )
   const person = assignRoles(surveyed, 'person', references)
   const company = assignRoles(surveyed, 'company', references)
-  const partyType = findPartyTypeFilter(surveyed, {
-    person: person.get('first_name') ?? person.get('last_name'),
-    company: person.get('company_name') ?? company.get('name'),
-  })
+  // A lead is a person, who may be a private one: whether they are does not tell people from companies.
+  const isPeople = /^(?:lead|prospect)$/.test(headNoun(table.name)) && person.has('company_name')
+  const partyType = isPeople
+    ? null
+    : findPartyTypeFilter(surveyed, {
+        person: person.get('first_name') ?? person.get('last_name'),
+        company: person.get('company_name') ?? company.get('name'),
+      })
   const classified = { ...surveyed, references, person, company, partyType }
   const kinds = findKinds(classified, isNamed)
   const isLike = (kind: SourceKind): boolean => haveOwnAddress(kind, classified)
@@ -134,6 +138,8 @@ function findOtherContent(
   const past = findPast(table)
   if (past !== undefined) return `its name indicates other content: '${past}'`
   if (isSuppressionName(table.name)) return 'its rows are who must not be contacted'
+  const head = headNoun(table.name)
+  if (OTHER_PARTIES.has(head)) return `its name says that its rows are no customers: '${head}'`
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'
   if (context.isTenantTable(surveyed))
     return 'its rows are the tenants of your software: other tables belong to them'
@@ -165,8 +171,10 @@ const BETWEEN = new WeakMap<readonly TableRelation[], RelationIndex>()
 
 /** Other content, if a table's name ends so. */
 const HISTORY_NOUNS = toWordSet(
-  'case ticket log audit aud history archive backup version event fact snapshot queue migration session supplier vendor competitor guest',
+  'case ticket log audit aud history archive backup version event fact snapshot queue migration session',
 )
+
+const OTHER_PARTIES = toWordSet('supplier vendor competitor guest')
 
 /** Other content, if a table's name says so anywhere. */
 const HISTORY_WORDS = toWordSet(
