@@ -159,7 +159,8 @@ function findWorkplace(
     const isPlain = ({ path, words }: CandidateField): boolean => path.length === 0 && words.join() === 'name'
     const name =
       company.fields.find(isPlain) ?? company.company.get('name') ?? company.person.get('company_name')
-    const isCompany = [...company.kinds, ...company.mirrored].includes('company')
+    const { kinds, mirrored, possible, isTenants } = company
+    const isCompany = [...kinds, ...mirrored, ...(isTenants ? [] : possible)].includes('company')
     return isCompany && name ? [{ company, name }] : []
   })
   const direct = companies

@@ -82,7 +82,7 @@ const LIST_WORDS = toWordSet(
 )
 const TAG_WORDS = toWordSet('tag label')
 const STATE_WORDS = toWordSet('status state stage')
-const LABEL_NAMES = /(?:^| )(?:name|title|tag|slug|description|list|group|value|code)$/
+const LABEL_NAMES = /(?:^| )(?:name|label|title|tag|slug|description|list|group|value|code)$/
 const MAX_LIST_ROWS = 100
 
 /** What the labels say that a row has by its own key, in a table of its tags, or through a link table. */

@@ -44,7 +44,7 @@ const ROLE_PHRASES = {
   industry: { 100: 'industry', 84: 'sector', 70: 'vertical' },
   sub_industry: { 110: 'sub industry|subindustry', 95: 'industry group' },
   employees: {
-    105: 'employee count|employee range|number employees|no of employees|employees range',
+    105: 'employee count|employees count|employee range|number employees|no of employees|employees range',
     100: 'employees',
     95: 'company size|staff count|number staff|organization size',
     76: 'staff',

@@ -65,7 +65,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   test: 'testdatensatz essai prueba prova teste dummy demo fake tester',
   person: `people persons personen personne personnes persona personas pessoa persone personer individual individu human
     menschen natural physical physique física fisica natürlich osoba osoby henkilö`,
-  company: `unternehmen firma firmen société sociétés entreprise entreprises empresa empresas azienda aziende ditta bedrijf bedrijven
+  company: `firm firms unternehmen firma firmen société sociétés entreprise entreprises empresa empresas azienda aziende ditta bedrijf bedrijven
     företag selskap virksomhet betrieb soc comp compania compañía societa società bolag bolaget virksomhed spółka przedsiębiorstwo yritys`,
   organization:
     'org orgs organisation organisations organisational organización organizzazione organisatie organisme verein organizacja organisaatio',
@@ -157,6 +157,8 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   visitor: 'besucher besucherin visiteur visitante visitatore bezoeker besökare besøkende',
   suppression: 'suppressie supresión soppressione supressão supressões',
   household: 'haushalt foyer ménage hogar famiglia huishouden familie',
+  applicant:
+    'bewerber bewerberin candidat candidato kandidat sollicitant sökande ansøger søker kandydat hakija',
   complaint: 'beschwerde plainte queja reclamo klacht queixa reclamação klage klagomål skarga',
   band: 'fascia tranche scaglione',
   page: 'pagina página seite',
@@ -247,6 +249,7 @@ export const WORD_PAIRS: Readonly<Record<string, string>> = {
   'tech stack': 'technologies',
   'head count': 'employees',
   'sur name': 'last name',
+  't eur': 'thousands',
   'primeiro name': 'first name',
   'tele phone': 'phone',
   'opted out': 'opt out',
