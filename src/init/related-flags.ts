@@ -52,7 +52,7 @@ const TENANT_REASONS: ReadonlySet<Meaning | null> = new Set(['objection', 'test'
 /** What the rows that a row refers to say of it: its company, its tenant, what it wants, its event. */
 function ownerFlags(way: RowWay, kind: SourceKind, isEmployer: boolean): RowFlag[] {
   const { side, by, relation, link } = way
-  const { table, kinds, isTenants } = side
+  const { table, kinds, mirrored, isTenants } = side
   // What has the key of the row is a part of it: then it is gone with it.
   const isSameRow = hasSameKey(relation)
   const isOwner = by === 'own key' ? relation.type === null : by === 'its key' && isSameRow
@@ -62,7 +62,8 @@ function ownerFlags(way: RowWay, kind: SourceKind, isEmployer: boolean): RowFlag
   if (isOnlySure && !isEmployer && (kind === 'company' || headNoun(table.name) !== 'person')) return []
   const reasons = isTenants ? TENANT_REASONS : REASONS
   const known = new Set([...roleColumns(side), ...side.references, ...table.primaryKey])
-  const context = kinds.includes('company') || isTenants ? 'company' : kind
+  const isCompany = [...kinds, ...mirrored].includes('company') || isTenants
+  const context = isCompany ? 'company' : kind
   return readFlags(side, 'e', context).flatMap(({ out, ...flag }) => {
     const { meaning, column } = flag
     const isSure = flag.isSure && (isSameRow || reasons.has(meaning))

@@ -37,8 +37,7 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
             ...relationsBetween(schema, row, link).filter(hasSameKey).map(invert),
           ]
         : []
-      if (!relation || !toRow || link === row || side === row || link === side || link.kinds.length > 0)
-        return []
+      if (!relation || !toRow || link === row || side === row || link === side || isParty(link)) return []
       // One column cannot lead to both tables: it is polymorphic and names the owner of the row.
       if (relation.columns.some((column) => toRow.columns.includes(column))) return []
       const from = `${link.sqlName} l join ${side.sqlName} e on ${joinCondition(relation, 'l', 'e')}`
@@ -59,6 +58,9 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
     })),
   ]
 }
+
+/** What is a row itself, and no link between others. */
+const isParty = ({ kinds, mirrored }: ClassifiedTable): boolean => kinds.length + mirrored.length > 0
 
 /** The lists in a row's own columns that have keys of another table in them: `label_ids`, `{"data": [{"id": "7"}]}` in `tags`. */
 const listedKeys = (
