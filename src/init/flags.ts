@@ -223,13 +223,17 @@ function readLabel(
   const meaning = isRefused ? 'objection' : labelMeaning(label, context)
   const isFact = !isState(field) && hasWord(field.words, HARMLESS_LIST_WORDS)
   if (isFact && !/^(?:objection|gone|test)$/.test(meaning ?? '')) return null
-  // A demo is also a step of a sale.
-  if (meaning !== null) return { meaning, isSure: isList(field) && !(meaning === 'test' && isState(field)) }
+  // A demo is also a step of a sale, and an inactive customer one without orders.
+  const isSleeping = context === 'company' && hasWord(splitIdentifier(label), SLEEPING)
+  const isStep = isState(field) && (meaning === 'test' || isSleeping)
+  if (meaning !== null) return { meaning, isSure: isList(field) && !isStep }
   if (isState(field) && splitIdentifier(label).some((word) => DOUBTFUL.has(word)))
     return { meaning: 'gone', isSure: false }
   const isSentence = label.trim().split(/\s+/).length > 6 || label.length > 40
   return isInUse(label) || isSentence ? null : UNKNOWN
 }
+
+const SLEEPING = toWordSet('inactive suspended paused dormant')
 
 const IS_CONSENT = /\b(?:consents?|gdpr|opt|privacy|permissions?|subscriptions?)\b/
 
