@@ -142,9 +142,14 @@ function emailSql(schema: ClassifiedSchema, table: ClassifiedTable): string | nu
 }
 
 /** First and last name go before a single name column, which may hold a nickname or the reverse order. */
-function fullNameSql({ person: roleFields }: ClassifiedTable): string | null {
+function fullNameSql({ person: roleFields, fields }: ClassifiedTable): string | null {
   const [first, last] = [roleFields.get('first_name'), roleFields.get('last_name')]
-  if (first && last) return `concat_ws(' ', ${fieldSql(first, 't')}, ${fieldSql(last, 't')})`
+  // `van der` has a column of its own in the Netherlands.
+  const infix = fields.find(({ words, path }) => path.length === 0 && words.join() === 'infix')
+  if (first && last) {
+    const parts = [first, ...(infix ? [infix] : []), last].map((part) => fieldSql(part, 't'))
+    return `concat_ws(' ', ${parts.join(', ')})`
+  }
   const whole = roleFields.get('name')
   return whole === undefined ? null : fieldSql(whole, 't')
 }

@@ -159,6 +159,7 @@ export const DICTIONARY: Readonly<Record<string, string>> = {
   household: 'haushalt foyer ménage hogar famiglia huishouden familie',
   applicant:
     'bewerber bewerberin candidat candidato kandidat sollicitant sökande ansøger søker kandydat hakija',
+  infix: 'tussenvoegsel tussenvoegsels voorvoegsel',
   complaint: 'beschwerde plainte queja reclamo klacht queixa reclamação klage klagomål skarga',
   band: 'fascia tranche scaglione',
   page: 'pagina página seite',

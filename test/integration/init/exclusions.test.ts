@@ -332,6 +332,36 @@ test('what is written in another form than the column holds is a comment, with t
   ])
 })
 
+test('a private company is no private person, though its table is a mirror', async () => {
+  await database.query(`
+    create schema mirror;
+    create table mirror.accounts (id int primary key, name text, domain text, company_type text, _fivetran_synced timestamptz);
+    create table mirror.people (id int primary key, account_id int, email text, first_name text, last_name text, _fivetran_synced timestamptz);
+    create table account_master (account_id int primary key, industry text);
+    create table people_master (person_id int primary key, phone text);
+    insert into mirror.accounts select n, 'A' || n, 'a' || n || '.example', case when n < 8 then 'Private' else 'Public' end, now() from generate_series(1, 20) n;
+    insert into mirror.people select n, n, 'p' || n || '@a.example', 'F', 'L', now() from generate_series(1, 20) n;
+    insert into account_master select n, null from generate_series(1, 20) n;
+    insert into people_master select n, null from generate_series(1, 20) n`)
+  const { sources } = await proposeForTables(database.db, [])
+  const people = sources.find(({ table }) => table === 'people_master')
+  expect(people?.questions.filter(({ isUnderstood }) => isUnderstood)).toEqual([])
+  expect(people?.where).toBeNull()
+})
+
+test('whether an inactive customer is meant is a question; an inactive person is not', async () => {
+  await database.query(`
+    create table customers (id int primary key, name text, website text, industry text, status text);
+    insert into customers select n, 'C' || n, 'c' || n || '.example', null, case when n < 5 then 'Inactive' else 'Active' end from generate_series(1, 20) n;
+    create table contacts (id int primary key, email text, title text, status text);
+    insert into contacts select n, 'p' || n || '@c.example', null, case when n < 5 then 'Inactive' else 'Active' end from generate_series(1, 20) n`)
+  const { sources } = await proposeForTables(database.db, [])
+  expect(sources.map(({ table, questions }) => [table, questions.map(({ isSure }) => isSure)])).toEqual([
+    ['contacts', [true]],
+    ['customers', [false]],
+  ])
+})
+
 describe('lists', () => {
   test('have addresses as people type them', async () => {
     const { keys } = await propose(

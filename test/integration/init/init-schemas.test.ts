@@ -353,6 +353,38 @@ test('a table whose name does not say what its rows are is a question beside a l
   ])
 })
 
+test('a lead is a person, whether a business or a private one', async () => {
+  const proposal = await proposeFor(`
+    create table lead (id int primary key, is_business boolean not null, company_name text, contact_name text, email text, phone text, website text);
+    insert into lead select n, n % 10 <> 0, 'C' || n, 'P ' || n, 'c' || n || '@c.example', null, null from generate_series(1, 40) n`)
+  expect(inputsOf(sourceOf(proposal, 'lead'))).toMatchObject({ email: 't.email', company: 't.company_name' })
+  expect(sourceOf(proposal, 'lead').questions).toMatchObject([{ when: 'is_business is not set', leftOut: 4 }])
+})
+
+test('guests are a question, and a publication that may be meant is an employer', async () => {
+  const { sources, possible } = await proposeFor(`
+    create table outlets (id int primary key, name text, website text, country text);
+    create table clients (id int primary key, name text, website text, industry text);
+    create table journalists (id int primary key, first_name text, last_name text, email text, phone text, title text, outlet_id int references outlets);
+    create table guests (id int primary key, first_name text, last_name text, email text, phone text);
+    insert into outlets select n, 'O' || n, 'o' || n || '.example', null from generate_series(1, 20) n;
+    insert into clients select n, 'C' || n, 'c' || n || '.example', null from generate_series(1, 30) n;
+    insert into journalists select n, 'F' || n, 'L' || n, 'p' || n || '@o.example', null, null, n from generate_series(1, 20) n;
+    insert into guests select n, 'F' || n, 'L' || n, 'g' || n || '@g.example', null from generate_series(1, 20) n`)
+  expect(sources.map(({ table }) => table)).toEqual(['journalists', 'clients'])
+  expect(possible.map(({ source }) => source.table).toSorted()).toEqual(['guests', 'outlets'])
+  expect(sources[0]?.joins).toContain('left join outlets a on a.id = t.outlet_id')
+})
+
+test('a Dutch name has its infix', async () => {
+  const proposal = await proposeFor(`
+    create table contactpersonen (id int primary key, voornaam text, tussenvoegsel text, achternaam text, email text, bedrijfsnaam text, functie text);
+    insert into contactpersonen select n, 'V' || n, 'van', 'A' || n, 'c' || n || '@c.example', 'B' || n, null from generate_series(1, 20) n`)
+  expect(inputsOf(sourceOf(proposal, 'contactpersonen'))['name']).toBe(
+    "concat_ws(' ', t.voornaam, t.tussenvoegsel, t.achternaam)",
+  )
+})
+
 test('a table of addresses of which nothing else is told is a question', async () => {
   const { sources, possible } = await proposeFor(`
     create table vk7 (id int primary key, email text, title text);
