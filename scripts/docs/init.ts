@@ -148,7 +148,7 @@ const share = ({ found, expected }: ScoreFigures[Kind]): string => `${found} of 
 
 /** What `init` found in the last schemas that were kept from it: the only figures that say how it does on others. */
 function unseenScores(): string {
-  const unseen = scores.filter(([, { heldOut }]) => heldOut === UNSEEN)
+  const unseen = membersOf(GROUPS[0])
   const rows = unseen.map(([name, { first }]) => {
     const { title, holds } = expectations.get(name) ?? { title: name, holds: '' }
     return [title, holds, ...figuresOf(first)]
@@ -171,22 +171,26 @@ function unseenScores(): string {
     ),
     '',
     `These are the figures of the first sight of ${unseen.length} schemas: what to expect of yours. Since then it has learnt from them what`,
-    `others have, too. It has learnt from the ${scores.length - unseen.length} others, so that`,
-    `their later figures say nothing: the tests only see that it finds no less.`,
-    ...EARLIER.map(earlierGroup),
+    `others have, too. It has learnt from the ${scores.length - unseen.length} others, so that their later figures say nothing: the tests only see that it`,
+    `finds no less. What it found in earlier groups at first sight, the latest first:`,
+    '',
+    table(
+      ['schemas', 'inputs', 'outputs', 'left out', 'wrong lines'],
+      GROUPS.slice(1).map((group) => [
+        String(membersOf(group).length),
+        ...figuresOf(firstOf(group), true).slice(0, 4),
+      ]),
+    ),
   ].join('\n')
 }
 
-/** The last group of schemas that was kept from `init`, and those before it, after which it was changed. */
-const UNSEEN = 14
-const EARLIER = [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
-
-function earlierGroup(group: number): string {
-  const members = scores.filter(([, { heldOut }]) => heldOut === group)
-  const first = total(members.map(([, one]) => one.first))
-  const [inputs, outputs, filters] = SCORED_KINDS.map((kind) => share(first[kind]))
-  return `Of ${members.length} before them it found ${inputs} inputs, ${outputs} outputs and ${filters} reasons at first sight, with ${countWrong(first)} wrong lines.`
-}
+/** Groups of schemas that were kept from `init` until it was finished, the last first: after each it was changed. Two before were no such groups. */
+const GROUPS = [...new Set(scores.flatMap(([, { heldOut = 0 }]) => (heldOut > 2 ? heldOut : [])))].toSorted(
+  (a, b) => b - a,
+)
+const membersOf = (group: number | undefined): typeof scores =>
+  scores.filter(([, { heldOut }]) => heldOut !== undefined && heldOut === group)
+const firstOf = (group: number): First => total(membersOf(group).map(([, { first }]) => first))
 
 type First = (typeof scores)[number][1]['first']
 

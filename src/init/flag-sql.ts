@@ -89,8 +89,8 @@ export function readSides(
   const those = (side: ReadonlySet<string>): string[] =>
     found.filter((value) => side.has(value.trim().toLowerCase()))
   const [yes, no] = [those(YES), those(NO)]
-  const isFlag = !isTagList(field) && found.length > 0 && yes.length <= 2 && no.length <= 2
-  return isFlag && yes.length + no.length === found.length ? { yes, no } : null
+  const isFlag = !isTagList(field) && found.length > 0 && yes.length + no.length === found.length
+  return isFlag ? { yes, no } : null
 }
 
 /** SQL: whether a value is one of the labels. */
@@ -103,7 +103,12 @@ export const labelsSql = (sql: string, labels: readonly string[]): string =>
 export function someOfSql(field: CandidateField, alias: string, values: readonly string[]): string {
   if (isTagList(field)) return hasTagSql(field, alias, values)
   const sql = fieldSql(field, alias)
-  return field.fit.kind === 'boolean' ? `${sql} is ${values[0]}` : labelsSql(sql, values)
+  if (field.fit.kind === 'boolean') return `${sql} is ${values[0]}`
+  // `TRUE`, `yes` and ` x`, as people and their imports spell it: other rows spell it in other ways.
+  const plain = new Set(values.map((value) => value.trim().toLowerCase()))
+  const isSpelled =
+    field.fit.kind === 'text' && values.length > 1 && [...plain].every((one) => YES.has(one) || NO.has(one))
+  return isSpelled ? labelsSql(`lower(btrim(${sql}))`, [...plain]) : labelsSql(sql, values)
 }
 
 /** SQL: whether a row stays that is left out where a condition holds. Never null. */
