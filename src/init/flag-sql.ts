@@ -74,9 +74,13 @@ export function flagSql(
 
 /** SQL: whether a date, a key or a text is there. */
 export const isSetSql = (field: CandidateField, alias: string): string =>
-  field.fit.kind === 'text' ? `${fieldSql(field, alias)} <> ''` : `${fieldSql(field, alias)} is not null`
+  field.fit.kind === 'text'
+    ? `btrim(${fieldSql(field, alias)}) <> ''`
+    : `${fieldSql(field, alias)} is not null`
 
 const YES = new Set('1 -1 y yes true t on j ja oui o s si sì sí sim x'.split(' '))
+const USUAL_YES = 'true t yes y 1 x'.split(' ')
+const USUAL_NO = 'false f no n 0'.split(' ')
 const NO = new Set('0 n no false f off nein non não nee'.split(' '))
 
 /** The values that say yes, and no, as the sample spells them; null if the column holds more, or nothing. */
@@ -105,10 +109,13 @@ export function someOfSql(field: CandidateField, alias: string, values: readonly
   const sql = fieldSql(field, alias)
   if (field.fit.kind === 'boolean') return `${sql} is ${values[0]}`
   // `TRUE`, `yes` and ` x`, as people and their imports spell it: other rows spell it in other ways.
-  const plain = new Set(values.map((value) => value.trim().toLowerCase()))
+  const plain = values.map((value) => value.trim().toLowerCase())
   const isSpelled =
-    field.fit.kind === 'text' && values.length > 1 && [...plain].every((one) => YES.has(one) || NO.has(one))
-  return isSpelled ? labelsSql(`lower(btrim(${sql}))`, [...plain]) : labelsSql(sql, values)
+    field.fit.kind === 'text' && values.length > 1 && plain.every((one) => YES.has(one) || NO.has(one))
+  const usual = plain.some((one) => YES.has(one)) ? USUAL_YES : USUAL_NO
+  return isSpelled
+    ? labelsSql(`lower(btrim(${sql}))`, [...new Set([...usual, ...plain])])
+    : labelsSql(sql, values)
 }
 
 /** SQL: whether a row stays that is left out where a condition holds. Never null. */

@@ -56,6 +56,7 @@ describe('rows that are left out', () => {
     ['privatperson boolean', 'n = 1'],
     ['actif boolean', 'n <> 1'],
     ['isconverted boolean', 'n = 1'],
+    ['unsubscribed_on text', "case when n = 1 then '2024-01-01' when n % 2 = 0 then ' ' else '' end"],
     ['gdpr_erasure_requested_at timestamptz', 'case when n = 1 then now() end'],
   ])('%s', async (column, flag) => {
     const { keys } = await propose(contacts(column, flag), 'contacts')
@@ -360,6 +361,20 @@ test('whether an inactive customer is meant is a question; an inactive person is
     ['contacts', [true]],
     ['customers', [false]],
   ])
+})
+
+test('a flag is read in every spelling that an import has, also in those that no sampled row has', async () => {
+  const { source, keys } = await propose(
+    contacts(
+      'do_not_contact text',
+      "case n when 1 then 'TRUE' when 2 then ' yes' else (array['no', 'FALSE', ' '])[n % 3 + 1] end",
+    ),
+    'contacts',
+  )
+  expect(keys).toEqual(Array.from({ length: 18 }, (_, n) => n + 3))
+  expect(source.where).toBe(
+    `(lower(btrim(t.do_not_contact)) in ('true', 't', 'yes', 'y', '1', 'x')) is not true`,
+  )
 })
 
 describe('lists', () => {
