@@ -21,8 +21,8 @@ export interface Draft {
     readonly doubts: readonly RowFlag[]
   }
   readonly table: ClassifiedTable
-  /** Why it is a source only if a person says so. */
-  readonly doubt: string | null
+  /** Why it is left unless a person says that its rows are meant; null if it is proposed. */
+  readonly leftFor: string | null
   readonly roleFields: RoleFields
   /** Expressions that identify its rows. */
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
@@ -69,7 +69,10 @@ export function createDraftBase(
     rows: classified.rows,
     joins: more.joins,
     key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),
-    where: joinConditions(more.where),
+    where: joinConditions([
+      ...more.where,
+      ...[...uncounted].flatMap(({ isSure, keep }) => (isSure ? [keep] : [])),
+    ]),
     changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
     freshness,
     doubts: doubts.filter((one) => !uncounted.has(one)),

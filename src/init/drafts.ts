@@ -2,18 +2,15 @@ import { type Draft, createDraftBase } from './draft.ts'
 import { splitIdentifier, toOwnWords } from './words.ts'
 import { type ClassifiedSchema, type ClassifiedTable } from './classify.ts'
 import { type CandidateField, fieldSql } from './fields.ts'
-import { type TableRelation, joinCondition } from './relations.ts'
 import { holdsAny } from './assign-roles.ts'
 import { scoreName } from './roles.ts'
 import { draftParts, isMirrored } from './part-drafts.ts'
-import { exclusionConditions } from './flags.ts'
 import { relatedFlags } from './related-flags.ts'
-import { sayingOf } from './meanings.ts'
 import { quoteLiteral } from '../sources/quote.ts'
-import { firstFilled, linkedCompany, relatedValueSql, subselect } from './related-value.ts'
-import { type RowWay, waysTo } from './ways.ts'
+import { firstFilled, relatedValueSql } from './related-value.ts'
+import { findWorkplace } from './workplace.ts'
 
-/** A person reads at most so many tables beside those that are proposed. */
+/** A person reads at most seven tables beside those that are proposed. */
 const MAX_POSSIBLE = 7
 
 /** Every source that the tables may make: people, companies, and after each what belongs to their rows; then what may be meant. Pure. */
@@ -33,7 +30,7 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
       // As if a person had said that its rows are meant.
       const meant = { ...one, kinds: one.possible, isStaff: false }
       const others = { ...schema, tables: tables.map((other) => (other === one ? meant : other)) }
-      return draftTable(others, meant, nameFor).map((draft) => ({ ...draft, doubt: one.rejection }))
+      return draftTable(others, meant, nameFor).map((draft) => ({ ...draft, leftFor: one.rejection }))
     })
   return [...certain, ...possible]
 }
@@ -102,7 +99,7 @@ function draftPeople(schema: ClassifiedSchema, table: ClassifiedTable, name: str
       where: partyType === null ? [] : [partyType.person('t')],
     }),
     table,
-    doubt: null,
+    leftFor: null,
     roleFields,
     inputs: {
       ...(mail !== null && { email: mail }),
@@ -154,59 +151,6 @@ function fullNameSql({ person: roleFields, fields }: ClassifiedTable): string | 
   return whole === undefined ? null : fieldSql(whole, 't')
 }
 
-/** Where a person's company name is: in a companies table, reached by a key or through a link table. */
-function findWorkplace(
-  schema: ClassifiedSchema,
-  classified: ClassifiedTable,
-): { name: string; joins: string | null; employer: RowWay | null } | null {
-  const companies = schema.tables.flatMap((company) => {
-    // `full_name` may have a number before it.
-    const isPlain = ({ path, words }: CandidateField): boolean => path.length === 0 && words.join() === 'name'
-    const name =
-      company.fields.find(isPlain) ?? company.company.get('name') ?? company.person.get('company_name')
-    const { kinds, mirrored, possible, isTenants } = company
-    const isCompany = [...kinds, ...mirrored, ...(isTenants ? [] : possible)].includes('company')
-    return isCompany && name ? [{ company, name }] : []
-  })
-  const direct = companies
-    .flatMap((one) =>
-      waysTo(schema, classified, one.company).flatMap((way) =>
-        way.by === 'own key' ? [{ ...one, way, points: scoreWorkRelation(way.relation) }] : [],
-      ),
-    )
-    .filter((one) => one.points > 0)
-    .sort((a, b) => b.points - a.points)
-  const [best] = direct
-  if (best) {
-    const { company, way, name } = best
-    const isShared = company.partyType !== null && company.kinds.length > 1
-    const conditions = [
-      joinCondition(way.relation, 't', 'a'),
-      ...(isShared && company.partyType !== null ? [company.partyType.company('a')] : []),
-      ...exclusionConditions(company, 'a', 'company', 'gone'),
-    ]
-    return {
-      name: fieldSql(name, 'a'),
-      joins: `left join ${company.sqlName} a on ${conditions.join(' and ')}`,
-      employer: isShared ? null : way,
-    }
-  }
-  for (const { company, name } of companies) {
-    const way = linkedCompany(schema, classified, company)
-    const isThere = exclusionConditions(company, 'e', 'company', 'gone')
-    if (way) return { name: subselect(way, name, isThere), joins: null, employer: way }
-  }
-  return null
-}
-
-/** How strongly a key column points to the employer: by how many rows have one. */
-function scoreWorkRelation({ from, to, columns }: TableRelation): number {
-  // A row of the same table may be the employer, and is not the one that this was merged into.
-  if (from === to && columns.some((column) => sayingOf(splitIdentifier(column)) !== null)) return 0
-  const filled = from.fields.find(({ name, path }) => name === columns[0] && path.length === 0)?.values.length
-  return from.sampled === 0 ? 1 : (filled ?? 0) / from.sampled
-}
-
 /** A table of companies. Pure. */
 function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: string): Draft {
   const { company, partyType, kinds } = table
@@ -228,7 +172,7 @@ function draftCompanies(schema: ClassifiedSchema, table: ClassifiedTable, name: 
   return {
     base: isOfPerson ? { ...base, freshness: null } : base,
     table,
-    doubt: null,
+    leftFor: null,
     roleFields,
     inputs: input === null ? {} : { domain: input },
     inputFields: new Set([domain, email].filter((field) => field !== undefined)),

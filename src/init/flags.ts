@@ -28,7 +28,7 @@ import {
 } from './meanings.ts'
 import type { IntrospectedTable } from './introspect.ts'
 import { listKnownLabels, meaningOf } from './row-filters.ts'
-import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './vocabulary.ts'
+import { HARMLESS, HARMLESS_DATES, HARMLESS_KEYS, HARMLESS_LISTS, IN_USE } from './harmless.ts'
 import { hasWord, splitIdentifier, toWordSet } from './words.ts'
 
 export type FlagTable = Pick<IntrospectedTable, 'fields' | 'sampled'> &

@@ -4,6 +4,7 @@ import type { ProposedSource } from './proposal.ts'
 import { type RawInputs, chooseLookup } from '../domain/identifiers/choose.ts'
 import { joinConditions, toQuestions } from './questions.ts'
 import type { Db } from '../sources/db.ts'
+import { quoteName } from '../sources/quote.ts'
 import { readSample } from './sample.ts'
 
 /**
@@ -68,7 +69,8 @@ export function measureInputs(db: Db, { base, table, inputs }: Draft): Promise<r
     found.includes('select') ? keep.replaceAll(found, `v.${inputs.email ? 'email' : 'domain'}`) : keep,
   )
   return readSample(db, table, MEASURED_ROWS, {
-    select: ['t.*'],
+    // A role may be granted some columns.
+    select: table.table.columns.flatMap(({ name, canSelect }) => (canSelect ? [`t.${quoteName(name)}`] : [])),
     rest: `${base.joins ?? ''} where ${base.where ?? 'true'}`,
     joins: `${base.joins ?? ''} cross join lateral (select ${own.join(', ')} offset 0) as v`,
     values: ['v.*', `array[${keeps.join(', ')}]::boolean[] as kept`],

@@ -84,7 +84,7 @@ function draftPart(
           : `Part of ${base.name}: it shares the lookups, which cost nothing more.`,
       ],
     },
-    doubt: null,
+    leftFor: null,
     table: { ...part, lookups: { ...part.lookups, [kind]: lookups } },
     roleFields: fields,
     inputs: { ...moved, ...(profileUrl !== null && { linkedin_url: profileUrl }) },

@@ -28,7 +28,8 @@ import {
   readCatalogue,
   readRows,
 } from './introspect.ts'
-import { type ClassifiedSchema, classifyTables, setAside } from './classify.ts'
+import { type ClassifiedSchema, classifyTables } from './classify.ts'
+import { setAside } from './set-aside.ts'
 import { explainUnread, listUnread, listUnreadParties, readRole } from './unreadable.ts'
 import { type TableName, selectTables, shortlistTables } from './shortlist.ts'
 import type { Database } from '../store/open.ts'
@@ -127,12 +128,12 @@ async function measureDrafts(
     drafts.map((draft) => limit(async () => ({ draft, source: await measureDraft(db, draft) }))),
   )
   for (const { draft, source } of measured) {
-    const { doubt } = draft
+    const { leftFor } = draft
     const isFilled = typeof source !== 'string' && source.outputs.length > 0
-    if (isFilled && doubt === null) sources.push(source)
-    else if (isFilled && doubt !== null) possible.push({ source, reason: doubt })
+    if (isFilled && leftFor === null) sources.push(source)
+    else if (isFilled && leftFor !== null) possible.push({ source, reason: leftFor })
     else {
-      const reason = doubt ?? (typeof source === 'string' ? source : describeUnfilled(source))
+      const reason = leftFor ?? (typeof source === 'string' ? source : describeUnfilled(source))
       skipped.push({ table: draft.table.sqlName, reason })
     }
   }

@@ -8,7 +8,7 @@ import { readFlags, roleColumns } from './flags.ts'
 import { type Meaning, isAddressTable, isSuppressionName, sayingOf } from './meanings.ts'
 import { isStaffName } from './staff.ts'
 import { hasSameKey } from './relations.ts'
-import { HARMLESS_TABLES } from './vocabulary.ts'
+import { HARMLESS_TABLES } from './harmless.ts'
 import { type RowWay, waysTo } from './ways.ts'
 import { headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
 

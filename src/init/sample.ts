@@ -46,7 +46,10 @@ export async function readSample<Row>(
       `select ${values.join(', ')} from
         (select ${select.join(', ')} from ${table.sql} as t ${pages} ${rest} ${order} limit ${wanted}) as t ${joins}`,
     )
-  const spread = 'order by md5(t.ctid::text)'
+  // Who may read some columns may not read where a row lies.
+  const readable = table.columns.filter(({ canSelect }) => canSelect)
+  const place = readable.length === table.columns.length ? 'ctid' : quoteName(readable[0]?.name ?? '')
+  const spread = `order by md5(t.${place}::text)`
   const pages = pagesSql(rows, wanted)
   const some = pages === '' ? [] : await read(pages, spread)
   if (some.length >= wanted / 2) return some

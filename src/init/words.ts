@@ -1,4 +1,5 @@
-import { COMPOUNDS, DICTIONARY, HARMLESS, HARMLESS_LISTS, IN_USE, WORD_PAIRS } from './vocabulary.ts'
+import { HARMLESS, HARMLESS_LISTS, IN_USE } from './harmless.ts'
+import { COMPOUNDS, DICTIONARY, WORD_PAIRS } from './vocabulary.ts'
 
 /** Lower case without accents; `ä` as `ae`, as names without such letters spell it in German and Danish. */
 const plain = (word: string): string =>

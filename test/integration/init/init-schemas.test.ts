@@ -264,6 +264,23 @@ describe('columns', () => {
     }
   })
 
+  test('a role that may read some columns is told what they say', async () => {
+    await database.query(`
+      create table contacts (id int primary key, email text, title text, opted_out boolean, phase text, secret text);
+      insert into contacts select n, 'c' || n || '@c.example', null, n = 1, case when n < 4 then 'odd' else 'round' end from generate_series(1, 20) n`)
+    const role = `clerk_${database.url.slice(-12)}`
+    await database.query(
+      `create role ${role}; grant select (id, email, title, opted_out, phase), update (title) on contacts to ${role}`,
+    )
+    try {
+      const [all, some] = [await proposeForTables(database.db, []), await proposeAs(role)]
+      expect(some.sources).toEqual(all.sources)
+      expect(some.sources[0]?.questions.map(({ when }) => when)).toEqual(['phase is odd', 'opted_out is set'])
+    } finally {
+      await database.query(`drop owned by ${role}; drop role ${role}`)
+    }
+  })
+
   test('a role with the least privileges is told the same, and what it may not read', async () => {
     await database.query(`
       create table accounts (id int primary key, name text, plan text);
