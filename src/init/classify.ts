@@ -86,11 +86,9 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const likely = kinds.length > 0 ? kinds : (['person', 'company'] as const).filter(isLike).slice(0, 1)
   const obstacle = likely.length > 0 ? findObstacle(classified) : null
   const content = likely.length > 0 && !isNamed ? findOtherContent(classified, context) : null
-  const isUntold = kinds.length === 0 && likely.length > 0
-  const rejection =
-    obstacle ?? content ?? (isUntold ? 'its rows have addresses, and nothing says whose' : null)
-  const isPossible =
-    rejection !== null && obstacle === null && !isSuppressionName(table.name) && findPast(table) === undefined
+  const rejection = (kinds.length > 0 ? obstacle : null) ?? content
+  const isKept = isSuppressionName(table.name) || findPast(table) !== undefined
+  const isPossible = obstacle === null && !isKept && (content !== null || kinds.length === 0)
   const isMirror = obstacle !== null && content === null && table.kind === 'table'
   return {
     ...classified,

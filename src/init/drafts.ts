@@ -30,10 +30,15 @@ export function draftSources(schema: ClassifiedSchema): Draft[] {
       // As if a person had said that its rows are meant.
       const meant = { ...one, kinds: one.possible, isStaff: false }
       const others = { ...schema, tables: tables.map((other) => (other === one ? meant : other)) }
-      return draftTable(others, meant, nameFor).map((draft) => ({ ...draft, leftFor: one.rejection }))
+      return draftTable(others, meant, nameFor).map((draft) => ({
+        ...draft,
+        leftFor: one.rejection ?? UNTOLD,
+      }))
     })
   return [...certain, ...possible]
 }
+
+const UNTOLD = 'its rows have addresses, and nothing says whose'
 
 /** What the rows of one table make: people, companies, or both. */
 function draftTable(

@@ -132,7 +132,8 @@ async function measureDrafts(
     const isFilled = typeof source !== 'string' && source.outputs.length > 0
     if (isFilled && leftFor === null) sources.push(source)
     else if (isFilled && leftFor !== null) possible.push({ source, reason: leftFor })
-    else {
+    // Of a table of addresses that nothing else speaks for, there is nothing to say.
+    else if (leftFor === null || draft.table.rejection !== null) {
       const reason = leftFor ?? (typeof source === 'string' ? source : describeUnfilled(source))
       skipped.push({ table: draft.table.sqlName, reason })
     }
