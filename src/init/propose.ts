@@ -15,7 +15,7 @@ import {
   suggestedRelations,
 } from './relations.ts'
 import { findLookupColumns } from './lookup-tables.ts'
-import { belongToCompanies, findStaffTables } from './staff.ts'
+import { findStaffTables } from './staff.ts'
 import { findTenantColumns, isTenantName, tenantFlag } from './tenants.ts'
 import {
   type ForeignKey,
@@ -188,8 +188,7 @@ function classifySchema(found: {
   const schema = classifyTables(tables, {
     relations,
     isNamed,
-    // Users who each belong to one of many companies are their people, not those of the software.
-    isStaff: (one) => staff.has(one.sqlName) && !belongToCompanies(one, relations),
+    isStaff: ({ sqlName }) => staff.has(sqlName),
     isTenantTable: ({ sqlName, table }) => tenants.has(sqlName) || isTenantName(table.name),
   })
   const isParty = ({ sqlName }: IntrospectedTable): boolean =>

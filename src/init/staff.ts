@@ -1,6 +1,5 @@
 import { hasWord, headNoun, singularize, splitIdentifier, toWordSet } from './words.ts'
-import type { ForeignKey, IntrospectedTable, TableOverview } from './introspect.ts'
-import type { TableRelation } from './relations.ts'
+import type { ForeignKey, TableOverview } from './introspect.ts'
 
 const STAFF_NOUNS = toWordSet('owner employee employees staff worker colleague agent operator salesperson')
 /** Whose members use the software. */
@@ -56,19 +55,3 @@ export function findStaffTables(
   }
   return new Set(overviews.filter(isStaff).map(({ sqlName }) => sqlName))
 }
-
-/**
- * Whether most rows of a table of users refer to a partner or an account of the business, of which there are many: then they
- * are contacts, some of whom may sign in. Pure.
- */
-export function belongToCompanies(users: IntrospectedTable, relations: readonly TableRelation[]): boolean {
-  return relations.some(({ from, to, columns: [key], type }) => {
-    const isOther = from.sqlName === users.sqlName && to !== from && type === null
-    if (!isOther || !hasWord(splitIdentifier(to.table.name), COMPANY_NOUNS) || isStaffName(from.table.name))
-      return false
-    const { values = [] } = from.fields.find(({ name }) => name === key) ?? {}
-    const isMost = values.length * 2 >= from.sampled && from.sampled >= 20
-    return isMost && new Set(values).size * 4 >= values.length
-  })
-}
-const COMPANY_NOUNS = toWordSet('partner customer company supplier client organization')
