@@ -161,7 +161,7 @@ export function serializedAs(values: readonly string[]): 'JSON' | 'YAML' | 'seri
 }
 
 /** SQL: an array of what a list has in it. */
-export function elementsSql({ column, path, fit, holdsArrays }: CandidateField, alias: string): string {
+function elementsSql({ column, path, fit, holdsArrays }: CandidateField, alias: string): string {
   const sql = `${alias}.${quoteIfNeeded(column.name)}`
   if (fit.kind === 'array') return sql
   const steps = path.map((key) => (key === FIRST ? '[*]' : `.${JSON.stringify(key)}`))

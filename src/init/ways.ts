@@ -1,10 +1,6 @@
 import { type ClassifiedSchema, type ClassifiedTable, relationsBetween } from './classify.ts'
-import { quoteIfNeeded } from '../sources/quote.ts'
-import { type CandidateField, elementsSql } from './fields.ts'
-import { isTagList } from './flag-sql.ts'
 import { exclusionConditions } from './flags.ts'
 import { type TableRelation, hasSameKey, invert, joinCondition } from './relations.ts'
-import { hasWord, headNoun } from './words.ts'
 
 /** The rows `e` of another table that belong to a row `t`, as a part of SQL: `from … where`. */
 export interface RowWay {
@@ -44,12 +40,6 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
       const where = [joinCondition(toRow, 'l', 't'), ...exclusionConditions(link, 'l', 'link')]
       return [{ side, link, by: 'link', relation, from, where }]
     }),
-    ...(side === row ? [] : listedKeys(row, side)).map(({ field, key }): RowWay => ({
-      ...direct,
-      by: 'link',
-      relation: { from: row, to: side, columns: [field.column.name], targets: [key], type: null },
-      where: [`e.${quoteIfNeeded(key)}::text = any (${elementsSql(field, 't')})`],
-    })),
     ...own.map((relation): RowWay => ({
       ...direct,
       by: 'own key',
@@ -61,20 +51,3 @@ export function waysTo(schema: ClassifiedSchema, row: ClassifiedTable, side: Cla
 
 /** What is a row itself, and no link between others. */
 const isParty = ({ kinds, mirrored }: ClassifiedTable): boolean => kinds.length + mirrored.length > 0
-
-/** The lists in a row's own columns that have keys of another table in them: `label_ids`, `{"data": [{"id": "7"}]}` in `tags`. */
-const listedKeys = (
-  row: ClassifiedTable,
-  { table, sample }: ClassifiedTable,
-): Array<{ readonly field: CandidateField; readonly key: string }> =>
-  row.fields.flatMap((field) => {
-    const { labels } = field
-    if (!isTagList(field) || !labels || !hasWord(field.words, new Set([headNoun(table.name)]))) return []
-    const key = table.columns.find(({ name }) => {
-      const keys = new Set(sample.map((one) => String(one[name])))
-      return (
-        keys.size === sample.length && labels.filter((label) => keys.has(label)).length * 2 > labels.length
-      )
-    })
-    return key === undefined ? [] : [{ field, key: key.name }]
-  })
