@@ -27,8 +27,8 @@ and say why, until a person takes the line out. Where every source has it, they 
 
 - **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table; a table beside
   a mirror that cannot be written, by the key of the mirror's rows. Your own staff, users who sign in, tenants, members of lists,
-  applicants beside contacts, raw loads, and smaller tables whose name does not say what their rows are, are questions. Lists of objections,
-  suppliers, orders, logs, copies, and addresses of companies in a table of their own, which may be those of deliveries, are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
+  applicants beside contacts, guests, suppliers, raw loads, tables of addresses of which nothing else is told, and smaller tables whose name does not say what their rows are, are questions. Lists of objections,
+  orders, logs, copies, and addresses of companies in a table of their own, which may be those of deliveries, are left. Names may be in English, German, French, Spanish, Italian, Portuguese,
   Dutch, Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
 - **Inputs** by names and values: an e-mail column, or a table of addresses where that is blank; a profile; name and company, through
   the key that most rows have or a link table; a site, or the host of the address. Keys need not be declared: those that hold in the
@@ -61,7 +61,8 @@ of sampled rows (of at most 1,000) that it would leave out: what is not understo
 - **Left out until you decide** (✗): what looks like a reason by its name, and of the rest what few rows have: at most 30% of them by
   one column, 20% by what other tables say, 10% by tags.
 - **Read until you decide**: what more rows have. Most rows are not a reason against themselves: what over half of them have is no choice.
-- Beyond the sixteen, what looks like a reason by its name is left out and the rest is read; a comment names both.
+- Beyond the sixteen, what looks like a reason by its name is left out and the rest is read; a comment names what is not sure. Of each source
+  64 are counted; a comment says how many more there are.
 
 On a terminal Enter takes what is marked. Without one, the choices stand in the file as comments beside \`where\`, and the tables that may be
 meant above all sources. Read them before you take \`reviewed: false\` out: rows that belong in it may wait there.
