@@ -27,7 +27,7 @@ and say why, until a person takes the line out. Where every source has it, they 
 
 - **Tables** by their names, or by columns and values alone, whatever they are called: people, companies, both in one table; a table beside
   a mirror that is not written, by the key of the mirror's rows. Questions are your own staff, users who sign in, tenants, members of
-  lists, applicants beside contacts, guests, suppliers, raw loads, tables of addresses of which nothing else is told, and smaller tables
+  lists, applicants beside contacts, guests, suppliers, raw loads, tables of addresses of which nothing else is known, and smaller tables
   whose name does not say what their rows are. Left are lists of objections, orders, logs, copies, and addresses of companies in a table
   of their own, which may be those of deliveries. Names may be in English, German, French, Spanish, Italian, Portuguese, Dutch,
   Polish or a Nordic language, with or without accents: \`src/init/vocabulary.ts\` is the table of words, to be extended.
