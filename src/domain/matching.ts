@@ -1,5 +1,6 @@
 import { indexMembers, type JobMembers } from './job-members.ts'
 import { isInListOrder, membersByListOrder, membersByRequestId } from './request-ids.ts'
+import { isProvenOrder, orderByNumber } from './result-order.ts'
 
 /** What matching needs to know of a result. */
 interface MatchableResult {
@@ -35,7 +36,8 @@ interface MatchableJob {
  * as members. An order counts where the service declares it, or where enough results name their own member that chance
  * cannot have put them there (`isProvenOrder`); one contradiction in the delivery disproves it for all of its results.
  * Results that name nothing and contradict nothing prove nothing: a service that sends them as they become ready looks
- * exactly like that. Only misses need no order: where there is a result for each member and all others are named, the
+ * exactly like that. Of a record that comes twice without a name, neither is used where the order is not declared: one may
+ * stand in the place of a result that was lost. Only misses need no order: where there is a result for each member and all others are named, the
  * misses that are left are those of the members that are left.
  *
  * Contradicted results are matched to nothing: an identifier of one member beside the `data.email` of another, or two
@@ -113,7 +115,11 @@ function matchDistinct(
       const kind = kinds[place] ?? null
       return ![requestId, ...names].some((name) => members.isStranger(name, kind))
     })
-  if (isOrderTrue) claims.claim(order)
+  if (isOrderTrue) {
+    // A record twice, with no name, may stand in the place of one that was lost.
+    const repeated = job.isOrdered === true ? new Set() : findRepeatedRecords(results)
+    claims.claim(results.map((result, at) => (repeated.has(result) ? undefined : order[at])))
+  }
 
   const isOwnMiss = ({ requestId, isMiss }: MatchableResult, at: number): boolean =>
     isMiss === true &&
@@ -215,20 +221,6 @@ function findNamed(
   })
 }
 
-/** A wrong order stands as often at the places of those that name themselves by chance: once in this many deliveries. */
-const CHANCE = 100_000
-
-/**
- * Whether results at their own places prove an order of `members`: a wrong one has them there by chance once in
- * members · (members − 1) · … deliveries. Where all but one are at their places, so is the last.
- */
-function isProvenOrder(confirmed: number, members: number): boolean {
-  if (confirmed >= members - 1) return true
-  let chance = 1
-  for (let n = 0; n < confirmed && chance < CHANCE; n++) chance *= members - n
-  return chance >= CHANCE
-}
-
 /** The matches so far, in order of decreasing evidence. */
 class MemberClaims {
   readonly memberIndexes: (number | null)[]
@@ -298,14 +290,12 @@ function findRepetitions(results: readonly MatchableResult[]): {
   return { firsts, shared }
 }
 
-/** Identifiers that number the inputs, from 0 or 1, are better evidence of the order than the order of arrival. */
-function orderByNumber(results: readonly MatchableResult[], members: number): number[] | null {
-  if (results.length !== members) return null
-  const numbers = results.map((result) =>
-    result.requestId !== null && /^\d{1,3}$/.test(result.requestId) ? Number(result.requestId) : -1,
+/** The results without a name that have the same record as another one. */
+function findRepeatedRecords(results: readonly MatchableResult[]): ReadonlySet<MatchableResult> {
+  const unnamed = results.filter(
+    ({ requestId, index = null, names, content = null, isMiss }) =>
+      requestId === null && index === null && names.length === 0 && content !== null && isMiss !== true,
   )
-  const least = Math.min(...numbers)
-  if (least !== 0 && least !== 1) return null
-  const order = numbers.map((number) => number - least)
-  return new Set(order).size === order.length && Math.max(...order) === order.length - 1 ? order : null
+  const groups = [...Map.groupBy(unnamed, ({ content }) => JSON.stringify(content)).values()]
+  return new Set(groups.flatMap((same) => (same.length > 1 ? same : [])))
 }

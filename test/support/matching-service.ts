@@ -76,7 +76,7 @@ type Random = (below: number) => number
 
 /**
  * Services of every kind, those that keep no order and prove none among them. Excluded is what cannot be decided: an order
- * that is declared and not kept; a record with another member's address and no further evidence; an identifier that is
+ * that is declared and not kept; a record with another member's address and no further evidence, as the place in one of two jobs is none; an identifier that is
  * right in one delivery and wrong in the next; a miss without a name, repeated in the place of a result that was lost, comes later or
  * was sent without its record before the job was done.
  */
@@ -110,7 +110,9 @@ function noFaults({ address }: Faults): Faults {
 }
 
 function decidable(wanted: Form, made: Faults): { form: Form; faults: Faults } {
-  const isNamed = wanted.naming.endsWith('address') || wanted.naming === 'place'
+  // A place in one of two jobs that it may be for is no evidence.
+  const isPlaced = wanted.naming === 'place' && !(made.jobIdTwice && made.address === 'none')
+  const isNamed = wanted.naming.endsWith('address') || isPlaced
   const byNumber = wanted.naming.startsWith('from')
   const listIsTrue = wanted.naming === 'opaque' && (wanted.accepted === 'list' || wanted.accepted === 'map')
   const alias = made.alias === 'member' && !(isNamed && !made.sharesIdentifier) ? 'none' : made.alias

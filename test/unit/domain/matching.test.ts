@@ -99,6 +99,19 @@ describe('an order that is not declared', () => {
       )
     }
   })
+  test('is used for no record that comes twice without a name: one may stand in the place of a lost result', () => {
+    const record = (n: number, isNamed: boolean) => ({
+      ...result(null, isNamed ? many[n] : null),
+      content: { title: `Title of ${n}` },
+    })
+    // The result of the last input was lost, and that of the third one repeated.
+    const results = all.map((n) => record(n === 99 ? 2 : n, n % 2 === 1 && n !== 99))
+    const twice = new Set([2, 99])
+    const job = { identifiers: many, requestIds: null }
+    expect(matchResults(job, results)).toEqual(all.map((n) => (twice.has(n) ? null : n)))
+    // A service that declares the order loses nothing, and two people may have the same title.
+    expect(matchResults({ ...job, isOrdered: true }, results)).toEqual(all)
+  })
   test('of a list of identifiers is disproved by one result that names the input of another place', () => {
     const sorted = ids.toSorted()
     const results = named([0, 1, 10, 11])
