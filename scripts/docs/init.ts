@@ -150,12 +150,13 @@ const share = ({ found, expected }: ScoreFigures[Kind]): string => `${found} of 
 
 /** What `init` found in the last schemas that were kept from it: the only figures that say how it does on others. */
 function unseenScores(): string {
-  const unseen = membersOf(GROUPS[0])
+  const [last = 0, ...earlier] = GROUPS
+  const unseen = membersOf(last)
   const rows = unseen.map(([name, { first }]) => {
     const { title, holds } = expectations.get(name) ?? { title: name, holds: '' }
     return [title, holds, ...figuresOf(first)]
   })
-  const all = total(unseen.map(([, { first }]) => first))
+  const all = firstOf(last)
   return [
     table(
       [
@@ -178,7 +179,7 @@ function unseenScores(): string {
     '',
     table(
       ['schemas', 'inputs', 'outputs', 'left out', 'wrong lines'],
-      GROUPS.slice(1).map((group) => [
+      earlier.map((group) => [
         String(membersOf(group).length),
         ...figuresOf(firstOf(group), true).slice(0, 4),
       ]),
@@ -190,8 +191,7 @@ function unseenScores(): string {
 const GROUPS = [...new Set(scores.flatMap(([, { heldOut = 0 }]) => (heldOut > 2 ? heldOut : [])))].toSorted(
   (a, b) => b - a,
 )
-const membersOf = (group: number | undefined): typeof scores =>
-  scores.filter(([, { heldOut }]) => heldOut !== undefined && heldOut === group)
+const membersOf = (group: number): typeof scores => scores.filter(([, { heldOut }]) => heldOut === group)
 const firstOf = (group: number): First => total(membersOf(group).map(([, { first }]) => first))
 
 type First = (typeof scores)[number][1]['first']

@@ -1,6 +1,5 @@
 import { indexMembers, type JobMembers } from './job-members.ts'
-import { isInListOrder, membersByListOrder, membersByRequestId } from './request-ids.ts'
-import { isProvenOrder, orderByNumber } from './result-order.ts'
+import { isInListOrder, membersByListOrder, membersByRequestId, orderByNumber } from './request-ids.ts'
 
 /** What matching needs to know of a result. */
 interface MatchableResult {
@@ -219,6 +218,20 @@ function findNamed(
     const isShared = shared.has(results[at]?.requestId ?? '') && indexes[at] === undefined
     return isShared ? undefined : member
   })
+}
+
+/** A wrong order stands as often at the places of those that name themselves by chance: once in this many deliveries. */
+const CHANCE = 100_000
+
+/**
+ * Whether results at their own places prove an order of `members`: a wrong one has them there by chance once in
+ * members · (members − 1) · … deliveries. Where all but one are at their places, so is the last.
+ */
+function isProvenOrder(confirmed: number, members: number): boolean {
+  if (confirmed >= members - 1) return true
+  let chance = 1
+  for (let n = 0; n < confirmed && chance < CHANCE; n++) chance *= members - n
+  return chance >= CHANCE
 }
 
 /** The matches so far, in order of decreasing evidence. */

@@ -53,3 +53,18 @@ export function isInListOrder(
     .flatMap((one) => one.listed ?? [])
   return listed.every((index, at) => at === 0 || index > (listed[at - 1] ?? -1))
 }
+
+/** Identifiers that number the inputs, from 0 or 1, are better evidence of the order than the order of arrival. Pure. */
+export function orderByNumber(
+  results: readonly { readonly requestId: string | null }[],
+  members: number,
+): number[] | null {
+  if (results.length !== members) return null
+  const numbers = results.map((result) =>
+    result.requestId !== null && /^\d{1,3}$/.test(result.requestId) ? Number(result.requestId) : -1,
+  )
+  const least = Math.min(...numbers)
+  if (least !== 0 && least !== 1) return null
+  const order = numbers.map((number) => number - least)
+  return new Set(order).size === order.length && Math.max(...order) === order.length - 1 ? order : null
+}

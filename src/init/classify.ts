@@ -85,10 +85,11 @@ function classifyTable(surveyed: IntrospectedTable, context: ClassifyContext): C
   const isLike = (kind: SourceKind): boolean => haveOwnAddress(kind, classified)
   const likely = kinds.length > 0 ? kinds : (['person', 'company'] as const).filter(isLike).slice(0, 1)
   const obstacle = likely.length > 0 ? findObstacle(classified) : null
-  const content = likely.length > 0 && !isNamed ? findOtherContent(classified, context) : null
+  const isJudged = likely.length > 0 && !isNamed
+  const copy = isJudged ? findCopyOrList(classified) : null
+  const content = copy ?? (isJudged ? findOtherParties(classified, context) : null)
   const rejection = (kinds.length > 0 ? obstacle : null) ?? content
-  const isKept = isSuppressionName(table.name) || findPast(table) !== undefined
-  const isPossible = obstacle === null && !isKept && (content !== null || kinds.length === 0)
+  const isPossible = obstacle === null && copy === null && (content !== null || kinds.length === 0)
   const isMirror = obstacle !== null && content === null && table.kind === 'table'
   return {
     ...classified,
@@ -124,18 +125,19 @@ function findObstacle({ table }: IntrospectedTable): string | null {
   return table.columns.some((column) => column.canUpdate) ? null : 'this role may not update it'
 }
 
-const findPast = ({ name, schema }: IntrospectedTable['table']): string | undefined =>
-  findHistoryWord(name) ?? findAsideWord(schema)
+/** What a table holds that looks like people or companies and is never meant. */
+function findCopyOrList({ table }: IntrospectedTable): string | null {
+  const past = findHistoryWord(table.name) ?? findAsideWord(table.schema)
+  if (past !== undefined) return `its name indicates other content: '${past}'`
+  return isSuppressionName(table.name) ? 'its rows are who must not be contacted' : null
+}
 
-/** What else a table holds that looks like people or companies. */
-function findOtherContent(
+/** What people or companies it holds that are hardly those to enrich. */
+function findOtherParties(
   surveyed: IntrospectedTable,
   context: Pick<ClassifyContext, 'isStaff' | 'isTenantTable'>,
 ): string | null {
   const { table } = surveyed
-  const past = findPast(table)
-  if (past !== undefined) return `its name indicates other content: '${past}'`
-  if (isSuppressionName(table.name)) return 'its rows are who must not be contacted'
   const head = headNoun(table.name)
   if (OTHER_PARTIES.has(head)) return `its name says that its rows are no customers: '${head}'`
   if (isMemberList(table.name)) return 'its rows put people of other tables on a list'

@@ -78,10 +78,13 @@ export const isSetSql = (field: CandidateField, alias: string): string =>
     ? `btrim(${fieldSql(field, alias)}) <> ''`
     : `${fieldSql(field, alias)} is not null`
 
+/** A value of a flag, however it is typed. */
+const plainFlag = (value: string): string => value.trim().toLowerCase()
+
 const YES = new Set('1 -1 y yes true t on j ja oui o s si sì sí sim x'.split(' '))
+const NO = new Set('0 n no false f off nein non não nee'.split(' '))
 const USUAL_YES = 'true t yes y 1 x'.split(' ')
 const USUAL_NO = 'false f no n 0'.split(' ')
-const NO = new Set('0 n no false f off nein non não nee'.split(' '))
 
 /** The values that say yes, and no, as the sample spells them; null if the column holds more, or nothing. */
 export function readSides(
@@ -90,8 +93,7 @@ export function readSides(
   const { fit, values } = field
   if (fit.kind === 'boolean') return { yes: ['true'], no: ['false'] }
   const found = [...new Set(values)]
-  const those = (side: ReadonlySet<string>): string[] =>
-    found.filter((value) => side.has(value.trim().toLowerCase()))
+  const those = (side: ReadonlySet<string>): string[] => found.filter((value) => side.has(plainFlag(value)))
   const [yes, no] = [those(YES), those(NO)]
   const isFlag = !isTagList(field) && found.length > 0 && yes.length + no.length === found.length
   return isFlag ? { yes, no } : null
@@ -109,7 +111,7 @@ export function someOfSql(field: CandidateField, alias: string, values: readonly
   const sql = fieldSql(field, alias)
   if (field.fit.kind === 'boolean') return `${sql} is ${values[0]}`
   // `TRUE`, `yes` and ` x`, as people and their imports spell it: other rows spell it in other ways.
-  const plain = values.map((value) => value.trim().toLowerCase())
+  const plain = values.map(plainFlag)
   const isSpelled =
     field.fit.kind === 'text' && values.length > 1 && plain.every((one) => YES.has(one) || NO.has(one))
   const usual = plain.some((one) => YES.has(one)) ? USUAL_YES : USUAL_NO

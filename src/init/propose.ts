@@ -88,10 +88,10 @@ export async function proposeForTables(
     db,
     draftSources(schema).filter(({ table }) => isWanted(table)),
   )
-  const isNamed = (table: string): boolean =>
+  const isListed = (table: string): boolean =>
     [...skipped, ...possible.map(({ source }) => source)].some((one) => one.table === table)
   const rejected = schema.tables.flatMap((one): SkippedTable[] =>
-    one.rejection !== null && isWanted(one) && !isNamed(one.sqlName)
+    one.rejection !== null && isWanted(one) && !isListed(one.sqlName)
       ? [{ table: one.sqlName, reason: one.rejection }]
       : [],
   )

@@ -131,7 +131,7 @@ async function writeProposal(proposal: Proposal, writing: Writing) {
       // Before a person confirms a source: it decides whom they look up.
       ...(hasSources || !unread.some(({ isNamed }) => isNamed) ? renderUnread(unread, stdout) : []),
     ])
-  const { accepted: written, skippedTables } = await selectSources(proposal, writing)
+  const { accepted: written, skippedTables } = await selectSources({ sources, possible: offered }, writing)
   const isTaken = (name: string): boolean => written.some(({ source }) => source.name === name)
   const left = possible.flatMap(({ source: { name, table }, reason }) =>
     isTaken(name) ? [] : [{ table, reason }],
@@ -198,7 +198,7 @@ function toProposedSourceJson({ source, coverage }: AcceptedSource) {
 
 /** Verifies the selected sources against the database, shows them, and asks for confirmation on a terminal. */
 async function selectSources(
-  { sources: certain, possible }: Proposal,
+  { sources: certain, possible }: Pick<Proposal, 'sources' | 'possible'>,
   { db, services, prompt, call: { flags, stdout } }: Writing,
 ): Promise<{ accepted: AcceptedSource[]; skippedTables: SkippedTable[] }> {
   const { verifyProposedSource, verifyProposedSources } = await import('../../init/verify.ts')
@@ -206,8 +206,8 @@ async function selectSources(
   const skippedTables: SkippedTable[] = []
   const answers: Answers = new Map()
   const byDefault = certain.map((_, n) => n + 1)
-  const sources = [...certain, ...(prompt === null ? [] : possible.map(({ source }) => source))]
-  const shown = sources.length === certain.length ? 'all' : byDefault.join(',') || 'none'
+  const sources = [...certain, ...possible.map(({ source }) => source)]
+  const shown = possible.length === 0 ? 'all' : byDefault.join(',') || 'none'
   const question = `\nWhich sources? Numbers such as 1,2, or none ${stdout.paint('quiet', `[${shown}]`)}`
   const wanted =
     prompt !== null && (sources.length > 1 || certain.length === 0)
