@@ -4,13 +4,11 @@ import { configurationPage } from './docs/configuration.ts'
 import { jsonPage } from './docs/json.ts'
 import { logsPage } from './docs/logs.ts'
 import { notificationsPage } from './docs/notifications.ts'
-import { initPage } from './docs/init.ts'
 
 // Generates pages of docs/ from the program: npm run docs. A test compares them.
 for (const [name, text] of [
   ['cli.md', commandsPage()],
   ['configuration.md', configurationPage()],
-  ['init.md', initPage()],
   ['json.md', jsonPage()],
   ['logs.md', logsPage()],
   ['notifications.md', notificationsPage()],

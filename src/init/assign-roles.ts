@@ -188,7 +188,7 @@ const isOtherText = (value: string): boolean =>
  * Points to add for how well the sampled values match the role: many count for it, few against it, and none at all rules it
  * out. Pure.
  */
-export function scoreValues(role: ColumnRole, values: readonly string[]): number {
+function scoreValues(role: ColumnRole, values: readonly string[]): number {
   if (role === 'technologies' || values.length < MIN_VALUES) return 0
   const share = (test: (value: string) => boolean): number => values.filter(test).length / values.length
   const looks = LOOKS[role]
@@ -201,7 +201,7 @@ export function scoreValues(role: ColumnRole, values: readonly string[]): number
 }
 
 /** The role of a column by its values alone, whatever its name. It is needed for every role of a table. */
-export function roleFromValues(values: readonly string[]): ColumnRole | null {
+function roleFromValues(values: readonly string[]): ColumnRole | null {
   const known = ROLES_OF_VALUES.get(values)
   const role = known === undefined ? readRole(values) : known
   ROLES_OF_VALUES.set(values, role)

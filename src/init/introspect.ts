@@ -143,7 +143,7 @@ export async function introspectTable(
 }
 
 /** `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))` → a, b; none for any other check. Pure. */
-export function parseCheckLabels(definition: string): string[] {
+function parseCheckLabels(definition: string): string[] {
   const [, list = ''] = /= ANY \(+ARRAY\[(.*?)\]/s.exec(definition) ?? []
   return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, label = '']) => label.replaceAll("''", "'"))
 }
@@ -158,7 +158,7 @@ const CODES = [
  * `A: active, L: left the company`, `0 = inactive, 1 = active`, `ACT Active, BAJ Left` in a comment → each code with its
  * meaning; null if there are none. Pure.
  */
-export function parseCodes(comment: string): ReadonlyMap<string, string> | null {
+function parseCodes(comment: string): ReadonlyMap<string, string> | null {
   const parts = comment
     .replace(/^\s*[\p{L} ]+:\s+(?=\S+\s)/u, (start) =>
       /^\s*(?:enum|values?|codes?)\b/i.test(start) ? '' : start,

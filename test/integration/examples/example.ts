@@ -18,7 +18,7 @@ export const exampleNames = readdirSync(join(root, 'examples')).filter((name) =>
   existsSync(join(root, 'examples', name, 'schema.sql')),
 )
 
-export const folderOf = (name: string): string => join(root, 'examples', name)
+const folderOf = (name: string): string => join(root, 'examples', name)
 
 /** An example in a database of its own, with a sandbox of the service. */
 export interface Example {
@@ -72,7 +72,7 @@ export async function openExample(name: string): Promise<Example> {
 }
 
 /** Creates the example's tables and rows, and the views of what to expect. */
-export async function load(database: TestDatabase, name: string): Promise<void> {
+async function load(database: TestDatabase, name: string): Promise<void> {
   const client = await database.pool.connect()
   const own = ['schema.sql', 'rows.sql'].map((file) => join(folderOf(name), file))
   const expected = ['expected.sql', `${name}.sql`].map((file) => join(import.meta.dirname, file))
@@ -82,7 +82,7 @@ export async function load(database: TestDatabase, name: string): Promise<void> 
 }
 
 /** Loads the configuration in a Node process of its own: under vitest a TypeScript file would go through Vite. */
-export async function readConfig(folder: string, path?: string): Promise<Config> {
+async function readConfig(folder: string, path?: string): Promise<Config> {
   const load = new URL('../../../src/config/load.ts', import.meta.url).href
   const options = { cwd: folder, ...(path !== undefined && { path }) }
   const script = `

@@ -5,7 +5,7 @@ import { PassThrough } from 'node:stream'
 import { runCli } from '../../../src/cli/cli.ts'
 import { Output } from '../../../src/cli/terminal.ts'
 
-export interface Prompted {
+interface Prompted {
   readonly code: number
   readonly stdout: string
   readonly stderr: string

@@ -7,7 +7,6 @@ import { jsonPage, listFields, OPTIONAL, toSchema } from '../../../scripts/docs/
 import { JSON_SHAPES, SHARED_SHAPES } from '../../../scripts/docs/json-shapes.ts'
 import { logsPage } from '../../../scripts/docs/logs.ts'
 import { notificationsPage } from '../../../scripts/docs/notifications.ts'
-import { initPage } from '../../../scripts/docs/init.ts'
 
 const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/**/*.md')]
 
@@ -17,7 +16,6 @@ const plain = (text: string): string => text.replaceAll(/-{3,}/g, '---').replace
 test.each([
   ['cli.md', commandsPage],
   ['configuration.md', configurationPage],
-  ['init.md', initPage],
   ['json.md', jsonPage],
   ['logs.md', logsPage],
   ['notifications.md', notificationsPage],

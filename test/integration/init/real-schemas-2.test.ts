@@ -1,3 +1,0 @@
-import { testSchemas } from '../../support/init-score/schema-tests.ts'
-
-testSchemas(1, 4)
