@@ -20,10 +20,10 @@ const CHECKED = {
   ],
 }
 
-/** Crashes and kills, daemons, upgrades, the dashboard in a browser, the demo and the examples. */
+/** Crashes and kills, daemons, the dashboard in a browser, the demo and the examples. */
 const SLOW = [
   'test/integration/cli/{cancel,concurrent-runs,deliveries,dry-run,interrupt,kill,process,several-services,source}.test.ts',
-  'test/integration/{daemon,demo,examples,faults,releases}/*.test.ts',
+  'test/integration/{daemon,demo,examples,faults}/*.test.ts',
   'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
   'test/integration/runs/{any-input-jobs,bounded-reading,dry-run,job-outcomes,other-services,own-writes,result-pages,scopes,service-report,services-in-turn,services-model,several-services,together,unstated-limit}.test.ts',
   'test/integration/actions/plan-services.test.ts',
