@@ -7,9 +7,6 @@ export const VERSIONED_FILES = [
   'docker-compose.yml',
   'docs/operations.md',
   'deploy/helm/fillrate/Chart.yaml',
-  'deploy/kubernetes/cronjob.yaml',
-  'deploy/kubernetes/fillrate.yaml',
-  'deploy/kubernetes/kustomization.yaml',
 ] as const
 
 // `npm version 1.2.3` runs this between its change of package.json and its commit, and then what records what it promises.

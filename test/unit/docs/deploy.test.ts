@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { parse, parseAllDocuments } from 'yaml'
+import { parse } from 'yaml'
 import { dockerfileStages } from '../../../scripts/dockerfile.ts'
 import { parseCommandLine } from '../../../src/cli/parse.ts'
 import { ENVIRONMENT_VARIABLES } from '../../../src/config/environment.ts'
@@ -104,68 +104,8 @@ test('the Dockerfile copies existing files, runs as a non-root user, and starts 
   expect(['src', 'migrations', 'assets', 'package.json'].filter((path) => ignored.includes(path))).toEqual([])
 })
 
-interface Manifest {
-  readonly kind: string
-  readonly metadata: { readonly name: string; readonly labels: Record<string, string> }
-  readonly spec: Record<string, never>
-}
-const manifests = (path: string): Manifest[] => {
-  const documents = parseAllDocuments(read(path))
-  expect(documents.flatMap((document) => document.errors)).toEqual([])
-  return documents.map((document) => document.toJS() as Manifest)
-}
-
-test('the Kubernetes manifests: existing probe paths, valid commands, hardened pods, one set of labels', () => {
-  const all = [
-    ...manifests('deploy/kubernetes/fillrate.yaml'),
-    ...manifests('deploy/kubernetes/cronjob.yaml'),
-  ]
-  expect(
-    all
-      .map((one) => one.kind)
-      .toSorted()
-      .join(' '),
-  ).toBe(
-    'CronJob Deployment Ingress Job NetworkPolicy PodDisruptionBudget PrometheusRule Service ServiceMonitor',
-  )
-  for (const { metadata } of all)
-    expect(metadata.labels).toMatchObject({
-      'app.kubernetes.io/name': 'fillrate',
-      'app.kubernetes.io/instance': 'fillrate',
-    })
-  const text = JSON.stringify(all)
-  const commands = [...text.matchAll(/"args":(\[[^\]]*\])/g)].map(
-    ([, args = '']) => JSON.parse(args) as string[],
-  )
-  for (const command of commands) parseCommandLine(command)
-  expect(commands.map(([name]) => name).toSorted()).toEqual(['migrate', 'run', 'start'])
-  expect([...text.matchAll(/"httpGet":\{"path":"([^"]+)"/g)].map(([, path]) => path)).toEqual([
-    '/healthz',
-    '/healthz',
-    '/readyz',
-  ])
-  const hardening = [
-    '"runAsNonRoot":true',
-    '"automountServiceAccountToken":false',
-    // With service links, a Service named `fillrate` would set FILLRATE_PORT to a URL.
-    '"enableServiceLinks":false',
-    '"readOnlyRootFilesystem":true',
-    '"memory":"512Mi"',
-  ]
-  expect(hardening.filter((setting) => text.split(setting).length - 1 < commands.length)).toEqual([])
-  // The role that migrates is in a secret of its own.
-  expect([...text.matchAll(/"secretRef":\{"name":"([^"]+)"/g)].map(([, name]) => name).toSorted()).toEqual([
-    'fillrate',
-    'fillrate',
-    'fillrate-migrate',
-  ])
-})
-
-test('the alert rules of the chart and of the manifests are those of deploy/prometheus', () => {
-  const alerts = read('deploy/prometheus/alerts.yml')
-  expect(read('deploy/helm/fillrate/alerts.yml')).toBe(alerts)
-  const rules = manifests('deploy/kubernetes/fillrate.yaml').find((one) => one.kind === 'PrometheusRule')
-  expect(rules?.spec).toEqual(parse(alerts))
+test('the alert rules of the chart are those of deploy/prometheus', () => {
+  expect(read('deploy/helm/fillrate/alerts.yml')).toBe(read('deploy/prometheus/alerts.yml'))
 })
 
 test('the chart has the version of the program, and a schema for each value', () => {
