@@ -251,7 +251,6 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.close()
   })
 
-  // The same in every other state, and with twenty sources: `npm run screenshots -- --check`.
   test('every page passes axe in dark and light mode, fits a phone, and the keyboard skips to its content', async () => {
     const page = await open()
     const findings: string[] = []
