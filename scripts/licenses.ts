@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-// Verifies the licences of all packages in package-lock.json: npm run licenses. What is bundled in the published program, or
+// Verifies the licences of all packages in package-lock.json: node scripts/licenses.ts. What is bundled in the published program, or
 // is installed beside it, must permit that without conditions for the user's own programs.
 
 const ROOT = join(import.meta.dirname, '..')

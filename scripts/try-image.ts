@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { dockerfileStages, type Step } from './dockerfile.ts'
 
-// Executes the Dockerfile without a Docker engine, with an empty folder for each stage: npm run image:try. It cannot test
+// Executes the Dockerfile without a Docker engine, with an empty folder for each stage: node scripts/try-image.ts. It cannot test
 // the base image and its user.
 
 const ROOT = new URL('../', import.meta.url).pathname

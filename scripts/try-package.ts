@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
 // Packs this checkout as `npm publish` would, installs the tarball in an empty folder and uses it there as a user does:
-// npm run package:try. After packing, only the checkout's compiler is used. With versions of Node, as in
-// `npm run package:try -- 22.22 24 26`, each of them (from the package `node` of npm) runs the program, too.
+// node scripts/try-package.ts. After packing, only the checkout's compiler is used. With versions of Node, as in
+// `node scripts/try-package.ts 22.22 24 26`, each of them (from the package `node` of npm) runs the program, too.
 
 const ROOT = new URL('../', import.meta.url).pathname
 const place = mkdtempSync(join(tmpdir(), 'fillrate-package-'))

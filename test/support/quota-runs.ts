@@ -1,9 +1,9 @@
 const runs = process.env['FILLRATE_QUOTA_RUNS']
 
-/** `npm run test:quota` plays each case of the rate-limit tests; `npm test` plays a share of them. */
+/** `FILLRATE_QUOTA_RUNS=500` plays each case of the rate-limit tests; `npm test` plays a share of them. */
 export const isEachCasePlayed = runs !== undefined
 
-/** Cases of millions of calls take half an hour: `FILLRATE_QUOTA_RUNS=5000 npm run test:quota`, before a release. */
+/** Cases of millions of calls take half an hour: `FILLRATE_QUOTA_RUNS=5000`, before a release. */
 export const isEachLongCasePlayed = Number(runs ?? 0) >= 5_000
 
 /** How often a property is tried. */

@@ -32,7 +32,7 @@ import { serveRaw } from '../../unit/service/loopback-service.ts'
 // Services that answer oddly, each in its own way, through the product's own steps, SQL and HTTP; a step of all of them is
 // one statement. Time passes between rounds: whatever waits is due. The limiter has simulations of its own.
 
-/** A few hundred here, 10,000 in `npm run test:services`. */
+/** A few hundred here, 10,000 with `SIMULATED_SERVICES=10000`. */
 const SERVICES = Number(process.env['SIMULATED_SERVICES'] ?? 200)
 const SEED = Number(process.env['SIMULATED_SEED'] ?? 1)
 const BATCH = 500

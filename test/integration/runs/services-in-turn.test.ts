@@ -15,7 +15,7 @@ import {
 } from '../../support/service-trio.ts'
 
 /**
- * `SEVERAL_PEOPLE=20000 npm run test:several` takes two minutes, and measures how much of its limit each service gives. On a machine that
+ * `SEVERAL_PEOPLE=20000` takes two minutes, and measures how much of its limit each service gives. On a machine that
  * is too busy for 290 calls a second it fails.
  */
 const PEOPLE = Number(process.env['SEVERAL_PEOPLE'] ?? 600)

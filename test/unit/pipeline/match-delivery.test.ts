@@ -7,7 +7,7 @@ import { createService } from '../../../src/domain/service/service.ts'
 import { parseEvent } from '../../../src/webhook/event.ts'
 import { type Service, deliveriesOf, services } from '../../support/matching-service.ts'
 
-/** A few thousand here, 100,000 in `npm run test:matching`. */
+/** A few thousand here, 100,000 with `MATCHING_JOBS=100000`. */
 const JOBS = Number(process.env['MATCHING_JOBS'] ?? 3_000)
 const RULES = { refreshAfterMs: 1_000, retryNotFoundAfterMs: 1_000 }
 

@@ -45,7 +45,7 @@ const settingsOf = ({ limit, windowMs }: Limit, { used, at, isShared }: Situatio
 })
 
 describe('a limit that is not reached costs nothing', () => {
-  /** About 5,000 calls, made without a limit; more than 16,384 in `npm run test:quota`. */
+  /** About 5,000 calls, made without a limit; more than 16,384 with `FILLRATE_QUOTA_RUNS=500`. */
   const durationMs = isEachCasePlayed ? 7_000 : 1_500
   const unlimited = play({ counter: 'first-request', limit: 1e12, windowMs: MINUTE }, { durationMs }).accepted
   let turn = 0
