@@ -116,14 +116,12 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
 async function createLookups(db: Kysely<unknown>): Promise<void> {
   // The services that this database has met. A lookup belongs to one of them: what a test service invented is no answer
   // of the live one. Two bytes in place of the host in three million lookups. `name`: what the configuration calls it, if it has
-  // several. `forms`: what its description looked like, and
-  // since when, the latest last: a record is read by the description of its time.
+  // several.
   await sql`
     create table fillrate.services (
       id smallint primary key check (id >= 0),
       host text collate "C" not null unique,
       name text,
-      forms jsonb not null default '[]',
       first_seen_at timestamptz not null default now()
     )`.execute(db)
 

@@ -32,8 +32,8 @@ export function commandsPage(): string {
     table(['code', 'meaning'], Object.entries(EXIT_MEANINGS)),
     '## Environment',
     'Environment variables override a `.env` file in the working folder. Secrets are read from the environment only. ' +
-      'Of [several services](services.md#several-services-in-order) each has its own: `FILLRATE_NAME_BASE_URL`, `_API_KEY`, `_AUTH`, `_CLIENT_CERT`, ' +
-      '`_CLIENT_KEY` and `_WEBHOOK_SECRET`, with its name in capitals.',
+      'Of [several services](services.md#several-services-in-order) each has its own: `FILLRATE_NAME_BASE_URL`, `_API_KEY`, `_AUTH` ' +
+      'and `_WEBHOOK_SECRET`, with its name in capitals.',
     table(
       ['variable', 'meaning'],
       Object.entries(ENVIRONMENT_VARIABLES).map(([name, help]) => [`\`${name}\``, help]),

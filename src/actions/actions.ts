@@ -1,7 +1,6 @@
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { toDescriptionForm } from '../domain/service/description-form.ts'
 import { toLookupBudget } from '../domain/spend.ts'
 import { configuredAddress, firstPollMs, toPolicy } from '../pipeline/deps.ts'
 import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
@@ -188,15 +187,12 @@ export class Actions implements OpenedSources {
   ): Promise<RemapReport> {
     const source = chooseSource(this, options.source)
     if (this.config.views.length > 0) {
-      const filling = this.#listFilling(source)
-      for (const service of filling) await service.#recordForm(options)
-      const served = filling.map(async (service) => ({
+      const served = this.#listFilling(source).map(async (service) => ({
         deps: await service.deps(),
         source: chooseSource(service, source.name),
       }))
       return remapInOrder(await Promise.all(served), { ...options, source })
     }
-    await this.#recordForm(options)
     const deps = await this.deps()
     return remapSource(deps, { ...options, source, service: this.address === null ? null : deps.service })
   }
@@ -207,12 +203,6 @@ export class Actions implements OpenedSources {
     return this.services
       .filter((service) => service.sources.has(name))
       .toSorted((a, b) => placeOf(a) - placeOf(b))
-  }
-
-  /** What is written from now on is of this form: `check` then names no second remap. */
-  async #recordForm({ dryRun }: Pick<RemapOptions, 'dryRun'>): Promise<void> {
-    if (dryRun || this.address === null) return
-    await services.recordForm(this.db, await this.service(), toDescriptionForm(this.base.adapter))
   }
 
   /** Erases what is stored of the rows that a source's table no longer has. */

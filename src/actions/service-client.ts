@@ -27,7 +27,7 @@ export function openServiceClient(
   metrics: Pick<MetricsRecorder, 'recordCall'>,
   onKeyAccepted: () => void,
 ): EnrichmentClient {
-  const { apiKeys, clientCertificate, proxies } = environment
+  const { apiKeys, proxies } = environment
   const { variables, problems } = readServiceEnvironment(config.adapter, environment)
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   const { concurrency, timeoutMs } = config.service
@@ -46,7 +46,6 @@ export function openServiceClient(
     auth: environment.auth,
     variables,
     proxies,
-    certificate: clientCertificate,
     timeoutMs,
     connections: concurrency + Math.ceil(concurrency / CALLS_PER_SPARE_CONNECTION),
     onCallEnd: (call) => {

@@ -14,7 +14,6 @@ import {
   parseTokens,
   parseWord,
 } from './env-values.ts'
-import { type ClientCertificate, readClientCertificate } from './client-certificate.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { editDistance, oneOf } from '../util/text.ts'
 
@@ -32,8 +31,6 @@ interface ServiceEnvironment {
   /** Newest first. */
   readonly apiKeys: readonly string[]
   readonly auth: AuthStyle
-  /** Identifies this client in TLS, in PEM. Null: nothing does. */
-  readonly clientCertificate: ClientCertificate | null
   /** Newest first. */
   readonly webhookSecrets: readonly string[]
 }
@@ -83,8 +80,6 @@ export const ENVIRONMENT_VARIABLES = {
   FILLRATE_BASE_URL: 'base URL of the enrichment service',
   FILLRATE_API_KEY: 'API key(s), comma-separated, newest first; id:secret for a client of OAuth',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
-  FILLRATE_CLIENT_CERT: 'file of the client certificate for the service (PEM)',
-  FILLRATE_CLIENT_KEY: 'file of its private key (PEM)',
   FILLRATE_WEBHOOK_SECRET:
     'webhook signing secret(s), comma-separated; only for results that are delivered by webhook',
   FILLRATE_PUBLIC_URL:
@@ -109,14 +104,7 @@ export const ENVIRONMENT_VARIABLES = {
 export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
 
 /** What there is for each service; where services have names, `FILLRATE_ACME_API_KEY` and so on. */
-const SERVICE_VARIABLES = [
-  'BASE_URL',
-  'API_KEY',
-  'AUTH',
-  'CLIENT_CERT',
-  'CLIENT_KEY',
-  'WEBHOOK_SECRET',
-] as const
+const SERVICE_VARIABLES = ['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const
 type ServiceVariable = (typeof SERVICE_VARIABLES)[number]
 
 /** A service's name as it is in the names of variables. */
@@ -143,7 +131,6 @@ const NOT_SET: ServiceEnvironment = {
   baseUrl: null,
   apiKeys: [],
   auth: 'bearer',
-  clientCertificate: null,
   webhookSecrets: [],
 }
 
@@ -180,14 +167,12 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const publicUrl = read('FILLRATE_PUBLIC_URL', (text) =>
     parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
   )
-  const services = listServicePrefixes(env).map(
-    (prefix) => [prefix, readService(prefix, read, problems)] as const,
-  )
+  const services = listServicePrefixes(env).map((prefix) => [prefix, readService(prefix, read)] as const)
   const environment: Environment = {
     ...(services.length > 0 && { services: Object.fromEntries(services) }),
     databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
     maxConnections: read('FILLRATE_MAX_CONNECTIONS', parseMaxConnections),
-    ...readService('FILLRATE_', read, problems),
+    ...readService('FILLRATE_', read),
     publicUrl,
     port: read('FILLRATE_PORT', parsePort),
     host: read('FILLRATE_HOST', parseHost),
@@ -214,18 +199,13 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
 type ReadVariable = <Value>(name: string, parse: (text: string) => EnvValue<Value>) => Value | null
 
 /** @param prefix of the service's variables */
-function readService(prefix: string, read: ReadVariable, problems: Problem[]): ServiceEnvironment {
+function readService(prefix: string, read: ReadVariable): ServiceEnvironment {
   const name = (variable: ServiceVariable): string => variableOf({ prefix }, variable)
   const key = name('API_KEY')
   return {
     baseUrl: read(name('BASE_URL'), (text) => parseAddress(text, { of: 'service', leaveOff: '/v1', key })),
     apiKeys: read(key, (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
     auth: read(name('AUTH'), (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
-    clientCertificate: readClientCertificate(
-      { cert: name('CLIENT_CERT'), key: name('CLIENT_KEY') },
-      read,
-      problems,
-    ),
     webhookSecrets:
       read(name('WEBHOOK_SECRET'), (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
   }

@@ -4,7 +4,6 @@ import { type Environment, environmentOf } from '../config/environment.ts'
 import { nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
 import { type BulkRoute, defaultBulkMinimum, routeLookups } from '../domain/route.ts'
-import { toDescriptionForm } from '../domain/service/description-form.ts'
 import { type BulkCall, listBulkCalls, type Service } from '../domain/service/service.ts'
 import type { Price } from '../domain/spend.ts'
 import type { Breaker } from '../service/breaker.ts'
@@ -158,12 +157,12 @@ export function configuredAddress(
 }
 
 /**
- * Registers the configured service, with the form of its description, and returns its number. Warns if another service was
+ * Registers the configured service, and returns its number. Warns if another service was
  * used before: none of its responses count, and everything is paid again.
  * @param name in the configuration; null: it has one service, which needs none
  */
 export async function registerService(
-  { db, log, adapter }: Pick<Deps, 'db' | 'log' | 'adapter'>,
+  { db, log }: Pick<Deps, 'db' | 'log'>,
   address: string | null,
   name: string | null,
 ): Promise<number> {
@@ -177,6 +176,5 @@ export async function registerService(
     )
   const id = await services.insertService(db, address, known)
   if (name !== null) await services.recordServiceName(db, id, name)
-  await services.recordForm(db, id, toDescriptionForm(adapter))
   return id
 }

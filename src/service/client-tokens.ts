@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici'
 import type { OAuthClient } from '../domain/service/auth.ts'
 import { AccessToken } from './access-token.ts'
 import type { ApiKey } from './api-keys.ts'
-import { openDispatcher, type ConnectionSettings } from './dispatcher.ts'
+import { openDispatcher, type ProxySettings } from './dispatcher.ts'
 import { AbortedError, TokenUnavailableError } from './errors.ts'
 import {
   createTokenRequest,
@@ -12,7 +12,8 @@ import {
   TokenFailure,
 } from './token-endpoint.ts'
 
-interface ClientTokensOptions extends ConnectionSettings {
+interface ClientTokensOptions {
+  readonly proxies?: ProxySettings | undefined
   readonly oauth: OAuthClient
   readonly origin: string
   readonly prefix: string
@@ -42,7 +43,7 @@ export class ClientTokens {
     const timeoutMs = Math.min(options.timeoutMs, MAX_TOKEN_TIMEOUT_MS)
     const endpoint = locateTokenEndpoint(oauth, options)
     for (const { secret } of keys) splitClient(secret)
-    this.#dispatcher = openDispatcher(endpoint.origin, options, {
+    this.#dispatcher = openDispatcher(endpoint.origin, options.proxies, {
       connections: 1,
       allowH2: false,
       connectTimeout: Math.min(timeoutMs, 10_000),

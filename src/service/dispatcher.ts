@@ -10,35 +10,15 @@ export interface ProxySettings {
   readonly noProxy: string
 }
 
-/** What identifies this client in TLS, in PEM. */
-interface ClientCertificate {
-  /** With the certificates of its issuers, if the service needs them. */
-  readonly cert: string
-  readonly key: string
-}
-
-/** How connections to a service are made. */
-export interface ConnectionSettings {
-  /** Default: none. */
-  readonly proxies?: ProxySettings | undefined
-  /** Default: none. */
-  readonly certificate?: ClientCertificate | null | undefined
-}
-
 /**
  * Opens a connection pool to one origin, through a proxy if one is set for it. Loopback hosts bypass the proxy, which
  * would resolve them to itself.
  */
-export function openDispatcher(
+export const openDispatcher = (
   origin: string,
-  { proxies, certificate }: ConnectionSettings,
+  proxies: ProxySettings | undefined,
   options: Pool.Options,
-): Dispatcher {
-  const tls = certificate && { cert: certificate.cert, key: certificate.key }
-  // The proxy itself is shown no certificate.
-  const own = { ...options, ...(tls && { connect: tls, requestTls: tls }) }
-  return openProxyDispatcher(origin, proxies, own) ?? new Pool(origin, own)
-}
+): Dispatcher => openProxyDispatcher(origin, proxies, options) ?? new Pool(origin, options)
 
 /** Opens a dispatcher through the proxy for a URL; null if it is reached directly. The caller closes it. */
 export function openProxyDispatcher(

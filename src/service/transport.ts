@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici'
 import { type ApiKey, type AuthStyle, KeyRing, authOfStyle } from './api-keys.ts'
 import { ClientTokens } from './client-tokens.ts'
-import { type ConnectionSettings, openDispatcher, parseBaseUrl } from './dispatcher.ts'
+import { type ProxySettings, openDispatcher, parseBaseUrl } from './dispatcher.ts'
 import { exchange, HeldAnswer, type HttpExchange, type RequestObserver } from './exchange.ts'
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
 import { KeyJudge, type KeyRejection } from './key-judge.ts'
@@ -16,7 +16,9 @@ import { statusFacts } from '../domain/service/status.ts'
 import type { CalledPath, RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 
-export type TransportOptions = ConnectionSettings & {
+export type TransportOptions = {
+  /** Default: none. */
+  proxies?: ProxySettings | undefined
   /** An http or https URL, including any path before the endpoints' own. */
   baseUrl: string
   /** One key, or several, newest first. For a client of OAuth, `id:secret`. */
@@ -116,7 +118,7 @@ export class Transport {
       : null
     this.#variables = Object.values(variables)
     this.#onCallEnd = options.onCallEnd
-    this.#dispatcher = openDispatcher(origin, options, {
+    this.#dispatcher = openDispatcher(origin, options.proxies, {
       connections: requirePositiveInteger('connections', options.connections ?? 32),
       pipelining: 1,
       // Over HTTP/2 all calls would share one connection; losing it would leave all of them in doubt.

@@ -167,19 +167,6 @@ export async function listRunning(db: Connection, scope: string | null = null): 
   return rows
 }
 
-/** Which of these sources `fillrate remap` has written again as a whole since a time. */
-export async function listRemapped(
-  db: Connection,
-  sources: readonly string[],
-  since: string,
-): Promise<string[]> {
-  const { rows } = await sql<{ source: string }>`
-    select distinct s.source from fillrate.runs r cross join unnest(r.sources) as s (source)
-     where r.options @> '{"remap": true}' and r.state = 'completed' and r.started_at >= ${since}
-       and s.source = any(${[...sources]}::text[])`.execute(db)
-  return rows.map((row) => row.source)
-}
-
 /**
  * Marks runs with an expired lease as interrupted.
  * @param except the process's own runs: after a database outage it may find its own lease expired

@@ -50,8 +50,6 @@ export interface Schema extends ObservationTables {
     host: string
     /** In the configuration; null: it has one service. */
     name: string | null
-    /** A list of `StoredForm`. */
-    forms: DefaultJson
     first_seen_at: Generated<Date>
   }
   'fillrate.budgets': {

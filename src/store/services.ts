@@ -1,5 +1,4 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import type { DescriptionForm, StoredForm } from '../domain/service/description-form.ts'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import type { Connection } from './transaction.ts'
@@ -78,44 +77,6 @@ export async function recordServiceName(db: Database, id: number, name: string):
   await others.where('name', '=', name).execute()
   const named = db.updateTable('fillrate.services').set({ name }).where('id', '=', id)
   await named.where('name', 'is distinct from', name).execute()
-}
-
-/** Forms kept of a service: enough for edits, and few where two processes keep changing them. */
-const MAX_FORMS = 20
-
-/** Notes in what form records of a service are stored from now on, unless it is the last one. */
-export async function recordForm(db: Database, id: number, form: DescriptionForm): Promise<void> {
-  const parts = sql`${JSON.stringify(form)}::jsonb`
-  await sql`
-    update fillrate.services
-       set forms = case when jsonb_array_length(forms) >= ${MAX_FORMS} then forms - 0 else forms end
-                   || jsonb_build_array(jsonb_build_object('since', now(), 'parts', ${parts}))
-     where id = ${id} and forms -> -1 -> 'parts' is distinct from ${parts}`.execute(db)
-}
-
-/** The forms of a service's description, the latest last. */
-export async function listForms(db: Database, id: number): Promise<readonly StoredForm[]> {
-  const found = db.selectFrom('fillrate.services').select('forms').where('id', '=', id)
-  return ((await found.executeTakeFirst())?.forms ?? []) as readonly StoredForm[]
-}
-
-interface RecordsOfForm {
-  /** How many of the forms began before these records were stored. */
-  readonly forms: number
-  readonly records: number
-}
-
-/** Stored records of a service by the form of their time. Reads every lookup: call it with a timeout. */
-export async function countRecordsByForm(
-  db: Connection,
-  id: number,
-  forms: readonly StoredForm[],
-): Promise<RecordsOfForm[]> {
-  const since = sql`${forms.map((one) => one.since)}::timestamptz[]`
-  const { rows } = await sql<RecordsOfForm>`
-    select width_bucket(resolved_at, ${since}) as forms, count(*)::int as records
-      from fillrate.lookups where service_id = ${id} and state = 'found' group by 1 order by 1`.execute(db)
-  return rows
 }
 
 /** A service has moved: its results belong to another host from now on. */

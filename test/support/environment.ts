@@ -59,7 +59,6 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   baseUrl,
   apiKeys: ['key'],
   auth: 'bearer',
-  clientCertificate: null,
   variable: () => null,
   webhookSecrets: [],
   publicUrl: null,

@@ -26,12 +26,11 @@ export async function startServicesInOrder(options: {
     const sandbox = await startSandbox(settings)
     sandboxes[name] = sandbox
     const environment = environmentFor(harness.database.url, sandbox)
-    const { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets } = environment
+    const { baseUrl, apiKeys, auth, webhookSecrets } = environment
     services[`FILLRATE_${name.toUpperCase()}_`] = {
       baseUrl,
       apiKeys,
       auth,
-      clientCertificate,
       webhookSecrets,
     }
   }

@@ -125,15 +125,11 @@ async function deliver(
           : `Correct the URL, or the proxy that forwards it to port ${port} of this machine.`,
     })
   try {
-    const { status, text } = await sendRequest(
-      url,
-      { proxies },
-      {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: '{}',
-      },
-    )
+    const { status, text } = await sendRequest(url, proxies, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    })
     if (status === 401 && text.includes('signature'))
       return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers; ${secrets}`)
     return wrong(`something else answers, with ${status}`)

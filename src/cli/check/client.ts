@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto'
 import { type Environment, variableOf } from '../../config/environment.ts'
 import type { OAuthClient } from '../../domain/service/auth.ts'
 import { KeyRing } from '../../service/api-keys.ts'
@@ -13,7 +12,7 @@ const TOKEN_TIMEOUT_MS = 5_000
 
 /** Requests a token for each client, which is not billed, and shows whether the endpoint accepts it. */
 export async function checkClients(environment: Environment, oauth: OAuthClient): Promise<Finding> {
-  const { baseUrl, apiKeys, proxies, clientCertificate: certificate } = environment
+  const { baseUrl, apiKeys, proxies } = environment
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKeys.length === 0)
     return createFinding('key', 'skipped', 'the address or the client of the service is missing')
@@ -25,7 +24,6 @@ export async function checkClients(environment: Environment, oauth: OAuthClient)
     oauth,
     keys,
     proxies,
-    certificate,
     userAgent: 'fillrate',
     timeoutMs,
   })
@@ -61,30 +59,5 @@ export function describeTokenRequest(oauth: OAuthClient, base: string): Finding 
       ...(headers.includes('authorization') ? ['authorization: Basic •••'] : []),
       String(body).replace(/CLIENT_(?:ID|SECRET)/g, '•••'),
     ].join('\n'),
-  })
-}
-
-/** A certificate that ends within this time is warned of, in milliseconds. */
-const SOON_MS = 14 * 24 * 3_600_000
-
-/** Whose certificate is shown to the service, and until when it is valid. */
-export function describeCertificate(
-  { cert }: NonNullable<Environment['clientCertificate']>,
-  now: number,
-  variable = 'FILLRATE_CLIENT_CERT',
-): Finding {
-  const { subject, validToDate } = new X509Certificate(cert)
-  const until = validToDate.toISOString().slice(0, 10)
-  const name = /^CN=(.*)$/m.exec(subject)?.[1] ?? 'without a name'
-  if (validToDate.getTime() <= now)
-    return createFailedFinding('certificate', {
-      place: variable,
-      found: `${name}, which ended on ${until}`,
-      expected: 'a certificate that is valid',
-      todo: 'Have it renewed, and restart.',
-    })
-  const isSoon = validToDate.getTime() - now < SOON_MS
-  return createFinding('certificate', isSoon ? 'warning' : 'ok', `${name}, valid until ${until}`, {
-    todo: isSoon ? 'Have it renewed, and restart: it is read at the start.' : null,
   })
 }

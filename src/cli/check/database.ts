@@ -12,7 +12,6 @@ import { type Database, openDatabase } from '../../store/open.ts'
 import { readOne } from '../../store/sql.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import type { ClockReading } from './clock.ts'
-import { checkDescription } from './description.ts'
 import { checkSchema } from './schema.ts'
 import { checkSource, checkTriggerFunctions, checkTriggers, type ReadMapping, readMapping } from './source.ts'
 import {
@@ -43,11 +42,9 @@ export async function* checkDatabase(
   {
     env,
     now,
-    invalidServices,
   }: {
     readonly env: NodeJS.ProcessEnv
     readonly now: () => number
-    readonly invalidServices: readonly (string | null)[]
   },
 ): AsyncGenerator<Finding, CheckedDatabase> {
   const { databaseUrl: url } = environment
@@ -77,7 +74,7 @@ export async function* checkDatabase(
     const clock = await readClock(db, now)
     const schema = await checkSchema(db, env)
     yield schema
-    if (schema.verdict === 'ok') yield* checkScopes(db, environment, config, invalidServices)
+    if (schema.verdict === 'ok') yield* checkScopes(db, environment, config)
     const functions = await checkTriggerFunctions(db)
     if (functions !== null) yield functions
     const found = [schema]
@@ -186,14 +183,12 @@ interface OwnService {
 }
 
 /**
- * Warns if the database holds results of another service, or of another form of its description, or a run with another key is
- * in progress.
+ * Warns if the database holds results of another service, or a run with another key is in progress.
  */
 async function* checkScopes(
   db: Database,
   environment: Environment,
   config: Config | null,
-  invalidServices: readonly (string | null)[],
 ): AsyncGenerator<Finding> {
   const views = config === null ? [null] : listViews(config)
   const own = views.flatMap((view): OwnService[] => {
@@ -210,9 +205,6 @@ async function* checkScopes(
     const service = listed.find(({ host }) => host === address)
     if (service === undefined && leftover.length > 0)
       yield ofService(name, checkScope(address, name, leftover))
-    if (service === undefined || view === null || invalidServices.includes(name)) continue
-    const earlier = await checkDescription(db, service, view)
-    if (earlier !== null) yield ofService(name, earlier)
   }
   yield* checkRunning(db, own)
 }

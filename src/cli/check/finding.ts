@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Dispatcher, request } from 'undici'
-import { type ConnectionSettings, openDispatcher } from '../../service/dispatcher.ts'
+import { type ProxySettings, openDispatcher } from '../../service/dispatcher.ts'
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import type { Grant, MissingPolicy } from '../../sources/grants.ts'
 import { SourceProblems, showFound } from '../../sources/problems.ts'
@@ -123,10 +123,10 @@ const CHECK_TIMEOUT_MS = 5_000
 /** Sends one request, and reads its answer. */
 export async function sendRequest(
   url: string,
-  connection: ConnectionSettings,
+  proxies: ProxySettings | undefined,
   options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
 ): Promise<{ readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string }> {
-  const dispatcher = openDispatcher(new URL(url).origin, connection, {})
+  const dispatcher = openDispatcher(new URL(url).origin, proxies, {})
   try {
     const { statusCode, headers, body } = await request(url, {
       dispatcher,

@@ -8,7 +8,6 @@ import type { Log } from '../../util/log.ts'
 import { RECEIVER_VARIABLES } from '../command.ts'
 import { checkBulkSetup, describeUnsigned } from './bulk.ts'
 import { checkDescribed } from './cases.ts'
-import { describeCertificate } from './client.ts'
 import type { ClockReading } from './clock.ts'
 import { createFailedFinding, createFinding, type Finding, findInvalid } from './finding.ts'
 import { checkApiKey, checkService, createRateFinding } from './service.ts'
@@ -45,10 +44,10 @@ export async function* checkOneService(
   const name = view?.serviceName ?? null
   const needs = (check: string, ...variables: string[]): Finding | null =>
     findInvalid(invalid, check, variables)
-  const [url, key, auth, cert, certKey, secret] = (
-    ['BASE_URL', 'API_KEY', 'AUTH', 'CLIENT_CERT', 'CLIENT_KEY', 'WEBHOOK_SECRET'] as const
-  ).map((name) => variableOf(environment, name)) as [string, string, string, string, string, string]
-  const withoutService = needs('service', url, 'HTTP_PROXY', 'HTTPS_PROXY', cert, certKey)
+  const [url, key, auth, secret] = (['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const).map((name) =>
+    variableOf(environment, name),
+  ) as [string, string, string, string]
+  const withoutService = needs('service', url, 'HTTP_PROXY', 'HTTPS_PROXY')
   if (withoutService !== null) yield withoutService
   const clock = withoutService === null ? yield* checkService(environment, now) : null
   if (checks.isInvalid) {
@@ -63,8 +62,6 @@ export async function* checkOneService(
         ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
         : await checkApiKey(environment, service))
   )
-  if (environment.clientCertificate !== null)
-    yield describeCertificate(environment.clientCertificate, now(), cert)
   if (service !== BUILT_IN_SERVICE) {
     const cases = checks.module === null ? [] : await loadServiceCases(checks.module)
     yield await checkDescribed(service, environment, cases)

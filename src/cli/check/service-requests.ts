@@ -124,7 +124,7 @@ export async function* makeOneCall(
   input: LookupInput,
   address = environment.baseUrl === null ? null : toServiceAddress(environment.baseUrl),
 ): AsyncGenerator<Finding> {
-  const { baseUrl, apiKeys, auth, proxies, clientCertificate: certificate } = environment
+  const { baseUrl, apiKeys, auth, proxies } = environment
   const [apiKey] = apiKeys
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKey === undefined)
@@ -138,7 +138,6 @@ export async function* makeOneCall(
     apiKey,
     auth,
     proxies,
-    certificate,
     variables,
     service: watchPerson(service, (body) => (answered = body)),
   })

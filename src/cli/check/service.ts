@@ -24,7 +24,7 @@ export async function* checkService(
   environment: Environment,
   now: () => number,
 ): AsyncGenerator<Finding, ClockReading | null> {
-  const { baseUrl, proxies, clientCertificate: certificate } = environment
+  const { baseUrl, proxies } = environment
   const variable = variableOf(environment, 'BASE_URL')
   if (baseUrl === null) {
     yield createUnsetFinding('service', variable, 'the base URL of the enrichment service')
@@ -33,7 +33,7 @@ export async function* checkService(
   const { host } = new URL(baseUrl)
   const sentAt = now()
   try {
-    const { status, headers } = await sendRequest(baseUrl, { proxies, certificate }, { method: 'HEAD' })
+    const { status, headers } = await sendRequest(baseUrl, proxies, { method: 'HEAD' })
     const receivedAt = now()
     if (status >= 500)
       yield createFinding('service', 'warning', `${host} answers, with ${status}`, {

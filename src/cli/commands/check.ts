@@ -122,9 +122,7 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   const withoutDatabase = findInvalid(invalid, 'database', ['DATABASE_URL'])
   if (withoutDatabase !== null) yield withoutDatabase
   const database =
-    withoutDatabase === null
-      ? yield* checkDatabase(environment, config, { env, now, invalidServices })
-      : createSkipped(null)
+    withoutDatabase === null ? yield* checkDatabase(environment, config, { env, now }) : createSkipped(null)
   const clocks = [database.clock]
   const isDescribed = views.some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
   const modules = isDescribed ? await findServiceModules(call) : new Map<string | null, string>()
@@ -186,15 +184,7 @@ function readValidEnvironment(env: NodeJS.ProcessEnv): {
     return { environment: readEnvironment(env), invalid: null }
   } catch (error) {
     if (!(error instanceof ConfigProblems)) throw error
-    const wrong = new Set(
-      error.problems.flatMap(({ place }) => [
-        place,
-        place.toLowerCase(),
-        // One of them alone is a mistake, too.
-        place.replace(/CLIENT_CERT$/, 'CLIENT_KEY'),
-        place.replace(/CLIENT_KEY$/, 'CLIENT_CERT'),
-      ]),
-    )
+    const wrong = new Set(error.problems.flatMap(({ place }) => [place, place.toLowerCase()]))
     const valid = Object.entries(env).filter(([name]) => !wrong.has(name))
     return { environment: readEnvironment(Object.fromEntries(valid)), invalid: error }
   }

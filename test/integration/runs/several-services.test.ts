@@ -319,6 +319,6 @@ describe('several services in order', () => {
 
 /** What the environment has of a service. */
 function keyOf(url: string, sandbox: Sandbox, isTaken: boolean) {
-  const { baseUrl, apiKeys, auth, clientCertificate, webhookSecrets } = environmentFor(url, sandbox)
-  return { baseUrl, apiKeys: isTaken ? apiKeys : ['wrong'], auth, clientCertificate, webhookSecrets }
+  const { baseUrl, apiKeys, auth, webhookSecrets } = environmentFor(url, sandbox)
+  return { baseUrl, apiKeys: isTaken ? apiKeys : ['wrong'], auth, webhookSecrets }
 }

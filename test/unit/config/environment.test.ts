@@ -12,8 +12,6 @@ const variables = [
   'FILLRATE_BASE_URL',
   'FILLRATE_API_KEY',
   'FILLRATE_AUTH',
-  'FILLRATE_CLIENT_CERT',
-  'FILLRATE_CLIENT_KEY',
   'FILLRATE_WEBHOOK_SECRET',
   'FILLRATE_PUBLIC_URL',
   'FILLRATE_PORT',
@@ -34,7 +32,6 @@ const unset = {
   baseUrl: null,
   apiKeys: [],
   auth: 'bearer',
-  clientCertificate: null,
   variable: expect.any(Function),
   webhookSecrets: [],
   publicUrl: null,
@@ -105,7 +102,6 @@ describe('the environment', () => {
       baseUrl: 'https://api.example.com/eu',
       apiKeys: ['new-key', 'old-key'],
       auth: 'x-api-key',
-      clientCertificate: null,
       variable: expect.any(Function),
       webhookSecrets: ['new secret', 'old'],
       publicUrl: 'https://fillrate.example.com',
@@ -315,7 +311,6 @@ describe('the variables of services with names', () => {
       apiKeys: ['acme-key-1', 'acme-key-2'],
       auth: 'basic',
       webhookSecrets: ['acme-secret'],
-      clientCertificate: null,
       publicUrl: 'https://fillrate.example.com',
       notifySecrets: ['notify-secret'],
     })
@@ -347,13 +342,11 @@ describe('the variables of services with names', () => {
       FILLRATE_ACME_BASE_URL: 'https://jane:s3cret@api.acme.example',
       FILLRATE_ACME_API_KEY: 'two words',
       FILLRATE_ACME_AUTH: 'bearr',
-      FILLRATE_ACME_CLIENT_CERT: '/nowhere.pem',
     })
     expect(problems.map(({ place }) => place)).toEqual([
       'FILLRATE_ACME_BASE_URL',
       'FILLRATE_ACME_API_KEY',
       'FILLRATE_ACME_AUTH',
-      'FILLRATE_ACME_CLIENT_CERT',
     ])
     expect(problems[0]?.todo).toBe('Leave them out; a key goes into FILLRATE_ACME_API_KEY.')
     expect(JSON.stringify(problems)).not.toMatch(/s3cret|two words/)
