@@ -20,8 +20,8 @@ export default defineConfig({
       // What identifies a row. Default: the primary key. Several columns: ['tenant_id', 'id'].
       key: 'id',
 
-      // Which rows. Default: all.
-      where: 't.deleted_at is null',
+      // Which rows: those that meet every condition. Default: all.
+      where: ['t.deleted_at is null'],
 
       // Live sync: `fillrate start` enriches rows as they change. `fillrate follow install contacts` installs the triggers.
       follow: true,

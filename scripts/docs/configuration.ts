@@ -120,6 +120,7 @@ function fields({ properties = {}, required = [] }: Schema): string {
 function describeValue(name: string, schema: Schema): string {
   if (name === 'kind') return '`person` or `company`'
   if (name === 'field') return 'see below'
+  if (name === 'where') return 'SQL, or a list of conditions in SQL'
   if (name === 'unlisted') return '`true`'
   if (name === 'matches') return 'a regular expression, as such or as text'
   const { type, enum: values, anyOf, oneOf, minimum, maximum } = schema
@@ -142,17 +143,7 @@ function describeValue(name: string, schema: Schema): string {
   return SQL.has(name) ? 'SQL' : 'a text'
 }
 
-const SQL = new Set([
-  'joins',
-  'where',
-  'changedAt',
-  'sql',
-  'email',
-  'linkedin_url',
-  'name',
-  'company',
-  'domain',
-])
+const SQL = new Set(['joins', 'changedAt', 'sql', 'email', 'linkedin_url', 'name', 'company', 'domain'])
 
 /** A very large maximum is not worth mentioning. */
 function bounds(minimum: number | undefined, maximum: number | undefined): string {

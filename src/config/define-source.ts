@@ -73,8 +73,10 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   readonly joins?: string
   /** The columns that identify a row. Default: the primary key. */
   readonly key?: string | readonly string[]
-  /** Which rows are eligible: `t.deleted_at is null`. Default: all. */
-  readonly where?: string
+  /**
+   * Which rows are eligible: `t.deleted_at is null`. A row must meet each condition of a list. Default: all.
+   */
+  readonly where?: string | readonly string[]
   /**
    * A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp without time zone or a
    * date, 12 hours more are read, because the time zone of its writers is unknown.

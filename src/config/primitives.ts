@@ -58,6 +58,15 @@ export const lookupShare = z.union(
 
 export const sqlExpression = (example: string) => requiredString(`an SQL expression, such as "${example}"`)
 
+/** One condition or a list of them; parses to the list. */
+export const sqlConditions = (example: string) =>
+  z
+    .union([sqlExpression(example), z.array(sqlExpression(example))], {
+      error: `an SQL expression, such as "${example}", or a list of them`,
+    })
+    .optional()
+    .transform((where) => (where === undefined ? [] : [where].flat()))
+
 /** What is left out is null. */
 export const orNull = <Schema extends z.ZodType>(schema: Schema) =>
   schema.optional().transform((value): z.output<Schema> | null => value ?? null)

@@ -21,6 +21,7 @@ import {
   orNull,
   regularExpression,
   requiredString,
+  sqlConditions,
   sqlExpression,
 } from './primitives.ts'
 import { serviceNameText } from './service-settings-schema.ts'
@@ -89,7 +90,7 @@ const commonFields = {
   key: orNull(
     z.union([columnNameText, keyColumns], { error: "a column's name, or a list of them" }),
   ).transform((key) => (key === null ? null : [key].flat())),
-  where: orNull(sqlExpression('t.deleted_at is null')),
+  where: sqlConditions('t.deleted_at is null'),
   changedAt: orNull(sqlExpression('t.updated_at')),
   freshness: orNull(
     z.strictObject(

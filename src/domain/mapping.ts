@@ -107,7 +107,8 @@ export interface SourceMapping {
   readonly joins: string | null
   /** Column names, unquoted. Null: the table's primary key. */
   readonly key: readonly string[] | null
-  readonly where: string | null
+  /** Conditions, all of which an eligible row meets. Empty: every row is eligible. */
+  readonly where: readonly string[]
   readonly changedAt: string | null
   /**
    * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched while that is less

@@ -40,8 +40,8 @@ export async function describeSource(
 
 /** One person may be in two tables: whom one source leaves out, the other one looks up. */
 function describeMissingWhere({ mapping }: Source, others: readonly Source[]): SourceFinding | null {
-  const other = others.find((one) => one.mapping.kind === 'person' && one.mapping.where !== null)
-  if (mapping.kind !== 'person' || mapping.where !== null || other === undefined) return null
+  const other = others.find((one) => one.mapping.kind === 'person' && one.mapping.where.length > 0)
+  if (mapping.kind !== 'person' || mapping.where.length > 0 || other === undefined) return null
   return {
     place: 'where',
     found: `none, so no row is left out; ${other.name} leaves some out, and a person may be in both`,
@@ -73,7 +73,7 @@ async function describeRows(db: Db, source: Source): Promise<SourceFinding | nul
       expected: 'policies that let the role read the rows',
       todo: await describeHiddenRows(db, source),
     }
-  if (mapping.where === null)
+  if (mapping.where.length === 0)
     return {
       place: 'table',
       found: 'no row',
@@ -82,9 +82,9 @@ async function describeRows(db: Db, source: Source): Promise<SourceFinding | nul
     }
   return {
     place: 'where',
-    found: `${mapping.where}\na condition that no row meets`,
-    expected: 'a condition that some rows meet',
-    todo: 'Check the condition, or whether the table has rows.',
+    found: `${mapping.where.join('\n')}\n${mapping.where.length === 1 ? 'a condition' : 'conditions'} that no row meets`,
+    expected: 'conditions that some rows meet',
+    todo: '`fillrate plan` shows how many rows each condition leaves out. Or the table has no rows.',
   }
 }
 

@@ -1,3 +1,4 @@
+import type { SourceMapping } from '../domain/mapping.ts'
 import { listNames, suggestion } from '../util/text.ts'
 
 /** An error in an expression, at an index of its text. */
@@ -42,6 +43,14 @@ export function findFault(text: string, placeholders: readonly string[]): Expres
   if (tokens.every(isFiller)) return { message: 'nothing but white space or comments', at: 0 }
   return null
 }
+
+/** The conditions of `where`, each with its place in the source: `where`, or `where[1]` of several. */
+export const listConditions = ({ where }: Pick<SourceMapping, 'where'>): (readonly [string, string])[] =>
+  where.map((text, index) => [where.length === 1 ? 'where' : `where[${index}]`, text])
+
+/** The conditions of `where` as one SQL text; empty: there are none. */
+export const toWhereText = ({ where }: Pick<SourceMapping, 'where'>): string =>
+  where.map((text) => `(${text}\n)`).join(' and ')
 
 /** Words that would end the FROM clause: with one of them, `joins` would become another statement. */
 const CLAUSE_WORDS = new Set(

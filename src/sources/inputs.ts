@@ -1,5 +1,5 @@
 import type { InputName } from '../domain/mapping.ts'
-import { renderExpression } from './expression.ts'
+import { renderExpression, toWhereText } from './expression.ts'
 import { givenRowSql, recordedCells, recordedJsonSql } from './own-writes.ts'
 import type { Source, Writer } from './source-model.ts'
 import { findNamedColumns, listReadColumns } from './triggers/columns.ts'
@@ -116,15 +116,15 @@ export function belongsSql(
   const writer = source.ownWrites?.where
   const cells = (writer?.cells ?? []).filter((cell) => outputs || !cell.isOutput)
   if (writer === undefined || cells.length === 0) return eligible
-  const given = givenRowSql(findNamedColumns(source.mapping.where ?? '', source.table), [
+  const given = givenRowSql(findNamedColumns(toWhereText(source.mapping), source.table), [
     { ...writer, cells },
   ])
   return `(${eligible} or exists (select from (select) as "~one" ${given} where ${eligible}))`
 }
 
-/** SQL: whether a row meets the condition of the source. */
-export const eligibleSql = (source: Pick<Source, 'mapping'>): string =>
-  source.mapping.where === null ? 'true' : `(${renderExpression(source.mapping.where).sql}\n)`
+/** SQL: whether a row meets the conditions of the source. */
+export const eligibleSql = ({ mapping }: Pick<Source, 'mapping'>): string =>
+  mapping.where.length === 0 ? 'true' : `(${renderExpression(toWhereText(mapping)).sql})`
 
 /** A statement that evaluates the inputs of no row: it fails if they cannot be evaluated. */
 export const inputsProbeSql = (source: Source): string => {

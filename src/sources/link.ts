@@ -1,7 +1,7 @@
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { Column, Table } from './catalogue.ts'
 import { type Db, tryQuery } from './db.ts'
-import { nameIn, tokenizeCode } from './expression.ts'
+import { nameIn, tokenizeCode, toWhereText } from './expression.ts'
 import { inputsProbeSql } from './inputs.ts'
 import { givenRowsSql } from './own-writes.ts'
 import { replaceTable } from './replace-table.ts'
@@ -104,7 +104,7 @@ const namesOf = (columns: readonly Column[]): ReadonlySet<string> => new Set(col
 
 /** The source as a writer of what its own `where` reads. */
 const toWhereWriter = (source: Source): Writer =>
-  toWriter(source, namesOf(findNamedColumns(source.mapping.where ?? '', source.table)), [])
+  toWriter(source, namesOf(findNamedColumns(toWhereText(source.mapping), source.table)), [])
 
 /** Records the touched columns that `where` reads too: a stamp makes a row leave its source. */
 function withStamps(source: Source, writer: Writer): Writer {
@@ -142,7 +142,7 @@ const PLACE_WITH_ALIAS = /\(~place~\)\s+(?:as\s+)?("(?:[^"]|"")*"|[\w$]+)/gi
 function listNamedRow({ mapping, outputs, touches }: Source, table: Table): Table {
   const texts = [
     ...listTexts(mapping),
-    mapping.where ?? '',
+    ...mapping.where,
     ...outputs.map((output) => output.mapping.sql ?? ''),
     ...touches.map((touch) => touch.expression),
   ]

@@ -186,7 +186,7 @@ async function countFilteredOut(
 ): Promise<Pick<SourcePlan, 'table' | 'without_key' | 'filtered_out' | 'where_out'>> {
   const { mapping, keyColumns } = source
   const haveKeys = keyColumns.every((one) => one.notNull)
-  const isUnfiltered = mapping.where === null && mapping.joins === null && haveKeys
+  const isUnfiltered = mapping.where.length === 0 && mapping.joins === null && haveKeys
   if (isUnfiltered && where === null) return { table: read, without_key: 0, filtered_out: 0, where_out: 0 }
   const { table, eligible } = await inTransaction(
     deps.db,

@@ -1,7 +1,7 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
 import { type Db, queryValue } from '../db.ts'
-import { findFault, findJoinFault, renderExpression, withCaret } from '../expression.ts'
+import { findFault, findJoinFault, listConditions, renderExpression, withCaret } from '../expression.ts'
 import { joinsSql, MAPPING_INPUTS } from '../inputs.ts'
 import { renderWhere } from '../page.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
@@ -74,7 +74,8 @@ export async function probeExpressions(
       `\n)::text, '') ${from} limit 0`,
     )
   const condition = `select 1 ${from} where (`
-  add('where', mapping.where, 'a condition over t and the joins', condition, '\n) limit 0')
+  for (const [place, text] of listConditions(mapping))
+    add(place, text, 'a condition over t and the joins', condition, '\n) limit 0')
   add('changedAt', mapping.changedAt, 'a time', condition, '\n) is null limit 0')
   add('freshness.read', mapping.freshness?.read, 'a time', condition, '\n) is null limit 0')
   for (const one of probes) {

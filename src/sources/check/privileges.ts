@@ -1,6 +1,7 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
 import { type Db, query } from '../db.ts'
+import { listConditions } from '../expression.ts'
 import type { Grant } from '../grants.ts'
 import type { ProblemList } from '../problems.ts'
 import type { MappedCell } from '../source-model.ts'
@@ -42,10 +43,10 @@ export async function checkPrivileges(
 const toColumnUse = (place: string, name: string): Use => ({ kind: 'column', schema: null, name, place })
 
 export function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
-  const { joins, where, changedAt, freshness, inputs, outputs, touch } = mapping
+  const { joins, changedAt, freshness, inputs, outputs, touch } = mapping
   const all: (readonly [string, string | null | undefined])[] = [
     ['joins', joins],
-    ['where', where],
+    ...listConditions(mapping),
     ['changedAt', changedAt],
     ['freshness.read', freshness?.read],
     ...Object.entries(inputs).map(([name, text]) => [`inputs.${name}`, text] as const),

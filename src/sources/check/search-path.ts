@@ -53,7 +53,7 @@ export async function checkUnsearchedTypes(
   report: ProblemList,
 ): Promise<void> {
   const { joins, where, changedAt, inputs, outputs } = mapping
-  const texts = [joins, where, changedAt, ...Object.values(inputs), ...outputs.map(({ sql }) => sql)]
+  const texts = [joins, ...where, changedAt, ...Object.values(inputs), ...outputs.map(({ sql }) => sql)]
     .map((text) => text?.replaceAll(UNAMBIGUOUS, ' ') ?? '')
     .filter((text) => text !== '')
   const named = new Set(texts.flatMap((text) => findNamedColumns(text, table)).map(({ name }) => name))

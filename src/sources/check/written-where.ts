@@ -1,5 +1,5 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
-import { nameIn, type Token, tokenizeCode } from '../expression.ts'
+import { listConditions, nameIn, type Token, tokenizeCode } from '../expression.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import type { SourceFinding } from '../problems.ts'
 import { replaceTable } from '../replace-table.ts'
@@ -16,8 +16,16 @@ export function findWrittenInWhere(
   source: Writing & Pick<Source, 'mapping'>,
   others: readonly Writing[] = [],
 ): SourceFinding[] {
-  const { where } = source.mapping
-  if (where === null) return []
+  return listConditions(source.mapping).flatMap((condition) =>
+    findWrittenInCondition(source, condition, others),
+  )
+}
+
+function findWrittenInCondition(
+  source: Writing & Pick<Source, 'mapping'>,
+  [place, where]: readonly [string, string],
+  others: readonly Writing[],
+): SourceFinding[] {
   const own = { ...listWritten(source, source.mapping, where), by: 'the source', set: 'each write sets' }
   const all = [
     { writer: source, ...own },
@@ -34,7 +42,7 @@ export function findWrittenInWhere(
         ? []
         : [
             {
-              place: 'where',
+              place,
               found: `${where}\na condition on ${[...new Set(reads.map(({ text }) => text))].join(', ')}, which ${why}`,
               expected: 'a condition on columns that Fillrate does not write',
               todo,

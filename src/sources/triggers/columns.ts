@@ -1,5 +1,5 @@
 import type { Column } from '../catalogue.ts'
-import { nameIn, tokenizeCode } from '../expression.ts'
+import { nameIn, tokenizeCode, toWhereText } from '../expression.ts'
 import type { Source } from '../source-model.ts'
 
 /**
@@ -15,7 +15,7 @@ export function listFollowedColumns(
   const read = [...Object.values(mapping.inputs), mapping.joins ?? ''].flatMap((text) =>
     findNamedColumns(text, table),
   )
-  const belongs = findNamedColumns(mapping.where ?? '', table).filter((column) => !written.has(column.name))
+  const belongs = findNamedColumns(toWhereText(mapping), table).filter((column) => !written.has(column.name))
   const names = new Set([...read, ...belongs].map((column) => column.name))
   const columns = table.columns.filter((column) => names.has(column.name))
   // The columns behind a generated column are not known here, and a virtual one is not in a trigger's transition tables.
@@ -35,7 +35,7 @@ export function listReadColumns(source: Source): readonly string[] {
   const cells = [...outputs, ...touches, ...writers.flatMap((writer) => writer.cells)]
   const texts = [
     ...Object.values(mapping.inputs),
-    mapping.where,
+    ...mapping.where,
     mapping.freshness?.read,
     ...outputs.map((output) => output.mapping.sql),
     ...touches.map((touch) => touch.expression),

@@ -125,7 +125,7 @@ const MISTAKES: readonly [name: string, changes: object, place: string, found: s
 
 /** What its owner would want to know, and which does not stop a run. */
 const REMARKS: typeof MISTAKES = [
-  ['filter', { where: "t.name = 'nobody'" }, 'where', 'a condition that no row meets', 'Check the condition'],
+  ['filter', { where: "t.name = 'nobody'" }, 'where', 'a condition that no row meets', '`fillrate plan`'],
   [
     'scan',
     { table: 'big', changedAt: 't.seen_at', where: 'true' },

@@ -27,7 +27,7 @@ beforeEach(async () => {
     database.db,
     mapping({
       joins: 'left join accounts a on a.id = t.account_id',
-      where: 'not t.deleted',
+      where: ['not t.deleted'],
       inputs: { email: 't.email', company: 'a.name' },
       outputs: [
         output('title', 'title'),

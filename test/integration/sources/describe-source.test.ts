@@ -90,13 +90,13 @@ describe('describeSource', () => {
 
   test('reports a source of people without a condition, beside one with it', async () => {
     const open = async (options: Parameters<typeof mapping>[0]) => openSource(database.db, mapping(options))
-    const beside = await open({ name: 'contacts', where: 't.id > 5' })
+    const beside = await open({ name: 'contacts', where: ['t.id > 5'] })
     const found = async (options: Parameters<typeof mapping>[0], other = beside): Promise<string[]> =>
       (await describeSource(database.db, await open(options), [other])).map(({ place }) => place)
-    expect(await found({ where: null })).toEqual(['where'])
-    expect(await found({ where: 'true' })).toEqual([])
-    expect(await found({ where: null, kind: 'company', outputs: [] })).toEqual([])
-    expect(await found({ where: null }, await open({ name: 'contacts', where: null }))).toEqual([])
+    expect(await found({ where: [] })).toEqual(['where'])
+    expect(await found({ where: ['true'] })).toEqual([])
+    expect(await found({ where: [], kind: 'company', outputs: [] })).toEqual([])
+    expect(await found({ where: [] }, await open({ name: 'contacts', where: [] }))).toEqual([])
   })
 
   test('reports joins that prevent using the key’s index', async () => {
@@ -108,7 +108,7 @@ describe('describeSource', () => {
   test('reports a condition that no row meets, and a changedAt without an index', async () => {
     expect(
       await places({
-        where: "t.title = 'missing'",
+        where: ["t.title = 'missing'"],
         changedAt: 't.updated_at',
       }),
     ).toEqual([

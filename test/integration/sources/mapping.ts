@@ -31,7 +31,7 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   table: 'people',
   joins: null,
   key: null,
-  where: null,
+  where: [],
   changedAt: null,
   freshness: null,
   follow: false,

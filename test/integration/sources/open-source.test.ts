@@ -74,7 +74,7 @@ describe('a valid mapping', () => {
 
   test('may be opened in a transaction, which a problem does not abort', async () => {
     await database.db.transaction().execute(async (tx) => {
-      await expect(openSource(tx, contacts({ where: 't.nothing' }))).rejects.toThrow(SourceProblems)
+      await expect(openSource(tx, contacts({ where: ['t.nothing'] }))).rejects.toThrow(SourceProblems)
       await expect(openSource(tx, contacts())).resolves.toMatchObject({ name: 'contacts' })
     })
   })
@@ -261,7 +261,7 @@ describe('an expression that the database rejects is shown with a caret', () => 
     ['joins', { joins: 'left join crm.acounts a on true' }, 'left join crm.acounts a on true\n          ^\n'],
     [
       'where',
-      { where: "t.plain = 'ø' and t.emial is null" },
+      { where: ["t.plain = 'ø' and t.emial is null"] },
       "t.plain = 'ø' and t.emial is null\n                  ^\n",
     ],
     ['inputs.email', { inputs: { email: 't.email ||| t.plain' } }, 't.email ||| t.plain\n        ^\n'],
@@ -297,8 +297,10 @@ describe('an expression that the database rejects is shown with a caret', () => 
       { touch: { plain: 'lwer(t.email)' }, outputs: [output('code', 'title')] },
       'lwer(t.email)\n^\n',
     ],
-    ['where', { where: 'true; drop table x' }, 'true; drop table x\n    ^\n'],
-    ['where', { where: 'true) or (true' }, 'true) or (true\n    ^\n'],
+    ['where', { where: ['true; drop table x'] }, 'true; drop table x\n    ^\n'],
+    ['where[1]', { where: ['true', 'true) or (true'] }, 'true) or (true\n    ^\n'],
+    ['where[1]', { where: ['t.plain is null', 't.emial is null'] }, 't.emial is null\n^\n'],
+    ['where', { where: ['true) or (true'] }, 'true) or (true\n    ^\n'],
     ['joins', { joins: 'left join crm.accounts a on true where false' }, "'where' does not belong to a join"],
   ])('%s %j', async (place, options, found) => {
     const [problem, ...more] = await problems(options)
@@ -311,7 +313,7 @@ describe('an expression that the database rejects is shown with a caret', () => 
     const places = (
       await problems({
         key: ['email'],
-        where: 't.nothing',
+        where: ['t.nothing'],
         changedAt: 'now(',
         inputs: { email: 't.mail' },
         outputs: [output('plain', 'title', { sql: 'x($value)' }), output('none', 'title')],
@@ -339,7 +341,7 @@ describe('an expression that the database rejects is shown with a caret', () => 
   })
 
   test('the message is formatted for a terminal', async () => {
-    const error: unknown = await openSource(database.db, contacts({ where: 't.emial is null' })).catch(
+    const error: unknown = await openSource(database.db, contacts({ where: ['t.emial is null'] })).catch(
       (e: unknown) => e,
     )
     expect(String(error)).toBe(

@@ -155,7 +155,7 @@ describe('a page', () => {
       (1, 'a', '2026-01-01', false), (2, 'b', '2026-01-03', true), (3, 'c', '2026-01-03', false), (4, 'd', null, false)`)
     const source = await openSource(
       database.db,
-      mapping({ where: 't.deleted is false or false', changedAt: 't.updated_at' }),
+      mapping({ where: ['t.deleted is false or false'], changedAt: 't.updated_at' }),
     )
     const keys = async (options: Partial<SourcePageOptions>) =>
       (await page(source, options)).map((row) => row.key)
@@ -165,6 +165,18 @@ describe('a page', () => {
     expect((await keysQuery(source, ['2', '3']).execute(database.db)).rows.map((row) => row.key)).toEqual([
       '3',
     ])
+  })
+
+  test('applies each condition of a list, whatever stands in them', async () => {
+    await database.query(
+      `insert into people (id, email, deleted) values (1, 'a', false), (2, 'b', true), (3, 'c', true)`,
+    )
+    const where = ['t.id = 1 or t.id > 1 -- all', 't.deleted is false or t.id = 3']
+    const keys = async (conditions: readonly string[]) =>
+      (await page(await openSource(database.db, mapping({ where: conditions })))).map((row) => row.key)
+    expect(await keys(where)).toEqual(['1', '3'])
+    expect(await keys(where.toReversed())).toEqual(['1', '3'])
+    expect(await keys([])).toEqual(['1', '2', '3'])
   })
 
   test.each(['true) or (true', 'true; drop table people', `title = 'x`, '/* x', '$1 = 1'])(
@@ -293,7 +305,7 @@ describe('pages', () => {
       database.db,
       mapping({
         joins: 'left join accounts a on a.id = t.account_id',
-        where: 'not t.deleted',
+        where: ['not t.deleted'],
         inputs: { email: 't.email', name: 't.phone', company: 'a.name' },
       }),
     )
@@ -355,7 +367,7 @@ test('countFilled counts the eligible rows and those that are not blank', async 
   const source = await openSource(
     database.db,
     mapping({
-      where: 'not t.deleted',
+      where: ['not t.deleted'],
       outputs: [output('title', 'title'), output('attributes.d', 'department')],
     }),
   )

@@ -112,7 +112,7 @@ describe('a batch', () => {
 
   test('reports rows that were deleted or have left the source', async () => {
     await database.query(`insert into people (id, email, level) values (1, 'a', 1), (2, 'b', 1), (3, 'c', 1)`)
-    const source = await openSource(database.db, mapping({ where: 't.level = 1' }))
+    const source = await openSource(database.db, mapping({ where: ['t.level = 1'] }))
     const batch = await prepare(database, source, ['1', '2', '3'], { title: 'CTO' })
     await database.query(`delete from people where id = 1; update people set level = 2 where id = 2`)
     const results = await transact(database, (tx) => writeBatch(tx, source, batch))
@@ -126,7 +126,7 @@ describe('a batch', () => {
   test('can be previewed: nothing is locked or written, and the results are the same', async () => {
     await database.query(`insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'Typed')`)
     const outputs = [output('title', 'title'), output('attributes.x', 'title')]
-    const source = await openSource(database.db, mapping({ outputs, where: 't.id < 3' }))
+    const source = await openSource(database.db, mapping({ outputs, where: ['t.id < 3'] }))
     const batch = await prepare(database, source, ['1', '2'], { title: 'CTO' })
     const before = await versions()
     const holder = await database.pool.connect()
@@ -421,7 +421,7 @@ describe('names', () => {
       mapping({
         table: 'odd',
         joins: 'left join companies using (company_id)',
-        where: `i = 7 and key = 'k' and k = 'kk' and hash is null and n is null and lacks is null`,
+        where: [`i = 7 and key = 'k' and k = 'kk' and hash is null and n is null and lacks is null`],
         inputs: { email: 'lower(email)', name: 'concat(key, hash, v, k)', company: 'legal_name' },
         outputs: [
           output('v', 'title', { sql: `$value || key || coalesce(hash, '') || coalesce(v, '-') || i` }),

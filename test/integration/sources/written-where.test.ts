@@ -41,7 +41,7 @@ describe('a condition on what a write sets is reported, with freshness in its pl
     ['t."enriched_at"::date < current_date'],
     [`exists (select from blocked b where b.email <> t.email and t.enriched_at is null)`],
   ])('%s', async (where) => {
-    expect(await findings({ where, touch })).toEqual([reported])
+    expect(await findings({ where: [where], touch })).toEqual([reported])
   })
 
   test('a key in jsonb, and its parent', async () => {
@@ -55,24 +55,24 @@ describe('a condition on what a write sets is reported, with freshness in its pl
       `not t.attributes ? 'sync'`,
       't.attributes is null',
     ])
-      expect(await findings({ where: `(${where}) is not null`, touch: inJson })).toEqual([
+      expect(await findings({ where: [`(${where}) is not null`], touch: inJson })).toEqual([
         `where: ${found}: a row leaves the source when it is written: ${todo}`,
       ])
   })
 
   test('a column that is no time', async () => {
     expect(
-      await findings({ where: `t.status is distinct from 'done'`, touch: { status: `'done'` } }),
+      await findings({ where: [`t.status is distinct from 'done'`], touch: { status: `'done'` } }),
     ).toEqual([expect.stringContaining('Keep the time of the enrichment in a column')])
     const both = { status: `'done'`, ...touch }
-    expect(await findings({ where: `t.status is distinct from 'done'`, touch: both })).toEqual([
+    expect(await findings({ where: [`t.status is distinct from 'done'`], touch: both })).toEqual([
       expect.stringContaining("Write freshness: { column: 'enriched_at' } in its place."),
     ])
   })
 
   test('and if `freshness` is there already, the condition is superfluous', async () => {
     const freshness = { column: 'enriched_at', maxAgeMs: 1_000 }
-    expect(await findings({ where: 't.enriched_at is null', freshness })).toEqual([
+    expect(await findings({ where: ['t.enriched_at is null'], freshness })).toEqual([
       expect.stringContaining('Leave that out: `freshness` does it.'),
     ])
   })
@@ -85,7 +85,7 @@ describe('a condition that a filled column is blank', () => {
     [`nullif(trim(t.title), '') is null`, 'title'],
     [`t.attributes ->> 'department' is null`, 'attributes.department'],
   ])('is reported: %s', async (where, column) => {
-    expect(await findings({ where, outputs })).toEqual([
+    expect(await findings({ where: [where], outputs })).toEqual([
       `where: a condition on ${column}, which the source fills: a row leaves the source when it is written, and is not refreshed: Leave that out: a value that is there is kept, and a row without blanks is not picked.`,
     ])
   })
@@ -105,7 +105,13 @@ describe('a condition on what another source writes', () => {
     ['exists (select from people o where o.id = t.person and o.enriched_at is null)', joins],
   ])('is reported, with freshness in its place: %s', async (where, joined) => {
     const found = await findings(
-      { ...link, where, joins: joined, inputs: { email: 't.title' }, outputs: [output('title', 'title')] },
+      {
+        ...link,
+        where: [where],
+        joins: joined,
+        inputs: { email: 't.title' },
+        outputs: [output('title', 'title')],
+      },
       stamps,
     )
     const [, named = ''] = /((?:\S+\.)?"?enriched_at"?)/.exec(where.replace(/.*and /, '')) ?? []
@@ -117,10 +123,10 @@ describe('a condition on what another source writes', () => {
 
   test('is reported for a column that it fills, and of one on the same table', async () => {
     const fills = people({ outputs: [output('phone', 'phone')], touch })
-    expect(await findings({ ...link, where: 'p.phone is null' }, fills)).toEqual([
+    expect(await findings({ ...link, where: ['p.phone is null'] }, fills)).toEqual([
       `where: a condition on p.phone, which the source people fills: ${leaves}, and is not picked any more: Leave that out: a value that is there is kept, and a row without blanks is not picked.`,
     ])
-    expect(await findings({ where: 't.enriched_at is null' }, fills)).toEqual([
+    expect(await findings({ where: ['t.enriched_at is null'] }, fills)).toEqual([
       `where: a condition on enriched_at, which the source people sets: ${leaves}: Write freshness: { column: 'enriched_at' } in its place.`,
     ])
   })
@@ -132,7 +138,7 @@ describe('a condition on what another source writes', () => {
     [`exists (select from blocked b where b.title is null)`],
   ])('is not, if it writes another: %s', async (where) => {
     expect(
-      await findings({ ...link, where }, stamps, people({ outputs: [output('phone', 'phone')] })),
+      await findings({ ...link, where: [where] }, stamps, people({ outputs: [output('phone', 'phone')] })),
     ).toEqual([])
   })
 })
@@ -145,5 +151,5 @@ test.each([
   [`not exists (select from blocked b where b.title is null)`],
   [`t.email <> 'enriched_at is null'`],
 ])('a condition on anything else is not: %s', async (where) => {
-  expect(await findings({ where, outputs, touch })).toEqual([])
+  expect(await findings({ where: [where], outputs, touch })).toEqual([])
 })

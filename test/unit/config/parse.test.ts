@@ -22,7 +22,7 @@ describe('a valid configuration', () => {
           table: 'crm.contacts',
           joins: null,
           key: null,
-          where: null,
+          where: [],
           changedAt: null,
           freshness: null,
           inputs: { email: 't.email' },
@@ -299,6 +299,12 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   ],
   'an empty key': [contacts({ key: [] }), 'sources.contacts.key', 'an empty list', 'at least one column'],
   'a blank filter': [contacts({ where: ' ' }), 'sources.contacts.where', 'white space', 'an SQL expression'],
+  'a blank condition of several': [
+    contacts({ where: ['t.id > 1', ' '] }),
+    'sources.contacts.where[1]',
+    'white space',
+    'an SQL expression',
+  ],
   'a confidence in percent': [
     contacts({ minConfidence: 70 }),
     'sources.contacts.minConfidence',
