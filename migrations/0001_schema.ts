@@ -40,7 +40,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
   // leader of the scope serves the run. `group_id`: the first of the runs that were started together, one for each of several
   // services; null: it is alone. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
-  // `spent_by_source` of it: what it has charged to its budget.
+  // `spent_by_source` of it: what it has charged to its budget. `version`: that of Fillrate that made the run.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
@@ -65,6 +65,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       cancelled_at timestamptz,
       cancelled_by text,
       totals jsonb,
+      version text,
       check ((state = 'running') = (finished_at is null)),
       check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)
@@ -262,8 +263,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // security may only hide it.
   // No index reads a column that changes when a row is finished, and pages are filled to three tenths, which leaves room for what is
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
-  // that are due: `row_counts` and `due_rows` say where to look. What is rare has a column that Postgres computes, null for
-  // all other rows: `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched.
+  // that are due: `row_counts` and `due_rows` say where to look. What is rare has a column that is null for all other rows:
+  // `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched. Statements set
+  // `failure` (`store/failures.ts:failureSql`): a generated column would list the states, and a later version could add none.
   await sql`
     create table fillrate.rows (
       lookup_id bigint,
@@ -291,9 +293,9 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       earlier_writes jsonb,
       last_written jsonb,
       is_requeued boolean generated always as (case when state = 'waiting' and lookup_id is null then true end) stored,
-      failure text collate "C" generated always as (case when deleted_at is null and state in ('failed', 'rejected', 'write_rejected', 'invalid_input', 'below_confidence')
-        then state end) stored,
+      failure text collate "C",
       primary key (source, key),
+      constraint rows_failure check (failure is null or (failure = state and deleted_at is null)),
       constraint rows_state check (case
         when state = 'waiting' then settled_at is null and deleted_at is null
         when is_dry_run or settled_at is null then false

@@ -11,8 +11,8 @@ import { NOTIFICATION_SHAPE } from '../docs/notifications.ts'
 import { listLibrary } from './library.ts'
 import { DEMANDS, listSchema, type Surface } from './schema.ts'
 
-/** Everything that a version promises, by surface. */
-export async function listSurfaces(): Promise<Readonly<Record<string, Surface>>> {
+/** What users can rely on, and what they have to give, by surface: a sorted list of lines each. */
+export async function listSurfaces(): Promise<Readonly<Record<string, readonly string[]>>> {
   const surfaces = {
     configuration: listConfiguration(),
     command_line: listCommandLine(),
@@ -25,23 +25,9 @@ export async function listSurfaces(): Promise<Readonly<Record<string, Surface>>>
   return Object.fromEntries(
     Object.entries(surfaces).map(([name, { promises, demands }]) => [
       name,
-      { promises: [...new Set(promises)].toSorted(), demands: [...new Set(demands)].toSorted() },
+      [...new Set([...promises, ...demands])].toSorted(),
     ]),
   )
-}
-
-/**
- * What is no addition: promises that are gone, and demands that are new at a place that was there before.
- * @param frozen as the last version had it
- */
-export function listBreaks(frozen: Surface, now: Surface): string[] {
-  const wasThere = (place: string): boolean => frozen.promises.some((line) => line.startsWith(`${place}: `))
-  return [
-    ...frozen.promises.filter((line) => !now.promises.includes(line)).map((line) => `gone: ${line}`),
-    ...now.demands
-      .filter((line) => !frozen.demands.includes(line) && wasThere(line.split(DEMANDS)[0] ?? ''))
-      .map((line) => `new: ${line}`),
-  ]
 }
 
 function listConfiguration(): Surface {

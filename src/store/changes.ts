@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
 import type { UndoContext, UndoTarget } from '../domain/undo.ts'
+import { failureSql } from './failures.ts'
 import { jsonBatch, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -266,6 +267,7 @@ export async function revertRows(
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            ${sql.join([
              ifLast(sql`${outcome.state}`, 'state'),
+             ifLast(failureSql(sql`${outcome.state}`), 'failure'),
              ifLast(sql`${outcome.reason}`, 'reason'),
              ifLast(notes, 'notes'),
              ifLast(sql`now()`, 'settled_at'),

@@ -4,6 +4,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
 import { removeFromUnsentJobs } from './erase.ts'
+import { failureSql } from './failures.ts'
 import { returnedNotesSql } from './own-values.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -84,7 +85,7 @@ export async function markRowsDeleted(
        order by key for update skip locked
     )
     update fillrate.rows r
-       set deleted_at = now(), is_kept = ${isKept}, may_be_hidden = ${mayBeHidden}, is_dry_run = false,
+       set deleted_at = now(), failure = null, is_kept = ${isKept}, may_be_hidden = ${mayBeHidden}, is_dry_run = false,
            state = ${ifWaiting(sql`${Row.unchanged}`, sql`r.state`)}, reason = ${ifWaiting(sql`${ROW_MISSING_REASON}`, sql`r.reason`)},
            settled_at = coalesce(r.settled_at, now()), due_at = ${ifWaiting(sql`null`, sql`r.due_at`)}
       from locked where r.ctid = locked.ctid
@@ -122,7 +123,7 @@ export async function restoreRows(tx: Tx, source: string, keys: readonly string[
       select ctid from fillrate.rows where ${theseSql(source, keys)} and deleted_at is not null order by key for update
     )
     update fillrate.rows r
-       set deleted_at = null, notes = ${returnedNotesSql}, state = case when ${isMissing} then ${Row.waiting} else r.state end,
+       set deleted_at = null, failure = ${failureSql(sql`r.state`)}, notes = ${returnedNotesSql}, state = case when ${isMissing} then ${Row.waiting} else r.state end,
            ${sql.join(emptied)}
       from returned where r.ctid = returned.ctid`.execute(tx)
   return Number(numAffectedRows ?? 0)

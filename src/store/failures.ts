@@ -14,6 +14,13 @@ const failureStatesSql = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(st
 const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
   sql`failure in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(sql`source`, source)}`
 
+/**
+ * SQL: `rows.failure` of a row that is in its table and has this state; null for a state that is no failure. Every statement that sets
+ * `state` or `deleted_at` sets it, too: the constraint `rows_failure` refuses a failure that is not the row's state.
+ */
+export const failureSql = (state: RawBuilder<unknown>): RawBuilder<FailureState | null> =>
+  sql`case when ${state} in (${failureStatesSql}) then ${state} end`
+
 /** SQL: the reason without what differs from row to row (the confidence). */
 export const sharedReasonSql = sql`
   case when state = 'below_confidence'

@@ -19,7 +19,7 @@ export async function handOnRows(
   if (next === null || keys.length === 0) return
   await sql`
     update fillrate.rows r
-       set state = 'waiting', reason = null, run_id = next.id, settled_at = null, due_at = null,
+       set state = 'waiting', failure = null, reason = null, run_id = next.id, settled_at = null, due_at = null,
            only_blanks = r.only_blanks or r.state in ('enriched', 'unchanged'),
            missed_lookup_ids = case when r.lookup_id is null then r.missed_lookup_ids else r.missed_lookup_ids || r.lookup_id end,
            lookup_id = null

@@ -87,7 +87,7 @@ export async function requeueForRecord(
     rows,
     sql`
     update fillrate.rows r
-       set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
+       set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
            lookup_id = v.lookup, missed_lookup_ids = ${lookupsSql}, only_blanks = v."onlyBlanks",
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}

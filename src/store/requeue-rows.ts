@@ -156,7 +156,7 @@ export async function requeueRowsForWrite(
     rows,
     sql`
     update fillrate.rows r
-       set state = 'waiting', reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
+       set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null,
            notes = null, cells_written = 0, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint' })}
      where r.ctid = v.ctid

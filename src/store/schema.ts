@@ -4,7 +4,7 @@ import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { CircuitCause, LimitUsage, RateStatus } from '../domain/rate-status.ts'
 import type { RequestedRun } from '../domain/requested-run.ts'
-import type { RowState } from '../domain/row.ts'
+import type { FailureState, RowState } from '../domain/row.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
@@ -126,7 +126,7 @@ export interface Schema extends ObservationTables {
     earlier_writes: Json | null
     last_written: Json | null
     is_requeued: GeneratedAlways<boolean | null>
-    failure: GeneratedAlways<RowState | null>
+    failure: FailureState | null
   }
   'fillrate.due_rows': { id: Generated<number>; source: string; due_at: Date; keys: string[] }
   'fillrate.row_counts': { source: string; state: RowState; run_id: number | null; rows: number }

@@ -6,6 +6,7 @@ import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
+import { failureSql } from './failures.ts'
 import { restoreLookups } from './hand-on.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import { earlierWritesSql, withoutColumnsSql } from './own-values.ts'
@@ -184,7 +185,7 @@ export async function finishRows(
   const recorded = await sql`
     with cleared as (${deleteSkippedCellsSql(source, keys, { isWaiting: true })}), finished as (
     update fillrate.rows r
-       set state = v.state, reason = v.reason, due_at = v."nextAt",
+       set state = v.state, failure = ${failureSql(sql`v.state`)}, reason = v.reason, due_at = v."nextAt",
            settled_at = case when v.state = 'waiting' then null else now() end,
            lookup_id = case when v.state = 'waiting' then null else r.lookup_id end,
            input_hash = case when v."isMissing" then null else r.input_hash end,

@@ -11,7 +11,13 @@ import {
   type TrialOptions,
 } from './fixture.ts'
 import { onServer } from '../support/server.ts'
-import { differences, findMiscounted, findUnlisted, findUnlistedLookups } from './invariants.ts'
+import {
+  differences,
+  findMiscounted,
+  findMisnamedFailures,
+  findUnlisted,
+  findUnlistedLookups,
+} from './invariants.ts'
 import type { KillResult } from './process-faults.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -105,7 +111,9 @@ async function compare(
       0,
     )
   const faults = await Promise.all(
-    [findMiscounted, findUnlisted, findUnlistedLookups].map((find) => find(database.pool)),
+    [findMiscounted, findMisnamedFailures, findUnlisted, findUnlistedLookups].map((find) =>
+      find(database.pool),
+    ),
   )
   return {
     rowsLost: lost('fillrate.rows'),

@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { FAILURE_STATES } from '../../src/domain/row.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import { CONCURRENCY } from './scenario.ts'
 
@@ -86,7 +87,7 @@ export async function checkInvariants(
   const doubted = Object.keys(sandboxes).filter(
     (name) => rows.filter((row) => row.service === name && !row.sync_only).length > 3 * CONCURRENCY,
   )
-  const miscounted = await findMiscounted(pool)
+  const miscounted = [...(await findMiscounted(pool)), ...(await findMisnamedFailures(pool))]
   const unlisted = [...(await findUnlisted(pool)), ...(await findUnlistedLookups(pool))]
   const spendFaults = await findSpendFaults(pool, sandboxes)
   const postedTwice = paid.filter((one) => one.bulk > 1)
@@ -111,6 +112,16 @@ export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
   return rows.map(
     ({ source, state, kept, counted }) => `${source} ${state}: ${kept} kept, ${counted} counted`,
   )
+}
+
+/** Keys of rows whose `failure` is not what their state says. */
+export async function findMisnamedFailures(pool: pg.Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ key: string }>(
+    `select key from fillrate.rows
+      where failure is distinct from case when deleted_at is null and state = any($1) then state end`,
+    [FAILURE_STATES],
+  )
+  return rows.map(({ key }) => key)
 }
 
 /** Keys of rows that are to be picked again at some time, and that no list has for it. */

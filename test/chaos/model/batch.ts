@@ -15,7 +15,7 @@ import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import type { TestDatabase } from '../../support/clone.ts'
-import { findMiscounted, findUnlistedLookups } from '../invariants.ts'
+import { findMiscounted, findMisnamedFailures, findUnlistedLookups } from '../invariants.ts'
 import { Calls, type Leased } from './calls.ts'
 import {
   groupWorlds,
@@ -412,6 +412,7 @@ export class Batch {
     return [
       ...miscounted,
       ...(await findMiscounted(this.#database.pool)),
+      ...(await findMisnamedFailures(this.#database.pool)),
       ...(await findUnlistedLookups(this.#database.pool)),
       ...this.#calls.violations,
       ...this.#people.violations,

@@ -41,7 +41,7 @@ test('pause, resume, follow, retry and failures take them too', async () => {
   expect((await json('plan', 'acme_*')).paused).toEqual(['acme_de', 'acme_no'])
   expect((await json('resume', 'a*_no', 'acme_de')).changed.toSorted()).toEqual(['acme_de', 'acme_no'])
   expect(namesOf((await json('follow', 'install', 'acme_*')).sources)).toEqual(['acme_de', 'acme_no'])
-  await database.pool.query("update fillrate.rows set state = 'failed', reason = 'test'")
+  await database.pool.query("update fillrate.rows set state = 'failed', failure = 'failed', reason = 'test'")
   const failed = (await json('failures')).total
   expect(failed).toBeGreaterThan(1)
   expect((await json('failures', '--source', 'acme_*')).total).toBe(failed)

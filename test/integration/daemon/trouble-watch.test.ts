@@ -120,10 +120,10 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
     begin: `with r as (${endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}', null`)} returning id),
               w as (insert into fillrate.changes (run_id, source, key, before, after)
                     select r.id, 'people', n::text, '{}', '{}' from r, generate_series(1, 111) n)
-            insert into fillrate.rows (source, key, state, reason, run_id, settled_at)
-            select 'people', n::text, 'write_rejected', case when n > 200 then 'no' else 'not so' end, r.id, now()
+            insert into fillrate.rows (source, key, state, failure, reason, run_id, settled_at)
+            select 'people', n::text, 'write_rejected', 'write_rejected', case when n > 200 then 'no' else 'not so' end, r.id, now()
               from r, generate_series(112, 204) n`,
-    end: `update fillrate.rows set state = 'enriched'`,
+    end: `update fillrate.rows set state = 'enriched', failure = null`,
   },
   jobs_overdue: {
     begin: `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at, finished_at)

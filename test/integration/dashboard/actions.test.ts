@@ -227,7 +227,7 @@ test('an undo is offered for a run that wrote something, and for no other', asyn
 })
 
 test('failed rows are retried by reason', async () => {
-  await harness.query(`update fillrate.rows set state = 'failed', reason = 'it broke', lookup_id = null, settled_at = now(), due_at = null
+  await harness.query(`update fillrate.rows set state = 'failed', failure = 'failed', reason = 'it broke', lookup_id = null, settled_at = now(), due_at = null
                 where source = 'contacts' and key in ('11', '12')`)
   await harness.query(`update crm.contacts set phone = null where id in (11, 12)`)
   const path = `/retry?${new URLSearchParams({ source: 'contacts', state: 'failed', reason: 'it broke' })}`

@@ -190,7 +190,7 @@ const TROUBLES: readonly [code: string, begin: string, figures: readonly [RegExp
   ],
   [
     'writes_rejected',
-    `update fillrate.rows set state = 'write_rejected', reason = 'not so' where source = 'contacts' and key::int between 11 and 41 and state = 'enriched'`,
+    `update fillrate.rows set state = 'write_rejected', failure = 'write_rejected', reason = 'not so' where source = 'contacts' and key::int between 11 and 41 and state = 'enriched'`,
     [
       [
         /rejects (\d+) rows of contacts/,

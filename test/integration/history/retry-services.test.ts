@@ -38,7 +38,7 @@ test('rows that failed at a later service are named with it, and a retry calls t
   // As if each call of the second service had been answered with an error at every attempt.
   await services.query(`
     with failed as (
-      update fillrate.rows set state = 'failed', reason = 'HTTP 500', due_at = null, last_written = null
+      update fillrate.rows set state = 'failed', failure = 'failed', reason = 'HTTP 500', due_at = null, last_written = null
        where missed_lookup_ids is not null returning key, lookup_id
     ), lookups as (
       update fillrate.lookups set state = 'failed', record = null from failed where id = lookup_id

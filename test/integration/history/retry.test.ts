@@ -28,7 +28,7 @@ beforeEach(async () => {
   // The service rejects inputs for its own reasons: here those of three rows.
   await harness.query(`
     with refused as (
-      update fillrate.rows set state = 'rejected', reason = 'invalid_input: no such_mailbox', due_at = null, last_written = null
+      update fillrate.rows set state = 'rejected', failure = 'rejected', reason = 'invalid_input: no such_mailbox', due_at = null, last_written = null
        where source = 'contacts' and key in ('11', '12', '13') returning lookup_id
     ), forgotten as (delete from fillrate.changes where key in ('11', '12', '13')
     ), blanked as (update crm.contacts set title = null, phone = null, seniority = null, company = null, enriched_at = null where id in (11, 12, 13))

@@ -262,7 +262,7 @@ test('a call in flight is answered and stored before its row is erased', async (
 test('a deleted row is in no list, is not due, and is neither retried nor written again', async () => {
   await run()
   await harness.query(`
-    update fillrate.rows set state = 'failed', reason = 'no answer', due_at = now() - interval '1 minute' where key in ('1', '9');
+    update fillrate.rows set state = 'failed', failure = 'failed', reason = 'no answer', due_at = now() - interval '1 minute' where key in ('1', '9');
     update crm.contacts set title = null where id in (1, 9);
     insert into fillrate.skipped_cells (source, key, "column", reason) values ('contacts', '2', 'phone', 'unmapped')`)
   const all = { source: null, state: null, reason: null, run: null, from: null, to: null, identity: null }

@@ -334,7 +334,7 @@ test('retry leaves a failed row alone that another program has enriched since', 
   await insert('failed@x.example')
   await insert('theirs@x.example')
   await run()
-  await harness.query(`update fillrate.rows set state = 'failed', reason = 'no response'`)
+  await harness.query(`update fillrate.rows set state = 'failed', failure = 'failed', reason = 'no response'`)
   await harness.query('update crm.contacts set phone = null')
   await harness.query(`update crm.contacts set enriched_at = ${days(1)} where email like 'theirs%'`)
   const app = await harness.open({ config: withFreshness() })

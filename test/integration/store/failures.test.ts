@@ -9,12 +9,13 @@ const all = { source: null, states: null }
 beforeAll(async () => {
   database = await createTestDatabase()
   await database.query(`
-    insert into fillrate.rows (source, key, state, reason, settled_at)
-    select case when n % 2 = 0 then 'accounts' else 'contacts' end, n::text,
-           (array['enriched', 'not_found', 'rejected', 'below_confidence', 'failed'])[1 + n % 5],
-           case n % 5 when 3 then 'confidence 0.' || n || ' is below 0.7' else 'reason ' || n % 5 end,
-           timestamptz '2026-01-01' + n * interval '1 minute'
-      from generate_series(1, 100) n`)
+    insert into fillrate.rows (source, key, state, failure, reason, settled_at)
+    select source, key, state, nullif(nullif(state, 'enriched'), 'not_found'), reason, at from (
+    select case when n % 2 = 0 then 'accounts' else 'contacts' end as source, n::text as key,
+           (array['enriched', 'not_found', 'rejected', 'below_confidence', 'failed'])[1 + n % 5] as state,
+           case n % 5 when 3 then 'confidence 0.' || n || ' is below 0.7' else 'reason ' || n % 5 end as reason,
+           timestamptz '2026-01-01' + n * interval '1 minute' as at
+      from generate_series(1, 100) n) r`)
 })
 afterAll(() => database.drop())
 

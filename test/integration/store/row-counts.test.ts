@@ -1,5 +1,7 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { FAILURE_STATES, ROW_STATES } from '../../../src/domain/row.ts'
+import { failureSql } from '../../../src/store/failures.ts'
 import { countRowStates, foldRowCounts, recountRows } from '../../../src/store/rows.ts'
 import { findMiscounted } from '../../chaos/invariants.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
@@ -90,13 +92,25 @@ test('counts that are not those of the rows are corrected, while others count', 
   expect(await recountRows(database.db)).toBe(0)
 })
 
-test('the column of failures has the states that count as one', async () => {
-  await database.query(`insert into fillrate.rows (source, key, state, settled_at)
-               select 'b', state, state, now() from unnest('{${ROW_STATES.filter((state) => state !== 'waiting').join(',')}}'::text[]) state`)
-  const failures = await database.query(
-    `select failure from fillrate.rows where failure is not null order by 1`,
+test('a row has the failure that its state is, and no other', async () => {
+  const { rows } = await sql<{ state: string; failure: string | null }>`
+    select state, ${failureSql(sql`state`)} as failure from unnest(${[...ROW_STATES]}::text[]) state`.execute(
+    database.db,
   )
-  expect(failures.map(({ failure }) => failure)).toEqual([...FAILURE_STATES].toSorted())
+  expect(Object.fromEntries(rows.map(({ state, failure }) => [state, failure]))).toEqual(
+    Object.fromEntries(
+      ROW_STATES.map((state) => [
+        state,
+        (FAILURE_STATES as readonly string[]).includes(state) ? state : null,
+      ]),
+    ),
+  )
+  const insert = (values: string) =>
+    database.query(
+      `insert into fillrate.rows (source, key, settled_at, state, failure, deleted_at) values ('b', '1', now(), ${values})`,
+    )
+  await expect(insert(`'enriched', 'failed', null`)).rejects.toThrow('rows_failure')
+  await expect(insert(`'failed', 'failed', now()`)).rejects.toThrow('rows_failure')
 })
 
 test('few counts are not folded', async () => {
