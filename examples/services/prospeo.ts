@@ -5,9 +5,7 @@
  * public clients that agree with them; its own pages were not stored. Not tried against the live service. The endpoints before March 2026
  * (/email-finder, /social-url-search) are gone.
  *
- * `data` takes several of what is known of a person, which is found by any of them.
- *
- * Not found: the limits of each plan, what several that contradict each other come to, and how long a person that was looked up stays free of charge (ninety days, or for ever).
+ * Not found: the limits of each plan, and how long a person that was looked up stays free of charge (ninety days, or for ever).
  *
  *     FILLRATE_BASE_URL=https://api.prospeo.io
  */
@@ -131,7 +129,6 @@ export default defineService({
   auth: { header: 'x-key' },
   person: {
     path: '/enrich-person',
-    together: true,
     body: (input) => ({ ...OPTIONS, data: toData(input) }),
     record: { wrappers: [], confidence: null },
     read: readOne('person'),
@@ -279,28 +276,6 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'found' },
   },
   {
-    name: 'by all that is known',
-    input: {
-      email: 'ada@engines.example',
-      linkedinUrl: 'https://www.linkedin.com/in/ada',
-      name: 'Ada Lovelace',
-      company: 'Engines',
-    },
-    request: {
-      body: {
-        enrich_mobile: false,
-        data: {
-          email: 'ada@engines.example',
-          linkedin_url: 'https://www.linkedin.com/in/ada',
-          full_name: 'Ada Lovelace',
-          company_name: 'Engines',
-        },
-      },
-    },
-    answer: { body: { error: false, free_enrichment: false, person, company } },
-    expect: { outcome: 'found', credits: 1 },
-  },
-  {
     name: 'no match, which is a 400',
     input: { email: 'bob@engines.example' },
     answer: errorOf('NO_MATCH'),
@@ -392,19 +367,14 @@ export const cases: readonly ServiceCase[] = [
     input: {
       inputs: [
         { name: 'Ada Lovelace', company: 'Engines' },
-        { linkedinUrl: 'https://www.linkedin.com/in/bob', name: 'Bob', company: 'Engines' },
+        { linkedinUrl: 'https://www.linkedin.com/in/bob' },
       ],
     },
     request: {
       body: {
         data: [
           { identifier: '0', full_name: 'Ada Lovelace', company_name: 'Engines' },
-          {
-            identifier: '1',
-            linkedin_url: 'https://www.linkedin.com/in/bob',
-            full_name: 'Bob',
-            company_name: 'Engines',
-          },
+          { identifier: '1', linkedin_url: 'https://www.linkedin.com/in/bob' },
         ],
       },
     },

@@ -19,7 +19,6 @@ export default defineService({
     body: (input) => ('email' in input ? { address: input.email } : input),
     // Default: all of email, linkedin_url, name_company. An input that is not listed is a mistake in the configuration.
     inputs: ['email'],
-    // With several, `together: true` sends along what else a row has of them, as fields of `input`.
     // Where the record and its confidence are: { "match": { … }, "score": 87 }.
     record: { wrappers: ['match'], confidence: 'score', confidenceMax: 100 },
     // Only if the status and the record do not say it all. Undefined: read in the usual way.

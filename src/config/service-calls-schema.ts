@@ -69,12 +69,6 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
 }
 
 export const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.person)
-  .extend({ together: booleanFlag.optional() })
-  .refine(({ together, inputs }) => together !== true || inputs?.length !== 1, {
-    path: ['together'],
-    error: 'several `inputs`, one of which identifies the lookup',
-    params: { found: '`inputs` with one, beside which there is nothing to take along' },
-  })
 export const personByEmailEndpoint = lookupEndpoint(['email'], ['email'])
 export const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
 

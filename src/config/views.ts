@@ -106,7 +106,6 @@ function resolveSource(
     ...rest,
     turn: serving.turn,
     shapes: service.shapes[source.kind],
-    together: service[source.kind]?.isTogether === true,
     minConfidence: serving.minConfidence ?? source.minConfidence,
     freshness: source.freshness && toFreshness(source.freshness, refreshAfterMs),
     outputs: Object.entries(source.outputs).flatMap(([column, output]) => {

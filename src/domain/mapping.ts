@@ -100,8 +100,6 @@ export interface SourceMapping {
   readonly kind: SourceKind
   /** The fields of the service's records. */
   readonly shapes: Readonly<Record<string, FieldShape>>
-  /** Whether requests take along what else a row has beside what identifies the lookup. */
-  readonly together: boolean
   /** As configured, quoted where needed: `crm.contacts`, `"Contacts"`. */
   readonly table: string
   readonly joins: string | null

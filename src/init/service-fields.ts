@@ -88,20 +88,12 @@ function adaptSource(source: ProposedSource, serving: readonly FoundService[]): 
     const made = output && fillByEach(kind, output, serving)
     return made && 'field' in made ? { ...one, output: made } : one
   })
-  const together = serving.filter(({ service }) => service[kind]?.isTogether)
   return {
     ...source,
     inputs: inputs.filter(({ input }) => isTaken(toLookupKind(input))),
     outputs: outputs.filter((one) => 'field' in one),
     skippedColumns: [...outputs.filter((one) => 'reason' in one), ...skipped],
-    notes: [
-      ...notes,
-      // Why each input that a table has is worth mapping.
-      ...together.map(
-        ({ service }) =>
-          `A request to ${service.name} takes along every input that a row has: map all there are.`,
-      ),
-    ],
+    notes,
     sample: {
       ...sample,
       identifiedBy: Object.fromEntries(Object.entries(sample.identifiedBy).filter(([name]) => isTaken(name))),

@@ -120,12 +120,12 @@ export class EnrichmentClient {
   }
 
   /**
-   * Looks up a person by email, by LinkedIn profile URL, or by name and company; by all of them, if the service takes them `together`.
+   * Looks up a person by email, by LinkedIn profile URL, or by name and company.
    * @example
    * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
    */
   enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('person', this.#service.person, (call) => parsePersonInput(input, call), options)
+    return this.#enrich('person', this.#service.person, () => parsePersonInput(input), options)
   }
 
   /**

@@ -6,7 +6,7 @@ import type { ParsedJson } from '../domain/json.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 import { kindOfInput } from '../domain/service/job-inputs.ts'
 import type { JobInput } from '../domain/service/messages.ts'
-import type { BulkCall, LookupCall } from '../domain/service/service.ts'
+import type { BulkCall } from '../domain/service/service.ts'
 
 const requiredText = z.string().trim().min(1)
 
@@ -15,14 +15,6 @@ const personInputSchema = z.union([
   z.object({ linkedinUrl: requiredText }),
   z.object({ name: requiredText, company: requiredText }),
 ])
-/** All that is known of a person: what identifies the lookup, and what its request takes along. */
-const togetherSchema = z
-  .object({ email: requiredText, linkedinUrl: requiredText, name: requiredText, company: requiredText })
-  .partial()
-  .refine((input) => personInputSchema.safeParse(input).success)
-/** What is not sent is left out: a description may have said `together` before. */
-const personSchema = ({ isTogether }: Pick<LookupCall<never>, 'isTogether'>): z.ZodType<JobInput> =>
-  (isTogether ? togetherSchema : personInputSchema) as z.ZodType<JobInput>
 const companyInputSchema = z.object({ domain: requiredText })
 const webhookUrlSchema = z.url({ protocol: /^https?$/ }).nullable()
 
@@ -30,11 +22,8 @@ const webhookUrlSchema = z.url({ protocol: /^https?$/ }).nullable()
  * Checks an input before a call is made and billed: an invalid one is a TypeError. The messages name fields and never
  * quote a value.
  */
-export const parsePersonInput = (
-  input: PersonInput,
-  call: Pick<LookupCall<PersonInput>, 'isTogether'>,
-): PersonInput =>
-  parseInput(personSchema(call), input, 'email, or linkedinUrl, or name and company') as PersonInput
+export const parsePersonInput = (input: PersonInput): PersonInput =>
+  parseInput(personInputSchema, input, 'email, or linkedinUrl, or name and company')
 
 export const parseEmailInput = (email: string): PersonInput =>
   parseInput(z.object({ email: requiredText }), { email }, 'an email')
@@ -45,10 +34,10 @@ export const parseCompanyInput = (input: CompanyInput): CompanyInput =>
 /** Checks what a job is to carry. @returns its inputs, trimmed */
 export function parseJobRequest(
   request: { readonly inputs: readonly JobInput[]; readonly webhookUrl: string | null },
-  bulk: Pick<BulkCall, 'size' | 'kinds' | 'needsWebhook' | 'isTogether'>,
+  bulk: Pick<BulkCall, 'size' | 'kinds' | 'needsWebhook'>,
 ): readonly JobInput[] {
   const { size, kinds, needsWebhook } = bulk
-  const one: z.ZodType<JobInput> = kinds.includes('domain') ? companyInputSchema : personSchema(bulk)
+  const one: z.ZodType<JobInput> = kinds.includes('domain') ? companyInputSchema : personInputSchema
   const schema = z.object({
     inputs: z
       .array(one.refine((input) => kinds.includes(kindOfInput(input))))

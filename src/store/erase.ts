@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { countCreditsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
@@ -154,12 +153,7 @@ export async function eraseLookups(
     select count(*) as changes from deleted`.execute(tx)
   await removeFromUnsentJobs(tx, ids)
   const lookups = await deleteLookups(tx, ids, options.answers ?? [])
-  // A profile that was taken along is of the same subject, as is the lookup of one in a cascade. A name may be of others, too.
-  const profiles = lookups.flatMap(({ kind, profile }) => {
-    const normalized = kind === 'linkedin_url' ? null : normalizeProfileUrl(profile)
-    return normalized?.ok === true ? [{ kind: 'linkedin_url' as const, key: normalized.key }] : []
-  })
-  await suppressions.insertSuppressions(tx, [...lookups, ...profiles])
+  await suppressions.insertSuppressions(tx, lookups)
   return {
     lookups: lookups.length,
     records: lookups.filter((one) => one.record).length,
@@ -182,8 +176,6 @@ async function eraseRowState(tx: Tx, condition: RawBuilder<unknown>): Promise<Ro
 interface ErasedLookup {
   readonly kind: LookupKind
   readonly key: string
-  /** In its input. */
-  readonly profile: string | null
   /** It had one. */
   readonly record: boolean
 }
@@ -197,7 +189,7 @@ async function deleteLookups(
   const { rows } = await sql<ErasedLookup>`
     with gone as (
       delete from fillrate.lookups where id = any(${[...ids]}::bigint[])
-      returning id, kind, key, input ->> 'linkedin_url' as profile, run_id, source, state, lease_token, credits_reserved,
+      returning id, kind, key, run_id, source, state, lease_token, credits_reserved,
                 record is not null as record
     ), answered as (
       select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
@@ -208,7 +200,7 @@ async function deleteLookups(
         from gone g left join answered v on v.id = g.id and v.token = g.lease_token
        cross join lateral (select (v.id is null and g.state = 'leased')::integer as doubt) d
     ), ${countCreditsSql}
-    select kind, key, profile, record from gone`.execute(tx)
+    select kind, key, record from gone`.execute(tx)
   return rows
 }
 

@@ -130,11 +130,11 @@ interface Stated {
 }
 
 /** The same service by how its results come; with readers, which also read what a body says, or without. */
-function createModes(inputs: 'emails' | 'any' | 'together', isRead: boolean) {
+function createModes(inputs: 'emails' | 'any', isRead: boolean) {
   const own = isRead && { read: readOne }
   const single = {
     name: 'world',
-    person: inputs === 'together' ? { path: '/person', together: true, ...own } : { path: '/person', ...own },
+    person: { path: '/person', ...own },
     company: { path: '/company', method: 'POST', ...own },
     fields: { person: { title: 'text' }, company: { title: 'text' } },
   } as const
@@ -170,7 +170,6 @@ function createModes(inputs: 'emails' | 'any' | 'together', isRead: boolean) {
 const createAll = (isRead: boolean) => ({
   emails: createModes('emails', isRead),
   any: createModes('any', isRead),
-  together: createModes('together', isRead),
 })
 const PLAIN = createAll(false)
 const READ = createAll(true)
@@ -184,8 +183,6 @@ export class World {
   readonly kind: LookupKind
   readonly mode: keyof (typeof PLAIN)['any']
   readonly adapter: Service
-  /** Requests take along the profile of the next of them, and results name it. */
-  readonly #isTogether: boolean
   /** Its results are in order, and name neither their input nor anybody. */
   readonly #isUnnamed: boolean
   /** The address of an input that is erased while it is looked up. */
@@ -234,20 +231,11 @@ export class World {
     // Half of those that state what they bill answer as they should: what is counted of them must be exact.
     if (this.states !== 'nothing' && this.#random() < 0.5)
       [this.#oddShare, this.#poisoned, this.erased] = [0, null, null]
-    this.#isTogether = this.kind === 'email' && this.#random() < 0.3
-    if (this.#isTogether) this.adapter = (isRead ? READ : PLAIN).together[this.mode]
   }
 
   /** What is stored of a lookup. */
   lookupOf(name: string): { readonly key: string; readonly input: object } {
-    const { key, input } = LOOKUPS[this.kind](name)
-    return { key, input: { ...input, ...this.#alongWith(name) } }
-  }
-
-  /** Of somebody else, who is in the same job. */
-  #alongWith(name: string): object {
-    const next = this.names[(this.names.indexOf(name) + 1) % PEOPLE] ?? ''
-    return this.#isTogether ? LOOKUPS.linkedin_url(next).input : {}
+    return LOOKUPS[this.kind](name)
   }
 
   /** Each answer says what it cost, or is the only one: what is counted must be what is billed. */
@@ -290,7 +278,6 @@ export class World {
       data: this.isKnown(name)
         ? {
             ...(!this.#isUnnamed && this.kind === 'email' && LOOKUPS.email(name).input),
-            ...this.#alongWith(name),
             confidence: 0.9,
             title: `Title of ${name}`,
           }

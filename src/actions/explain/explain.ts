@@ -1,6 +1,6 @@
 import { describeError } from '../../util/error-text.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { chooseLookup, type ChosenLookup, takeAlong } from '../../domain/identifiers/choose.ts'
+import { chooseLookup } from '../../domain/identifiers/choose.ts'
 import { Row, toEarlierValues, UNDONE_NOTE } from '../../domain/row.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
@@ -107,9 +107,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       fresh_until: evaluation.freshUntil,
       inputs: toMappedInputs(source, evaluation.inputs),
       lookup_request:
-        proposed === null || isSuppressed
-          ? null
-          : { kind: proposed.kind, input: toInput(source, evaluation, proposed) },
+        proposed === null || isSuppressed ? null : { kind: proposed.kind, input: { ...proposed.input } },
       is_suppressed: isSuppressed,
       filled_inputs: evaluation.filled ?? {},
       input_notes: choice?.notes ?? [],
@@ -131,15 +129,6 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     changes: changes.map((change) => toRowChange(source, change, names)),
     next,
   }
-}
-
-/** What the lookup would send. */
-function toInput(
-  { mapping: { kind, together, turn } }: Source,
-  { inputs }: RowEvaluation,
-  lookup: NonNullable<ChosenLookup['lookup']>,
-): Record<string, string> {
-  return { ...(together && inputs ? takeAlong(kind, inputs, lookup, turn.takes) : lookup.input) }
 }
 
 /** What other sources on the same table have written to the row. */

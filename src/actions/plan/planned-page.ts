@@ -159,8 +159,7 @@ export function toLookupChain(source: Source, candidate: PickCandidate): LookupC
   if (candidate.lacks_here === false) return { candidate, lookups: [], reason: '' }
   const bestChoice = chooseForCandidate(source, candidate)
   const reason = bestChoice.lookup === null ? describeUnusable(bestChoice.notes) : ''
-  // What is taken along goes with the first lookup.
-  if (bestChoice.lookup === null || !hasCascade(source.mapping) || source.mapping.together)
+  if (bestChoice.lookup === null || !hasCascade(source.mapping))
     return { candidate, lookups: toList(bestChoice), reason }
   const missedKinds = candidate.missed?.kinds ?? []
   const all = [...listIdentifiers(source, candidate, source.mapping.turn)].flatMap(toList)

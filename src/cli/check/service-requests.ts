@@ -20,7 +20,7 @@ import { reportTroubles } from '../../store/troubles.ts'
 import { describeTrouble } from '../../domain/trouble.ts'
 import { findMissingConfidence } from './cases.ts'
 import { isSecretValue } from './mistakes.ts'
-import { SAMPLE_INPUTS, sampleJob, sampleTogether } from './trial-samples.ts'
+import { SAMPLE_INPUTS, sampleJob } from './trial-samples.ts'
 import { describeTokenRequest } from './client.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
@@ -66,10 +66,6 @@ export function* describeRequests(
     const input = SAMPLE_INPUTS[kind]
     if (person?.inputs.has(kind) === true)
       yield describe(`by ${kind}`, person.endpoint, () => person.build(input))
-  }
-  if (person?.isTogether === true) {
-    const all = sampleTogether(LOOKUP_KINDS.person.filter((kind) => person.inputs.has(kind)))
-    yield describe('by all together', person.endpoint, () => person.build(all as PersonInput))
   }
   if (company) yield describe('by domain', company.endpoint, () => company.build(SAMPLE_INPUTS.domain))
   for (const bulk of listBulkCalls(service)) {

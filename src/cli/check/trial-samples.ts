@@ -1,7 +1,7 @@
-import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../../domain/service/adapter.ts'
 import { toJobInputs } from '../../domain/service/job-inputs.ts'
-import type { JobInput, JobInputs, ServiceAnswer } from '../../domain/service/messages.ts'
+import type { JobInputs, ServiceAnswer } from '../../domain/service/messages.ts'
 import { createService } from '../../domain/service/service.ts'
 
 /** Made up: no trial is about a real person. */
@@ -20,20 +20,11 @@ const OTHER_INPUTS = {
   domain: { domain: 'example.org' },
 } as const satisfies Record<LookupKind, PersonInput | CompanyInput>
 
-/** What is sent of a person who is known by all of these, identified by the first of them that counts. */
-export const sampleTogether = (kinds: readonly LookupKind[]): JobInput =>
-  Object.assign({}, ...kinds.map((kind) => SAMPLE_INPUTS[kind]))
-
-/**
- * A job of what an endpoint takes. A function that sorts it in its place would mix up results that come in their order.
- * @param known where inputs take along others, what is known of the first
- */
-export function sampleJob(kinds: readonly LookupKind[], known: readonly LookupKind[] = []): JobInputs {
+/** A job of what an endpoint takes. A function that sorts it in its place would mix up results that come in their order. */
+export function sampleJob(kinds: readonly LookupKind[]): JobInputs {
   const [first = 'email'] = kinds
-  const rank = ALL_LOOKUP_KINDS.indexOf(first)
-  const along = sampleTogether(known.filter((kind) => ALL_LOOKUP_KINDS.indexOf(kind) > rank))
   const others = kinds.length > 1 ? kinds.slice(1).map((kind) => SAMPLE_INPUTS[kind]) : [OTHER_INPUTS[first]]
-  const job = toJobInputs({ inputs: [{ ...SAMPLE_INPUTS[first], ...along }, ...others] })
+  const job = toJobInputs({ inputs: [SAMPLE_INPUTS[first], ...others] })
   return { emails: Object.freeze(job.emails), inputs: Object.freeze(job.inputs) }
 }
 

@@ -1,9 +1,7 @@
 import { isPromise } from 'node:util/types'
 import { isObject } from '../../domain/json.ts'
-import { LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import type { LookupEndpoint, ServiceDefinition } from '../../domain/service/adapter.ts'
-import { kindOfInput } from '../../domain/service/job-inputs.ts'
-import type { JobInput } from '../../domain/service/messages.ts'
 import {
   type BulkCall,
   createService,
@@ -29,7 +27,6 @@ import {
   sampleJob,
   SAMPLE_JOB,
   sampleRecord,
-  sampleTogether,
 } from './trial-samples.ts'
 
 /** The first page of the results of a job, and another one. */
@@ -45,9 +42,7 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
   const { person, company, webhook, poll, rate } = definition
   const bulkCalls = listBulkCalls(createService(definition))
   const jobs =
-    bulkCalls.length === 0
-      ? [sampleJob(['email'])]
-      : bulkCalls.map((bulk) => sampleJob(bulk.kinds, listKnown(bulk, definition)))
+    bulkCalls.length === 0 ? [sampleJob(['email'])] : bulkCalls.map((bulk) => sampleJob(bulk.kinds))
   const bodies = resultBodies(definition, person ? 'person' : 'company').filter(isOfObject)
   const deliveries = [...jobs, null].flatMap((job) => withJob(bodies, job))
   const answers = sampleAnswers(definition, 'person')
@@ -76,18 +71,13 @@ export function tryFunctions(definition: ServiceDefinition): CheckedProblem[] {
   ]
 }
 
-/** What is known of a person in a job that takes it along. */
-const listKnown = ({ isTogether }: BulkCall, { person }: ServiceDefinition): readonly LookupKind[] =>
-  isTogether ? (person?.inputs ?? LOOKUP_KINDS.person) : []
-
 function tryBulk(bulk: BulkCall, definition: ServiceDefinition): CheckedProblem[] {
   const isCompany = bulk.kinds.includes('domain')
   const [name, kind] = isCompany ? (['companyBulk', 'company'] as const) : (['bulk', 'person'] as const)
-  const job = sampleJob(bulk.kinds, listKnown(bulk, definition))
+  const job = sampleJob(bulk.kinds)
   const webhookUrl = bulk.results === 'webhook' ? 'https://fillrate.example/webhooks/enrichment/JOB' : null
   const { body, read } = definition[name] ?? {}
-  // Some services take nothing along in a job.
-  const values = sampleJob(bulk.kinds).inputs.flatMap((input) => Object.values(input))
+  const values = job.inputs.flatMap((input) => Object.values(input))
   // Answers that hold a record, an error, a job or results.
   const answers = [
     ...sampleAnswers(definition, kind),
@@ -101,30 +91,19 @@ function tryBulk(bulk: BulkCall, definition: ServiceDefinition): CheckedProblem[
 
 function tryLookup(
   name: 'person' | 'company',
-  {
-    query,
-    body,
-    inputs = LOOKUP_KINDS[name] as never,
-    together,
-    read,
-  }: LookupEndpoint<never> & {
-    readonly together?: boolean
-  },
+  { query, body, inputs = LOOKUP_KINDS[name] as never, read }: LookupEndpoint<never>,
   definition: ServiceDefinition,
 ): CheckedProblem[] {
   const kinds = inputs as readonly (keyof typeof SAMPLE_INPUTS)[]
-  const samples = [
-    ...kinds.map((kind) => toSample(SAMPLE_INPUTS[kind])),
-    ...(together === true ? [toSample(sampleTogether(kinds))] : []),
-  ]
+  const samples = kinds.map((kind) => toSample(SAMPLE_INPUTS[kind]))
   const problems = [
     ...tryFunction(`${name}.query`, query, samples, judgeQuery),
     ...tryFunction(`${name}.body`, body, samples, judgeBody),
   ]
-  // Together they say what is looked up.
+  // Path, query and body together say what is looked up.
   const build = createService(definition)[name]?.build as ((input: unknown) => RequestParts) | undefined
   const whole = tryFunction(body ? `${name}.body` : `${name}.query`, build, samples, (parts, sample) =>
-    namesLookup(sample.arguments[0] as JobInput)(parts, sample),
+    namesInputs(Object.values(sample.arguments[0] as object))(parts, sample),
   )
   return [
     ...problems,
@@ -235,26 +214,6 @@ function findPlaceholder(result: unknown): ReturnType<Judge> {
         expected: 'the value, from the argument of the function: placeholders are filled in `path` alone',
       }
 }
-
-/** Whether what identifies a lookup is sent, and something of what it takes along. */
-const namesLookup =
-  (input: JobInput): Judge =>
-  (result, sample) => {
-    const own = SAMPLE_INPUTS[kindOfInput(input)]
-    const wrong = namesInputs(Object.values(own))(result, sample)
-    const others = Object.entries(input).filter(([name]) => !Object.hasOwn(own, name))
-    // An address has the name of its owner in it.
-    const sent = Object.values(own).reduce(
-      (text, value) => text.replaceAll(value.toLowerCase(), ''),
-      toSentText(result),
-    )
-    if (wrong !== null || others.length === 0 || others.some(([, value]) => isNamed(sent, value)))
-      return wrong
-    return {
-      found: 'a request with nothing of what it takes along',
-      expected: 'what else is known of the person, as `together` says',
-    }
-  }
 
 /** Whether something of each input is sent. */
 const namesInputs =

@@ -43,32 +43,6 @@ export function chooseLookup(
   return { lookup: null, notes }
 }
 
-/**
- * The input of a lookup with what else its row has: the usable identifiers that come after the one that identifies it. Those before it are
- * not among them, because the row has none that is usable, or they found nothing.
- */
-export function takeAlong(
-  kind: SourceKind,
-  raw: Partial<RawInputs>,
-  lookup: { readonly kind: LookupKind; readonly input: object },
-  takes: readonly InputName[] | null = null,
-): object {
-  const others = listKinds(kind, { after: lookup.kind, takes }).flatMap((one) => {
-    const normalized = normalizeInput(one, raw)
-    return normalized?.ok === true ? [normalized.input] : []
-  })
-  return Object.assign({}, lookup.input, ...others)
-}
-
-/** Whether an input, as it is stored, has the identifier of a lookup. */
-export function hasIdentifier(
-  input: Readonly<Record<string, string>>,
-  lookup: { readonly kind: LookupKind; readonly key: string },
-): boolean {
-  const normalized = normalizeInput(lookup.kind, input)
-  return normalized?.ok === true && normalized.key === lookup.key
-}
-
 function normalizeInput(kind: LookupKind, raw: Partial<RawInputs>): NormalizedInput<LookupInput> {
   switch (kind) {
     case 'email':

@@ -7,7 +7,6 @@ import type {
   AwaitedJob,
   BulkInput,
   BulkReading,
-  JobInput,
   JobInputs,
   JobReading,
   QueryValues,
@@ -17,7 +16,7 @@ import type {
 } from './messages.ts'
 
 /**
- * What identifies a person: exactly one of these, unless the endpoint takes them `together`.
+ * What identifies a person: exactly one of these.
  * @example
  * const input: PersonInput = { linkedinUrl: 'https://www.linkedin.com/in/jane-doe' }
  */
@@ -97,21 +96,6 @@ export interface LookupEndpoint<Input, Kind extends LookupKind = LookupKind> {
   /** Reads a response. Undefined: it is read in the usual way, by status and by `record`. */
   readonly read?: (answer: ServiceAnswer) => ServiceReading | undefined
 }
-
-type PersonKind = (typeof LOOKUP_KINDS)['person'][number]
-
-/** How one person is requested: by what identifies the lookup alone, or together with what else its row has. */
-type PersonEndpoint =
-  | (LookupEndpoint<PersonInput, PersonKind> & { readonly together?: false })
-  | (LookupEndpoint<JobInput, PersonKind> & {
-      /**
-       * A request takes along what else the row has of `inputs`, which helps the service to find the right person; so does an input
-       * of `bulk`. The lookup is identified, stored and billed by the first of them, as without.
-       * @example
-       * const person: ServiceDefinition['person'] = { path: '/v2/people/find', together: true, body: ({ email, name }) => ({ email, name }) }
-       */
-      readonly together: true
-    })
 
 /** Where a response has the record and its confidence. */
 export interface RecordPlace {
@@ -194,7 +178,7 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly headers?: SentValues
   /** Sent in the query of each call, in the same way. */
   readonly query?: SentValues
-  readonly person?: PersonEndpoint
+  readonly person?: LookupEndpoint<PersonInput, (typeof LOOKUP_KINDS)['person'][number]>
   /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
   readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>

@@ -23,7 +23,7 @@ export function readStoredInput(stored: Readonly<Record<string, string>>): JobIn
 export const toBulkName = ({ inputs }: Pick<JobInputs, 'inputs'>): 'bulk' | 'companyBulk' =>
   inputs.some(({ domain }) => domain !== undefined) ? 'companyBulk' : 'bulk'
 
-/** What an input is identified by: what it takes along comes after it. */
+/** What an input is identified by. */
 export function kindOfInput(input: JobInput): LookupKind {
   if (input.domain !== undefined) return 'domain'
   if (input.email !== undefined) return 'email'

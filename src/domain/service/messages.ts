@@ -12,8 +12,7 @@ export interface ServiceAnswer {
 export type QueryValues = Readonly<Record<string, string | number | boolean | undefined>>
 
 /**
- * An input of a job, or of a lookup that takes all identifiers together: what identifies a person or a company, and what else is known
- * of a person where `together` says so. Empty if it was erased.
+ * An input of a job: what identifies a person or a company. Empty if it was erased.
  * @example
  * const input: JobInput = { name: 'Jane Doe', company: 'Acme' }
  */

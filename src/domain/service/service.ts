@@ -47,8 +47,6 @@ export interface CalledPath {
 /** How one lookup is requested and read, every default filled in and every function chosen once. */
 export interface LookupCall<Input> extends CalledPath {
   readonly inputs: ReadonlySet<string>
-  /** It takes along what else is known of a person. */
-  readonly isTogether: boolean
   build(input: Input): RequestParts
   readonly readRecord: RecordReader
   readonly read: ((answer: ServiceAnswer) => ServiceReading | undefined) | null
@@ -64,8 +62,6 @@ export interface BulkCall extends CalledPath {
   readonly needsWebhook: boolean
   /** Identifiers and results are in the order of the inputs. */
   readonly isOrdered: boolean
-  /** Each input takes along what else is known of a person. */
-  readonly isTogether: boolean
   build(input: BulkInput): RequestParts
   readonly read: NonNullable<BulkEndpoint['read']> | null
 }
@@ -126,10 +122,8 @@ export function createService(definition: ServiceDefinition): Service {
     person: read('person', inDelivery(person?.record)),
     company: read('company', inDelivery(company?.record)),
   }
-  const call = <Input extends object>(
-    endpoint: LookupEndpoint<Input> & { readonly together?: boolean },
-    kind: SourceKind,
-  ): LookupCall<Input> => createLookupCall(endpoint, kind, read(kind, endpoint.record))
+  const call = <Input extends object>(endpoint: LookupEndpoint<Input>, kind: SourceKind): LookupCall<Input> =>
+    createLookupCall(endpoint, kind, read(kind, endpoint.record))
   const { personByEmail = person } = definition
   return {
     name: definition.name,
@@ -174,7 +168,7 @@ const completeShapes = (
   Object.fromEntries(Object.entries(fields).map(([path, field]) => [path, completeShape(field)]))
 
 function createLookupCall<Input extends object>(
-  endpoint: LookupEndpoint<Input> & { readonly together?: boolean },
+  endpoint: LookupEndpoint<Input>,
   kind: SourceKind,
   readRecord: RecordReader,
 ): LookupCall<Input> {
@@ -187,7 +181,6 @@ function createLookupCall<Input extends object>(
     endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
     kind,
     inputs: new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind]),
-    isTogether: endpoint.together === true,
     readRecord,
     read: endpoint.read ?? null,
     build: (input) => ({
@@ -205,7 +198,7 @@ export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'com
 function createBulkCall(
   { method = 'POST', path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
   kinds: readonly LookupKind[],
-  { person, poll, webhook }: ServiceDefinition,
+  { poll, webhook }: ServiceDefinition,
 ): BulkCall {
   const toBody =
     body ??
@@ -218,7 +211,6 @@ function createBulkCall(
     results: results ?? (poll && !webhook ? 'poll' : 'webhook'),
     needsWebhook: results !== 'answer' && !poll,
     isOrdered: ordered,
-    isTogether: person?.together === true,
     build: (input) => encodeBody(toBody(input), { form }),
     read: read ?? null,
   }

@@ -1,10 +1,4 @@
-import {
-  chooseLookup,
-  type ChosenLookup,
-  hasIdentifier,
-  type RawInputs,
-  takeAlong,
-} from '../../domain/identifiers/choose.ts'
+import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceTurn } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
@@ -23,12 +17,10 @@ export interface LookupChoice {
 }
 
 /**
- * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet, alone or along with
- * others.
- * Pure.
+ * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet. Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
-  const { kind, together, turn } = source.mapping
+  const { kind, turn } = source.mapping
   const missedKinds = candidate.missed?.kinds ?? []
   const isFirst = missedKinds.length === 0
   const { lookup, notes } = isFirst
@@ -37,8 +29,7 @@ export function chooseForCandidate(source: Source, candidate: PickCandidate): Lo
   const all = lookup === null ? [...notes, ...noteFilledInputs(candidate.filled)] : notes
   return {
     candidate,
-    lookup:
-      lookup && together ? { ...lookup, input: takeAlong(kind, candidate, lookup, turn.takes) } : lookup,
+    lookup,
     notes: isFirst && !candidate.filled ? all : all.filter(isInformative),
   }
 }
@@ -51,15 +42,11 @@ function chooseNext(
 ): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
   if (!hasCascade(source.mapping) || candidate.missed?.isAnswered === true) return { lookup: null, notes }
-  // What a request took along is no further question.
-  const requested = candidate.missed?.inputs ?? []
   for (const choice of listIdentifiers(source, candidate, source.mapping.turn)) {
     notes.push(...choice.notes)
     const { lookup } = choice
     if (lookup === null) return { lookup, notes }
-    const isRequested =
-      missedKinds.includes(lookup.kind) || requested.some((input) => hasIdentifier(input, lookup))
-    if (!isRequested) return { lookup, notes }
+    if (!missedKinds.includes(lookup.kind)) return { lookup, notes }
   }
   throw new Error('endless list of identifiers')
 }

@@ -174,16 +174,6 @@ test.each([
   expect(config.sources['contacts']?.outputs).toEqual({ job_title: field })
 })
 
-test.each([
-  ['contacts', `fields: { person: { job_title: 'text' } }`],
-  ['accounts', `fields: { person: { job_title: 'text' } }`],
-])('init says why to map every input of a service that takes them together: %s', async (table, fields) => {
-  const service = await writeService(`person: { path: '/people', together: true }, ${fields}`)
-  await run('init', table, '--yes', '--force', '--out', 'own.config.ts', '--service', service)
-  const text = await readFile(join(cli.folder, 'own.config.ts'), 'utf8')
-  expect(text).toContain('takes along every input that a row has')
-})
-
 test('init says of each table why the service can fill none of it', async () => {
   const service = await writeService(
     `person: { path: '/people', inputs: ['email'] }, fields: { person: { 'x.favourite_colour': 'text' } }`,

@@ -19,7 +19,7 @@ import type { StandIn } from '../../support/described-service.ts'
 import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
 import { ICYPEAS_KEY, ICYPEAS_LIMIT, ICYPEAS_READS, playIcypeas } from '../../support/stand-ins/icypeas.ts'
 import { isRestricted, LUSHA_KEY, LUSHA_LIMIT, playLusha } from '../../support/stand-ins/lusha.ts'
-import { isFoundBy, isInvalid, playProspeo, PROSPEO_KEY } from '../../support/stand-ins/prospeo.ts'
+import { isInvalid, playProspeo, PROSPEO_KEY } from '../../support/stand-ins/prospeo.ts'
 
 // Services with jobs or many people in a call, described from their documentation, against stand-ins with their documented limits,
 // bills and faults: 5% of the calls get a 5xx, and 5% an error in a 200.
@@ -164,34 +164,6 @@ test('Prospeo: a miss is a 400, results name their identifier, and headers tell 
   expect(standIn.calls.length).toBeGreaterThan(calls)
   expect((await countSpend(database)).credits).toBe(credits)
 })
-
-test.each(['bulk', 'sync'] as const)(
-  'Prospeo, route %s: a request takes along what else is known, and is billed by the address',
-  async (route) => {
-    const people = route === 'bulk' ? 120 : 24
-    const sources: PeopleSource[] = [
-      {
-        table: 'known',
-        people,
-        inputs: { ...MAILED, linkedin_url: 't.profile', ...NAMED },
-        title: 'current_job_title',
-      },
-    ]
-    const database = await openPeople(sources)
-    const standIn = await playProspeo({ hasFaults: true })
-    const service = scale(prospeo, { limit: undefined })
-    const fillrate = await openDescribed({ database, standIn, sources, service, key: PROSPEO_KEY })
-    const report = await fillrate.run({ ...UNLIMITED, route })
-    expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-    expect(standIn.refused()).toBe(0)
-    await expectCounted(database, standIn)
-    expect(await database.count('known where id % 8 = 4 and title is not null')).toBe(people / 8)
-    await expectTitles(database, 'known', (n) => (isFoundBy(n, true) && !isInvalid(n) ? ANALYST(n) : null))
-    // The address is the same.
-    await database.query(`update known set name = name || ' King'`)
-    await expectNoCall(fillrate, standIn)
-  },
-)
 
 test('Lusha: failures and refusals within a 200, a hundred people in a call', async () => {
   const sources: PeopleSource[] = [

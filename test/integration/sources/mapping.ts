@@ -27,7 +27,6 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   turn: ONLY_SERVICE,
   kind: 'person',
   shapes: BUILT_IN_SERVICE.shapes[options.kind ?? 'person'],
-  together: false,
   table: 'people',
   joins: null,
   key: null,

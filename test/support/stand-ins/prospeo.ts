@@ -10,10 +10,6 @@ const MINUTE = createWindow(40, 2_000)
 /** An address that it does not take. */
 export const isInvalid = (n: number): boolean => n % 50 === 13
 
-/** Whom it knows; half of those whom it does not find by their address alone it finds with their name. */
-export const isFoundBy = (n: number, hasSeveral: boolean): boolean =>
-  isKnownNumber(n) || (hasSeveral && n % 8 === 4)
-
 /** Of an input's own fields; the identifier is ours. */
 interface Details {
   readonly identifier?: string
@@ -25,10 +21,9 @@ interface Details {
 
 /** What a request is about, and whether it is found. */
 function readDetails({ identifier, email, linkedin_url, full_name, company_website }: Details) {
-  const known = [email, linkedin_url, full_name, company_website].filter((one) => one !== undefined)
-  const [input = ''] = known
+  const input = email ?? linkedin_url ?? full_name ?? company_website ?? ''
   const n = numberOf(input)
-  return { identifier, input, n, isInvalid: isInvalid(n), isFound: isFoundBy(n, known.length > 1) }
+  return { identifier, input, n, isInvalid: isInvalid(n), isFound: isKnownNumber(n) }
 }
 
 const failed = (error_code: string, status = 400): CannedAnswer => ({

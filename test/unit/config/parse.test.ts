@@ -18,7 +18,6 @@ describe('a valid configuration', () => {
           turn: { service: null, services: [], isFirst: true, next: null, takes: null },
           kind: 'person',
           shapes: BUILT_IN_SERVICE.shapes.person,
-          together: false,
           table: 'crm.contacts',
           joins: null,
           key: null,

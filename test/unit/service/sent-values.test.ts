@@ -8,7 +8,6 @@ import {
   defineService,
   type ServiceDefinition,
 } from '../../../src/domain/service/adapter.ts'
-import type { JobInput } from '../../../src/domain/service/messages.ts'
 import { MalformedResponseError, UnprocessableError } from '../../../src/service/errors.ts'
 import { clientOf, rejection, serve, serveAlways } from './loopback-service.ts'
 
@@ -181,66 +180,6 @@ test('a call is reported by what it requests, where several endpoints have one p
   await client.submitBulk({ emails: ['ada@x.example'], webhookUrl: null })
   await client.fetchJob({ jobId: '1', emails: ['ada@x.example'] })
   expect(kinds).toEqual(['person', 'company', 'bulk', 'poll'])
-})
-
-describe('what is known of a person together', () => {
-  const jane = { email: 'jane@x.example', linkedinUrl: 'https://li.example/jane', name: 'Jane', company: 'X' }
-  const isKnown = async (
-    definition: Partial<ServiceDefinition>,
-    input: JobInput = jane,
-  ): Promise<{ url: string | undefined; body: string }> => {
-    const { baseUrl, received } = await serve((_, response) => response.writeHead(404).end())
-    const client = clientOf({ baseUrl }, { service: describeService(definition) })
-    await client.enrichPerson(input as never)
-    return { url: received[0]?.url, body: received[0]?.body ?? '' }
-  }
-
-  test('is sent by its own names, in a body and in a query', async () => {
-    const all = {
-      email: 'jane@x.example',
-      linkedin_url: 'https://li.example/jane',
-      name: 'Jane',
-      company: 'X',
-    }
-    const { body } = await isKnown({ person: { path: '/people', together: true } })
-    expect(JSON.parse(body)).toEqual(all)
-    const { url = '' } = await isKnown({ person: { path: '/people', method: 'GET', together: true } })
-    expect(Object.fromEntries(new URL(url, 'http://x').searchParams)).toEqual(all)
-  })
-
-  test('is an argument of `body`, whose absent fields are left out', async () => {
-    const person = {
-      path: '/people',
-      together: true,
-      body: ({ email, name, linkedinUrl }: JobInput) => ({ email, name, li: linkedinUrl }),
-    } as const
-    expect((await isKnown({ person })).body).toBe(
-      '{"email":"jane@x.example","name":"Jane","li":"https://li.example/jane"}',
-    )
-    expect((await isKnown({ person }, { linkedinUrl: jane.linkedinUrl })).body).toBe(
-      '{"li":"https://li.example/jane"}',
-    )
-  })
-
-  test('is left out where the description does not say so, and of what identifies nobody no call is made', async () => {
-    expect((await isKnown({ person: { path: '/people' } })).body).toBe('{"email":"jane@x.example"}')
-    const person = { path: '/people', together: true } as const
-    await expect(isKnown({ person }, { name: 'Jane' })).rejects.toThrow(TypeError)
-    await expect(isKnown({ person }, { email: 'jane@x.example', name: '' })).rejects.toThrow(TypeError)
-  })
-
-  test.each([true, false])('is in the inputs of a job: %s', async (together) => {
-    const { baseUrl, received } = await serve((_, response) => {
-      response.writeHead(202, { 'content-type': 'application/json' }).end('{"job_id":"1"}')
-    })
-    const service = describeService({
-      person: { path: '/people', together },
-      bulk: { path: '/jobs', results: 'poll', body: ({ inputs }) => inputs },
-      poll: { path: '/jobs/{job_id}' },
-    })
-    await clientOf({ baseUrl }, { service }).submitBulk({ inputs: [jane], webhookUrl: null })
-    expect(JSON.parse(received[0]?.body ?? '')).toEqual([together ? jane : { email: jane.email }])
-  })
 })
 
 describe('mistakes in a description', () => {

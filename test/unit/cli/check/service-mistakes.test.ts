@@ -74,25 +74,6 @@ const RIGHT: readonly (readonly [
     { ...polled, rate: { limit: { bulk: '9 per minute', poll: '15 per minute' } } },
     [],
   ],
-  [
-    'with all together',
-    {
-      ...good,
-      person: {
-        path: '/v1/people',
-        together: true,
-        record: { confidence: null },
-        body: ({ email, ...more }) => ({ email, more }),
-      },
-      bulk: {
-        ...bulk,
-        inputs: ['linkedin_url', 'email'],
-        body: ({ inputs }) => inputs,
-        read: undefined as never,
-      },
-    },
-    [],
-  ],
   ['with webhooks', { ...good, bulk: { path: '/v1/jobs' }, webhook }, []],
 ]
 
@@ -341,18 +322,6 @@ test('there are forty, each another one', () => {
 const jobs = { path: '/v1/jobs', results: 'answer' } as const
 const named = { ...person, inputs: undefined, body: undefined }
 test.each<readonly [string, object, string, RegExp]>([
-  [
-    'all together, and nothing is taken along',
-    { person: { ...named, together: true, body: ({ email, ...more }: Input) => (email ? { email } : more) } },
-    'service.person.body',
-    /a request with nothing of what it takes along.*`together`/,
-  ],
-  [
-    'all together, of one',
-    { person: { ...named, inputs: ['email'], together: true } },
-    'service.person.together',
-    /several `inputs`/,
-  ],
   [
     'names, and the default body',
     { bulk: { ...jobs, inputs: ['email', 'name_company'], ordered: true } },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { chooseLookup, hasIdentifier, takeAlong } from '../../../../src/domain/identifiers/choose.ts'
+import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
 import type { RawInputs } from '../../../../src/domain/identifiers/choose.ts'
 
 const raw = (inputs: Partial<RawInputs>): RawInputs => ({
@@ -17,44 +17,6 @@ const all = raw({
   name: 'Jane',
   company: 'Acme',
   domain: 'acme.no',
-})
-
-describe('what a request takes along', () => {
-  const take = (inputs: Partial<RawInputs>, ...takes: Parameters<typeof takeAlong>[3][]) => {
-    const { lookup } = chooseLookup('person', raw(inputs))
-    return takeAlong('person', raw(inputs), lookup!, ...takes)
-  }
-  const jane = { linkedin_url: 'https://www.linkedin.com/in/jane', name: 'Jane', company: 'Acme' }
-
-  test('is what is usable after what identifies the lookup', () => {
-    expect(take(all)).toEqual({ email: 'jane@acme.no', ...jane })
-    expect(take({ ...all, email: 'none' })).toEqual(jane)
-    expect(take({ ...all, linkedin_url: 'linkedin.com/company/acme' })).toEqual({
-      email: 'jane@acme.no',
-      name: 'Jane',
-      company: 'Acme',
-    })
-    expect(take({ ...all, company: ' ' })).toEqual({ email: 'jane@acme.no', linkedin_url: jane.linkedin_url })
-  })
-
-  test('is not what came before: it found nothing', () => {
-    const { lookup } = chooseLookup('person', all, { after: 'email' })
-    expect(takeAlong('person', all, lookup!)).toEqual(jane)
-  })
-
-  test('is only what the service takes', () => {
-    expect(take(all, ['email', 'linkedin_url'])).toEqual({
-      email: 'jane@acme.no',
-      linkedin_url: jane.linkedin_url,
-    })
-  })
-
-  test('is recognised in any of its forms', () => {
-    const { lookup } = chooseLookup('person', all, { after: 'email' })
-    expect(hasIdentifier({ email: 'a@b.no', linkedin_url: 'LinkedIn.com/in/Jane/' }, lookup!)).toBe(true)
-    expect(hasIdentifier({ email: 'a@b.no', linkedin_url: 'linkedin.com/in/john' }, lookup!)).toBe(false)
-    expect(hasIdentifier({ email: 'a@b.no' }, lookup!)).toBe(false)
-  })
 })
 
 describe('the lookup of a person', () => {
