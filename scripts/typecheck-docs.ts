@@ -15,6 +15,7 @@ const config = {
   compilerOptions: {
     paths: { fillrate: [resolve('src/index.ts')] },
     noUnusedLocals: false,
+    tsBuildInfoFile: resolve('node_modules/.cache/typecheck-docs.tsbuildinfo'),
     typeRoots: [resolve('node_modules/@types')],
   },
   include: ['*.ts'],
