@@ -502,6 +502,20 @@ export const JSON_SHAPES = {
         table: orNull(count('rows of the table; null: not counted, as reading stopped before the end')),
         without_key: orNull(count('rows with NULL in a column of the key; null: not counted')),
         filtered_out: orNull(count('rows left out by the filter and joins; null: not counted')),
+        conditions: orNull(
+          list(
+            'by condition of `where`, in their order; null: not counted, as reading stopped before the end, or one fails',
+            object({
+              condition: text('as configured'),
+              rows: count('rows that it leaves out, whatever other conditions do'),
+              alone: count('of these, the rows that meet every other condition'),
+              keys: texts(
+                'with `--list filtered`: keys of up to five of these rows, those that it alone leaves out first',
+              ).optional(),
+            }),
+          ),
+        ),
+        conditions_error: orNull(text('why the conditions could not be counted; null: nothing failed')),
         where_out: orNull(count('rows left out by `--where`; null: not counted')),
         rows: count('rows that were read'),
         complete: count('rows without a blank output'),
@@ -929,6 +943,7 @@ export const JSON_SHAPES = {
       excluded_by: orNull(
         text('`joins` or `where`: what leaves it out of the source; null: it belongs to it'),
       ),
+      unmet_conditions: texts('the conditions of `where` that it does not meet, where these leave it out'),
       join_count: count('rows that the joins return for it; more than one is a mistake of the mapping'),
       problem: orNull(text('error of an expression that fails on it; null: none')),
       fresh_until: orNull(time('until when its `freshness` keeps it from being picked; null: it does not')),

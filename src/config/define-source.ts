@@ -74,7 +74,8 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   /** The columns that identify a row. Default: the primary key. */
   readonly key?: string | readonly string[]
   /**
-   * Which rows are eligible: `t.deleted_at is null`. A row must meet each condition of a list. Default: all.
+   * Which rows are eligible: `t.deleted_at is null`. A row must meet each condition of a list; `fillrate plan`
+   * shows what each one leaves out. Default: all.
    */
   readonly where?: string | readonly string[]
   /**

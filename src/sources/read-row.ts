@@ -4,6 +4,7 @@ import { cellJsonSql, isBlankSql } from './cell.ts'
 import { type Db, query } from './db.ts'
 import { belongsSql, inputSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
+import { listUnmetSql } from './left-out.ts'
 import type { PageRow } from './page.ts'
 import { isRowError } from './pg-errors.ts'
 import type { Source } from './source-model.ts'
@@ -26,6 +27,8 @@ export interface RowValues {
 export interface RowEvaluation {
   /** What excludes the row from the source; null if it belongs to it. */
   readonly leftOutBy: 'joins' | 'where' | null
+  /** The conditions of `where` that it does not meet, where these leave it out. */
+  readonly unmet: readonly string[]
   /** Rows that the joins give for it. More than one is an error in the mapping. */
   readonly joinCount: number
   /** Null if the joins give no row. */
@@ -88,18 +91,20 @@ export async function readRow(db: Db, source: Source, key: string): Promise<RowV
 export async function evaluateRow(db: Db, source: Source, key: string): Promise<RowEvaluation> {
   const { values, hash: hashSql, filled: filledSql, from } = rowInputsSql(source)
   const columns = MAPPING_INPUTS.map((name) => `${values[name]} as ${name}`)
+  const unmetSql = `array[${listUnmetSql(source).join(', ')}]::boolean[]`
   const text = `
-    select ${columns.join(', ')}, ${hashSql}::text as hash, ${filledSql} as filled, ${belongsSql(source)} as eligible
+    select ${columns.join(', ')}, ${hashSql}::text as hash, ${filledSql} as filled, ${belongsSql(source)} as eligible, ${unmetSql} as unmet
       from ${source.table.sql} as t ${joinsSql(source)} ${from} where ${keyMatchesSql(source, '$1::text')}`
   type Row = Record<InputName, string | null> &
-    Pick<PageRow, 'filled'> & { hash: string; eligible: boolean | null }
+    Pick<PageRow, 'filled'> & { hash: string; eligible: boolean | null; unmet: readonly boolean[] }
   const rows = await query<Row>(db, text, [key])
   const [first] = rows
   if (first === undefined)
-    return { leftOutBy: 'joins', joinCount: 0, inputs: null, inputHash: null, filled: null }
-  const { hash, filled, eligible: isEligible, ...inputs } = first
+    return { leftOutBy: 'joins', unmet: [], joinCount: 0, inputs: null, inputHash: null, filled: null }
+  const { hash, filled, eligible: isEligible, unmet, ...inputs } = first
   return {
     leftOutBy: isEligible === true ? null : 'where',
+    unmet: isEligible === true ? [] : source.mapping.where.filter((_, n) => unmet[n]),
     joinCount: rows.length,
     inputs,
     inputHash: hash,

@@ -102,6 +102,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     row: {
       exists: current.exists,
       excluded_by: evaluation.leftOutBy,
+      unmet_conditions: evaluation.unmet,
       join_count: evaluation.joinCount,
       problem: evaluation.problem,
       fresh_until: evaluation.freshUntil,
@@ -182,6 +183,7 @@ interface SourceEvaluation extends RowEvaluation {
 
 const NOT_IN_SOURCE: SourceEvaluation = {
   leftOutBy: null,
+  unmet: [],
   joinCount: 0,
   inputs: null,
   inputHash: null,

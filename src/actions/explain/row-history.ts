@@ -11,6 +11,13 @@ import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '
 import { type ServiceNames, toServiceName } from '../../store/services.ts'
 import type { NextStep } from './next-step.ts'
 
+/** What excludes a row from its source; null if it belongs to it. */
+export const describeExclusion = ({
+  excluded_by: by,
+  unmet_conditions: unmet,
+}: Pick<RowHistory['row'], 'excluded_by' | 'unmet_conditions'>): string | null =>
+  by === null ? null : `excluded from the source by ${by === 'joins' ? 'its joins' : unmet.join(' and ')}`
+
 /**
  * One row's history, from its current values to its next step.
  * @example
@@ -24,6 +31,8 @@ export interface RowHistory {
     readonly exists: boolean
     /** What excludes it from the source; null if it belongs to it. */
     readonly excluded_by: RowEvaluation['leftOutBy']
+    /** The conditions of `where` that it does not meet, as configured. */
+    readonly unmet_conditions: readonly string[]
     /** Rows that the joins return for it. More than one is a mistake in the mapping. */
     readonly join_count: number
     /** The error of an expression that fails on it. */

@@ -7,9 +7,15 @@ import type { DiffRow } from '../../pipeline/preview.ts'
 import type { RandomSample } from '../../pipeline/random-sample.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
+import {
+  addLeftOutKeys,
+  type ConditionCount,
+  countLeftOut,
+  describeUncounted,
+} from '../../sources/left-out.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
-import { inTransaction } from '../../store/transaction.ts'
+import { inTransaction, type Tx } from '../../store/transaction.ts'
 import type { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './planned-page.ts'
 import { sampleCandidates, sampleStoredRecords } from './sample.ts'
@@ -30,6 +36,10 @@ export interface SourcePlan {
   readonly without_key: number | null
   /** Excluded by the source's filter and joins. */
   readonly filtered_out: number | null
+  /** What each condition of the source's filter leaves out. Null: not counted. */
+  readonly conditions: readonly ConditionCount[] | null
+  /** Why the conditions could not be counted, in the database's words. */
+  readonly conditions_error: string | null
   /** Excluded by `--where`. */
   readonly where_out: number | null
   /** Eligible rows that were read: what is left of the table. */
@@ -62,6 +72,8 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
   readonly signal: AbortSignal
   /** Called with the rows of each page that a run would pick, without suppressed ones. */
   readonly onPicked?: (source: Source, chains: readonly LookupChain[]) => Promise<void>
+  /** Also names some rows that each condition leaves out, and counts the conditions wherever the plan stops reading. */
+  readonly listsFiltered?: boolean
   /** Called with those of each page that have no usable input, which `invalid_input` counts. */
   readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => Promise<void>) | undefined
 }
@@ -135,10 +147,13 @@ export async function planSource(
     else if (phase !== undefined && readAhead.isOver) stoppedAt = 'budget'
     signal.throwIfAborted()
   }
-  const before =
-    stoppedAt === null && changedSince === null
-      ? await countFilteredOut(deps, source, options, counts.rows)
-      : { table: null, without_key: null, filtered_out: null, where_out: null }
+  const isWhole = stoppedAt === null && changedSince === null
+  const { listsFiltered = false } = options
+  const conditions =
+    isWhole || listsFiltered ? await countConditions(deps, source, listsFiltered) : NOT_COUNTED
+  const before = isWhole
+    ? await countFilteredOut(deps, source, options, counts.rows)
+    : { table: null, without_key: null, filtered_out: null, where_out: null }
   counts.fresh += recentlyEnriched
   const stamped =
     source.freshness === null ? null : { rows: recentlyEnriched, reason: describeFreshness(source) }
@@ -147,6 +162,7 @@ export async function planSource(
     stopped_at: stoppedAt,
     changed_since: changedSince,
     ...before,
+    ...conditions,
     ...counts,
     recently_enriched: stamped,
     invalid_input: invalid,
@@ -175,6 +191,29 @@ function resolveChain(
     return costs ? 'valid_input' : lookup
   }
   return 'valid_input'
+}
+
+/** Rows that are named of those that one condition leaves out. */
+const LISTED_OF_CONDITION = 5
+
+type CountedConditions = Pick<SourcePlan, 'conditions' | 'conditions_error'>
+
+const NOT_COUNTED: CountedConditions = { conditions: null, conditions_error: null }
+
+async function countConditions(
+  { db, policy }: Pick<Deps, 'db' | 'policy'>,
+  source: Source,
+  isListed: boolean,
+): Promise<CountedConditions> {
+  const count = async (tx: Tx): Promise<ConditionCount[]> => {
+    const counts = await countLeftOut(tx, source)
+    return isListed ? addLeftOutKeys(tx, source, counts, LISTED_OF_CONDITION) : counts
+  }
+  try {
+    return { conditions: await inTransaction(db, count, policy.sourceTimeoutMs), conditions_error: null }
+  } catch (error) {
+    return { conditions: null, conditions_error: describeUncounted(error) }
+  }
 }
 
 /** Counts what the filters exclude. A separate query: concurrent changes count as filtered out. */

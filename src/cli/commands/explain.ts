@@ -2,12 +2,13 @@ import { createParser, defineCommand } from '../command.ts'
 import { formatJobEnd } from './jobs.ts'
 import { useApp } from '../settings.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
-import type {
-  ColumnState,
-  LookupSummary,
-  RowChange,
-  RowHistory,
-  RowStatus,
+import {
+  describeExclusion,
+  type ColumnState,
+  type LookupSummary,
+  type RowChange,
+  type RowHistory,
+  type RowStatus,
 } from '../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../domain/row.ts'
 import { type Output, truncate } from '../terminal.ts'
@@ -66,12 +67,13 @@ export function renderRowHistory(history: RowHistory, output: Output, now: numbe
 
 function renderState({ state, row }: RowHistory, output: Output, now: number): string[] {
   const { paint } = output
-  const { excluded_by: by, join_count: joined, problem } = row
+  const { join_count: joined, problem } = row
+  const exclusion = describeExclusion(row)
   const lines = compact([
     state === null ? 'never picked' : formatRowState(state, output, now),
     ...(state === null ? [] : formatNotes(state)),
     !row.exists && paint('warn', 'the row is deleted'),
-    by !== null && paint('warn', `excluded from the source by its ${by}`),
+    exclusion !== null && paint('warn', exclusion),
     joined > 1 && paint('bad', `the joins return ${joined} rows for this key; expected one`),
     problem !== null && paint('bad', `an expression of the source fails for this row: ${problem}`),
     state?.inputs_changed === true && 'its inputs have changed since',

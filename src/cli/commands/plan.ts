@@ -19,7 +19,7 @@ import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
 import type { Output } from '../terminal.ts'
-import { renderInvalidRows, renderPlan } from '../views/plan.ts'
+import { renderFilteredRows, renderInvalidRows, renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
 
 /** Rows that `--list` shows; a file gets all. */
@@ -40,10 +40,11 @@ export const planCommand = defineCommand(
     .option('--sample <N>', 'rows to show before and after, from stored records', parseWholeFrom(1), null)
     .addOption(
       new Option(
-        '--list <invalid>',
-        `also list the rows without a usable input, by key and reason: the first ${MAX_LISTED}, with --csv all`,
+        '--list <WHICH>',
+        `also list rows: without a usable input (\`invalid\`), by key and reason, the first ${MAX_LISTED}, with --csv all; ` +
+          'or some keys that each condition leaves out (`filtered`)',
       )
-        .choices(['invalid'])
+        .choices(['invalid', 'filtered'])
         .default(null),
     )
     .addOption(csvOption('write the rows of --list as CSV: source, key, reason')),
@@ -52,6 +53,7 @@ export const planCommand = defineCommand(
     examples: [
       ['fillrate plan', 'all sources'],
       ['fillrate plan --list invalid --csv invalid.csv', 'and a file of the rows that have no usable input'],
+      ['fillrate plan --list filtered', 'and what each condition of `where` leaves out, with keys'],
       ['fillrate plan --sample 20', 'and what stored records would change in 20 rows'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
@@ -61,7 +63,7 @@ export const planCommand = defineCommand(
     async handler(call) {
       const { limit, budget, where, route, sample, list, csv } = call.flags
       const { command, stdout, stderr, signal } = call
-      if (csv !== null && list === null) throw new UsageError(command, '--csv requires --list invalid')
+      if (csv !== null && list !== 'invalid') throw new UsageError(command, '--csv requires --list invalid')
       const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
       const file = csv === null ? null : await openCsvFile(csv, ['source', 'key', 'reason'], call)
@@ -74,19 +76,26 @@ export const planCommand = defineCommand(
       }
       const request = { sources, limit, budget: budget ?? undefined, where, route, sample, signal }
       const plan = await explainWhereError(where, () =>
-        app.plan({ ...request, onInvalid: list === null ? undefined : onInvalid }),
+        app.plan({
+          ...request,
+          onInvalid: list === 'invalid' ? onInvalid : undefined,
+          listsFiltered: list === 'filtered',
+        }),
       ).finally(() => file?.close())
       if (file !== null) {
         stderr.line(`Wrote ${pluralize(listed, 'row')}${file.isStdout ? '' : ` to ${csv}`}.`)
         if (file.isStdout) return Exit.done
       }
       printAnswer(call, {
-        json: { ...plan, ...(list !== null && { invalid }), bulk: toBulkJson(app.bulk) },
+        json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulk) },
         text: () => [
           ...renderPlan(plan, stdout, {
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
           }),
-          ...(list === null || file !== null ? [] : renderInvalidRows(invalid, listed, plan.sources, stdout)),
+          ...(list === 'invalid' && file === null
+            ? renderInvalidRows(invalid, listed, plan.sources, stdout)
+            : []),
+          ...(list === 'filtered' ? renderFilteredRows(plan.sources, stdout) : []),
         ],
       })
       warnOfUnreviewed(config, plan, stderr)

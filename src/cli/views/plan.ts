@@ -23,6 +23,7 @@ import {
 } from './plan-cost.ts'
 import { renderServicePlans } from './plan-services.ts'
 import { renderLeftOut } from './report.ts'
+import { squashText } from '../../sources/problems.ts'
 import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
 
 /** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
@@ -89,12 +90,38 @@ export function renderInvalidRows(
   ]
 }
 
+/** What each condition leaves out, with the keys of some of these rows. */
+export function renderFilteredRows(sources: readonly SourcePlan[], output: Output): string[] {
+  const rows = sources.flatMap(({ source, conditions }) =>
+    (conditions ?? []).map((condition) => ({ source, ...condition })),
+  )
+  const failed = sources.flatMap(({ source, conditions_error: error }) =>
+    error === null
+      ? []
+      : wrapText(
+          `The conditions of ${source} were not counted: one of them fails on rows outside: ${error}`,
+          output.textColumns,
+        ),
+  )
+  if (rows.length + failed.length === 0) return ['', 'No source has a condition.']
+  const table = renderTable(output, rows, [
+    ...(new Set(rows.map(({ source }) => source)).size > 1 ? [SOURCE_COLUMN] : []),
+    { title: 'rows', text: (row) => formatCount(row.rows), number: true },
+    { title: 'by it alone', text: (row) => formatCount(row.alone), number: true },
+    { title: 'condition', text: (row) => squashText(row.condition), minColumns: 20 },
+    { title: 'keys', text: (row) => (row.keys ?? []).join(', '), minColumns: 12, wraps: true },
+  ])
+  return renderSection(output, 'What each condition leaves out', [...table, ...failed])
+}
+
 /** A line of a funnel. A sum is what is left of the lines above it. */
 interface FunnelStep {
   readonly label: string
   readonly rows: number
   readonly sum: boolean
   readonly why: string
+  /** Lines under the reason. */
+  readonly notes?: readonly string[]
 }
 
 const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
@@ -107,6 +134,16 @@ const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePla
     since && `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`,
     stoppedAt && STOPPED[stoppedAt],
   ]).join('; ')
+
+/** What each condition of the source's filter leaves out, a line each. */
+function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
+  if (error !== null)
+    return [`by condition: not counted, because one of them fails on rows outside: ${error}`]
+  return (conditions ?? []).map(
+    ({ condition, rows, alone }) =>
+      `${formatCount(rows)} by ${squashText(condition)}${alone === rows ? '' : `, ${formatCount(alone)} by it alone`}`,
+  )
+}
 
 /** Rows that row-level security hides look like none. */
 const describeTable = (rows: number): string =>
@@ -130,7 +167,10 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
       ? [
           total('in the table', table),
           left('without a key', withoutKey, 'NULL in a column of the key: nothing identifies them'),
-          left('filtered out', filteredOut, "by the source's filter and joins"),
+          {
+            ...left('filtered out', filteredOut, "by the source's filter and joins"),
+            notes: describeConditions(source),
+          },
           left('filtered out', whereOut, 'by --where'),
         ]
       : []),
@@ -166,11 +206,11 @@ function renderSourceFunnel(
   const { paint } = output
   const lines = steps
     .filter((step) => step.sum || step.rows > 0)
-    .flatMap(({ label, rows, sum, why }, n) => {
+    .flatMap(({ label, rows, sum, why, notes = [] }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
       const start = `${sign} ${padText(label, widths.labels)}${formatCount(rows).padStart(widths.numbers)}`
       const room = (output.columns ?? Number.POSITIVE_INFINITY) - textWidth(start) - 4
-      const reasons = room < 12 ? [''] : wrapText(why, room)
+      const reasons = room < 12 ? [''] : [why, ...notes].flatMap((line) => wrapText(line, room))
       return placeBeside(
         `  ${sum ? paint('heading', start) : start}  `,
         reasons.map((line) => paint('quiet', line)),

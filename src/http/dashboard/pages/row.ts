@@ -1,12 +1,13 @@
 import { ConfigProblems } from '../../../config/problems.ts'
 import { SourceProblems } from '../../../sources/problems.ts'
 import { pluralize, toSentenceCase } from '../../../util/format.ts'
-import type {
-  LookupSummary,
-  RowChange,
-  ColumnState,
-  ExplainedField,
-  RowHistory,
+import {
+  describeExclusion,
+  type LookupSummary,
+  type RowChange,
+  type ColumnState,
+  type ExplainedField,
+  type RowHistory,
 } from '../../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../../domain/row.ts'
 import { type InputName, POLICY_RULES } from '../../../domain/mapping.ts'
@@ -76,7 +77,7 @@ function listNotes({ state, row }: RowHistory): string[] {
   return [
     ...(state?.reason ? [state.reason] : []),
     ...(row.exists ? [] : ['the row is deleted']),
-    ...(row.excluded_by === null ? [] : [`excluded from the source by its ${row.excluded_by}`]),
+    ...[describeExclusion(row)].filter((text) => text !== null),
     ...(row.join_count > 1 ? [`the joins return ${row.join_count} rows for this key instead of one`] : []),
     ...(row.problem === null ? [] : [`a source expression fails on this row: ${row.problem}`]),
     ...(state?.inputs_changed ? ['its inputs have changed since then'] : []),

@@ -11,6 +11,8 @@ const contacts = {
   table: 6_540,
   without_key: 0,
   filtered_out: 500,
+  conditions: [],
+  conditions_error: null,
   where_out: 40,
   rows: 6_000,
   complete: 812,
