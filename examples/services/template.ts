@@ -1,8 +1,8 @@
 /**
  * A service of your own: copy this file, and keep what differs from the defaults. docs/services.md explains each part.
  *
- *     fillrate check --service                                what would be sent; sends nothing
- *     fillrate check --service --call email=ada@example.com   one lookup, which may be billed
+ *     fillrate check                                runs the cases below; sends nothing
+ *     fillrate check --call email=ada@example.com   one lookup, which may be billed
  */
 import { defineService, type ServiceCase } from 'fillrate'
 
@@ -68,7 +68,7 @@ export default defineService({
   fields: { person: { job_title: 'text', mobile_phone: 'text', 'employer.name': 'text' } },
 })
 
-/** For testService(service, cases), in any test runner. */
+/** For `fillrate check`, and for testService(service, cases) in any test runner. */
 export const cases: readonly ServiceCase[] = [
   {
     name: 'a match',

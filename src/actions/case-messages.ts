@@ -20,7 +20,7 @@ export interface CannedAnswer {
   readonly body?: unknown
 }
 
-/** Reads a request to a stand-in of a service. */
+/** Reads a request to a server that answers in the service's place. */
 export async function readRequest(request: IncomingMessage): Promise<SentRequest> {
   const chunks: Buffer[] = []
   for await (const chunk of request) chunks.push(chunk as Buffer)
@@ -36,7 +36,7 @@ export async function readRequest(request: IncomingMessage): Promise<SentRequest
 }
 
 /** A body as a case has it: of a form each field, which is a list if it is repeated. */
-export function parseSentBody(text: string, isForm: boolean): unknown {
+function parseSentBody(text: string, isForm: boolean): unknown {
   if (isForm) {
     const fields = new URLSearchParams(text)
     return Object.fromEntries(

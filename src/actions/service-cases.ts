@@ -118,7 +118,7 @@ interface CaseReport {
   readonly mismatches: readonly string[]
 }
 
-/** A key for requests that go no further than this machine, or are only shown. */
+/** A key for requests that go no further than this machine. */
 export const PLACEHOLDER_KEY = 'test-key'
 
 /**
@@ -240,7 +240,7 @@ function creditsOfResponse(
 }
 
 /** Whether the input of a case is that of a bulk job. */
-export const isJob = (input: ServiceCase['input']): input is GivenInputs =>
+const isJob = (input: ServiceCase['input']): input is GivenInputs =>
   !('jobId' in input) && ('emails' in input || 'inputs' in input)
 
 function outcomeOf(error: ServiceError): CaseOutcome {

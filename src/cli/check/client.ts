@@ -4,7 +4,7 @@ import { KeyRing } from '../../service/api-keys.ts'
 import { ClientTokens } from '../../service/client-tokens.ts'
 import { parseBaseUrl } from '../../service/dispatcher.ts'
 import { ServiceError, TokenUnavailableError } from '../../service/errors.ts'
-import { createTokenRequest, TokenFailure } from '../../service/token-endpoint.ts'
+import { TokenFailure } from '../../service/token-endpoint.ts'
 import { pluralize } from '../../util/format.ts'
 import { createFailedFinding, createFinding, type Finding } from './finding.ts'
 
@@ -48,16 +48,4 @@ export async function checkClients(environment: Environment, oauth: OAuthClient)
   } finally {
     await tokens.close()
   }
-}
-
-/** What the token endpoint would be sent, without the client's id and secret. */
-export function describeTokenRequest(oauth: OAuthClient, base: string): Finding {
-  const { tokenUrl } = oauth
-  const { headers, body } = createTokenRequest(oauth, { origin: '', path: '' }, 'CLIENT_ID:CLIENT_SECRET', '')
-  return createFinding('token', 'ok', `POST ${tokenUrl.startsWith('/') ? base : ''}${tokenUrl}`, {
-    todo: [
-      ...(headers.includes('authorization') ? ['authorization: Basic •••'] : []),
-      String(body).replace(/CLIENT_(?:ID|SECRET)/g, '•••'),
-    ].join('\n'),
-  })
 }

@@ -1,6 +1,6 @@
 import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import type { LookupEndpoint, ServiceDefinition } from '../../domain/service/adapter.ts'
-import { listNames, quoteText } from '../../util/text.ts'
+import { listNames } from '../../util/text.ts'
 import type { CheckedProblem } from './finding.ts'
 
 /** Headers and parameters that are credentials, whatever their value. */
@@ -13,29 +13,25 @@ const RANDOM_PART = /^(?=(?:\D*\d){3})(?=.*[a-z])[a-z\d+/=]{16,}$/i
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 /** Whether a header or a parameter of a description looks like a credential. */
-export const isSecretValue = (name: string, value: string): boolean =>
+const isSecretValue = (name: string, value: string): boolean =>
   SECRET_NAME.test(name) ||
   SECRET_START.test(value) ||
   UUID.test(value) ||
   value.split(/[-_.:]/).some((part) => RANDOM_PART.test(part))
 
-/**
- * Parts of a description that are valid, and contradict each other or do nothing. Pure.
- * @param baseUrl the configured address, if there is one
- */
-export function findMistakes(definition: ServiceDefinition, baseUrl: string | null): CheckedProblem[] {
+/** Parts of a description that are valid, and with which a run would pay for answers that it cannot use, or show a key. Pure. */
+export function findMistakes(definition: ServiceDefinition): CheckedProblem[] {
   const { person, company } = definition
   return [
     ...findSecrets(definition),
-    ...(person ? findInEndpoint('person', person as LookupEndpoint<never>, baseUrl) : []),
-    ...(company ? findInEndpoint('company', company as LookupEndpoint<never>, baseUrl) : []),
+    ...(person ? findInEndpoint('person', person as LookupEndpoint<never>) : []),
+    ...(company ? findInEndpoint('company', company as LookupEndpoint<never>) : []),
     ...findInBulk(definition),
     ...findInRecords(definition),
-    ...findUnusedParts(definition),
   ]
 }
 
-const warning = (
+const error = (
   place: string,
   found: string,
   expected: string,
@@ -45,12 +41,6 @@ const warning = (
   found,
   expected,
   todo,
-  verdict: 'warning',
-})
-
-const error = (...parts: Parameters<typeof warning>): CheckedProblem => ({
-  ...warning(...parts),
-  verdict: 'error',
 })
 
 /** The value is not quoted. */
@@ -83,42 +73,21 @@ const FILLED_BY: Readonly<Record<string, string>> = {
 
 function findInEndpoint(
   name: 'person' | 'company',
-  { method = name === 'person' ? 'POST' : 'GET', path, body, inputs }: LookupEndpoint<never>,
-  baseUrl: string | null,
+  { path, inputs }: LookupEndpoint<never>,
 ): CheckedProblem[] {
-  const problems: CheckedProblem[] = []
   const taken: readonly string[] = inputs ?? LOOKUP_KINDS[name]
-  const placeholders = [...path.matchAll(/\{(\w+)\}/g)].map(([, placeholder = '']) => placeholder)
-  for (const placeholder of placeholders) {
+  for (const [, placeholder = ''] of path.matchAll(/\{(\w+)\}/g)) {
     const empty = taken.filter((kind) => FILLED_BY[placeholder] !== kind)
-    if (empty.length === 0) continue
-    problems.push(
-      error(
-        `${name}.path`,
-        `the placeholder {${placeholder}}, which is empty for ${listNames(empty)}`,
-        `inputs that fill it: \`inputs: ['${FILLED_BY[placeholder] ?? placeholder}']\``,
-      ),
-    )
-    break
+    if (empty.length > 0)
+      return [
+        error(
+          `${name}.path`,
+          `the placeholder {${placeholder}}, which is empty for ${listNames(empty)}`,
+          `inputs that fill it: \`inputs: ['${FILLED_BY[placeholder] ?? placeholder}']\``,
+        ),
+      ]
   }
-  if (method === 'GET' && body !== undefined)
-    problems.push(
-      warning(
-        `${name}.body`,
-        'a body of a GET',
-        "`query`, or `method: 'POST'`: most services read no body of a GET",
-      ),
-    )
-  const prefix = baseUrl === null ? '/' : new URL(baseUrl).pathname.replace(/\/+$/, '')
-  if (prefix.length > 1 && `${path}/`.startsWith(`${prefix}/`))
-    problems.push(
-      warning(
-        `${name}.path`,
-        `${quoteText(prefix)}, which FILLRATE_BASE_URL ends with, too`,
-        'the path once: it is put after the address',
-      ),
-    )
-  return problems
+  return []
 }
 
 function findInBulk({ person, bulk, webhook, poll }: ServiceDefinition): CheckedProblem[] {
@@ -149,56 +118,14 @@ function findInBulk({ person, bulk, webhook, poll }: ServiceDefinition): Checked
   ]
 }
 
-function findInRecords({ person, company, fields, credits }: ServiceDefinition): CheckedProblem[] {
-  const problems: CheckedProblem[] = []
-  for (const [name, endpoint] of Object.entries({ person, company })) {
-    const described = Object.keys(fields?.[name as 'person' | 'company'] ?? {})
-    const { confidence, confidenceMax } = endpoint?.record ?? {}
-    if (confidence === null && confidenceMax !== undefined)
-      problems.push(
-        warning(
-          `${name}.record.confidenceMax`,
-          'the greatest value of no field',
-          'the field of the confidence in `confidence`',
-        ),
-      )
-    if (name === 'person' && confidence === null && endpoint?.read === undefined && described.length === 0)
-      problems.push(
-        error(
-          'fields.person',
-          'no field, where no record has a confidence',
-          'the fields of its records: a record without a confidence is known by them alone',
-        ),
-      )
-    if (endpoint === undefined && described.length > 0)
-      problems.push(warning(`fields.${name}`, `fields of a ${name}`, `an endpoint \`${name}\`, or nothing`))
-  }
-  const { hit = 1, miss = 1 } = credits ?? {}
-  if (typeof hit === 'number' && typeof miss === 'number' && miss > hit)
-    problems.push(
-      warning('credits.miss', `${miss}, more than a record costs`, 'what a lookup without a match costs'),
-    )
-  return problems
-}
-
-function findUnusedParts({
-  bulk,
-  companyBulk,
-  poll,
-  rate,
-  company,
-  person,
-}: ServiceDefinition): CheckedProblem[] {
-  const problems: CheckedProblem[] = []
-  const limits = typeof rate?.limit === 'object' && !Array.isArray(rate.limit) ? rate.limit : {}
-  for (const name of Object.keys(limits))
-    if ({ person, company, bulk: bulk ?? companyBulk, poll }[name] === undefined)
-      problems.push(
-        warning(
-          `rate.limit.${name}`,
-          'a limit of an endpoint that is not described',
-          `an endpoint \`${name}\`, or nothing`,
-        ),
-      )
-  return problems
+function findInRecords({ person, fields }: ServiceDefinition): CheckedProblem[] {
+  const isKnownByFields = person?.record?.confidence === null && person.read === undefined
+  if (!isKnownByFields || Object.keys(fields?.person ?? {}).length > 0) return []
+  return [
+    error(
+      'fields.person',
+      'no field, where no record has a confidence',
+      'the fields of its records: a record without a confidence is known by them alone',
+    ),
+  ]
 }

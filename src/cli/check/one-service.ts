@@ -1,3 +1,4 @@
+import type { ServiceCase } from '../../actions/service-cases.ts'
 import type { Config } from '../../config/config.ts'
 import { type Environment, variableOf } from '../../config/environment.ts'
 import { loadServiceCases } from '../../config/load.ts'
@@ -11,7 +12,7 @@ import { checkDescribed } from './cases.ts'
 import type { ClockReading } from './clock.ts'
 import { createFailedFinding, createFinding, type Finding, findInvalid } from './finding.ts'
 import { checkApiKey, checkService, createRateFinding } from './service.ts'
-import { type CalledInput, describeRequests, makeOneCall, takesInput } from './service-requests.ts'
+import { type CalledInput, makeOneCall, takesInput } from './service-call.ts'
 
 interface ServiceChecks {
   /** As the service sees it. */
@@ -23,8 +24,6 @@ interface ServiceChecks {
   readonly isInvalid: boolean
   /** The module of its description, which may export cases. */
   readonly module: string | null
-  /** Shows what each endpoint would be sent. */
-  readonly showsRequests: boolean
   readonly called: CalledInput | null
   readonly now: () => number
   readonly openLog: () => Promise<Log>
@@ -63,8 +62,8 @@ export async function* checkOneService(
         : await checkApiKey(environment, service))
   )
   if (service !== BUILT_IN_SERVICE) {
-    const cases = checks.module === null ? [] : await loadServiceCases(checks.module)
-    yield await checkDescribed(service, environment, cases)
+    const cases = checks.module === null ? null : await loadServiceCases(checks.module)
+    yield await checkDescribed(service, cases as readonly ServiceCase[] | null)
   }
   if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
   yield (
@@ -73,7 +72,6 @@ export async function* checkOneService(
   )
   const unsigned = describeUnsigned(environment, service)
   if (unsigned !== null) yield unsigned
-  if (checks.showsRequests) yield* describeRequests(service, environment, name)
   const { called } = checks
   const isCalled = called !== null && (name === null || (called.service ?? name) === name)
   if (isCalled && (name === null || takesInput(service, called.input)))

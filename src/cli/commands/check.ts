@@ -40,7 +40,6 @@ const checkParser = createParser('check')
     'Checks everything that a run needs, and says how to fix each problem. Changes nothing and makes no billable ' +
       'call, unless --call is given.',
   )
-  .option('--service', 'also shows what each endpoint of the service would be sent; sends nothing')
   .option(
     '--call <INPUT...>',
     'makes one lookup, which may be billed, and shows how its answer is understood: email=…, linkedin_url=…, domain=…, or name=… company=…; of several services at each that takes it, or at service=…',
@@ -51,8 +50,7 @@ export const checkCommand = defineCommand(checkParser, {
   examples: [
     ['fillrate check', ''],
     ['fillrate check --config staging.config.ts', ''],
-    ['fillrate check --service', 'and what would be sent to the service'],
-    ['fillrate check --service --call email=ada@example.com', 'and one lookup, which may be billed'],
+    ['fillrate check --call email=ada@example.com', 'and one lookup, which may be billed'],
   ],
   exits: [0, 2],
   environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES],
@@ -83,7 +81,7 @@ export const checkCommand = defineCommand(checkParser, {
 /** The checks, each after the checks that it depends on. An invalid part does not keep the valid ones from being checked. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, now, flags } = call
-  const { parseCall } = await import('../check/service-requests.ts')
+  const { parseCall } = await import('../check/service-call.ts')
   const called = flags.call ? parseCall(flags.call) : null
   if (flags.call && called === null)
     throw new UsageError(
@@ -133,7 +131,6 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
       invalid,
       isInvalid: invalidServices.includes(view?.serviceName ?? null),
       module: modules.get(view?.serviceName ?? null) ?? null,
-      showsRequests: flags.service === true,
       called,
       now,
       openLog: () => openLog(call, environment),

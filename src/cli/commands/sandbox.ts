@@ -1,17 +1,10 @@
 import { once } from 'node:events'
-import { resolve } from 'node:path'
-import type { ServiceCase } from '../../actions/service-cases.ts'
-import { ConfigProblems } from '../../config/problems.ts'
-import { isOAuth } from '../../domain/service/auth.ts'
-import { pluralize } from '../../util/format.ts'
 import { FAULT_MEANINGS, parseFaults, parseShare } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
 import {
-  type Answer,
   CLOSING_MESSAGE,
   type CliCallOf,
   Exit,
-  type ExitCode,
   UsageError,
   createParser,
   defineCommand,
@@ -32,12 +25,6 @@ const sandboxParser = createParser('sandbox')
   .description(
     'A stand-in for the enrichment service: every endpoint, rate-limit headers, bulk jobs with signed webhooks. ' +
       'Records are generated from the input and are the same for the same seed. Statistics are at /_stats.',
-  )
-  .option(
-    '--service <MODULE>',
-    'plays the `cases` of a service in place of the built-in one; of the other options only --port and --host count',
-    parseText,
-    null,
   )
   .option('--port <N>', 'default: 4010; 0: any free port', parsePortNumber, 4010)
   .option('--host <HOST>', 'default: 127.0.0.1', parseText, '127.0.0.1')
@@ -83,7 +70,6 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   group: 'test',
   examples: [
     ['fillrate sandbox --limit 200 --window 2s', 'a limit of 200 calls in 2 seconds'],
-    ['fillrate sandbox --service ./my-service.ts', 'a service of your own, from its cases'],
     ['fillrate sandbox --port 4011 --seed 2 --knows 45%', 'a second service, which knows other people'],
     ['fillrate sandbox --fault 500=5%,duplicate=10%', 'server errors and duplicate webhooks'],
   ],
@@ -93,17 +79,26 @@ export const sandboxCommand = defineCommand(sandboxParser, {
   terms: { title: 'Faults', list: FAULT_MEANINGS },
 
   async handler(call) {
-    if (call.flags.service !== null) return playService(call.flags.service, call)
     const { startSandbox } = await import('../../sandbox/server.ts')
     const { describeSandbox } = await import('../../sandbox/describe.ts')
     const service = await startSandbox(toSandboxOptions(call.flags)).catch(toPortError(call))
     call.onEnd(() => service.close())
     const { lines, ...description } = describeSandbox(service)
-    return serveUntilStopped(call, description, lines, {
-      FILLRATE_BASE_URL: service.url,
-      FILLRATE_API_KEY: service.keys[0] ?? '',
-      FILLRATE_WEBHOOK_SECRET: service.webhookSecret,
+    const { stdout, stderr, signal } = call
+    printAnswer(call, {
+      json: description,
+      text: () => [
+        ...lines,
+        '',
+        stdout.paint('heading', 'Environment'),
+        `  export FILLRATE_BASE_URL=${service.url}`,
+        `  export FILLRATE_API_KEY=${service.keys[0] ?? ''}`,
+        `  export FILLRATE_WEBHOOK_SECRET=${service.webhookSecret}`,
+      ],
     })
+    if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
+    if (!signal.aborted) await once(signal, 'abort')
+    return Exit.done
   },
 })
 
@@ -122,50 +117,6 @@ function parseKnownShare(text: string): number {
   const share = parseShare(text)
   if (share === undefined) throw new ExpectedError('a share from 0 to 1, as 0.45 or 45%')
   return share
-}
-
-/** Answers from the cases of a service until it is interrupted. */
-async function playService(module: string, call: SandboxCall): Promise<ExitCode> {
-  const { host, port } = call.flags
-  const { loadService, loadServiceCases } = await import('../../config/load.ts')
-  const { parseService } = await import('../../config/service.ts')
-  const { listVariables } = await import('../../config/service-environment.ts')
-  const { openServiceStandIn } = await import('../../actions/service-stand-in.ts')
-  const path = resolve(call.cwd, module)
-  const { service, problems } = parseService(await loadService(path))
-  if (service === null) throw new ConfigProblems(path, problems)
-  const all = (await loadServiceCases(path)) as readonly ServiceCase[]
-  const standIn = await openServiceStandIn(service, all, { host, port }).catch(toPortError(call))
-  call.onEnd(() => standIn.close())
-  const { url, cases } = standIn
-  return serveUntilStopped(
-    call,
-    { url, service: service.name, cases },
-    [`${service.name}  ${pluralize(cases, 'case')} at ${url}`],
-    {
-      FILLRATE_BASE_URL: url,
-      FILLRATE_API_KEY: isOAuth(service.auth) ? 'any:secret' : 'any',
-      ...Object.fromEntries(listVariables(service).map(({ variable }) => [variable, 'any'])),
-    },
-  )
-}
-
-/** Says where it listens, and the variables with which commands reach it. */
-async function serveUntilStopped(
-  call: SandboxCall,
-  json: Answer['json'],
-  lines: readonly string[],
-  variables: Readonly<Record<string, string>>,
-): Promise<ExitCode> {
-  const { stdout, stderr, signal } = call
-  const exports = Object.entries(variables).map(([name, value]) => `  export ${name}=${value}`)
-  printAnswer(call, {
-    json,
-    text: () => [...lines, '', stdout.paint('heading', 'Environment'), ...exports],
-  })
-  if (stderr.isTTY) stderr.line(stderr.paint('quiet', '\nPress Ctrl-C to stop.'))
-  if (!signal.aborted) await once(signal, 'abort')
-  return Exit.done
 }
 
 /** Half of the latency precedes the counting of a call, and half follows it. */

@@ -67,7 +67,7 @@ export interface BulkCall extends CalledPath {
 }
 
 /** How a job is fetched. */
-export interface PollCall extends CalledPath {
+interface PollCall extends CalledPath {
   /** @param cursor of the next page; null: the results begin */
   build(jobId: string, cursor?: string | null): RequestParts
   readonly read: NonNullable<PollEndpoint['read']> | null

@@ -3,7 +3,8 @@ import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import { codeBlocks } from '../../support/code-blocks.ts'
 import { writeGuideConfig } from '../../support/guide.ts'
-import { freePort } from '../../support/free-port.ts'
+import { answerJson, startLoopback } from '../../support/loopback.ts'
+import { type ServiceCase, testService } from '../../../src/actions/service-cases.ts'
 import { openCommandLine } from '../cli/command-line.ts'
 
 // docs/guides/own-service.md, without the service: its description, its cases and its configuration, in the order of the page.
@@ -38,22 +39,22 @@ test('init proposes the configuration with the fields of the service', async () 
   expect(stdout).toMatch(/phone +← mobile_phone/)
 })
 
-test('the description plays its cases, is checked, and fills rows from the sandbox that plays it', async () => {
+test('the cases come out as they say, and the service that answers so fills rows', async () => {
+  const { default: definition, cases } = (await import(join(cli.folder, 'finder.ts'))) as {
+    default: Parameters<typeof testService>[0]
+    cases: readonly ServiceCase[]
+  }
+  await testService(definition, cases)
+
   await writeGuideConfig(cli.folder, codeOf('// fillrate.config.ts'))
-  const port = await freePort()
-  const sandbox = cli.start('sandbox', '--service', './finder.ts', '--port', String(port))
-  const service = { FILLRATE_BASE_URL: `http://127.0.0.1:${port}`, FILLRATE_API_KEY: 'any' }
+  const [match, miss] = cases.map(({ answer }) => answer.body)
+  const finder = await startLoopback(({ url }, response) =>
+    answerJson(response, 200, url === '/v1/find?email=ada%40example.com' ? match : miss),
+  )
+  const service = { FILLRATE_BASE_URL: finder.url, FILLRATE_API_KEY: 'any' }
   try {
-    const answers = (): Promise<boolean> =>
-      fetch(service.FILLRATE_BASE_URL).then(
-        () => true,
-        () => false,
-      )
-    await expect.poll(answers).toBe(true)
-    const checked = await here(['check', '--service'], service)
-    expect([checked.code, checked.stdout]).toEqual([0, expect.stringContaining('/v1/find?email=')])
-    const called = await here(['check', '--service', '--call', 'email=ada@example.com'], service)
-    expect(called.stdout).toContain('found')
+    const called = await here(['check', '--call', 'email=ada@example.com'], service)
+    expect([called.code, called.stdout]).toEqual([0, expect.stringContaining('found')])
 
     const dry = await here(['run', '--dry-run', '--budget', '20', '--json'], service)
     expect(JSON.parse(dry.stdout)).toMatchObject({ rows: { enriched: 1, not_found: 1 } })
@@ -69,7 +70,6 @@ test('the description plays its cases, is checked, and fills rows from the sandb
       total: { lookups: 2, credits: 1, cost: { amount: 0.05, currency: 'EUR' } },
     })
   } finally {
-    sandbox.child.kill('SIGTERM')
-    await sandbox.ended
+    await finder.close()
   }
 })

@@ -26,7 +26,7 @@ test.each(EXAMPLES)('check finds nothing in %s, and its cases come out as they s
   const { default: definition, cases } = (await import(resolve(file))) as ServiceModule
   const { service, problems } = parseService({ definition, place: file })
   expect(problems).toEqual([])
-  expect((await checkDescribed(service!, { baseUrl: null }, cases)).problems).toEqual([])
+  expect((await checkDescribed(service!, cases)).problems).toEqual([])
 })
 
 /** The first ones, which were written before there was an outcome for each. */

@@ -1,96 +1,27 @@
-import { PLACEHOLDER_KEY, understand, type CaseOutcome } from '../../actions/service-cases.ts'
-import { type Environment, variableOf } from '../../config/environment.ts'
+import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
+import type { Environment } from '../../config/environment.ts'
 import { readServiceEnvironment } from '../../config/service-environment.ts'
-import { isOAuth } from '../../domain/service/auth.ts'
-import { LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
+import { isObject } from '../../domain/json.ts'
+import { createRecordReader, toRecordShape } from '../../domain/record.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
-import {
-  listBulkCalls,
-  type LookupCall,
-  type RequestParts,
-  type Service,
-} from '../../domain/service/service.ts'
+import type { Service } from '../../domain/service/service.ts'
+import { describeTrouble } from '../../domain/trouble.ts'
+import { toKeyId } from '../../service/api-keys.ts'
 import { EnrichmentClient } from '../../service/client.ts'
-import { authOfStyle, credentialFor, toKeyId } from '../../service/api-keys.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
-import { toWebhookPath } from '../../webhook/address.ts'
 import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
-import { describeTrouble } from '../../domain/trouble.ts'
-import { findMissingConfidence } from './cases.ts'
-import { isSecretValue } from './mistakes.ts'
-import { SAMPLE_INPUTS, sampleJob } from './trial-samples.ts'
-import { describeTokenRequest } from './client.ts'
-import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
+import { quoteText } from '../../util/text.ts'
+import {
+  type CheckedProblem,
+  createFailedFinding,
+  createFinding,
+  type Finding,
+  type FindingVerdict,
+} from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
-
-/** What each endpoint of the service would be sent, with sample inputs and the key masked. Sends nothing. */
-export function* describeRequests(
-  service: Service,
-  environment: Environment,
-  serviceName: string | null = null,
-): Generator<Finding> {
-  const base = environment.baseUrl ?? variableOf(environment, 'BASE_URL')
-  const auth = service.auth ?? authOfStyle(environment.auth)
-  if (isOAuth(auth)) yield describeTokenRequest(auth.oauth, base)
-  const credential = credentialFor(auth, PLACEHOLDER_KEY)
-  const header =
-    credential.header === null ? [] : [`${credential.header[0]}: ${maskKey(credential.header[1])}`]
-  const shown = (name: string, value: string | object): string =>
-    typeof value !== 'string' || isSecretValue(name, value) ? '•••' : value
-  const own = Object.entries(service.headers).map(([name, value]) => `${name}: ${shown(name, value)}`)
-  const ownQuery = Object.entries(service.query).map(([name, value]) => `${name}=${shown(name, value)}`)
-  const describe = (name: string, endpoint: string, build: LookupCall<never>['build']): Finding => {
-    let parts: RequestParts
-    try {
-      parts = build(undefined as never)
-    } catch {
-      return createFinding(name, 'skipped', 'a function of the description fails, as said above')
-    }
-    const [method = '', path = ''] = endpoint.split(' ')
-    const query = [parts.query, ...ownQuery, credential.query && maskKey(credential.query)]
-      .filter(Boolean)
-      .join('&')
-    const lines = [
-      `${method} ${base}${parts.path ?? path}${query === '' ? '' : `?${query}`}`,
-      ...header,
-      ...own,
-      ...(parts.body === undefined ? [] : [parts.body]),
-    ]
-    return createFinding(name, 'ok', lines[0] ?? '', { todo: lines.slice(1).join('\n') || null })
-  }
-  const { person, company, poll } = service
-  for (const kind of LOOKUP_KINDS.person) {
-    const input = SAMPLE_INPUTS[kind]
-    if (person?.inputs.has(kind) === true)
-      yield describe(`by ${kind}`, person.endpoint, () => person.build(input))
-  }
-  if (company) yield describe('by domain', company.endpoint, () => company.build(SAMPLE_INPUTS.domain))
-  for (const bulk of listBulkCalls(service)) {
-    const name = bulk === service.bulk ? 'bulk' : 'companyBulk'
-    const isDelivered = bulk.results === 'webhook'
-    const token = service.signature === 'none' ? '/TOKEN' : ''
-    const webhookUrl = isDelivered
-      ? `https://fillrate.example/webhooks/${toWebhookPath(serviceName)}/JOB${token}`
-      : null
-    let sent = ''
-    yield describe(name, bulk.endpoint, () => {
-      const parts = bulk.build({ ...sampleJob(bulk.kinds), webhookUrl })
-      sent = parts.isForm === true ? decodeURIComponent(parts.body ?? '') : (parts.body ?? '')
-      return parts
-    })
-    if (webhookUrl !== null && sent !== '' && !sent.includes(webhookUrl))
-      yield createFinding(name, 'warning', `\`${name}.body\` leaves out the address of the webhook`, {
-        todo: 'Add `webhookUrl` to it, unless the address is registered with the service.',
-      })
-  }
-  if (poll) yield describe('a job', poll.endpoint, () => poll.build('JOB'))
-}
-
-const maskKey = (text: string): string =>
-  text.replace(Buffer.from(`${PLACEHOLDER_KEY}:`).toString('base64'), '•••').replace(PLACEHOLDER_KEY, '•••')
 
 const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
   found: 'ok',
@@ -233,7 +164,7 @@ export function parseCall(texts: readonly string[]): CalledInput | null {
 }
 
 /** Reads `email=ada@example.com`; several fields are given one after another. Null: it names no input. */
-export function parseCallInput(texts: readonly string[]): LookupInput | null {
+function parseCallInput(texts: readonly string[]): LookupInput | null {
   const fields = new Map(
     texts.map((text) => {
       const at = text.indexOf('=')
@@ -246,4 +177,33 @@ export function parseCallInput(texts: readonly string[]): LookupInput | null {
   if (domain) return { domain }
   const [name, company] = [fields.get('name'), fields.get('company')]
   return name && company ? { name, company } : null
+}
+
+const LIKELY_CONFIDENCE = /score|likelihood|confidence|probability|certainty|quality/i
+
+/** What is wrong if a person's answer is a miss only because it has no confidence. Null: it is a miss for another reason. */
+function findMissingConfidence(service: Service, body: unknown): CheckedProblem | null {
+  const place = service.definition.person?.record ?? {}
+  const { confidence = 'confidence' } = place
+  if (confidence === null) return null
+  const shape = toRecordShape('person', Object.keys(service.shapes.person), { ...place, confidence: null })
+  if (createRecordReader(shape)(body).outcome !== 'found') return null
+  const likely = findNumbers(body, 3).find((field) => LIKELY_CONFIDENCE.test(field))
+  return {
+    place: 'service.person.record.confidence',
+    found: `a record without the field ${quoteText(confidence)}, which counts as no match`,
+    expected: 'the field of the confidence; null if the service sends none',
+    todo: likely === undefined ? null : `Did you mean ${quoteText(likely)}?`,
+    verdict: 'error',
+  }
+}
+
+/** The fields with a number in a value, the outer ones first. */
+function findNumbers(value: unknown, depth: number): string[] {
+  if (!isObject(value) || depth === 0) return []
+  const entries = Object.entries(value)
+  return [
+    ...entries.flatMap(([name, one]) => (typeof one === 'number' ? [name] : [])),
+    ...entries.flatMap(([, one]) => findNumbers(one, depth - 1)),
+  ]
 }

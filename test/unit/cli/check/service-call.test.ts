@@ -1,0 +1,181 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
+import { describeUnsigned } from '../../../../src/cli/check/bulk.ts'
+import { checkApiKey } from '../../../../src/cli/check/service.ts'
+import { makeOneCall, parseCall } from '../../../../src/cli/check/service-call.ts'
+import type { Finding } from '../../../../src/cli/check/finding.ts'
+import { parseService } from '../../../../src/config/service.ts'
+import { readEnvironment } from '../../../../src/config/environment.ts'
+import { defineService } from '../../../../src/domain/service/adapter.ts'
+import { checkBulkAvailability } from '../../../../src/actions/bulk-availability.ts'
+
+const { service } = parseService({
+  definition: defineService({
+    name: 'Acme Data',
+    auth: { query: 'api_key' },
+    person: { path: '/people', inputs: ['email'] },
+    credits: { hit: 1, fields: { phone: 8 } },
+    fields: { person: { title: 'text', phone: 'text' } },
+  }),
+  place: 'service',
+})
+
+const environmentFor = (baseUrl: string) =>
+  readEnvironment({ FILLRATE_BASE_URL: baseUrl, FILLRATE_API_KEY: 'sk-secret' })
+
+test('makes one call and says how each part of the answer is understood', async () => {
+  const urls: string[] = []
+  const server = createServer((request, response) => {
+    urls.push(request.url ?? '')
+    response.end(JSON.stringify({ title: 'CEO', phone: '+47', confidence: 0.5, twitter: 'x' }))
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const found: Finding[] = []
+  for await (const one of makeOneCall(service!, environmentFor(`http://127.0.0.1:${port}`), {
+    email: 'a@x.example',
+  }))
+    found.push(one)
+  expect(urls).toEqual(['/people?api_key=sk-secret'])
+  expect(found.map(({ name, text, todo }) => [name, text, todo])).toEqual([
+    ['call', 'found', 'confidence: 0.5\ncredits: 9'],
+    ['record', '2 of 2 fields', 'title: "CEO"\nphone: "+47"'],
+    ['not described', 'confidence, twitter', null],
+  ])
+})
+
+test('a call whose record has no confidence says so, with the nearest field', async () => {
+  const server = createServer((_, response) => {
+    response.end(JSON.stringify({ title: 'CEO', likelihood: 8 }))
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const found: Finding[] = []
+  for await (const one of makeOneCall(service!, environmentFor(`http://127.0.0.1:${port}`), {
+    email: 'a@x.example',
+  }))
+    found.push(one)
+  expect(found.map(({ name, text }) => `${name}: ${text}`)).toEqual([
+    'call: not found',
+    'confidence: 1 problem',
+  ])
+  expect(found[1]?.problems[0]).toMatchObject({
+    place: 'service.person.record.confidence',
+    todo: "Did you mean 'likelihood'?",
+  })
+})
+
+test('reads an input in the words of a lookup, and the service that is asked', () => {
+  expect(parseCall(['name=Ada Lovelace', 'company=Engines'])).toEqual({
+    input: { name: 'Ada Lovelace', company: 'Engines' },
+    service: null,
+  })
+  expect(parseCall(['service=acme', 'linkedin_url=https://x.example?a=b'])).toEqual({
+    input: { linkedinUrl: 'https://x.example?a=b' },
+    service: 'acme',
+  })
+  expect(parseCall(['name=Ada Lovelace'])).toBeNull()
+})
+
+describe('a service with a client of OAuth, second secrets and deliveries without a signature', () => {
+  const acme = parseService({
+    definition: defineService({
+      name: 'Acme Data',
+      auth: { oauth: { tokenUrl: '/oauth/token', scope: 'people', credentials: 'body' } },
+      headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
+      query: { tenant: { env: 'ACME_TENANT' } },
+      person: { path: '/people', inputs: ['email'], form: true },
+      bulk: { path: '/bulk', form: true },
+      webhook: { signature: 'none' },
+    }),
+    place: 'service',
+  }).service!
+  const environment = (changes: NodeJS.ProcessEnv = {}) =>
+    readEnvironment({
+      FILLRATE_BASE_URL: 'https://api.acme.example',
+      FILLRATE_API_KEY: 'id-1:hush',
+      ACME_APP_ID: 'hush',
+      ACME_TENANT: 'hush',
+      FILLRATE_PUBLIC_URL: 'https://crm.example',
+      FILLRATE_WEBHOOK_SECRET: 'hush-of-the-addresses-1',
+      ...changes,
+    })
+
+  test('its deliveries are said to be worth what their addresses are', () => {
+    const finding = describeUnsigned(environment(), acme)
+    expect([finding?.verdict, finding?.text]).toEqual([
+      'warning',
+      'deliveries are not signed: the address of its job proves one',
+    ])
+    expect(finding?.todo?.split('\n')).toHaveLength(2)
+    const worse = { FILLRATE_PUBLIC_URL: 'http://crm.example', FILLRATE_WEBHOOK_SECRET: 'short' }
+    const todo = describeUnsigned(environment(worse), acme)?.todo ?? ''
+    expect(todo.split('\n')).toHaveLength(4)
+    expect(todo).toMatch(/Use https in FILLRATE_PUBLIC_URL[\s\S]*FILLRATE_WEBHOOK_SECRET is short/)
+    expect(describeUnsigned(environment(), service!)).toBeNull()
+    // None arrives.
+    expect(describeUnsigned(environment({ FILLRATE_WEBHOOK_SECRET: '' }), acme)).toBeNull()
+    expect(checkBulkAvailability(environment({ FILLRATE_WEBHOOK_SECRET: '' }), acme).todo).toMatch(
+      /a secret of your own/,
+    )
+  })
+
+  test('its client is proved by a token, without a billed call', async () => {
+    const answers = [200, 401, 503].map((status) => ({
+      status,
+      body: JSON.stringify(
+        status === 200 ? { access_token: 'hush', token_type: 'bearer' } : { error: 'hush' },
+      ),
+    }))
+    const paths: string[] = []
+    const server = createServer((request, response) => {
+      paths.push(request.url ?? '')
+      const { status, body } = answers[paths.length - 1]!
+      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+    })
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const given = environment({ FILLRATE_BASE_URL: `http://127.0.0.1:${port}` })
+    const findings = [
+      await checkApiKey(given, acme),
+      await checkApiKey(given, acme),
+      await checkApiKey(given, acme),
+    ]
+    const found = findings.map(({ verdict, text, problems }) => [
+      verdict,
+      problems[0]?.place ?? text,
+      problems[0]?.found,
+    ])
+    expect(found).toEqual([
+      ['ok', '1 client, for which the token endpoint issues a token', undefined],
+      ['error', 'FILLRATE_API_KEY', `token endpoint 127.0.0.1:${port}: HTTP 401`],
+      ['error', 'auth.oauth.tokenUrl', `token endpoint 127.0.0.1:${port}: HTTP 503`],
+    ])
+    expect(paths).toEqual(['/oauth/token', '/oauth/token', '/oauth/token'])
+    expect(JSON.stringify(findings)).not.toContain('hush')
+  })
+})
+
+test('cases of a service with a client of OAuth, a variable and forms need none of them', async () => {
+  const definition = defineService({
+    name: 'Acme Data',
+    auth: { oauth: { tokenUrl: '/oauth/token?tenant=1' } },
+    headers: { 'x-app-id': { env: 'ACME_NOT_SET' } },
+    person: { path: '/people', form: true, body: (input) => ({ ...input, fields: ['title', 'phone'] }) },
+  })
+  const cases: ServiceCase[] = [
+    {
+      name: 'a miss',
+      input: { email: 'ada@example.com' },
+      request: { body: { email: 'ada@example.com', fields: ['title', 'phone'] } },
+      answer: { status: 404 },
+      expect: { outcome: 'not_found' },
+    },
+  ]
+  await expect(testService(definition, cases)).resolves.toBeUndefined()
+})
