@@ -12,7 +12,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 COPY migrations ./migrations
 COPY scripts/build.ts scripts/bundle.ts ./scripts/
-RUN npm run build
+RUN npm run build && npm prune --omit=dev --omit=optional
 
 FROM ${NODE}
 ARG VERSION=0.1.0
@@ -26,11 +26,10 @@ ENV NODE_ENV=production \
     FILLRATE_HOST=0.0.0.0 \
     FILLRATE_PORT=8080
 WORKDIR /app
-# dist contains the packages that it uses; the dashboard's chart is served from its own.
-COPY --from=build /app/node_modules/uplot ./node_modules/uplot
+COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY assets ./assets
-COPY package.json LICENSE fillrate.schema.json ./
+COPY package.json package-lock.json LICENSE fillrate.schema.json ./
 COPY scripts/healthcheck.sh ./healthcheck.sh
 # A non-root user without write access; the configuration is mounted at /work.
 USER node

@@ -1,6 +1,6 @@
 import { spawn, spawnSync, type SpawnSyncReturns } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
@@ -11,6 +11,13 @@ import { delimiter, join } from 'node:path'
 const ROOT = new URL('../', import.meta.url).pathname
 const place = mkdtempSync(join(tmpdir(), 'fillrate-package-'))
 const consumer = join(place, 'consumer')
+
+const CONFIG = `
+export default {
+  sources: { contacts: { kind: 'person', table: 'crm.contacts', inputs: { email: 't.email' }, outputs: { title: 'title' } } },
+  budget: 100,
+}
+`
 
 const CONSUMER = `
 import { ConfigProblems, createFillrate, defineConfig, verifyWebhook, type RunReport } from 'fillrate'
@@ -64,6 +71,10 @@ try {
   run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...modules, 'consumer.ts'])
   console.log('✓ a consumer passes the type check')
 
+  checkCompileCache(program)
+  checkPackages(program)
+  checkOverride(tarball)
+
   run(program, ['demo'])
   console.log('✓ the demo exits with 0')
   for (const wanted of process.argv.slice(2)) await tryNode(wanted, program)
@@ -84,11 +95,81 @@ function run(
   args: readonly string[],
   cwd: string = consumer,
   exits: readonly number[] = [0],
+  variables: NodeJS.ProcessEnv = {},
 ): SpawnSyncReturns<string> {
-  const ran = spawnSync(command, args, { cwd, encoding: 'utf8' })
+  const ran = spawnSync(command, args, { cwd, encoding: 'utf8', env: { ...process.env, ...variables } })
   if (ran.status === null || !exits.includes(ran.status))
     throw new Error(`${command} ${args.join(' ')} exited with ${ran.status}\n${ran.stdout}${ran.stderr}`)
   return ran
+}
+
+/** The user's cache folder has the compiled code; the package's own folder, which others may read and run, stays as it is. */
+function checkCompileCache(program: string): void {
+  const caches = join(place, 'caches')
+  run(program, ['--version'], consumer, [0], { XDG_CACHE_HOME: caches })
+  if (!existsSync(join(caches, 'fillrate'))) throw new Error(`no compiled code in ${caches}`)
+  if (existsSync(join(consumer, 'node_modules/fillrate/dist/.cache')))
+    throw new Error('compiled code was written into the folder of the package')
+  console.log("✓ compiled code is kept in the user's cache folder")
+}
+
+/** What npm says of the packages is true of the program: it runs no copy of one that npm does not list. */
+function checkPackages(program: string): void {
+  const listed = new Set(run('npm', ['ls', '--all', '--omit=dev', '--parseable']).stdout.trim().split('\n'))
+  const loaded = listLoaded(program, consumer)
+  const unlisted = loaded.filter((folder) => !listed.has(folder))
+  if (unlisted.length > 0) throw new Error(`npm ls does not list what runs: ${unlisted.join(', ')}`)
+  const direct = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
+  const bundled = ['kysely', 'pg', 'undici', 'zod'].filter(
+    (name) => !(name in direct.dependencies && loaded.includes(join(consumer, 'node_modules', name))),
+  )
+  if (bundled.length > 0) throw new Error(`not loaded from where npm installed it: ${bundled.join(', ')}`)
+  console.log(`✓ npm ls lists the ${loaded.length} packages that fillrate plan loads`)
+}
+
+const OVERRIDE = '8.12.0'
+
+/** An entry of `overrides` decides which undici runs, as for a fix that must not wait for a release. */
+function checkOverride(tarball: string): void {
+  const folder = join(place, 'override')
+  mkdirSync(folder)
+  writeFileSync(
+    join(folder, 'package.json'),
+    JSON.stringify({ private: true, type: 'module', overrides: { undici: OVERRIDE } }),
+  )
+  run('npm', ['install', '--no-audit', '--no-fund', '--omit=optional', tarball], folder)
+  const loaded = listLoaded(join(folder, 'node_modules/.bin/fillrate'), folder)
+  const versions = loaded
+    .filter((one) => one.endsWith('/undici'))
+    .map(
+      (one) => (JSON.parse(readFileSync(join(one, 'package.json'), 'utf8')) as { version: string }).version,
+    )
+  if (versions.join() !== OVERRIDE)
+    throw new Error(`overrides asks for undici ${OVERRIDE}; loaded: ${versions.join() || 'none of npm'}`)
+  console.log(`✓ with an override, undici ${OVERRIDE} is loaded`)
+}
+
+/** The folders of the packages whose files `fillrate plan` loads, of a configuration whose database does not answer. */
+function listLoaded(program: string, folder: string): string[] {
+  const coverage = join(place, 'coverage')
+  writeFileSync(join(folder, 'fillrate.config.ts'), CONFIG)
+  run(program, ['plan'], folder, [1, 2], {
+    NODE_V8_COVERAGE: coverage,
+    DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none',
+    FILLRATE_BASE_URL: 'http://127.0.0.1:1',
+    FILLRATE_API_KEY: 'key',
+  })
+  const urls = readdirSync(coverage).flatMap((file) => {
+    const { result } = JSON.parse(readFileSync(join(coverage, file), 'utf8')) as { result: { url: string }[] }
+    return result.map(({ url }) => url)
+  })
+  rmSync(coverage, { recursive: true })
+  const folders = urls.flatMap(
+    (url) => /^file:\/\/(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1] ?? [],
+  )
+  return [...new Set(folders)]
 }
 
 /** Help, the demo, and on its database what a user does first. */

@@ -13,14 +13,24 @@ if (major < minimumMajor || (major === minimumMajor && minor < minimumMinor)) {
   )
   process.exit(2)
 }
-// Compiling the program took a tenth of a second at each start. What was compiled lies beside the program, where only those can
-// write who could replace it: in Node's default folder, which all users share, another one could leave code. Where it cannot
-// be written, as in the image, there is none.
+// Compiling the program took a tenth of a second at each start. What was compiled lies in the user's cache folder, where no
+// other user can leave code: Node's default folder is shared by all. Where it cannot be written, there is none.
 if (import.meta.url.endsWith('.js')) {
-  const [{ default: module }, { fileURLToPath }] = await Promise.all([
+  const [{ default: module }, { join }, { homedir }] = await Promise.all([
     import('node:module'),
-    import('node:url'),
+    import('node:path'),
+    import('node:os'),
   ])
-  module.enableCompileCache(fileURLToPath(new URL('../.cache', import.meta.url)))
+  const { env, platform } = process
+  const caches = () => {
+    if (env['XDG_CACHE_HOME']) return env['XDG_CACHE_HOME']
+    if (platform === 'win32' && env['LOCALAPPDATA']) return env['LOCALAPPDATA']
+    return join(homedir(), platform === 'darwin' ? 'Library/Caches' : '.cache')
+  }
+  try {
+    module.enableCompileCache(join(caches(), 'fillrate'))
+  } catch {
+    // A user without a home folder.
+  }
 }
 await import('./process.ts')

@@ -13,7 +13,7 @@ import { openDatabase } from '../../src/store/open.ts'
 import { signWebhook } from '../../src/webhook/signature.ts'
 import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
 
-// `node bench/receiver/run.ts`: how long `fillrate serve` takes to acknowledge a delivery of 100 results while it settles and
+// `npx node bench/receiver/run.ts`: how long `fillrate serve` takes to acknowledge a delivery of 100 results while it settles and
 // writes back earlier ones. Postgres has default settings: a delivery is on disk before its 200.
 
 const SECRET = 'bench-secret'

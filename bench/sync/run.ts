@@ -4,7 +4,7 @@ import { startEmbeddedPostgres } from '../../test/support/embedded-postgres.ts'
 import { measureLatency, type Latencies, type Scenario } from './latency.ts'
 import { measureTriggers, type TriggerCost } from './trigger-cost.ts'
 
-const USAGE = `node bench/sync/run.ts [--rows 5000] [--rate 50] [--only follow,kills,backfill,triggers]
+const USAGE = `npx node bench/sync/run.ts [--rows 5000] [--rate 50] [--only follow,kills,backfill,triggers]
 
   --rows N      rows inserted into the table (5,000)
   --rate N      rows a second (50)

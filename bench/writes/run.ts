@@ -12,7 +12,7 @@ import { describeComparison, describeWrites, type Writes } from './report.ts'
  * What one run costs Postgres: WAL, CPU time, statements, and versions of rows by table. WAL and counts are the same beside
  * other load; CPU time is to be compared within one round of two trees (`--against`).
  */
-const USAGE = `node bench/writes/run.ts [--rows 20000] [--route bulk] [--against DIR] [--rounds 3]
+const USAGE = `npx node bench/writes/run.ts [--rows 20000] [--route bulk] [--against DIR] [--rounds 3]
 
   --rows N        rows of the table (20,000)
   --route NAME    bulk or sync (bulk)
