@@ -559,10 +559,14 @@ export const JSON_SHAPES = {
       max_amount: orNull(money.describe('of `max_lookups`; null without a price')),
       budget: orNull(count('the budget in lookups; null: unlimited, or none was given')),
       beyond_budget: count('lookups beyond the budget, of the rows that were read'),
-      match_rate: orNull(number('share of lookups found so far, 0 to 1; null before the first')),
-      expected_found: orNull(number('lookups that will be found at this rate; null before the first')),
+      match_rate: orNull(
+        number('share of lookups found so far, 0 to 1; null before the first, and with several services'),
+      ),
+      expected_found: orNull(number('lookups that will be found at this rate; null where that is not known')),
       found_range: orNull(
-        counts({ min: 'at least', max: 'at most' }).describe('likely range of these; null before the first'),
+        counts({ min: 'at least', max: 'at most' }).describe(
+          'likely range of these; null where that is not known',
+        ),
       ),
     }).describe('what a run would cost'),
     time: object({
@@ -576,40 +580,29 @@ export const JSON_SHAPES = {
       max_ms: orNull(number('the same for `max_lookups`; null: unknown')),
     }).describe('how long a run would take'),
     services: list(
-      'of several services, each in their order: the numbers above are then sums, of what is likely, or else certain, and of the most',
+      'of several services, each in their order: the numbers above are then sums, of what is certain, and of the most',
       object({
         service: text('its name'),
         lookups: object({
           certain: count('of rows that come to it whatever other services answer'),
-          likely: orNull(
-            count('as the answers so far make likely; null: a service before it has none to go by yet'),
-          ),
           max: count('if every row goes on to the last service'),
         }).describe('lookups that it would be requested with within the budget'),
-        found: orNull(
-          object({
-            share: number('share of the rows that it found, 0 to 1'),
-            rows: count('rows that this is known from'),
-          }).describe('what it found so far of the rows that came to it; null: none yet'),
-        ),
         calls: counts({
           person: 'single calls about people',
           company: 'single calls about companies',
           bulk: 'bulk calls',
           polls: 'calls that fetch the results of bulk jobs, at least',
           total: 'the sum',
-        }).describe('calls of the likely lookups, or else the certain ones'),
+        }).describe('calls of the certain lookups'),
         cost: object({
-          amount: orNull(
-            money.describe('of the likely lookups, or else the certain ones; null without a price'),
-          ),
+          amount: orNull(money.describe('of the certain lookups; null without a price')),
           max_amount: orNull(money.describe('of the most; null without a price')),
           budget: orNull(count('its own budget in lookups; null: none')),
         }).describe('what these cost'),
         time: object({
           limit: orNull(count('calls in a window; null: not known yet')),
           window_ms: orNull(number('length of the window in milliseconds; null: not known yet')),
-          ms: orNull(number('how long the likely lookups take, in milliseconds; null: unknown')),
+          ms: orNull(number('how long the certain lookups take, in milliseconds; null: unknown')),
           max_ms: orNull(number('the same for the most; null: unknown')),
         }).describe('at its own limit: all services work at the same time'),
       }),

@@ -1,4 +1,10 @@
-import type { StepEstimate } from './chain.ts'
+/** Lookups that a service is called with. */
+export interface StepEstimate {
+  /** Of rows that come to it whatever the services before it answer. */
+  readonly certain: number
+  /** If every row goes on to the last service. */
+  readonly max: number
+}
 
 /** The lookups of a source at each of its services, in their order. */
 export interface WantedChain {
@@ -18,13 +24,15 @@ export interface PlannedBudgets {
   readonly total: number
 }
 
-/**
- * What is assumed of services that spend before: `certain` is left of a budget though they need the most, and `max` as they need
- * the least.
- */
-const SPENT_BEFORE = { certain: 'max', likely: 'likely', max: 'certain' } as const
+/** What is assumed of services that spend before: `certain` is left of a budget though they need the most, and `max` as they need the least. */
+const SPENT_BEFORE = { certain: 'max', max: 'certain' } as const
 type Bound = keyof typeof SPENT_BEFORE
 const BOUNDS = Object.keys(SPENT_BEFORE) as Bound[]
+type ByBound<Value> = Record<Bound, Value>
+const byBound = <Value>(toValue: (bound: Bound) => Value): ByBound<Value> => ({
+  certain: toValue('certain'),
+  max: toValue('max'),
+})
 
 /**
  * What budgets leave of these, for each source. A budget that several share is used by the services that come first: these are
@@ -33,58 +41,39 @@ const BOUNDS = Object.keys(SPENT_BEFORE) as Bound[]
  */
 export function limitChains(chains: readonly WantedChain[], budgets: PlannedBudgets): StepEstimate[][] {
   const limited = chains.map((): StepEstimate[] => [])
-  const pools = Object.fromEntries(BOUNDS.map((bound) => [bound, new Pool(chains, budgets)])) as Record<
-    Bound,
-    Pool
-  >
-  const reach = chains.map(() => ({ certain: 0, likely: 1, max: 1 }))
+  const pools = byBound(() => new Pool(chains, budgets))
+  // The share of the rows that every earlier budget may pay.
+  const reach = chains.map(() => 1)
   const places = Math.max(0, ...chains.map(({ steps }) => steps.length))
   for (let place = 0; place < places; place++) {
-    const wanted = chains.map(({ steps }, n) => reachable(steps[place], reach[n]))
-    const paid = Object.fromEntries(
-      BOUNDS.map((bound) => [
-        bound,
-        pools[bound].pay(
-          place,
-          wanted.map((one) => one[bound]),
-        ),
-      ]),
-    ) as Record<Bound, number[]>
+    const wanted = chains.map(({ steps }, n): StepEstimate => {
+      const { certain, max } = steps[place] ?? NO_LOOKUPS_AT_ALL
+      return { certain, max: certain + (max - certain) * (reach[n] ?? 0) }
+    })
+    const paid = byBound((bound) =>
+      pools[bound].pay(
+        place,
+        wanted.map((one) => one[bound]),
+      ),
+    )
     for (const bound of BOUNDS) pools[bound].take(place, paid[SPENT_BEFORE[bound]])
     for (const [n, { steps }] of chains.entries()) {
-      const [step, want, left] = [steps[place], wanted[n], reach[n]]
-      if (step === undefined || want === undefined || left === undefined) continue
-      const of = (bound: Bound): number => paid[bound][n] ?? 0
-      left.likely *= paidShare(want.likely, of('likely'))
+      if (steps[place] === undefined) continue
+      const [certain, max] = [paid.certain[n] ?? 0, paid.max[n] ?? 0]
       // The least that the rows need: further lookups of a cascade may not be needed.
-      left.max *= paidShare(want.certain, of('certain'))
-      limited[n]?.push(toEstimate(step, of))
+      reach[n] = (reach[n] ?? 0) * paidShare(wanted[n]?.certain ?? 0, certain)
+      limited[n]?.push({
+        certain: Math.round(Math.min(certain, max)),
+        max: Math.round(Math.max(certain, max)),
+      })
     }
   }
   return limited
 }
 
-type Shares = Record<Bound, number>
-
-/** The lookups of those rows that earlier services' budgets have paid. */
-function reachable(step: StepEstimate | undefined, left: Shares | undefined): Shares {
-  if (step === undefined || left === undefined) return { certain: 0, likely: 0, max: 0 }
-  const { certain, max } = step
-  const likely = step.likely ?? certain
-  const of = (lookups: number, share: number): number => certain + (lookups - certain) * share
-  return { certain, likely: of(likely, left.likely), max: of(max, left.max) }
-}
+const NO_LOOKUPS_AT_ALL: StepEstimate = { certain: 0, max: 0 }
 
 const paidShare = (wanted: number, paid: number): number => (paid >= wanted ? 1 : paid / wanted)
-
-function toEstimate({ likely }: StepEstimate, of: (bound: Bound) => number): StepEstimate {
-  const max = Math.round(Math.max(of('max'), of('likely')))
-  return {
-    certain: Math.round(Math.min(of('certain'), of('likely'))),
-    likely: likely === null ? null : Math.round(of('likely')),
-    max,
-  }
-}
 
 /** What is left of the budgets. */
 class Pool {

@@ -1,4 +1,4 @@
-import { ALL_LOOKUP_KINDS, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
@@ -6,11 +6,11 @@ import { distinctLookups, LookupMap } from '../../pipeline/pick/choose.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import type { RandomSample } from '../../pipeline/random-sample.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { listStoredStates } from '../../store/answers-so-far.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import * as lookups from '../../store/upsert-lookups.ts'
-import type { StepCounts, Way } from './chain.ts'
+import type { StepEstimate } from './budgets.ts'
+import { NO_LOOKUPS } from './estimates.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, toLookupChain } from './planned-page.ts'
 import { type AnsweredCandidate, sampleCandidates, sampleStoredRecords } from './sample.ts'
@@ -23,32 +23,35 @@ export interface PlannedService {
   readonly index: number
 }
 
-/** A step with its lookups by kind. */
-export interface PlannedStep extends StepCounts {
+/** What a service of a source would be called with, and its lookups by kind. */
+export interface PlannedStep extends StepEstimate {
   readonly byKind: Readonly<Record<LookupKind, number>>
 }
 
 /** How a row leaves a service. */
 interface Leaving {
-  /** See `Way`. */
-  readonly letter: 'm' | 'f' | 'c'
+  /**
+   * - `missed`: a stored answer sends it on, or it has no input for the service
+   * - `found`: a record is stored; it goes on if a wanted cell stays blank
+   * - `called`: the service is called first
+   */
+  readonly as: 'missed' | 'found' | 'called'
   /** The lookup whose stored record it takes. */
   readonly answer?: lookups.LookupSpec
 }
 
-interface WayCounts {
-  first: number
-  further: number
+interface StepCounts {
+  certain: number
+  max: number
   readonly byKind: Record<LookupKind, number>
 }
 
 /**
- * Follows the rows of a plan from service to service. Lookups of each service are counted once over all sources, by the way on
- * which the first row with it comes.
+ * Follows the rows of a plan from service to service. Lookups of each service are counted once over all sources.
  */
 export class OnwardRows {
   readonly #estimates = new Map<number, LookupEstimate>()
-  readonly #counts = new Map<string, WayCounts>()
+  readonly #counts = new Map<string, StepCounts>()
   readonly #answered = new Map<string, RandomSample<AnsweredCandidate>>()
   readonly #sample: number
   readonly #random: () => number
@@ -61,23 +64,22 @@ export class OnwardRows {
 
   /** Adds rows that the first service picks. @param services those of the source, in their order */
   async add(services: readonly PlannedService[], chains: readonly LookupChain[]): Promise<void> {
-    let rows: OnwardRow[] = chains.map((chain) => ({ chain, way: '' }))
+    let rows: OnwardRow[] = chains.map((chain) => ({ chain, isCalled: false, isFound: false }))
     const answered = new Map<string, AnsweredCandidate>()
     for (const [place, service] of services.entries()) {
       const { next } = service.source.mapping.turn
       if (place > 0) rows = await toOwnChains(service, services[0], rows)
       const left = await this.#judge(service, rows)
-      rows = rows.flatMap(({ chain, way }, n) => {
-        const { letter, answer } = left[n] ?? { letter: 'm' }
+      rows = rows.flatMap(({ chain, isCalled, isFound }, n) => {
+        const { as, answer } = left[n] ?? { as: 'missed' }
         const { candidate } = chain
         // After a call it is unknown what is left for a stored record.
-        if (answer !== undefined && !way.includes('c')) {
+        if (answer !== undefined && !isCalled) {
           const { answers = [] } = answered.get(candidate.key) ?? {}
           answered.set(candidate.key, { candidate, answers: [...answers, { place, lookup: answer }] })
         }
-        if (next === null) return []
-        const isFound = letter === 'f' || way.includes('f')
-        return isFound && next.when === 'miss' ? [] : [{ chain, way: way + letter }]
+        const row = { chain, isCalled: isCalled || as === 'called', isFound: isFound || as === 'found' }
+        return next === null || (row.isFound && next.when === 'miss') ? [] : [row]
       })
     }
     const [first] = services
@@ -97,15 +99,8 @@ export class OnwardRows {
   /** What the services of a source would be called with. */
   listSteps(services: readonly PlannedService[]): PlannedStep[] {
     return services.map(({ index, source }) => {
-      const own = [...this.#counts].flatMap(([name, counts]) => {
-        const [of, way, ...rest] = name.split(' ')
-        return Number(of) === index && rest.join(' ') === source.name ? [{ way: way ?? '', ...counts }] : []
-      })
-      return {
-        byWay: new Map(own.map(({ way, first }) => [way, first])),
-        further: own.reduce((sum, { further }) => sum + further, 0),
-        byKind: sumKinds(own.map(({ byKind }) => byKind)),
-      }
+      const { certain = 0, max = 0, byKind = NO_LOOKUPS } = this.#counts.get(`${index} ${source.name}`) ?? {}
+      return { certain, max, byKind }
     })
   }
 
@@ -115,60 +110,56 @@ export class OnwardRows {
     const distinct = distinctLookups(rows.flatMap(({ chain }) => chain.lookups))
     const live = (await runs.listRunning(db)).map((run) => run.id)
     const billable = await lookups.needCall(db, distinct, live, service)
-    const states = await listStoredStates(db, distinct, service)
+    const states = await lookups.listStoredStates(db, distinct, service)
     const known = new LookupMap<{ costs: boolean; answer: (typeof states)[number] }>()
     for (const [n, lookup] of distinct.entries())
       known.set(lookup, { costs: billable[n] === true, answer: states[n] ?? null })
     const costs = (lookup: lookups.LookupSpec): boolean => known.get(lookup)?.costs === true
-    return rows.map(({ chain: { candidate, lookups: chain }, way }): Leaving => {
-      if (!candidate.lacks) return { letter: 'f' }
+    return rows.map(({ chain: { candidate, lookups: chain }, isCalled, isFound }): Leaving => {
+      if (!candidate.lacks) return { as: 'found' }
       for (const [step, lookup] of chain.entries()) {
         const answer = known.get(lookup)?.answer ?? null
         if (costs(lookup) || answer === null || answer.state === 'open') {
-          this.#count(index, source.name, way, chain.slice(step).filter(costs))
-          return { letter: 'c' }
+          this.#count(index, source.name, !isCalled && !isFound, chain.slice(step).filter(costs))
+          return { as: 'called' }
         }
         if (answer.state === 'missed' && hasCascade(source.mapping)) continue
         const isTaken = answer.confidence === null || answer.confidence >= source.mapping.minConfidence
-        return answer.state === 'found' && isTaken ? { letter: 'f', answer: lookup } : { letter: 'm' }
+        return answer.state === 'found' && isTaken ? { as: 'found', answer: lookup } : { as: 'missed' }
       }
-      return { letter: 'm' }
+      return { as: 'missed' }
     })
   }
 
-  #count(index: number, source: string, way: Way, [first, ...further]: readonly lookups.LookupSpec[]): void {
+  /** @param isCertain the row comes to the service whatever those before it answer */
+  #count(
+    index: number,
+    source: string,
+    isCertain: boolean,
+    [first, ...further]: readonly lookups.LookupSpec[],
+  ): void {
     if (first === undefined) return
     const estimate = this.#estimates.get(index) ?? new LookupEstimate()
     this.#estimates.set(index, estimate)
-    const name = `${index} ${way} ${source}`
-    const counts = this.#counts.get(name) ?? { first: 0, further: 0, byKind: { ...NO_LOOKUPS } }
+    const name = `${index} ${source}`
+    const counts = this.#counts.get(name) ?? { certain: 0, max: 0, byKind: { ...NO_LOOKUPS } }
     this.#counts.set(name, counts)
     const { requests, maxRequests } = estimate
     estimate.add(first, true)
     for (const one of further) estimate.addFallback(one)
     const added = estimate.requests - requests
-    counts.first += added
+    if (isCertain) counts.certain += added
+    counts.max += estimate.maxRequests - maxRequests
     counts.byKind[first.kind] += added
-    counts.further += estimate.maxRequests - maxRequests - added
   }
-}
-
-const NO_LOOKUPS: Readonly<Record<LookupKind, number>> = {
-  email: 0,
-  linkedin_url: 0,
-  name_company: 0,
-  domain: 0,
-}
-
-function sumKinds(counts: readonly Readonly<Record<LookupKind, number>>[]): Record<LookupKind, number> {
-  const total = { ...NO_LOOKUPS }
-  for (const one of counts) for (const kind of ALL_LOOKUP_KINDS) total[kind] += one[kind]
-  return total
 }
 
 interface OnwardRow {
   readonly chain: LookupChain
-  readonly way: Way
+  /** A service before is called first. */
+  readonly isCalled: boolean
+  /** A record of a service before is stored. */
+  readonly isFound: boolean
 }
 
 /** The same rows as a later service sees them. */
@@ -190,9 +181,9 @@ async function toOwnChains(
           )
         ).map((one) => [one.key, one]),
       )
-  return rows.flatMap(({ chain: { candidate }, way }) => {
+  return rows.flatMap(({ chain: { candidate }, ...row }) => {
     const seen = fillsTheSame ? candidate : own.get(candidate.key)
-    return seen === undefined ? [] : [{ chain: toLookupChain(source, { ...seen, missed: null }), way }]
+    return seen === undefined ? [] : [{ ...row, chain: toLookupChain(source, { ...seen, missed: null }) }]
   })
 }
 

@@ -4,6 +4,7 @@ import type { MixedBudget, Money } from '../../domain/spend.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
+import type { StepEstimate } from './budgets.ts'
 import type { CallCounts, PlannedTime } from './duration.ts'
 import type { PlannedCalls, CountRange } from './estimates.ts'
 import type { FunnelOptions, SourcePlan } from './funnel.ts'
@@ -54,7 +55,7 @@ export interface Plan {
     readonly budget: number | null
     /** Lookups beyond the budget, of the rows that the plan read. */
     readonly beyond_budget: number
-    /** Share of lookups with a match so far; null before the first. */
+    /** Share of lookups with a match so far; null before the first, and with several services. */
     readonly match_rate: number | null
     readonly expected_found: number | null
     /** Most likely range of matches. */
@@ -72,17 +73,9 @@ export interface Plan {
 /** What one of several services would be requested with, and what that costs, within the budget. */
 export interface ServicePlan {
   readonly service: string
-  readonly lookups: {
-    /** Of rows that come to it whatever other services answer. */
-    readonly certain: number
-    /** As the answers so far make likely. Null: a service before it has answered nothing yet. */
-    readonly likely: number | null
-    /** If every row goes on to the last service. */
-    readonly max: number
-  }
-  /** What it found of the rows that it was requested with so far; null: none yet. */
-  readonly found: { readonly share: number; readonly rows: number } | null
-  /** Of the likely lookups; where these are not known, of the certain ones. */
+  /** That it would be requested with. */
+  readonly lookups: StepEstimate
+  /** Of the certain lookups. */
   readonly calls: CallCounts
   readonly cost: {
     readonly amount: Money | null
@@ -90,6 +83,6 @@ export interface ServicePlan {
     /** The most lookups, or credits, of a run for this service; null: no budget of its own. */
     readonly budget: number | null
   }
-  /** Of the likely lookups, or the certain ones, and of the most. All services work at the same time. */
+  /** Of the certain lookups, and of the most. All services work at the same time. */
   readonly time: PlannedTime
 }

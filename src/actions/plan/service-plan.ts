@@ -11,10 +11,9 @@ import {
   toUnits,
 } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { limitChains, type WantedChain } from './budgets.ts'
-import { type AnswersSoFar, estimateSteps, type StepEstimate, toAnswerShares } from './chain.ts'
+import { limitChains, type StepEstimate, type WantedChain } from './budgets.ts'
 import { type CallCounts, estimateTime, type PlannedTime } from './duration.ts'
-import { estimateCalls, estimateMatches, NO_LOOKUPS, sumCredits } from './estimates.ts'
+import { estimateCalls, NO_LOOKUPS, sumCredits } from './estimates.ts'
 import type { Plan, PlanOptions, ServicePlan } from './report.ts'
 import type { PlannedStep } from './onward.ts'
 
@@ -31,8 +30,6 @@ export interface PlannedParty {
 export interface PlannedChain {
   readonly parties: readonly number[]
   readonly steps: readonly PlannedStep[]
-  readonly when: readonly ('miss' | 'blank' | null)[]
-  readonly history: readonly AnswersSoFar[]
   /** The source's own budget; null: none. */
   readonly budget: SourceBudget | null
   readonly kind: SingleEndpoint
@@ -52,13 +49,11 @@ export function planServices(
   const limit = mixed === null ? total : total && toUnits(mixed.amount, mixed)
   const wanted: WantedChain[] = []
   const byKind = parties.map(() => ({ ...NO_LOOKUPS }))
-  const found = parties.map(() => ({ found: 0, rows: 0 }))
-  for (const { parties: order, steps, when, history, budget, kind } of chains) {
-    const shares = order.map((_, place) => toAnswerShares(history, place, when[place] ?? null))
+  for (const { parties: order, steps, budget, kind } of chains) {
     const ofSource = resolveSourceBudgets([{ name: '', budget }], limit).get('') ?? Infinity
     wanted.push({
       parties: order,
-      steps: estimateSteps(steps, shares, when),
+      steps,
       budget: ofSource,
       charges:
         mixed === null
@@ -66,13 +61,8 @@ export function planServices(
           : order.map((n) => shareOfHighest(parties[n]?.deps.policy.price ?? null, mixed)?.[kind] ?? 1),
     })
     for (const [place, party] of order.entries()) {
-      const [kinds, so] = [byKind[party], found[party]]
+      const kinds = byKind[party]
       for (const kind of ALL_LOOKUP_KINDS) if (kinds) kinds[kind] += steps[place]?.byKind[kind] ?? 0
-      const share = shares[place]
-      if (so && share) {
-        so.found += share.found * share.observations
-        so.rows += share.observations
-      }
     }
   }
   const limited = limitChains(wanted, {
@@ -81,8 +71,8 @@ export function planServices(
   })
   return parties.map((party, n) => {
     const own = wanted.flatMap(({ parties: order }, chain) => limited[chain]?.[order.indexOf(n)] ?? [])
-    const lookups = own.reduce(addEstimates, { certain: 0, likely: 0, max: 0 })
-    return toServicePlan(party, lookups, byKind[n] ?? NO_LOOKUPS, found[n])
+    const lookups = own.reduce(addEstimates, { certain: 0, max: 0 })
+    return toServicePlan(party, lookups, byKind[n] ?? NO_LOOKUPS)
   })
 }
 
@@ -91,7 +81,6 @@ const mostOf = (credits: Readonly<Record<LookupKind, number>>): number =>
 
 const addEstimates = (a: StepEstimate, b: StepEstimate): StepEstimate => ({
   certain: a.certain + b.certain,
-  likely: a.likely === null || b.likely === null ? null : a.likely + b.likely,
   max: a.max + b.max,
 })
 
@@ -99,24 +88,21 @@ function toServicePlan(
   { name, deps, options, budget }: PlannedParty,
   lookups: StepEstimate,
   byKind: Readonly<Record<LookupKind, number>>,
-  found: { readonly found: number; readonly rows: number } | undefined,
 ): ServicePlan {
   const { adapter, policy } = deps
-  const expected = shareKinds(byKind, lookups.likely ?? lookups.certain)
+  const expected = shareKinds(byKind, lookups.certain)
   const most = shareKinds(byKind, lookups.max)
   const calls = estimateCalls(expected, { ...options, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
   return {
     service: name,
     lookups,
-    found:
-      found === undefined || found.rows === 0 ? null : { share: found.found / found.rows, rows: found.rows },
     calls,
     cost: {
       amount: costOf(sumCredits(expected, adapter.credits.least), policy.price),
       max_amount: costOf(sumCredits(most, adapter.credits.most), policy.price),
       budget,
     },
-    time: estimateTime(calls, lookups.max - (lookups.likely ?? lookups.certain), {
+    time: estimateTime(calls, lookups.max - lookups.certain, {
       knownLimit: options.knownLimit,
       documented: adapter.rateLimits,
       firstPollMs: options.firstPollMs,
@@ -149,12 +135,6 @@ export function sumServicePlans(
   const sum = (of: (service: ServicePlan) => number): number =>
     services.reduce((total, service) => total + of(service), 0)
   const calls = (name: keyof CallCounts): number => sum((service) => service.calls[name])
-  const expected = ({ likely, certain }: ServicePlan['lookups']): number => likely ?? certain
-  const lookups = sum((service) => expected(service.lookups))
-  const known = services.flatMap(({ found, lookups: of }) => (found === null ? [] : { ...found, of }))
-  const rows = known.reduce((total, one) => total + one.rows, 0)
-  const found = Math.round(known.reduce((total, { share, of }) => total + share * expected(of), 0))
-  const isKnown = known.length === services.length && lookups > 0
   const slowest = services.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
   const longest = (of: (time: PlannedTime) => number | null): number | null =>
     services.every(({ time }) => of(time) !== null)
@@ -169,7 +149,7 @@ export function sumServicePlans(
       total: calls('total'),
     },
     cost: {
-      lookups,
+      lookups: sum((service) => service.lookups.certain),
       max_lookups: Math.min(
         mixed === null ? (budget ?? Infinity) : Infinity,
         sum((service) => service.lookups.max),
@@ -178,11 +158,9 @@ export function sumServicePlans(
       max_amount: sumCosts(services.map(({ cost }) => cost.max_amount)),
       budget,
       beyond_budget: 0,
-      match_rate: isKnown ? found / lookups : null,
-      expected_found: isKnown ? found : null,
-      found_range: isKnown
-        ? estimateMatches(lookups, { found: (rows * found) / lookups, requested: rows })
-        : null,
+      match_rate: null,
+      expected_found: null,
+      found_range: null,
     },
     time: {
       limit: slowest?.limit ?? null,

@@ -2,9 +2,6 @@ import type { MixedBudget } from '../../domain/spend.ts'
 import type { DiffRow } from '../../pipeline/preview.ts'
 import { type RandomSample, sampleEvenly } from '../../pipeline/random-sample.ts'
 import { isFit } from '../../runs/source-health.ts'
-import type { AnswersSoFar } from './chain.ts'
-import { readAnswersSoFar } from '../../store/answers-so-far.ts'
-import type { Database } from '../../store/open.ts'
 import { OnwardRows, type PlannedService } from './onward.ts'
 import { createPlan, type Plan } from './plan.ts'
 import { type PlannedChain, type PlannedParty, planServices, sumServicePlans } from './service-plan.ts'
@@ -35,13 +32,10 @@ export async function planInOrder(
     plans.push(plan)
   }
   const chains: PlannedChain[] = []
-  const histories = await readHistories([...bySource.values()])
   for (const services of bySource.values())
     chains.push({
       parties: services.map(({ index }) => index),
       steps: onward.listSteps(services),
-      when: services.map(({ source }) => source.mapping.turn.next?.when ?? null),
-      history: histories.get(services) ?? [],
       budget: services[0]?.source.mapping.budget ?? null,
       kind: services[0]?.source.mapping.kind ?? 'person',
     })
@@ -84,45 +78,6 @@ function listServicesBySource(parties: readonly PlannedParty[]): Map<string, Pla
     mapping.turn.services.indexOf(mapping.turn.service ?? '')
   for (const services of found.values()) services.sort((a, b) => placeOf(a) - placeOf(b))
   return found
-}
-
-/** With fewer rows of a source, those of others with the same services say more. */
-const ENOUGH_ROWS_OF_SOURCE = 100
-
-/** What the services of each source have answered so far: about its own rows, or of all sources with these services. */
-async function readHistories(
-  chains: readonly (readonly PlannedService[])[],
-): Promise<ReadonlyMap<readonly PlannedService[], readonly AnswersSoFar[]>> {
-  const own = new Map<readonly PlannedService[], AnswersSoFar[]>()
-  for (const services of chains) own.set(services, await readHistory(services))
-  const orderOf = (services: readonly PlannedService[]): string => services.map(({ index }) => index).join()
-  return new Map(
-    chains.map((services) => {
-      const history = own.get(services) ?? []
-      const isEnough = services.every((_, place) => countCalled(history, place) >= ENOUGH_ROWS_OF_SOURCE)
-      const others = chains.filter((one) => orderOf(one) === orderOf(services))
-      return [services, isEnough ? history : others.flatMap((one) => own.get(one) ?? [])] as const
-    }),
-  )
-}
-
-const countCalled = (history: readonly AnswersSoFar[], place: number): number =>
-  history.reduce((sum, { found, rows }) => sum + (found[place] == null ? 0 : rows), 0)
-
-async function readHistory(services: readonly PlannedService[]): Promise<AnswersSoFar[]> {
-  const [first] = services
-  if (first === undefined) return []
-  const db: Database = first.deps.db
-  const judged = services.map(({ deps, source }) => ({
-    service: deps.service,
-    minConfidence: source.mapping.minConfidence,
-  }))
-  const read = await readAnswersSoFar(db, first.source.name, judged)
-  return read.map(({ found, lookups, rows }) => ({
-    found: services.map((_, place) => found[place] ?? null),
-    lookups: services.map((_, place) => (lookups[place] ?? 0) * rows),
-    rows,
-  }))
 }
 
 /** What the plans of the first services say of rows. */

@@ -44,31 +44,25 @@ const servicesTable = (services: NonNullable<Plan['services']>): Html =>
     'Lookups of each service, in their order',
     [
       { name: 'service', kind: 'row', cell: ({ service }) => nameText(service) },
-      {
-        name: 'found so far',
-        cell: ({ found }) =>
-          found === null
-            ? 'not known yet'
-            : `${formatPercent(found.share)} of ${pluralize(found.rows, 'row')}`,
-      },
-      {
-        name: 'likely',
-        kind: 'number',
-        cell: ({ lookups: { likely } }) => (likely === null ? 'not known yet' : formatCount(likely)),
-      },
+      { name: 'certain', kind: 'number', cell: ({ lookups: { certain } }) => formatCount(certain) },
       { name: 'at most', kind: 'number', cell: ({ lookups: { max } }) => formatCount(max) },
       { name: 'cost', kind: 'number', cell: ({ cost }) => describeAmount(cost) },
     ],
     services,
   )
 
-const expectedFields = ({ cost, time }: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
-  [
-    'Expected matches',
-    cost.found_range === null || cost.match_rate === null
-      ? 'unknown before the first run'
-      : `${formatRange(cost.found_range.min, cost.found_range.max)}, at ${formatPercent(cost.match_rate)} so far`,
-  ],
+const expectedFields = ({ cost, time, services }: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
+  // Of several services, how many rows come to the later ones is not known.
+  ...(services === undefined
+    ? [
+        [
+          'Expected matches',
+          cost.found_range === null || cost.match_rate === null
+            ? 'unknown before the first run'
+            : `${formatRange(cost.found_range.min, cost.found_range.max)}, at ${formatPercent(cost.match_rate)} so far`,
+        ] as const,
+      ]
+    : []),
   ['Time', describeTime(time)],
 ]
 

@@ -223,31 +223,29 @@ test('shows rows before and after, cell by cell, and touched columns once', () =
 })
 
 describe('several services', () => {
-  const service = (name: string, likely: number | null, more: object = {}) => ({
+  const service = (name: string, certain: number) => ({
     service: name,
-    lookups: { certain: likely === 3_000 ? 3_000 : 0, likely, max: 3_000 },
-    found: likely === null ? null : { share: 0.6, rows: 1_000 },
-    calls: { person: likely ?? 0, company: 0, bulk: 0, polls: 0, total: likely ?? 0 },
+    lookups: { certain, max: 3_000 },
+    calls: { person: certain, company: 0, bulk: 0, polls: 0, total: certain },
     cost: {
-      amount: { amount: (likely ?? 0) * 0.02, currency: 'EUR' },
+      amount: { amount: certain * 0.02, currency: 'EUR' },
       max_amount: { amount: 60, currency: 'EUR' },
       budget: null,
     },
     time: { limit: 100, window_ms: 2_000, ms: 58_000, max_ms: 58_000 },
-    ...more,
   })
   const cost = { ...plan.cost, lookups: 4_200, max_lookups: 9_000, budget: null, beyond_budget: 0 }
-  const services = [service('acme', 3_000), service('pdl', 1_200), service('last', null)]
+  const services = [service('acme', 3_000), service('pdl', 1_200), service('last', 0)]
   const several = { ...plan, cost, services }
 
-  test('each has a line, and one that nothing is known of says how to learn it', () => {
+  test('each has a line with what is certain and the most', () => {
     const text = textOf(several, { budget: 'unlimited' })
-    expect(text).toMatch(/acme +60\.0% of 1,000 rows +3,000 +3,000 +3,000 +60\.00 EUR/)
-    expect(text).toMatch(/pdl +60\.0% of 1,000 rows +0 +1,200 +3,000 +24\.00 EUR to 60\.00 EUR/)
-    expect(text).toMatch(/last +not known yet +0 +\? +3,000/)
+    expect(text).toMatch(/acme +3,000 +3,000 +60\.00 EUR/)
+    expect(text).toMatch(/pdl +1,200 +3,000 +24\.00 EUR to 60\.00 EUR/)
+    expect(text).toMatch(/last +0 +3,000/)
     expect(text).toContain('4,200 to 9,000 lookups')
-    expect(text).toContain('not known yet for last')
-    expect(String(planCards(several)[0])).toContain('not known yet')
+    expect(String(planCards(several)[0])).toContain('at most')
+    expect(planCards(several).map(String).join('')).not.toContain('Expected matches')
   })
 
   test('what budgets do not pay is said, and nothing is wider than the terminal', () => {
