@@ -92,11 +92,11 @@ export interface Fillrate {
    */
   explain(source: string, key: string): Promise<RowHistory>
   /**
-   * What each service found, filled and cost, and what another order of the services would have come to. Calls nothing. `sources`:
-   * default all; `since`: from this time on; `order`: of services, by name; `timeoutMs`: for the reading, ten minutes by default.
-   * @throws ConfigProblems for an unknown source or service
+   * What each service found, filled and cost. Calls nothing. `sources`: default all; `since`: from this time on; `timeoutMs`: for
+   * the reading, ten minutes by default.
+   * @throws ConfigProblems for an unknown source
    * @example
-   * const { services, what_if } = await fillrate.services({ sources: ['contacts'] })
+   * const { services } = await fillrate.services({ sources: ['contacts'] })
    * for (const { service, cells, cost_per_cell } of services) console.log(service, cells, cost_per_cell?.amount)
    */
   services(options?: Partial<ServiceReportOptions>): Promise<ServiceReport>
@@ -244,7 +244,6 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
         app.serviceReport({
           sources: [],
           since: null,
-          order: null,
           timeoutMs: REPORT_TIMEOUT_MS,
           ...options,
         }),

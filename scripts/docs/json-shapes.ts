@@ -100,12 +100,6 @@ const spendFields = {
   cost: orNull(money.describe('of `lookups`, or of `credits`, at the configured price; null without one')),
 }
 const spend = object(spendFields).meta({ id: 'spend' })
-/** Of the what-if: between what a number lies. */
-const range = object({
-  low: number('at least'),
-  high: number('at most; `low` if it is known'),
-  likely: orNull(number('estimated from rows with the same other answers; null: there are none')),
-}).meta({ id: 'range' })
 const fillCounts = {
   eligible: count('rows that the filter and joins let in'),
   columns: list(
@@ -288,7 +282,6 @@ export const SHARED_SHAPES = [
   problem,
   money,
   spend,
-  range,
   forecast,
   cell,
   diffRow,
@@ -749,61 +742,21 @@ export const JSON_SHAPES = {
         hit_rate: orNull(number('`found` of `answered`, 0 to 1; null: it has answered nothing')),
         ...spendFields,
         cells: count('cells of which its write is the last that is not undone'),
-        only_cells: count('of these, cells for which no other service has a record with a value'),
-        only_cells_compared: count(
-          'of `only_cells`, cells of rows that all services have answered: of the others, some services have not',
-        ),
-        columns: list(
-          'its cells by column',
-          object({
-            source: text('its source'),
-            column: text('column of the table'),
-            cells: count('cells that it filled'),
-            only_cells: count('of these, cells that no other service has a value for'),
-          }),
-        ),
         credits_per_cell: orNull(number('credits, or lookups, for a cell; null: none was filled')),
         cost_per_cell: orNull(money.describe('money for a cell; null without a price or a cell')),
       }),
     ),
-    unassigned: orNull(
-      spend.describe('by runs that are deleted since, so that their service is not known; null: nothing'),
-    ),
-    what_if: list(
-      'what orders of the services would have come to, by source, from stored answers',
+    last: list(
+      'of each source that several services serve, what the last one adds',
       object({
         source: text('its name'),
-        rows: count('rows of which a service has answered'),
-        rows_all_answered: count('of these, rows of which all services have'),
-        currency: orNull(text('of the costs, ISO 4217; null: not every service has a price in one currency')),
-        answer: texts(
-          'which order is the cheapest for as many cells, and whether the last service is worth it',
-        ),
-        orders: list(
-          'the configured one first; of up to four services all, or the one of `--order`',
-          object({
-            services: texts('the services in this order'),
-            is_configured: boolean('it is the order of the configuration'),
-            rows_found: range.describe('rows that one of them finds'),
-            cells: range.describe('cells that they fill'),
-            cost: orNull(range.describe('in `currency`; null without one')),
-            rows_estimated: count('rows of which an answer that this order needs is not stored'),
-            rows_without_estimate: count(
-              'of these, rows without any row that has the same other answers and this one',
-            ),
-            steps: list(
-              'what is requested of each service in its turn',
-              object({
-                service: text('its name'),
-                requested: range.describe('rows that reach it'),
-                found: range.describe('of these, rows that it finds'),
-                cells: range.describe('cells that it fills, and none before it'),
-                cost: orNull(range.describe('in `currency`; null without one')),
-              }),
-            ),
-          }),
-        ),
+        service: text('the last of its services'),
+        cells: count('cells that it filled, which those before it left'),
+        cost: orNull(money.describe('of what was requested of it for the source; null without a price')),
       }),
+    ),
+    unassigned: orNull(
+      spend.describe('by runs that are deleted since, so that their service is not known; null: nothing'),
     ),
   }),
   bill: object({

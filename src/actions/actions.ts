@@ -164,7 +164,7 @@ export class Actions implements OpenedSources {
     return explainRow({ ...(await this.deps()), served }, chosen, key)
   }
 
-  /** What each service earns, and what another order of them would have come to. Reads all lookups, rows and changes. */
+  /** What each service earns. Reads all lookups and changes. */
   serviceReport(options: ServiceReportOptions): Promise<ServiceReport> {
     return readServiceReport(this.db, this, options)
   }

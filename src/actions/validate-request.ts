@@ -112,7 +112,7 @@ export function requireSetting<T>(value: T | null, name: string, expected: strin
   return value
 }
 
-export function requestProblem(
+function requestProblem(
   place: string,
   found: string,
   expected: string,

@@ -155,8 +155,9 @@ export async function listSpendingSources(db: Connection): Promise<string[]> {
   return rows.map(({ source }) => source)
 }
 
-/** What was requested of a service through an endpoint. */
+/** What was requested of a service for a source through an endpoint. */
 export interface ServiceSpend extends EndpointSpend {
+  readonly source: string
   /** Null: its run is deleted. */
   readonly service: number | null
 }
@@ -169,9 +170,11 @@ export async function listServiceSpend(
   const ofSources = sources === null ? sql`true` : sql`s.source = any(${[...sources]}::text[])`
   const ofDays = since === null ? sql`true` : sql`s.day >= (${since}::timestamptz at time zone 'UTC')::date`
   const { rows } = await sql<ServiceSpend>`
-    select service_id as service, endpoint, ${COUNTS_SQL}
+    select service_id as service, source, endpoint, ${COUNTS_SQL}
       from fillrate.spend s left join fillrate.runs r on r.id = s.run_id
-     where ${ofSources} and ${ofDays} group by service_id, endpoint order by service_id, endpoint`.execute(db)
+     where ${ofSources} and ${ofDays} group by service_id, source, endpoint order by service_id, source, endpoint`.execute(
+    db,
+  )
   return rows
 }
 

@@ -14,7 +14,6 @@ import { rowsPage } from './pages/rows.ts'
 import { runPage } from './pages/run.ts'
 import { runsPage } from './pages/runs.ts'
 import { servicePage } from './pages/service.ts'
-import { servicesPage } from './pages/services.ts'
 import { sourcePage } from './pages/source.ts'
 import { sourcesPage } from './pages/sources.ts'
 import { spendPage } from './pages/spend.ts'
@@ -29,7 +28,6 @@ export const PAGES: readonly Page[] = [
   runsPage,
   jobsPage,
   servicePage,
-  servicesPage,
   spendPage,
   systemPage,
   auditPage,

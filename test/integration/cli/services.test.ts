@@ -17,10 +17,7 @@ const AT_OTHER = { FILLRATE_BASE_URL: other.url, FILLRATE_API_KEY: other.keys.jo
 
 interface Printed {
   readonly services: readonly Record<string, unknown>[]
-  readonly what_if: readonly {
-    readonly answer: readonly string[]
-    readonly orders: readonly { services: string[] }[]
-  }[]
+  readonly last: readonly unknown[]
 }
 
 const print = async (...words: string[]): Promise<Printed> => {
@@ -36,10 +33,9 @@ test('before the first run it says that there is nothing', async () => {
 
 test('with one service it says what there is', async () => {
   await here(['run', '--route', 'sync'])
-  const { services, what_if } = await print()
+  const { services, last } = await print()
   expect(services).toHaveLength(1)
-  expect(what_if.map((one) => one.orders.length)).toEqual([1])
-  expect(what_if[0]?.answer[0]).toContain('there is no other order')
+  expect(last).toEqual([])
 })
 
 describe('with a second one', () => {
@@ -77,17 +73,7 @@ describe('with a second one', () => {
     expect((await print()).services.map(({ cells }) => Number(cells) > 0)).toEqual([true, false])
   })
 
-  test('an order is played as it is named, and another name is refused with those that there are', async () => {
-    const hosts = (await print()).services.map(({ service }) => String(service))
-    const turned = hosts.toReversed()
-    const { what_if } = await print('contacts', '--order', turned.join(','))
-    expect(what_if[0]?.orders.map((one) => one.services)).toEqual([hosts, turned])
-    const { stdout } = await here(['services', '--order', turned.join(',')])
-    expect(stdout).toContain(`${hosts.join(', ')} (now)`)
-    const refused = await here(['services', '--order', 'none'])
-    expect(refused.code).toBe(2)
-    expect(refused.stderr).toContain(hosts[0])
-    expect((await here(['services', '--order', 'a,a'])).stderr).toContain('each once')
+  test('since a day, and no other word for one', async () => {
     expect((await here(['services', '--since', 'yesterday'])).stderr).toContain('30d')
     expect((await print('--since', '1d')).services[0]?.['answered']).toBeGreaterThan(0)
   })
