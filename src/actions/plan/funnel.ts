@@ -75,7 +75,7 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
   /** Also names some rows that each condition leaves out, and counts the conditions wherever the plan stops reading. */
   readonly listsFiltered?: boolean
   /** Called with those of each page that have no usable input, which `invalid_input` counts. */
-  readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => Promise<void>) | undefined
+  readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => void) | undefined
 }
 
 /**
@@ -134,7 +134,7 @@ export async function planSource(
         }
       }
     }
-    if (invalidRows.length > 0) await options.onInvalid?.(invalidRows)
+    if (invalidRows.length > 0) options.onInvalid?.(invalidRows)
     await options.onPicked?.(
       source,
       page.chains.filter(({ candidate }, index) => candidate.lacks && !page.suppressed.has(index)),

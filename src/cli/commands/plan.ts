@@ -7,14 +7,11 @@ import {
   Exit,
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
-  UsageError,
   createParser,
   defineCommand,
   printAnswer,
 } from '../command.ts'
 import { budgetOption, limitOption, parseWholeFrom, routeOption, whereOption } from '../options.ts'
-import { pluralize } from '../../util/format.ts'
-import { csvOption, openCsvFile } from '../csv-file.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
@@ -22,7 +19,7 @@ import type { Output } from '../terminal.ts'
 import { renderFilteredRows, renderInvalidRows, renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
 
-/** Rows that `--list` shows; a file gets all. */
+/** Rows that `--list` shows. */
 const MAX_LISTED = 100
 
 export const planCommand = defineCommand(
@@ -41,18 +38,17 @@ export const planCommand = defineCommand(
     .addOption(
       new Option(
         '--list <WHICH>',
-        `also list rows: without a usable input (\`invalid\`), by key and reason, the first ${MAX_LISTED}, with --csv all; ` +
+        `also list rows: without a usable input (\`invalid\`), by key and reason, the first ${MAX_LISTED}; ` +
           'or some keys that each condition leaves out (`filtered`)',
       )
         .choices(['invalid', 'filtered'])
         .default(null),
-    )
-    .addOption(csvOption('write the rows of --list as CSV: source, key, reason')),
+    ),
   {
     group: 'work',
     examples: [
       ['fillrate plan', 'all sources'],
-      ['fillrate plan --list invalid --csv invalid.csv', 'and a file of the rows that have no usable input'],
+      ['fillrate plan --list invalid', 'and the rows that have no usable input'],
       ['fillrate plan --list filtered', 'and what each condition of `where` leaves out, with keys'],
       ['fillrate plan --sample 20', 'and what stored records would change in 20 rows'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
@@ -61,18 +57,15 @@ export const planCommand = defineCommand(
     environment: [...SERVICE_VARIABLES, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
 
     async handler(call) {
-      const { limit, budget, where, route, sample, list, csv } = call.flags
-      const { command, stdout, stderr, signal } = call
-      if (csv !== null && list !== 'invalid') throw new UsageError(command, '--csv requires --list invalid')
+      const { limit, budget, where, route, sample, list } = call.flags
+      const { stdout, stderr, signal } = call
       const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
-      const file = csv === null ? null : await openCsvFile(csv, ['source', 'key', 'reason'], call)
       const invalid: InvalidInputRow[] = []
       let listed = 0
-      const onInvalid = async (rows: readonly InvalidInputRow[]): Promise<void> => {
+      const onInvalid = (rows: readonly InvalidInputRow[]): void => {
         listed += rows.length
         invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
-        await file?.write(rows.map(({ source, key, reason }) => [source, key, reason]))
       }
       const request = { sources, limit, budget: budget ?? undefined, where, route, sample, signal }
       const plan = await explainWhereError(where, () =>
@@ -81,20 +74,14 @@ export const planCommand = defineCommand(
           onInvalid: list === 'invalid' ? onInvalid : undefined,
           listsFiltered: list === 'filtered',
         }),
-      ).finally(() => file?.close())
-      if (file !== null) {
-        stderr.line(`Wrote ${pluralize(listed, 'row')}${file.isStdout ? '' : ` to ${csv}`}.`)
-        if (file.isStdout) return Exit.done
-      }
+      )
       printAnswer(call, {
         json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulk) },
         text: () => [
           ...renderPlan(plan, stdout, {
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
           }),
-          ...(list === 'invalid' && file === null
-            ? renderInvalidRows(invalid, listed, plan.sources, stdout)
-            : []),
+          ...(list === 'invalid' ? renderInvalidRows(invalid, listed, plan.sources, stdout) : []),
           ...(list === 'filtered' ? renderFilteredRows(plan.sources, stdout) : []),
         ],
       })

@@ -67,27 +67,18 @@ export function renderInvalidRows(
 ): string[] {
   if (total === 0) return ['', 'Every row to pick has a usable input.']
   const names = sources.flatMap((one) => (Object.keys(one.invalid_input).length > 0 ? [one.source] : []))
-  const isPart = rows.length < total
-  const first = isPart ? `The first ${formatCount(rows.length)} of ` : ''
+  const first = rows.length < total ? `The first ${formatCount(rows.length)} of ` : ''
   const ofSource = names.length === 1 ? ` of ${names[0]}` : ''
   const title = `${first}${pluralize(total, 'row')}${ofSource} without a usable input`
-  return [
-    ...renderSection(
-      output,
-      title,
-      renderTable(output, rows, [
-        ...(names.length === 1 ? [] : [SOURCE_COLUMN]),
-        { title: 'key', text: (row) => row.key, minColumns: 4 },
-        { title: 'reason', text: (row) => row.reason, minColumns: 12, wraps: true },
-      ]),
-    ),
-    ...(isPart
-      ? [
-          '',
-          `${output.paint('quiet', 'All rows:')} ${output.paint('type', 'fillrate plan --list invalid --csv invalid.csv')}`,
-        ]
-      : []),
-  ]
+  return renderSection(
+    output,
+    title,
+    renderTable(output, rows, [
+      ...(names.length === 1 ? [] : [SOURCE_COLUMN]),
+      { title: 'key', text: (row) => row.key, minColumns: 4 },
+      { title: 'reason', text: (row) => row.reason, minColumns: 12, wraps: true },
+    ]),
+  )
 }
 
 /** What each condition leaves out, with the keys of some of these rows. */

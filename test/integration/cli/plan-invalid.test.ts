@@ -1,5 +1,3 @@
-import { readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { openCommandLine } from './command-line.ts'
@@ -7,7 +5,7 @@ import { openCommandLine } from './command-line.ts'
 // `plan --list invalid`: which rows have no usable input.
 
 const { contacts } = crmConfig.sources
-const { database, here, cli } = await openCommandLine({
+const { database, here } = await openCommandLine({
   prepare: async (pool) => {
     await createCrm(pool, 1_500)
     // More than a page of rows, so that the list spans several.
@@ -45,26 +43,8 @@ test('lists the first rows with their keys and reasons, as many as the plan coun
   expect(JSON.parse((await here(['plan', '--json'])).stdout)).not.toHaveProperty('invalid')
 })
 
-test('--csv writes all of them, for the user alone', async () => {
-  const ended = await here(['plan', '--list', 'invalid', '--csv', 'invalid.csv'])
-  expect(ended.stderr).toContain('Wrote 303 rows to invalid.csv.')
-  expect(ended.stdout).toContain('invalid input')
-  const path = join(cli.folder, 'invalid.csv')
-  expect((await stat(path)).mode & 0o777).toBe(0o600)
-  const [header, ...lines] = (await readFile(path, 'utf8')).trim().split('\r\n')
-  expect(header).toBe('source,key,reason')
-  expect(lines.map((line) => line.split(',')[1])).toEqual(invalidKeys)
-  const piped = await here(['plan', '--list', 'invalid', '--csv', '-', '--where', 't.id < 100'])
-  expect(piped.stdout.trim().split('\r\n')).toEqual([
-    'source,key,reason',
-    ...[1, 2, 3].map((id) => `contacts,${id},no input`),
-  ])
-})
-
-test('without such rows it says so, and --csv alone is refused', async () => {
+test('without such rows it says so', async () => {
   const none = await here(['plan', '--list', 'invalid', '--where', 't.id between 50 and 60'])
   expect(none.stdout).toContain('Every row to pick has a usable input.')
-  const alone = await here(['plan', '--csv', 'invalid.csv'])
-  expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining('--csv requires --list invalid')])
   expect((await here(['plan', '--list', 'fresh'])).code).toBe(2)
 })

@@ -69,11 +69,11 @@ test('rows without a usable input are listed with their source: once in the head
   const none = { ...accounts, invalid_input: {} }
   const ofOne = renderInvalidRows(rows, 92, [none, contacts], output).join('\n')
   expect(ofOne).toMatch(
-    /The first 1 of 92 rows of contacts without a usable input\n+ *key +reason\n.*7 +no input\n/,
+    /The first 1 of 92 rows of contacts without a usable input\n+ *key +reason\n.*7 +no input$/,
   )
   const ofTwo = renderInvalidRows(rows, 184, [contacts, accounts], output).join('\n')
   expect(ofTwo).toMatch(
-    /The first 1 of 184 rows without a usable input\n+ *source +key +reason\n.*contacts +7 +no input\n/,
+    /The first 1 of 184 rows without a usable input\n+ *source +key +reason\n.*contacts +7 +no input$/,
   )
 })
 
