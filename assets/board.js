@@ -175,8 +175,8 @@ function clockText(at, withDay) {
 }
 
 /**
- * @typedef {{ name: string, color: string, look: 'area' | 'line' | 'dashed' | 'step', values: (number | null)[] }} Series
- * @typedef {{ unit: 'per second' | 'ms' | 'calls', at: number[], series: Series[] }} Chart
+ * @typedef {{ name: string, color: string, look: 'area' | 'line' | 'dashed', values: (number | null)[] }} Series
+ * @typedef {{ unit: 'per second' | 'ms', at: number[], series: Series[] }} Chart
  */
 
 /** @type {Map<string, { plot: uPlot, chart: Chart }>} */
@@ -213,8 +213,7 @@ const toColumns = ({ at, series }) =>
 function formatValue(n, unit) {
   if (n === 0) return '0'
   if (unit === 'per second') return `${n.toFixed(n < 10 ? 1 : 0)}/s`
-  if (unit === 'ms') return n < 1_000 ? `${Math.round(n)} ms` : `${(n / 1_000).toFixed(1)} s`
-  return String(Math.round(n))
+  return n < 1_000 ? `${Math.round(n)} ms` : `${(n / 1_000).toFixed(1)} s`
 }
 
 /** @param {HTMLElement} container @param {Chart} chart */

@@ -625,16 +625,6 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       check ((status is null) = (reported_at is null))
     )`.execute(db)
 
-  // How the limit of a scope has changed: one row a minute at most, for ninety days.
-  await sql`
-    create table fillrate.rate_limit_history (
-      scope text collate "C" not null,
-      at timestamptz not null,
-      "limit" bigint not null check ("limit" >= 0),
-      window_ms bigint check (window_ms > 0),
-      primary key (scope, at)
-    )`.execute(db)
-
   // Open circuit breakers: the service is down, and is probed at `probe_at`. `cause`: it does not respond
   // at all, answers with errors, or says that the account has no credits left.
   await sql`

@@ -41,7 +41,7 @@ export async function chooseBilledSources(
   return names
 }
 
-export const SPEND_COLUMNS = 'day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits'.split(',')
+const SPEND_COLUMNS = 'day,source,endpoint,calls,retried,throttled,lookups,in_doubt,credits'.split(',')
 
 /** Lines of spend as a CSV file, with several services the service in its last column. */
 export async function toSpendCsv(

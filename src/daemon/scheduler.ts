@@ -39,11 +39,11 @@ export interface ScheduledRunEnd {
   readonly reason: string | null
 }
 
-export interface RequestExecutor extends RequestCapability {
+interface RequestExecutor extends RequestCapability {
   readonly execute: (request: StoredRequest, options: ScheduledRunOptions) => Promise<ScheduledRunEnd>
 }
 
-const NO_REQUESTS: RequestCapability = { kinds: [], sources: [], service: 0 }
+const NO_REQUESTS: RequestCapability = { sources: [], service: 0 }
 
 export interface ScheduledRunOptions {
   readonly signal: AbortSignal
@@ -170,7 +170,7 @@ export class Scheduler {
     else
       log.info(
         { event: 'request_started', request: request.id, by: request.by, attempts },
-        `requested ${request.work.kind} started`,
+        'requested run started',
       )
     const lost = new AbortController()
     const timer = setInterval(() => {
@@ -215,7 +215,7 @@ export class Scheduler {
       else
         log.error(
           { event: 'request_failed', request: request.id, by: request.by, reason },
-          `requested ${request.work.kind} failed`,
+          'requested run failed',
         )
       const end = () => scheduledRuns.endScheduledRun(db, claimed, `failed: ${reason}`, 'failed')
       await keep(end).catch(() => {})

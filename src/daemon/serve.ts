@@ -2,7 +2,6 @@ import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { WorkerTask } from '../runs/loop.ts'
 import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
-import { createUndoTask } from './requests.ts'
 import type { Notifier } from './notifier.ts'
 import { notificationTask, supervise } from './service.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,14 +19,13 @@ export interface ServeReceiverOptions {
 
 /**
  * Keeps the receiver open until aborted, and settles and writes back deliveries: a nightly `fillrate run --wait 0`
- * need not wait for them. Executes the undos that are requested on its dashboard.
+ * need not wait for them.
  */
 export async function serveReceiver(deps: MaintenanceDeps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new DeliveryBackpressure()
   const { notifier } = options
   const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
-  const undos = createUndoTask(deps, options.signal)
   const { signal } = options
   // No run waits for what this process does.
   const runs = { fail: () => {} }
@@ -52,14 +50,10 @@ export async function serveReceiver(deps: MaintenanceDeps, options: ServeReceive
       })
     }
   }
-  const others = [
-    undos.task,
-    ...(notifier.hasTargets ? [notificationTask({ ...deps, notifier }, signal)] : []),
-  ]
+  const others = notifier.hasTargets ? [notificationTask({ ...deps, notifier }, signal)] : []
   try {
     await Promise.all([work(), superviseAll(others, signal)])
   } finally {
-    await undos.stop()
     await receiver.close()
   }
 }

@@ -2,22 +2,23 @@ import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { mixedBudgetOf, type Config, lookupBudgetOf } from '../config/config.ts'
+import type { RunSpec } from '../domain/run.ts'
 import type { LookupBudget } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { enforceRetention } from '../pipeline/retention.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
+import { executeRuns, type ServiceProcess } from '../runs/run-services.ts'
+import type { ExecuteRunOptions, RunDeps } from '../runs/run.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
-import type { RunDeps } from '../runs/run.ts'
 import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
 import type { Notifier } from './notifier.ts'
 import type { OwnTroubles } from './own-troubles.ts'
-import { createRequestExecutor, runInWorkers } from './requests.ts'
-import { Scheduler } from './scheduler.ts'
+import { Scheduler, type ScheduledRunEnd, type ScheduledRunOptions } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
 interface ServiceDeps extends Omit<MaintenanceDeps, 'service'> {
@@ -36,6 +37,16 @@ export interface ServiceOptions {
   /** A source that was broken fits its table again: to be opened anew. */
   readonly onMended?: (() => void) | undefined
 }
+
+/** How long a run of the daemon waits for its deliveries when nothing else is left, as `fillrate run` does by default. */
+const DELIVERY_WAIT_MS = 30 * 60_000
+
+/** Executes a run in the workers of this process. */
+const runInWorkers = (
+  services: readonly ServiceProcess[],
+  run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun' | 'mixed'>,
+  options: ScheduledRunOptions,
+): Promise<ScheduledRunEnd> => executeRuns(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
 
 /** How often the change queue is polled while idle. */
 const LIVE_SYNC_POLL_MS = 250
@@ -60,9 +71,6 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       onMended: options.onMended,
     }),
   }))
-  // Of what is done for no service in particular, as an undo.
-  const first = { ...deps, service: services[0]?.deps.service ?? 0 }
-
   const schedule = new Scheduler(
     {
       db,
@@ -80,7 +88,14 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
         const mixed = budget === null ? mixedBudgetOf(config) : null
         return runInWorkers(services, { ...spec, mixed, route: 'auto', trigger: 'schedule' }, scheduled)
       },
-      requests: createRequestExecutor(first, services),
+      requests: {
+        sources: [...deps.sources.keys(), ...(deps.brokenSources?.keys() ?? [])],
+        service: services[0]?.deps.service ?? 0,
+        execute: ({ work }, options) => {
+          const dryRun = work.isDryRun ? { sample: 0 } : null
+          return runInWorkers(services, { ...work, trigger: 'manual', dryRun }, options)
+        },
+      },
     },
     config.schedule,
   )

@@ -1,21 +1,10 @@
 import type { RunSpec } from './run.ts'
 
-/** A run or an undo that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
-export type RequestedRun = RequestedPass | RequestedUndo
-
-export interface RequestedPass extends RunSpec {
-  readonly kind: 'run'
+/** A run that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
+export interface RequestedRun extends RunSpec {
   /** Requests lookups and stores the records, but writes nothing. */
   readonly isDryRun: boolean
 }
-
-export interface RequestedUndo {
-  readonly kind: 'undo'
-  /** The run to undo. */
-  readonly run: number
-}
-
-export type RequestedKind = RequestedRun['kind']
 
 /**
  * How long a request waits for a process that executes it, in milliseconds. A daemon that starts days later would

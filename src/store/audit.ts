@@ -4,14 +4,13 @@ import { NOW } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the audit list records. */
-export type AuditAction =
+type AuditAction =
   | 'run'
   | 'undo'
   | 'retry'
   | 'remap'
   | 'forget'
   | 'cancel'
-  | 'withdraw'
   | 'pause'
   | 'resume'
   | 'job retry'
@@ -92,7 +91,7 @@ export async function listAuditEvents(
 ): Promise<AuditEvent[]> {
   const { rows } = await sql<AuditEvent>`
     select id, at, actor, origin, action, parameters, outcome, detail, run_id as run, finished_at,
-           case when action in ('run', 'undo') then request_id end as request
+           case when action = 'run' then request_id end as request
       from fillrate.audit_events
      where ${beforeId === null ? sql`true` : sql`id < ${beforeId}`}
      order by id desc limit ${limit}`.execute(db)

@@ -16,7 +16,6 @@ export interface ObservationTables {
     took_ms: number
     table_node: string | null
   }
-  'fillrate.rate_limit_history': { scope: string; at: Date; limit: number; window_ms: number | null }
   'fillrate.audit_events': {
     id: Generated<number>
     at: Generated<Date>

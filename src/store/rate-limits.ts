@@ -1,4 +1,4 @@
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import type {
   CircuitCause,
   CircuitSnapshot,
@@ -11,46 +11,19 @@ import type {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
-import type { Schema } from './schema.ts'
 import { intervalSql, NOW } from './sql.ts'
 
-const LIMIT_HISTORY_TTL = sql`interval '90 days'`
-
 /**
- * Saves a scope's limit, and a change of it in its history. Keeps the known window length if this one is unknown and the
- * limit is the same.
+ * Saves a scope's limit. Keeps the known window length if this one is unknown and the limit is the same.
  */
 export async function saveRateLimit(db: Database, scope: string, known: KnownLimit): Promise<void> {
   await sql`
-    with last as (
-      select "limit", window_ms from fillrate.rate_limit_history where scope = ${scope} order by at desc limit 1
-    ), saved as (
-      insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
-      values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
-      on conflict (scope) do update
-        set "limit" = excluded."limit", observed_at = excluded.observed_at,
-            window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
-      where r.observed_at <= excluded.observed_at
-      returning r.scope, r."limit", r.window_ms
-    ), expired as (
-      delete from fillrate.rate_limit_history where scope = ${scope} and at < now() - ${LIMIT_HISTORY_TTL}
-    )
-    insert into fillrate.rate_limit_history as h (scope, at, "limit", window_ms)
-    select scope, date_trunc('minute', now()), "limit", window_ms from saved
-     where not exists (select from last where last."limit" = saved."limit" and last.window_ms is not distinct from saved.window_ms)
-    on conflict (scope, at) do update set "limit" = excluded."limit", window_ms = excluded.window_ms`.execute(
-    db,
-  )
-}
-
-/** What the limit of a scope was since `at`. */
-export type LimitChange = Omit<Selectable<Schema['fillrate.rate_limit_history']>, 'window_ms'> &
-  Pick<KnownLimit, 'windowMs'>
-
-/** The latest changes of all limits, newest first. */
-export async function listLimitChanges(db: Database, max: number): Promise<LimitChange[]> {
-  const latest = db.selectFrom('fillrate.rate_limit_history').orderBy('at', 'desc').limit(max)
-  return latest.orderBy('scope').select(['scope', 'at', 'limit', 'window_ms as windowMs']).execute()
+    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
+    values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
+    on conflict (scope) do update
+      set "limit" = excluded."limit", observed_at = excluded.observed_at,
+          window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
+    where r.observed_at <= excluded.observed_at`.execute(db)
 }
 
 /** The last known limit of a scope. */

@@ -1,10 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import {
-  REQUEST_LIFETIME_MS,
-  RESUME_LIFETIME_MS,
-  type RequestedKind,
-  type RequestedRun,
-} from '../domain/requested-run.ts'
+import { REQUEST_LIFETIME_MS, RESUME_LIFETIME_MS, type RequestedRun } from '../domain/requested-run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection } from './transaction.ts'
@@ -41,11 +36,9 @@ export async function insertRequest(
   service: number,
 ): Promise<boolean> {
   // `at` is part of the key, and a Date holds milliseconds.
-  // An undo needs no source of the configuration that executes it: it reports those that it lacks.
-  const sources = work.kind === 'run' ? work.sources : []
   const result = await sql`
     insert into fillrate.scheduled_runs (schedule, at, sources, state, request)
-    values (${scheduleOf(id)}, date_trunc('milliseconds', now()), ${[...sources]}::text[], 'waiting',
+    values (${scheduleOf(id)}, date_trunc('milliseconds', now()), ${[...work.sources]}::text[], 'waiting',
             ${JSON.stringify({ id, work, by, service })}::jsonb)
     on conflict (schedule) where request is not null do nothing`.execute(db)
   return result.numAffectedRows === 1n
@@ -61,25 +54,8 @@ export async function findRequest(db: Connection, id: string): Promise<RequestSt
   return { id: request.id, work: request.work, by: request.by, ...rest }
 }
 
-/** Withdraws a request that no process has claimed. @returns false if one has, or if it has ended */
-export async function withdrawRequest(db: Connection, id: string, by: string): Promise<boolean> {
-  const result = await sql`
-    with withdrawn as (
-      update fillrate.scheduled_runs
-         set state = 'skipped', finished_at = now(), reason = 'withdrawn by ' || ${by}::text
-       where schedule = ${scheduleOf(id)} and request is not null and state = 'waiting' and run_id is null
-      returning reason
-    ), noted as (
-      update fillrate.audit_events set outcome = 'interrupted', detail = reason, finished_at = now()
-        from withdrawn where request_id = ${id}::uuid
-    )
-    select from withdrawn`.execute(db)
-  return result.rows.length === 1
-}
-
 /** What a process can execute. */
 export interface RequestCapability {
-  readonly kinds: readonly RequestedKind[]
   /** The sources of its configuration. */
   readonly sources: readonly string[]
   /** The service that it calls; 0 if none. */
@@ -89,9 +65,9 @@ export interface RequestCapability {
 /** SQL: whether a process can execute the request of a scheduled run. */
 export const isExecutableSql = (
   run: RawBuilder<unknown>,
-  { kinds, sources, service }: RequestCapability,
+  { sources, service }: RequestCapability,
 ): RawBuilder<boolean> => sql`(
-  ${run}.request #>> '{work,kind}' = any(${[...kinds]}::text[]) and ${run}.sources <@ ${[...sources]}::text[]
+  ${run}.sources <@ ${[...sources]}::text[]
   and (${run}.request ->> 'service')::integer in (0, ${service}::integer))`
 
 /**

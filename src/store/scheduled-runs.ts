@@ -89,15 +89,6 @@ export async function recordScheduledRuns(
   return rows
 }
 
-export type ListedScheduledRun = Awaited<ReturnType<typeof listScheduledRuns>>[number]
-
-/** The latest firings of all schedules, newest first. Without those that a user has requested. */
-export function listScheduledRuns(db: Database, limit: number) {
-  const fired = db.selectFrom('fillrate.scheduled_runs').where('request', 'is', null)
-  const latest = fired.orderBy('at', 'desc').orderBy('schedule').limit(limit)
-  return latest.select(['schedule', 'at', 'state', 'reason', 'run_id as run', 'attempts']).execute()
-}
-
 export interface ClaimedRun {
   readonly schedule: string
   readonly at: Date

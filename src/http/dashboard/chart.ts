@@ -2,7 +2,7 @@ import { html, Html } from './html.ts'
 
 /** What a chart shows. The page's script draws it; without JavaScript, it is a plain picture. */
 export interface ChartData {
-  readonly unit: 'per second' | 'ms' | 'calls'
+  readonly unit: 'per second' | 'ms'
   /** Seconds since the epoch. */
   readonly at: readonly number[]
   readonly series: readonly ChartSeries[]
@@ -11,9 +11,9 @@ export interface ChartData {
 interface ChartSeries {
   readonly name: string
   /** A colour of the style sheet. */
-  readonly color: 'flow' | 'warn-fill' | 'bad' | 'soft' | 'good'
-  /** `area`: filled. `dashed`: a bound. `step`: holds until the next value. */
-  readonly look: 'area' | 'line' | 'dashed' | 'step'
+  readonly color: 'flow' | 'warn-fill' | 'bad' | 'soft'
+  /** `area`: filled. `dashed`: a bound. */
+  readonly look: 'area' | 'line' | 'dashed'
   /** Null: no value. */
   readonly values: ReadonlyArray<number | null>
 }

@@ -119,6 +119,9 @@ export const breakable = (text: string): HtmlPart =>
 export const namesOf = (sources: readonly string[]): string =>
   sources.length > 3 ? pluralize(sources.length, 'source') : sources.join(', ')
 
+/** `host:1234` of the owner of a lease. */
+export const processName = (owner: string): string => owner.split(':').slice(0, 2).join(':')
+
 /** The names in a cell of a table, or how many there are, with the names on hover. */
 export const sourcesCell = (sources: readonly string[]): HtmlPart =>
   sources.length > 2

@@ -5,7 +5,6 @@ import { ConfigProblems } from '../../config/problems.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { findRevokedSessions } from '../../store/sessions.ts'
 import { cached } from '../../util/cached.ts'
-import { sendCsv } from './csv.ts'
 import type { DashboardDeps, DashboardOptions } from './dashboard-app.ts'
 import { html } from './html.ts'
 import { type PagePlace, renderPage, SECURITY_HEADERS } from './layout.ts'
@@ -69,12 +68,7 @@ export function registerPages(
       .send(text)
   }
 
-  for (const page of PAGES) {
-    server.get(page.path, (request, reply) => answer(request, reply, page, page.show))
-    const { csv } = page
-    if (csv !== undefined)
-      server.get(csv.path, (request, reply) => sendCsv(reply, csv, toPageRequest(request), deps))
-  }
+  for (const page of PAGES) server.get(page.path, (request, reply) => answer(request, reply, page, page.show))
   for (const action of ACTIONS) {
     const page = { path: action.path, isOperatorOnly: true }
     server.get(action.path, (request, reply) =>

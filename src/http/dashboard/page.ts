@@ -17,8 +17,6 @@ export interface Page {
   readonly isOperatorOnly?: boolean
   /** Reads and renders it. @throws PageRefused if there is no such thing */
   readonly show: (request: PageRequest, deps: DashboardDeps) => Promise<View | Redirect>
-  /** The same as a file. */
-  readonly csv?: CsvFile
 }
 
 export interface PageRequest {
@@ -44,22 +42,6 @@ export interface View {
 interface Redirect {
   readonly redirect: string
 }
-
-/** A file of a page, sent as it is read: a million lines are never in memory at once. */
-export interface CsvFile {
-  readonly path: string
-  readonly columns: readonly string[]
-  readonly open: (request: PageRequest, deps: DashboardDeps) => Promise<OpenedCsv>
-}
-
-interface OpenedCsv {
-  readonly name: string
-  /** Columns after the others that not every database has. */
-  readonly moreColumns?: readonly string[]
-  readonly lines: AsyncIterable<CsvLines> | Iterable<CsvLines>
-}
-
-type CsvLines = readonly (readonly (string | null)[])[]
 
 /** What was requested is impossible, and a page says why. */
 export class PageRefused extends FillrateError {

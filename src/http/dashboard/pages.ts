@@ -1,13 +1,10 @@
 import type { Action } from './actions/action.ts'
-import { auditPage } from './actions/audit-page.ts'
-import { eraseAction } from './actions/erase.ts'
+import { cancelAction } from './actions/cancel.ts'
 import { pauseAction, resumeAction } from './actions/pause.ts'
 import { retryAction } from './actions/retry.ts'
-import { cancelAction, requestPage, undoAction, withdrawAction } from './actions/run-actions.ts'
-import { runFormPage, startAction } from './actions/start-run.ts'
+import { requestPage, runFormPage, startAction } from './actions/start-run.ts'
 import type { Page } from './page.ts'
 import { failuresPage } from './pages/failures.ts'
-import { jobsPage } from './pages/jobs.ts'
 import { overviewPage } from './pages/overview.ts'
 import { rowPage } from './pages/row.ts'
 import { rowsPage } from './pages/rows.ts'
@@ -16,7 +13,6 @@ import { runsPage } from './pages/runs.ts'
 import { servicePage } from './pages/service.ts'
 import { sourcePage } from './pages/source.ts'
 import { sourcesPage } from './pages/sources.ts'
-import { spendPage } from './pages/spend.ts'
 import { systemPage } from './pages/system.ts'
 
 /** All pages; those with a name are the navigation, in this order. */
@@ -26,11 +22,8 @@ export const PAGES: readonly Page[] = [
   rowsPage,
   failuresPage,
   runsPage,
-  jobsPage,
   servicePage,
-  spendPage,
   systemPage,
-  auditPage,
   sourcePage,
   rowPage,
   runPage,
@@ -39,13 +32,4 @@ export const PAGES: readonly Page[] = [
 ]
 
 /** Everything that an operator can change. */
-export const ACTIONS: readonly Action[] = [
-  startAction,
-  cancelAction,
-  undoAction,
-  withdrawAction,
-  retryAction,
-  pauseAction,
-  resumeAction,
-  eraseAction,
-]
+export const ACTIONS: readonly Action[] = [startAction, cancelAction, retryAction, pauseAction, resumeAction]

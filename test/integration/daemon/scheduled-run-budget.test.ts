@@ -78,7 +78,7 @@ test('a run requested on the dashboard outlives its process in the same way', as
   stop = new AbortController()
   const before = distinct()
   const id = randomUUID()
-  const work = { kind: 'run', sources: ['contacts'], limit: null, budget: 60, where: null } as const
+  const work = { sources: ['contacts'], limit: null, budget: 60, where: null } as const
   await insertRequest(
     harness.database.db,
     { id, work: { ...work, route: 'sync', isDryRun: false }, by: 'anna' },

@@ -82,7 +82,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await page.waitForURL(`${at}/`)
   })
 
-  test('a run is previewed, started and undone', async () => {
+  test('a run is previewed and started', async () => {
     await page.locator('a', { hasText: 'Start a run' }).first().click()
     await page.locator('h1', { hasText: 'Start a run' }).waitFor()
     await page.fill('#budget', 'lots')
@@ -104,16 +104,6 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
       .poll(async () => (await page.reload(), page.locator('h1').innerText()))
       .toContain('budget reached')
     await inspect('run')
-    await page.getByRole('link', { name: 'Undo' }).click()
-    await page.locator('h1', { hasText: 'Undo run 1' }).waitFor()
-    await inspect('undo')
-    const restored = Number(/restore (\d+) row/.exec(await page.locator('.confirm button').innerText())?.[1])
-    expect(restored).toBeGreaterThan(5)
-    await page.locator('.confirm button').click()
-    await page.waitForURL(/\/runs\/2$/)
-    await expect
-      .poll(() => harness.database.pool.query('select from crm.contacts where phone is not null'))
-      .toMatchObject({ rowCount: 0 })
   })
 
   test('rows that failed for one reason are queued again, and a dry run follows', async () => {
@@ -128,11 +118,11 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await page.getByLabel('Dry run').check()
     await page.getByRole('button', { name: 'Preview' }).click()
     await page.getByRole('button', { name: 'Start the dry run' }).click()
-    await page.waitForURL(/\/runs\/3$/)
+    await page.waitForURL(/\/runs\/2$/)
     await page.locator('h2', { hasText: 'Projected rows' }).waitFor()
   })
 
-  test('what is stored of deleted rows is held, and erased after its preview', async () => {
+  test('what is stored of deleted rows is held, and how to erase it is said', async () => {
     await harness.query(
       `with gone as (select key from fillrate.rows where source = 'contacts' order by key limit 15)
        delete from crm.contacts where id::text in (select key from gone)`,
@@ -142,16 +132,8 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     const first = page.locator('#sources tbody tr').first()
     expect(await first.innerText()).toMatch(/contacts[\s\S]*15[\s\S]*held/)
     await first.locator('td[data-label=deleted] a').click()
-    await page.locator('#deleted a', { hasText: 'Erase' }).click()
-    await inspect('erase')
-    await page.getByRole('button', { name: 'Erase 15 rows' }).click()
-    await page.waitForURL(/\/sources\/contacts$/)
-    expect(await page.locator('#deleted').isVisible()).toBe(false)
-    expect(
-      await harness.database.pool.query('select from fillrate.rows where deleted_at is not null'),
-    ).toMatchObject({
-      rowCount: 0,
-    })
+    expect(await page.locator('#deleted').innerText()).toContain('fillrate forget --deleted contacts')
+    await inspect('deleted rows')
   })
 
   test('a source is paused and resumed, without JavaScript', async () => {
@@ -194,11 +176,11 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
   })
 
   test('the audit list shows who did what, and a reader sees it without any button', async () => {
-    await page.goto(`${at}/audit`)
+    await page.goto(`${at}/system`)
     const actions = await page.locator('#audit tbody th').allInnerTexts()
-    expect(actions).toEqual(['cancel', 'resume', 'pause', 'forget', 'run', 'retry', 'undo', 'run'])
+    expect(actions).toEqual(['cancel', 'resume', 'pause', 'run', 'retry', 'run'])
     expect(await page.locator('#audit tbody tr').last().innerText()).toMatch(/anna[\s\S]*accounts[\s\S]*done/)
-    await inspect('audit')
+    await inspect('system')
     const reading = await browser.newContext()
     const reader = await reading.newPage()
     await reader.goto(`${at}/login`)
@@ -213,14 +195,11 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await reading.close()
   })
 
-  test('a run that no process takes waits, and is withdrawn', async () => {
+  test('a run that no process takes waits', async () => {
     await dashboard.stopDaemon()
     await page.goto(`${at}/runs/start?source=accounts&budget=5`)
     await page.getByRole('button', { name: 'Start the run' }).click()
     await page.locator('.notice', { hasText: 'Waiting for a process' }).waitFor()
-    await page.getByRole('link', { name: 'Withdraw' }).click()
-    await page.getByRole('button', { name: 'Withdraw' }).click()
-    await page.locator('.notice', { hasText: 'withdrawn by anna' }).waitFor()
     expect(dashboard.complaints.filter((text) => !/\b(?:401|422)\b/.test(text))).toEqual([])
   })
 })

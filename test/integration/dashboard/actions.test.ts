@@ -5,7 +5,7 @@ import type { DashboardToken } from '../../../src/config/env-values.ts'
 import { insertRequest } from '../../../src/store/requested-runs.ts'
 import { claimScheduledRun } from '../../../src/store/scheduled-runs.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
-import { createCrm, typedCells, withAccounts } from '../../support/crm.ts'
+import { createCrm, withAccounts } from '../../support/crm.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { DashboardClient } from '../../support/dashboard-client.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
@@ -69,7 +69,7 @@ afterAll(async () => {
 
 const START = '/runs/start?source=contacts&limit=20&budget=30'
 
-test('without a daemon, a requested run says so, waits, and can be withdrawn', async () => {
+test('without a daemon, a requested run says so, and waits', async () => {
   const form = await anna.get('/runs/new?source=contacts')
   expect(form.text).toContain('No daemon is running')
   expect(form.text).toMatch(/name="budget"\s+value="500"/)
@@ -83,19 +83,14 @@ test('without a daemon, a requested run says so, waits, and can be withdrawn', a
   expect((await anna.get(location ?? '')).text).toContain('Waiting for a process')
   // Sent twice: the same request.
   expect((await anna.post(START, fields)).location).toBe(location)
-  await anna.confirm(`${location}/withdraw`)
-  expect((await anna.get(location ?? '')).text).toContain('withdrawn by anna')
-  expect(await harness.query('select outcome, detail from fillrate.audit_events order by id')).toEqual([
-    { outcome: 'interrupted', detail: 'withdrawn by anna' },
-    { outcome: 'done', detail: null },
-  ])
   expect(harness.calls()).toBe(0)
+  await harness.query('delete from fillrate.scheduled_runs')
 })
 
 test('a request that was stored before its process was killed is executed once, by one of two daemons', async () => {
   // The process that stored it died before any daemon saw it.
   const id = randomUUID()
-  const work = { kind: 'run', sources: ['contacts'], limit: 10, budget: 10, where: null } as const
+  const work = { sources: ['contacts'], limit: 10, budget: 10, where: null } as const
   await insertRequest(
     harness.database.db,
     { id, work: { ...work, route: 'sync', isDryRun: false }, by: 'anna' },
@@ -104,7 +99,7 @@ test('a request that was stored before its process was killed is executed once, 
   // Another one took it, and was killed before its run began.
   const claim = await claimScheduledRun(harness.database.db, {
     schedules: [],
-    requests: { kinds: ['run'], sources: ['contacts', 'accounts'], service: 0 },
+    requests: { sources: ['contacts', 'accounts'], service: 0 },
     owner: 'gone',
     token: randomUUID(),
     leaseMs: 600_000,
@@ -187,42 +182,16 @@ test('what is wrong in the form is said beside the field, and nothing starts', a
   expect(await harness.query('select from fillrate.runs')).toHaveLength(before.length)
 })
 
-test('an undo shows its preview, and is executed by the process that serves', async () => {
-  const typed = await typedCells(harness.database.pool)
-  const written = () =>
-    harness
-      .query<{ count: number }>('select count(*)::int as count from crm.contacts where phone is not null')
-      .then(([row]) => row?.count)
-  expect(await written()).toBe(30)
-  const preview = await anna.get('/runs/1/undo')
-  expect(preview.text).toMatch(/Undo run 1: restore 10 rows/)
-  const fields = await anna.readForm('/runs/1/undo')
-  const { location } = await anna.post('/runs/1/undo', fields)
-  expect((await anna.post('/runs/1/undo', fields)).location).toBe(location)
-  await expect.poll(lastAudit).toMatchObject({
-    action: 'undo',
-    parameters: { of_run: 1 },
-    outcome: 'done',
-    detail: '10 of 10 writes reverted',
-    run: Number(location?.split('/')[2]),
-  })
-  expect(await written()).toBe(20)
-  expect(await typedCells(harness.database.pool)).toBe(typed)
-  const again = await anna.get('/runs/1/undo')
-  expect(again.text).toContain('is undone already')
-  expect(again.text).not.toContain('form_token')
-})
-
-test('an undo is offered for a run that wrote something, and for no other', async () => {
+test('how a run is undone is said where it wrote something, and nowhere else', async () => {
   const [empty] = await harness.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, options)
      select trigger, sources, state, owner, gen_random_uuid(), leased_until, finished_at, options
        from fillrate.runs where id = 1 returning id`,
   )
-  expect((await anna.get('/runs/1')).text).toContain('href="/runs/1/undo"')
+  expect((await anna.get('/runs/1')).text).toContain('fillrate undo 1')
   const { text } = await anna.get(`/runs/${empty?.id}`)
   expect(text).toContain('Run again')
-  expect(text).not.toContain('/undo"')
+  expect(text).not.toContain('fillrate undo')
   await harness.query(`delete from fillrate.runs where id = ${empty?.id}`)
 })
 
@@ -329,14 +298,7 @@ test('changes from the command line are in the same list, without the data that 
   }
 })
 
-const ACTIONS = [
-  '/runs/start?source=contacts',
-  '/runs/1/undo',
-  '/runs/1/cancel',
-  '/retry',
-  '/sources/contacts/pause',
-  '/sources/contacts/erase',
-]
+const ACTIONS = ['/runs/start?source=contacts', '/runs/1/cancel', '/retry', '/sources/contacts/pause']
 
 test('a reader sees no button, and can do nothing', async () => {
   const reader = new DashboardClient(at, READER)
@@ -345,13 +307,13 @@ test('a reader sees no button, and can do nothing', async () => {
     const [seen, acting] = [await reader.get(path), await anna.get(path)]
     expect(seen.status).toBe(200)
     const links = (text: string): string[] =>
-      [
-        ...text.matchAll(/href="(\/(?:runs\/(?:new|\d+\/(?:cancel|undo))|retry|sources\/[^/"]+\/)[^"]*)"/g),
-      ].map(([, url]) => url ?? '')
+      [...text.matchAll(/href="(\/(?:runs\/(?:new|\d+\/cancel)|retry|sources\/[^/"]+\/)[^"]*)"/g)].map(
+        ([, url]) => url ?? '',
+      )
     expect(links(seen.text)).toEqual([])
     shown.push(...links(acting.text))
   }
-  expect(shown).toEqual(expect.arrayContaining(['/runs/new', '/sources/contacts/pause', '/runs/1/undo']))
+  expect(shown).toEqual(expect.arrayContaining(['/runs/new', '/sources/contacts/pause']))
   const before = await harness.query('select from fillrate.audit_events')
   for (const path of [...ACTIONS, '/runs/new', '/sources/contacts/resume']) {
     expect([path, (await reader.get(path)).status]).toEqual([path, 403])
@@ -359,7 +321,7 @@ test('a reader sees no button, and can do nothing', async () => {
     const target = path === '/runs/new' ? '/runs/start' : path
     expect([path, (await reader.post(target, { form_token: 'any' })).status]).toEqual([path, 403])
   }
-  for (const path of ['/runs/1/undo', '/sources/contacts/pause']) {
+  for (const path of ['/runs/1/cancel', '/sources/contacts/pause']) {
     const headers = { authorization: `Bearer ${READER.secret}` }
     const { statusCode, body } = await request(at + path, { method: 'POST', headers })
     await body.dump()
@@ -388,8 +350,8 @@ test('no form of another site, another session or an ended session does anything
   expect(await harness.query('select from fillrate.paused_sources')).toEqual([])
 })
 
-test('the audit list is shown as a page and as JSON, newest first, in pages', async () => {
-  const page = await new DashboardClient(at, READER).get('/audit')
+test('the audit list is shown on System and as JSON, newest first, in pages', async () => {
+  const page = await new DashboardClient(at, READER).get('/system')
   expect(page.text).toContain('import of the fair')
   const read = async (path: string) => {
     const { body } = await request(at + path, { headers: { authorization: `Bearer ${READER.secret}` } })
@@ -403,9 +365,7 @@ test('the audit list is shown as a page and as JSON, newest first, in pages', as
   const first = await read('/api/audit?limit=2')
   expect(first).toEqual({ events: all.events.slice(0, 2), next: all.events[1]?.id })
   const requested = all.events.filter(({ request }) => request !== null)
-  expect(new Set(requested.map(({ action }) => action))).toEqual(new Set(['run', 'undo']))
-  const reader = new DashboardClient(at, READER)
-  expect((await reader.get(`/requests/${requested.at(-1)?.request}`)).text).toContain('withdrawn by anna')
+  expect(new Set(requested.map(({ action }) => action))).toEqual(new Set(['run']))
   expect((await read(`/api/audit?limit=2&before=${first.next}`)).events).toEqual(all.events.slice(2, 4))
 })
 

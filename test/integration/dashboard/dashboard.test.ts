@@ -15,7 +15,7 @@ if (skipped)
 
 /** Every page of the dashboard, each with content. */
 const PAGES =
-  '/ /sources /sources/contacts /rows?source=accounts /failures /runs /runs/2 /jobs /service /services /spend /system /row?source=contacts&key=3 /nowhere'.split(
+  '/ /sources /sources/contacts /rows?source=accounts /failures /runs /runs/2 /service /system /row?source=contacts&key=3 /nowhere'.split(
     ' ',
   )
 
@@ -127,7 +127,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await Promise.all([acting.close(), watching.close()])
   })
 
-  test('rows: a search by e-mail or key, filters, an order, pages there and back, and the same as CSV', async () => {
+  test('rows: a search by e-mail or key, filters, an order, pages there and back', async () => {
     const page = await open('/rows')
     expect(await page.locator('main').innerText()).toContain('128 rows')
     const first = await keysOn(page)
@@ -174,17 +174,12 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     )
     expect(expected.length).toBeGreaterThan(10)
     expect(await keysOn(page)).toEqual(expected.slice(0, 50).map(({ key }) => key))
-    const href = await page.locator('a[download]').getAttribute('href')
-    const csv = await (await fetch(at + href)).text()
-    const lines = csv.trim().split('\r\n')
-    expect(lines[0]).toBe('source,key,looked_up_by,identifier,state,reason,cells_written,run,at,due_at')
-    expect(lines.slice(1).map((line) => line.split(',')[1])).toEqual(expected.map(({ key }) => key))
 
     const today = new Date().toISOString().slice(0, 10)
-    const past = await fetch(`${at}/rows.csv?to=2020-01-01`)
-    expect((await past.text()).trim().split('\r\n')).toHaveLength(1)
-    const now = await fetch(`${at}/rows.csv?from=${today}&tz=Pacific/Kiritimati&to=2999-01-01`)
-    expect((await now.text()).trim().split('\r\n').length).toBeGreaterThan(100)
+    await page.goto(`${at}/rows?to=2020-01-01`)
+    expect(await page.locator('main').innerText()).toContain('No row matches.')
+    await page.goto(`${at}/rows?from=${today}&tz=Pacific/Kiritimati&to=2999-01-01`)
+    expect(await keysOn(page)).toHaveLength(50)
     await page.close()
   })
 
@@ -209,16 +204,6 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     expect(await shown.first().locator('a').innerText()).toBe(rows[0]?.key)
     for (const column of Object.keys(rows[0]?.after ?? {}))
       expect(await shown.first().innerText()).toContain(column)
-    const changes = await (await fetch(`${at}/runs/2/changes.csv`)).text()
-    const cells = rows.reduce((sum, { after }) => sum + Object.keys(after).length, 0)
-    expect(changes.trim().split('\r\n')).toHaveLength(cells + 1)
-    const spend = (await (await fetch(`${at}/spend.csv`)).text()).trim().split('\r\n')
-    const requested = await harness.query<{ lookups: number }>(
-      `select sum((totals #>> '{lookups,requested}')::int)::int as lookups from fillrate.runs`,
-    )
-    expect(spend.slice(1).reduce((sum, line) => sum + Number(line.split(',')[6]), 0)).toBe(
-      requested[0]?.lookups,
-    )
     await page.locator('#by-source a', { hasText: /^\d+$/ }).first().click()
     expect(page.url()).toContain('run=2')
     await page.close()

@@ -179,16 +179,9 @@ async function expectFigures(): Promise<void> {
   expect(answered.spend.budgets).toContainEqual(expect.objectContaining(budget))
   expect(metrics.get('fillrate_budget_remaining_lookups{budget="live_sync"}')).toBe(100 - live)
   expect(text).toContain(`live sync today: ${100 - live} of 100 lookups left`)
-  const spend = await readWords('/spend')
-  expect(spend).toContain(`Live sync, today ${live} 100 ${100 - live} `)
-  expect(await readWords('/runs')).toContain(` ${live} lookups spent today (UTC)`)
 
   // All was spent today: a month at this pace is thirty such days.
-  const month = ((30 * lookups * Number(amount)) / lookups).toFixed(2)
   expect(status.spend.forecast.next_30_days.lookups).toBe(30 * lookups)
-  expect(spend).toContain(
-    `Foreseen in 30 days ${Number(month).toLocaleString('en', { minimumFractionDigits: 2 })} EUR`,
-  )
   const midnight = await number(
     `select round($1 / greatest(1/96.0, extract(epoch from now() at time zone 'UTC' - date_trunc('day', now() at time zone 'UTC')) / 86400)) as n`,
     [lookups],
@@ -292,9 +285,9 @@ test('every figure equals SQL: after a run, its undo, and live sync', async () =
   await vi.waitFor(expectFigures, WAIT)
 })
 
-/** Holds an age of the metrics, and a time of a page, against the SQL of the time. */
-async function expectAge(metric: string, path: string, query: string): Promise<void> {
-  const [{ at, shown = at } = { at: new Date(0) }] = await day.query<{ at: Date; shown?: Date }>(query)
+/** Holds an age of the metrics against the SQL of the time. */
+async function expectAge(metric: string, query: string): Promise<void> {
+  const [{ at } = { at: new Date(0) }] = await day.query<{ at: Date }>(query)
   const before = Date.now() - at.getTime()
   let seconds = Number.NaN
   const read = async (): Promise<number> => {
@@ -305,7 +298,6 @@ async function expectAge(metric: string, path: string, query: string): Promise<v
   // What was read a moment ago may be shown again.
   await expect.poll(read, WAIT).toBeGreaterThanOrEqual(before / 1_000)
   expect(seconds).toBeLessThanOrEqual((Date.now() - at.getTime()) / 1_000)
-  expect(await day.read(path)).toContain(`datetime="${shown.toISOString()}"`)
 }
 
 /** Rows of contacts that were changed and not picked, by the statement that changed them. */
@@ -331,13 +323,11 @@ test('what waits for live sync is what it has not picked, of an import that its 
       /^fillrate_live_sync_backlog_rows\{source="contacts"\} (\d+)$/m.exec(await day.read('/metrics'))?.[1],
     )
   await expect.poll(metric, WAIT).toBe(1_300 + edits)
-  expect(await readWords('/runs')).toMatch(new RegExp(`contacts ${edits} .* ago 1,300 `))
   const changes =
     'select changed_at as at, is_import from fillrate.changed_rows union all select changed_at, is_import from fillrate.changed_rows_spare'
   await expectAge(
     'fillrate_live_sync_oldest_seconds{source="contacts"}',
-    '/runs',
-    `select min(at) as at, min(at) filter (where not is_import) as shown from (${changes}) c`,
+    `select min(at) as at from (${changes}) c`,
   )
   const waiting = 'changes until midnight UTC'
   const { troubles } = JSON.parse(await day.read('/api/status')) as StatusReport
@@ -371,41 +361,34 @@ test('runs in progress and overdue jobs are counted in one way, on every channel
             now() + interval '1 hour', case when n > 1 then now() end, options, '{}'
        from (select options from fillrate.runs order by id limit 1) r, generate_series(1, 15) n order by n`,
   )
-  /** Each figure: the SQL that it is, its metric, its field of the status, and the words of a page. */
-  const figures: [string, string, (status: StatusReport) => unknown, string, (figure: number) => string][] = [
+  /** Each figure: the SQL that it is, its metric, and its field of the status. */
+  const figures: [string, string, (status: StatusReport) => unknown][] = [
     [
       `select count(*) as n from fillrate.jobs where job_id like 'late%'`,
       'fillrate_overdue_jobs',
       ({ troubles }) => troubles.find(({ code }) => code === 'jobs_overdue')?.title.match(/\d+/)?.[0],
-      '/jobs',
-      (figure) => `${figure} overdue`,
     ],
     [
       `select count(*) as n from fillrate.runs where state = 'running' and leased_until > now()`,
       'fillrate_runs_running',
       (status) => status.running_runs,
-      '/runs',
-      () => 'running',
     ],
     [
       `select count(*) as n from fillrate.jobs where state = 'completed'`,
       'fillrate_jobs{state="completed"}',
       (status) => status.jobs.completed,
-      '/jobs',
-      (figure) => `completed ${figure} `,
     ],
   ]
-  for (const [query, metric, ofStatus, path, words] of figures)
+  for (const [query, metric, ofStatus] of figures)
     await vi.waitFor(async () => {
       const figure = await number(query)
       expect(figure).toBeGreaterThan(0)
       expect((await day.read('/metrics')).split('\n')).toContain(`${metric} ${figure}`)
       expect(String(ofStatus(JSON.parse(await day.read('/api/status')) as StatusReport))).toBe(String(figure))
-      expect(await readWords(path)).toContain(words(figure))
     }, WAIT)
+  await expect.poll(() => readWords('/'), WAIT).toContain('2 jobs are past the deadline')
   await expectAge(
     'fillrate_oldest_waiting_job_seconds',
-    '/jobs',
     `select min(created_at) as at from fillrate.jobs where job_id = 'open'`,
   )
   const titles = (): Promise<{ title: string }[]> =>
@@ -437,6 +420,5 @@ test('a run has one outcome and one number of lookups, on every page', async () 
   expect(report.lookups.requested).toBe(calls)
   const words = `${report.run} unauthorized`
   await expect.poll(() => readWords('/runs')).toMatch(new RegExp(`Run ${words} .* 5 0 0 0 POST `))
-  await expect.poll(() => readWords('/spend')).toMatch(new RegExp(`Run ${words} .* 0 ${calls} 0\\.00 EUR`))
   await expect.poll(() => readWords('/sources')).toMatch(new RegExp(`contacts.* ${words}`))
 })

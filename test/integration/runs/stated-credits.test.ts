@@ -348,14 +348,7 @@ test('every place that shows credits shows those of the database', async () => {
     const at = (await listening.promise).replace('0.0.0.0', '127.0.0.1')
     const read = async (path: string): Promise<string> =>
       (await (await fetch(at + path)).text()).replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
-    const page = await read('/spend')
-    expect(page).toContain(` ${Number(all).toLocaleString('en-US')} credits`)
-    expect(page).toContain(` ${billed} `)
-    expect(page).toContain(` ${left} `)
     expect(await read('/')).toContain(`${Number(all).toLocaleString('en-US')}`)
-    const lines = (await (await fetch(`${at}/spend.csv`)).text()).trim().split('\n').slice(1)
-    const ofTable = lines.filter((line) => line.includes(table)).map((line) => Number(line.split(',').at(-1)))
-    expect(ofTable.reduce((sum, one) => Math.round((sum + one) * 10) / 10, 0)).toBe(billed)
     expect(await read('/metrics')).toContain(`fillrate_budget_remaining_lookups{budget="run"} ${left}`)
     expect(JSON.parse(await (await fetch(`${at}/api/status`)).text())).toMatchObject({
       spend: { today: { credits: Number(all) } },

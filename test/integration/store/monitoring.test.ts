@@ -7,7 +7,7 @@ import { startProcessReports } from '../../../src/runs/process-reports.ts'
 import { acquireLease } from '../../../src/store/leases.ts'
 import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type MetricCounter } from '../../../src/store/metrics.ts'
 import { listProcesses } from '../../../src/store/processes.ts'
-import { listLimitChanges, saveRateLimit } from '../../../src/store/rate-limits.ts'
+import { readRateLimit, saveRateLimit } from '../../../src/store/rate-limits.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
@@ -81,24 +81,16 @@ test('calls and lookups of a named service are counted for it, too, with each st
   )
 })
 
-test('the history of a limit holds its changes, one a minute at most', async () => {
+test('a limit keeps its window while its length is not stated again', async () => {
   const { db } = database
-  const save = (limit: number, windowMs: number | null) =>
-    saveRateLimit(db, 'api.example 1a2b', { limit, windowMs, observedAt: Date.now() })
-  await save(60, null)
-  await save(60, 3_000)
-  await save(60, null)
-  expect(await listLimitChanges(db, 10)).toMatchObject([{ limit: 60, windowMs: 3_000 }])
-  await database.query(`update fillrate.rate_limit_history set at = at - interval '5 minutes'`)
-  await save(60, 3_000)
-  expect(await listLimitChanges(db, 10)).toHaveLength(1)
-  await save(120, 3_000)
-  expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([120, 60])
-  await database.query(
-    `update fillrate.rate_limit_history set at = at - interval '91 days' where "limit" = 60`,
-  )
-  await save(90, 3_000)
-  expect((await listLimitChanges(db, 10)).map((one) => one.limit)).toEqual([90])
+  const save = async (limit: number, windowMs: number | null) => {
+    await saveRateLimit(db, 'api.example 1a2b', { limit, windowMs, observedAt: Date.now() })
+    return (await readRateLimit(db, 'api.example 1a2b'))?.windowMs
+  }
+  expect(await save(60, null)).toBeNull()
+  expect(await save(60, 3_000)).toBe(3_000)
+  expect(await save(60, null)).toBe(3_000)
+  expect(await save(120, null)).toBeNull()
 })
 
 test('of several services the settings of each are shown, and no secret', async () => {

@@ -12,7 +12,6 @@ const parse = (query: string, config: Partial<Parameters<typeof parsePassForm>[2
 
 test('the form of a run is read with the defaults of the configuration', () => {
   expect(parse('source=contacts&source=contacts&budget=1,000&limit=50&route=sync&dry=1').pass).toEqual({
-    kind: 'run',
     sources: ['contacts'],
     limit: 50,
     budget: 1_000,
@@ -69,8 +68,8 @@ test('a request leads to its run as soon as there is one, however it ended', () 
   expect(toRequestProgress(row)).toEqual({ state: 'waiting' })
   expect(toRequestProgress({ ...row, state: 'running' })).toEqual({ state: 'waiting' })
   expect(toRequestProgress({ ...row, state: 'done', run_id: 7 })).toEqual({ state: 'started', run: 7 })
-  expect(toRequestProgress({ ...row, state: 'skipped', reason: 'withdrawn by anna' })).toEqual({
+  expect(toRequestProgress({ ...row, state: 'skipped', reason: 'not in time' })).toEqual({
     state: 'ended',
-    reason: 'withdrawn by anna',
+    reason: 'not in time',
   })
 })

@@ -55,33 +55,16 @@ test('calls are grouped into steps by outcome, each counted once', () => {
   const sum = (ending: 'answered' | 'throttled' | 'failed'): number =>
     steps.reduce((all, one) => all + one[ending], 0)
   expect([sum('answered'), sum('throttled'), sum('failed')]).toEqual([9, 3, 9])
-  const chart = callsChart(calls, now, { lengthMs: 3_600_000 }, { scope: 'a', limit: 150, windowMs: 2_000 })
+  const chart = callsChart(calls, now, { lengthMs: 3_600_000 }, { limit: 150, windowMs: 2_000 })
   expect(chart.series.find((one) => one.name === 'allowed')?.values[0]).toBe(75)
   for (const { values } of chart.series) expect(values).toHaveLength(chart.at.length)
   expect(chart.at.length).toBeLessThan(60)
 })
 
-test('a chart shows the limit as it was, and the first calls at once', () => {
+test('a chart shows the first calls at once', () => {
   const now = 1_000_000_000
-  const limit = { scope: 'a', limit: 30, windowMs: 1_000 }
-  const at = (ago: number, changed: number, scope = 'a') => ({
-    scope,
-    at: new Date(now - ago),
-    limit: changed,
-    windowMs: 1_000,
-  })
-  const call = { endpoint: 'person', status: '200', calls: 5, durations: [], maxMs: 0 } as const
-  const allowed = (calls: readonly { at: number }[]): (number | null)[] =>
-    callsChart(
-      calls.map((one) => ({ ...call, ...one })),
-      now,
-      { lengthMs: 300_000, stepMs: 60_000 },
-      limit,
-      [at(100_000, 30), at(130_000, 99, 'b'), at(170_000, 60), at(280_000, 10)],
-    ).series.flatMap(({ name, values }) => (name === 'allowed' ? values : []))
-  expect(allowed([{ at: now - 290_000 }])).toEqual([10, 10, 10, 60, 30])
   const { series } = callsChart(
-    [{ ...call, at: now - 1 }],
+    [{ at: now - 1, endpoint: 'person', status: '200', calls: 5, durations: [], maxMs: 0 }],
     now,
     { lengthMs: 3_600_000, stepMs: 300_000 },
     null,

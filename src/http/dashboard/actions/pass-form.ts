@@ -1,5 +1,5 @@
 import { type Config, lookupBudgetOf } from '../../../config/config.ts'
-import type { RequestedPass } from '../../../domain/requested-run.ts'
+import type { RequestedRun } from '../../../domain/requested-run.ts'
 import type { RouteOption } from '../../../domain/route.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
 import { formatCount } from '../../../util/format.ts'
@@ -27,7 +27,7 @@ export function parsePassForm(
   query: URLSearchParams,
   configured: readonly string[],
   config: FormConfig,
-): { readonly pass: RequestedPass | null; readonly problems: PassProblems } {
+): { readonly pass: RequestedRun | null; readonly problems: PassProblems } {
   const names = [...new Set(query.getAll('source'))]
   const unknown = names.filter((name) => !configured.includes(name))
   const limit = parseCount(query.get('limit'), 1)
@@ -47,8 +47,7 @@ export function parsePassForm(
   }
   if (Object.keys(problems).length > 0 || limit === undefined || budget === undefined || budget === null)
     return { pass: null, problems }
-  const pass: RequestedPass = {
-    kind: 'run',
+  const pass: RequestedRun = {
     sources: names,
     limit,
     budget: budget === 'unlimited' ? null : budget,

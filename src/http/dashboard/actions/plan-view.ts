@@ -134,7 +134,7 @@ function sourcesTable({ sources, paused }: Plan): Html {
 }
 
 /** The sources that are left out because they are broken, and what to do about each. */
-export const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
+const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
   leftOut.map(
     ({ source, problem, mend }) =>
       html`<p class="notice warn">

@@ -1,8 +1,7 @@
 import { lookupBudgetOf } from '../../../config/config.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PassRequest } from '../../../actions/validate-request.ts'
-import { toRequestProgress, type RequestedPass, type RequestedRun } from '../../../domain/requested-run.ts'
-import type { AuditAction } from '../../../store/audit.ts'
+import { toRequestProgress, type RequestedRun } from '../../../domain/requested-run.ts'
 import { insertAuditEvent } from '../../../store/audit.ts'
 import type { Database } from '../../../store/open.ts'
 import * as pauses from '../../../store/paused-sources.ts'
@@ -10,10 +9,10 @@ import { listProcesses } from '../../../store/processes.ts'
 import * as requests from '../../../store/requested-runs.ts'
 import { inTransaction } from '../../../store/transaction.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
-import { card, definitionList, nameText } from '../components.ts'
+import { card, definitionList, nameText, timeAgo } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { DashboardDeps } from '../dashboard-app.ts'
-import { type Page, PageRefused } from '../page.ts'
+import { type Page, PageRefused, type PageRequest, refused } from '../page.ts'
 import { type ActionRequest, defineAction, previewSignal, previewWithin, requireApp } from './action.ts'
 import { formatBudget, parsePassForm, passForm, type PassProblems } from './pass-form.ts'
 import { planCards } from './plan-view.ts'
@@ -49,10 +48,7 @@ export const startAction = defineAction({
       isWide: true,
     }
   },
-  perform: async (pass, request, deps) => {
-    const { kind: _, ...parameters } = pass
-    return requestRun(deps, request, { action: 'run', work: pass, parameters })
-  },
+  perform: async (pass, request, deps) => requestRun(deps, request, pass),
 })
 
 async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: PassProblems): Promise<Html> {
@@ -64,7 +60,7 @@ async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: Pa
 }
 
 /** @throws PageRefused with the form again, and what is wrong in it */
-async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<RequestedPass> {
+async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<RequestedRun> {
   const app = requireApp(deps)
   const refuse = async (problems: PassProblems): Promise<PageRefused> =>
     new PageRefused(422, 'Start a run', await runForm(deps, query, problems))
@@ -82,7 +78,7 @@ async function parsePass(deps: DashboardDeps, query: URLSearchParams): Promise<R
   return pass
 }
 
-const toPassRequest = (pass: RequestedPass, signal: AbortSignal): PassRequest => ({
+const toPassRequest = (pass: RequestedRun, signal: AbortSignal): PassRequest => ({
   ...pass,
   budget: pass.budget ?? 'unlimited',
   signal,
@@ -91,8 +87,8 @@ const toPassRequest = (pass: RequestedPass, signal: AbortSignal): PassRequest =>
 const MAX_NAMED_SOURCES = 4
 
 /** @param isShort many sources are only counted: they are listed beside it */
-export const describePass = (
-  pass: RequestedPass,
+const describePass = (
+  pass: RequestedRun,
   { isShort = false }: { readonly isShort?: boolean } = {},
 ): ReadonlyArray<readonly [string, HtmlPart]> => [
   [
@@ -109,7 +105,7 @@ export const describePass = (
 ]
 
 /** Says so if no process would execute a run. Null if there is one. */
-export async function daemonNotice(db: Database): Promise<Html | null> {
+async function daemonNotice(db: Database): Promise<Html | null> {
   if (await hasDaemon(db)) return null
   return html`<p class="notice warn" role="status">
     <b>No daemon is running.</b> Runs are executed by <code>fillrate start</code>; this process only receives
@@ -128,26 +124,18 @@ const CLAIM_POLL_MS = 100
  * Stores a request, and waits a moment for its run.
  * @returns the page of the run, or of the request while it waits
  */
-export async function requestRun(
+async function requestRun(
   deps: DashboardDeps,
   { requestId: id, actor }: ActionRequest,
-  request: {
-    readonly action: AuditAction
-    readonly work: RequestedRun
-    readonly parameters: Readonly<Record<string, unknown>>
-    readonly run?: number
-  },
+  work: RequestedRun,
 ): Promise<string> {
   const { db } = deps
   const service = await requireApp(deps).service()
-  const { work, ...event } = request
   await inTransaction(db, async (tx) => {
-    const isNew = await insertAuditEvent(tx, { actor, requestId: id, ...event })
+    const isNew = await insertAuditEvent(tx, { actor, requestId: id, action: 'run', parameters: { ...work } })
     if (isNew !== null) await requests.insertRequest(tx, { id, work, by: actor.name }, service)
   })
-  // An undo is executed by this process, if by no other.
-  const isAwaited = work.kind === 'undo' || (await hasDaemon(db))
-  const until = performance.now() + (isAwaited ? CLAIM_WAIT_MS : 0)
+  const until = performance.now() + ((await hasDaemon(db)) ? CLAIM_WAIT_MS : 0)
   while (performance.now() < until) {
     const found = await requests.findRequest(db, id)
     const progress = found && toRequestProgress(found)
@@ -156,4 +144,48 @@ export async function requestRun(
     await sleep(CLAIM_POLL_MS)
   }
   return `/requests/${id}`
+}
+
+/** A request, which leads to its run as soon as there is one. */
+export const requestPage: Page = {
+  path: '/requests/:id',
+  show: async (request, deps) => {
+    const found = await requireRequest(request, deps)
+    const progress = toRequestProgress(found)
+    if (progress.state === 'started') return { redirect: `/runs/${progress.run}` }
+    const isWaiting = progress.state === 'waiting'
+    return {
+      title: 'Requested run',
+      ...(isWaiting && { refreshSeconds: 2 }),
+      body: html`<h1>Requested run</h1>
+        ${isWaiting && (await daemonNotice(deps.db))}
+        ${
+          progress.state === 'waiting'
+            ? html`<p class="notice busy" role="status">
+                Waiting for a process to take it. This page leads to the run as soon as it has started.
+              </p>`
+            : html`<p class="notice warn" role="status">
+                It was not executed: ${progress.reason ?? 'no reason given'}.
+              </p>`
+        }
+        <section class="card">
+          ${definitionList([
+            ...describePass(found.work),
+            ['Requested', html`${timeAgo(found.requested_at, Date.now())}, by ${found.by}`],
+          ])}
+        </section>
+        <p class="choices">
+          <a class="button" href="/">Back to the dashboard</a>
+        </p>`,
+    }
+  },
+}
+
+async function requireRequest(
+  { params }: PageRequest,
+  { db }: DashboardDeps,
+): Promise<requests.RequestState> {
+  const found = await requests.findRequest(db, params['id'] ?? '')
+  if (found !== null) return found
+  throw refused(404, 'No such request', html`<p>It may have been deleted with old runs.</p>`)
 }

@@ -3,13 +3,12 @@ import type { SystemData } from '../../../actions/system-data.ts'
 import { FAILURE_STATES, type RowState } from '../../../domain/row.ts'
 import { billedUnits } from '../../../domain/spend.ts'
 import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
-import { card, countLink, ratio, tile, tiles } from '../components.ts'
+import { card, countLink, namesOf, ratio, tile, tiles, timeAgo } from '../components.ts'
 import { countRows } from '../funnel.ts'
-import { html, livePart, type Html } from '../html.ts'
+import { html, livePart, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { callsFigure, rateLimitStatus } from './rate-limit.ts'
 import { runsTable } from './runs.ts'
-import { scheduleSummary } from './schedule.ts'
 import { sourcesSummary } from './sources.ts'
 import { healthSection } from './verdict.ts'
 
@@ -26,7 +25,7 @@ export const overviewPage: Page = {
     const system = await readSystem()
     return {
       body: html`<h1 class="sr">Overview</h1>
-        ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.liveSync.sources)}
+        ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.followed)}
         ${runsSection(data, system)}
         ${card(
           'rate',
@@ -35,7 +34,7 @@ export const overviewPage: Page = {
             <div>${rateLimitStatus(data)}</div>
             ${callsFigure(data)}
           </div>`,
-          html`<a href="/service">Latency, errors, limit</a>`,
+          html`<a href="/service">Latency and errors</a>`,
         )}`,
     }
   },
@@ -45,9 +44,29 @@ const runsSection = (data: DashboardData, system: SystemData): Html =>
   card(
     'runs',
     'Runs',
-    [scheduleSummary(system), runsTable(data.runs.slice(0, RUNS), data.readAt)],
+    [nextRunSentence(system), runsTable(data.runs.slice(0, RUNS), data.readAt)],
     data.runs.length > 0 && html`<a href="/runs">All runs</a>`,
   )
+
+/** When a run starts by itself, in one sentence; what to do if none does. */
+function nextRunSentence({ nextRuns, hasDaemon, readAt, followed }: SystemData): HtmlPart {
+  const [next] = nextRuns.toSorted((a, b) => a.at.getTime() - b.at.getTime())
+  if (next !== undefined)
+    return html`<p class="sub">
+      ${
+        hasDaemon
+          ? html`Next scheduled run ${timeAgo(next.at, readAt)}, of ${namesOf(next.sources)}.`
+          : html`<strong>No daemon is running:</strong> the scheduled run of ${namesOf(next.sources)} due
+              ${timeAgo(next.at, readAt)} will not start. Start <code>fillrate start</code>.`
+      }
+    </p>`
+  if (followed.length > 0)
+    return html`<p class="sub">No schedule; live sync watches ${namesOf(followed)}.</p>`
+  return html`<p class="sub">
+    No schedule: runs start with <code>fillrate run</code>, or with <code>schedule</code> in the configuration
+    and <code>fillrate start</code>.
+  </p>`
+}
 
 /** Key figures: what was filled, what it cost, what is stuck. */
 function metricTiles(data: DashboardData): Html {
@@ -69,12 +88,7 @@ function metricTiles(data: DashboardData): Html {
         : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`,
       '/rows?state=enriched',
     ),
-    countTile(
-      billed.noun === 'credit' ? 'Credits' : 'Lookups (billable)',
-      billed.count,
-      spendText(data),
-      '/spend',
-    ),
+    countTile(billed.noun === 'credit' ? 'Credits' : 'Lookups (billable)', billed.count, spendText(data)),
     countTile(
       'API calls',
       calls,

@@ -3,7 +3,6 @@ import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rat
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../../util/format.ts'
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
-import type { LimitChange } from '../../../store/rate-limits.ts'
 import { CALL_DURATION_BOUNDS_MS, REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 import { chartFigure, type ChartData, withoutIdleZeros } from '../chart.ts'
 import { badge, definitionList, ratio, shareBar, timeAgo } from '../components.ts'
@@ -170,47 +169,20 @@ function chartSteps(calls: readonly RequestCount[], now: number, span: StepSpan)
   return callSteps(calls, end, { lengthMs: Math.ceil(length / stepMs) * stepMs, stepMs })
 }
 
-const toRate = (limit: number, windowMs: number | null): number | null =>
-  windowMs === null ? null : (limit * 1_000) / windowMs
-
-/**
- * What the service allowed a second in each step: as it was then, where its changes are known.
- * @param changes newest first
- */
-function allowedRates(
-  steps: readonly CallStep[],
-  { limit, windowMs }: { readonly limit: number; readonly windowMs: number | null },
-  changes: readonly LimitChange[],
-): (number | null)[] {
-  return steps.map(({ at }) => {
-    const then = changes.find((one) => one.at.getTime() <= at) ?? changes.at(-1)
-    return then === undefined ? toRate(limit, windowMs) : toRate(then.limit, then.windowMs)
-  })
-}
-
 /**
  * Calls per second by outcome, and what the service allowed. Pure.
- * @param limit of the service, now; null: unknown
- * @param changes of the limits of all keys, newest first
+ * @param limit of the service; null: unknown
  */
 export function callsChart(
   calls: readonly RequestCount[],
   now: number,
   span: StepSpan,
-  limit: Pick<RateLimitStatus, 'scope' | 'limit' | 'windowMs'> | null,
-  changes: readonly LimitChange[] = [],
+  limit: Pick<RateLimitStatus, 'limit' | 'windowMs'> | null,
 ): ChartData {
   const steps = chartSteps(calls, now, span)
   const stepMs = span.stepMs ?? REQUEST_COUNT_STEP_MS
   const rate = (group: CallOutcomeGroup): number[] => steps.map((step) => (step[group] * 1_000) / stepMs)
-  const allowed =
-    limit === null
-      ? []
-      : allowedRates(
-          steps,
-          limit,
-          changes.filter(({ scope }) => scope === limit.scope),
-        )
+  const allowed = limit?.windowMs == null ? null : (limit.limit * 1_000) / limit.windowMs
   return {
     unit: 'per second',
     at: steps.map((step) => step.at / 1_000),
@@ -223,9 +195,16 @@ export function callsChart(
         values: withoutIdleZeros(rate('throttled')),
       },
       { name: 'failed', color: 'bad', look: 'area', values: withoutIdleZeros(rate('failed')) },
-      ...(allowed.every((rate) => rate === null)
+      ...(allowed === null
         ? []
-        : [{ name: 'allowed', color: 'soft' as const, look: 'dashed' as const, values: allowed }]),
+        : [
+            {
+              name: 'allowed',
+              color: 'soft' as const,
+              look: 'dashed' as const,
+              values: steps.map(() => allowed),
+            },
+          ]),
     ],
   }
 }

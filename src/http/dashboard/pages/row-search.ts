@@ -1,4 +1,6 @@
-import { parseRowIdentity } from '../../../actions/find-rows.ts'
+import { normalizeDomain } from '../../../domain/identifiers/domain.ts'
+import { normalizeEmail } from '../../../domain/identifiers/email.ts'
+import { normalizeProfileUrl } from '../../../domain/identifiers/profile-url.ts'
 import { FAILURE_STATES, ROW_STATES } from '../../../domain/row.ts'
 import type { Database } from '../../../store/open.ts'
 import {
@@ -6,6 +8,7 @@ import {
   type FoundRow,
   type RowCursor,
   type RowFilter,
+  type RowIdentity,
   type RowSort,
   searchRows,
 } from '../../../store/row-search.ts'
@@ -86,10 +89,24 @@ export function toRowQuery({ text, filter, sort }: RowSearch): Record<string, st
   }
 }
 
-export const toRowFilter = ({ text, filter }: RowSearch): RowFilter => ({
+const toRowFilter = ({ text, filter }: RowSearch): RowFilter => ({
   ...filter,
   identity: text === null ? null : parseRowIdentity(text),
 })
+
+/** What a text that a user searches for may be: a row's key, an email address, a profile URL or a domain. */
+function parseRowIdentity(text: string): RowIdentity {
+  const key = text.trim()
+  const inputs = [
+    ['email', normalizeEmail(key)],
+    ['linkedin_url', normalizeProfileUrl(key)],
+    ['domain', normalizeDomain(key)],
+  ] as const
+  return {
+    key,
+    lookups: inputs.flatMap(([kind, input]) => (input?.ok === true ? [{ kind, key: input.key }] : [])),
+  }
+}
 
 const PAGE_SIZE = 50
 

@@ -1,9 +1,6 @@
-import { iterateRows } from '../../../actions/find-rows.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../../domain/row.ts'
 import type { LookupKind } from '../../../domain/identifiers/kind.ts'
-import type { Database } from '../../../store/open.ts'
 import type { FoundRow } from '../../../store/row-search.ts'
-import { hasNamedServices } from '../../../store/services.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import {
   clamped,
@@ -20,14 +17,7 @@ import {
 import { retryLink } from './failures.ts'
 import { buildUrl, html, rowUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
-import {
-  parseRowQuery,
-  readRowPage,
-  type RowPage,
-  type RowSearch,
-  toRowFilter,
-  toRowQuery,
-} from './row-search.ts'
+import { parseRowQuery, readRowPage, type RowPage, type RowSearch, toRowQuery } from './row-search.ts'
 
 /** The rows that match a filter. */
 export const rowsPage: Page = {
@@ -38,48 +28,18 @@ export const rowsPage: Page = {
     const page = await readRowPage(db, search)
     return { search: search.text ?? '', body: rowsBody(page, canAct, Date.now()) }
   },
-  csv: {
-    path: '/rows.csv',
-    columns: 'source,key,looked_up_by,identifier,state,reason,cells_written,run,at,due_at'.split(','),
-    open: async ({ query }, { db }) => {
-      const isNamed = await hasNamedServices(db)
-      const lines = iterateLines(db, parseRowQuery(query), isNamed)
-      return { name: 'rows.csv', ...(isNamed && { moreColumns: ['service'] }), lines }
-    },
-  },
-}
-
-async function* iterateLines(
-  db: Database,
-  search: RowSearch,
-  isNamed: boolean,
-): AsyncGenerator<(string | null)[][]> {
-  for await (const page of iterateRows(db, toRowFilter(search), search.sort ?? 'key'))
-    yield page.map((row) => [
-      row.source,
-      row.key,
-      row.lookupKind,
-      row.lookupKey,
-      row.state,
-      row.reason,
-      String(row.cellsWritten),
-      row.run === null ? null : String(row.run),
-      row.at.toISOString(),
-      row.dueAt?.toISOString() ?? null,
-      ...(isNamed ? [row.service ?? null] : []),
-    ])
 }
 
 function rowsBody(page: RowPage, canAct: boolean, now: number): Html {
   const { search, rows } = page
-  const query = toRowQuery(search)
   const { source, state, reason } = search.filter
   const failure = FAILURE_STATES.find((one) => one === state)
   const isRetryable = failure !== undefined && search.filter.run === null && search.text === null
-  const actions = html`<p class="actions">
-    ${canAct && isRetryable && (rows ?? []).length > 0 && retryLink([{ state: failure }], { source, state, reason })}
-    <a class="button" href="${buildUrl('/rows.csv', query)}" download>Download CSV</a>
-  </p>`
+  const actions =
+    canAct &&
+    isRetryable &&
+    (rows ?? []).length > 0 &&
+    html`<p class="actions">${retryLink([{ state: failure }], { source, state, reason })}</p>`
   return html`${pageHead('Rows', actions)} ${filterForm(page)} ${reasonNote(search)}
     <section class="card" aria-label="Rows">
       ${

@@ -1,10 +1,8 @@
 import type { SourceMapping } from '../../../domain/mapping.ts'
-import type { Database } from '../../../store/open.ts'
-import { listRunChanges, type RunChange } from '../../../store/run-history.ts'
-import { findRun, type StoredRun } from '../../../store/runs.ts'
+import type { RunChange } from '../../../store/run-history.ts'
+import type { StoredRun } from '../../../store/runs.ts'
 import { breakable, card, clockTime, dataTable, empty, nameText, pageLinks } from '../components.ts'
 import { hiddenPart, html, type Html, rowUrl } from '../html.ts'
-import { type CsvFile, missing, parseId } from '../page.ts'
 import { displayValue } from './row.ts'
 
 /** One page of what a run has written. */
@@ -16,44 +14,6 @@ export interface RunChangesData {
   readonly hasMore: boolean
   readonly sources: ReadonlyMap<string, SourceMapping>
 }
-
-/** The same, whole. */
-export const changesFile: CsvFile = {
-  path: '/runs/:id/changes.csv',
-  columns: 'source,key,written_at,column,before,after,undone'.split(','),
-  open: async ({ params }, { db }) => {
-    const id = parseId(params['id'])
-    if (id === null || (await findRun(db, id)) === null)
-      throw missing(`there is no run ${params['id']}`, null)
-    return { name: `run-${id}-changes.csv`, lines: iterateChanges(db, id) }
-  },
-}
-
-const CSV_PAGE_CHANGES = 1_000
-
-/** The lines of the file of what a run has written. */
-async function* iterateChanges(db: Database, run: number): AsyncGenerator<(string | null)[][]> {
-  for (let after = 0; ;) {
-    const page = await listRunChanges(db, run, after, CSV_PAGE_CHANGES)
-    yield page.flatMap(({ source, key, writtenAt, before, after: values, isUndone }) =>
-      Object.entries(values).map(([column, value]) => [
-        source,
-        key,
-        writtenAt.toISOString(),
-        column,
-        csvValue(before[column]),
-        csvValue(value),
-        String(isUndone),
-      ]),
-    )
-    const last = page.at(-1)
-    if (last === undefined || page.length < CSV_PAGE_CHANGES) return
-    after = last.id
-  }
-}
-
-const csvValue = (value: unknown): string | null =>
-  value === null || value === undefined ? null : typeof value === 'string' ? value : JSON.stringify(value)
 
 /** What it has written, with the values before and after. */
 export function changesSection({ run, changes, after, hasMore, sources }: RunChangesData): Html {
@@ -88,8 +48,8 @@ export function changesSection({ run, changes, after, hasMore, sources }: RunCha
             after > 0 ? `/runs/${run.id}#changes` : null,
             hasMore && last !== undefined ? `/runs/${run.id}?after=${last.id}#changes` : null,
           ),
+          !run.alive && html`<p class="sub"><code>fillrate undo ${run.id}</code> undoes the run.</p>`,
         ],
-    changes.length > 0 && html`<a href="/runs/${run.id}/changes.csv" download>Download CSV</a>`,
   )
 }
 

@@ -18,6 +18,7 @@ import {
   definitionList,
   empty,
   pageHead,
+  processName,
   stateBadge,
   withCode,
   sourceLink,
@@ -28,10 +29,9 @@ import type { DashboardDeps } from '../dashboard-app.ts'
 import { type Html, type HtmlPart, buildUrl, hiddenPart, html, livePart } from '../html.ts'
 import { missing, type Page, type PageRequest, parseId } from '../page.ts'
 import { skippedCellsTable } from './failures.ts'
-import { changesFile, changesSection, type RunChangesData } from './run-changes.ts'
+import { changesSection, type RunChangesData } from './run-changes.ts'
 import { numbersSection, readSkippedCells, readSplit, readStates } from './run-totals.ts'
 import { runKind } from './runs.ts'
-import { processName } from './schedule.ts'
 
 const CHANGES_PAGE_SIZE = 25
 
@@ -60,7 +60,6 @@ export const runPage: Page = {
         ${skippedSection(data)} ${changesSection(data)}`,
     }
   },
-  csv: changesFile,
 }
 
 async function readRunPage(
@@ -92,7 +91,7 @@ async function readRunPage(
 const outcomeBadge = ({ run }: RunPageData): Html =>
   livePart('outcome', html`<span id="outcome">${stateBadge(runOutcome(run))}</span>`)
 
-function runActions({ run, changes, after, canAct }: RunPageData): Html {
+function runActions({ run, canAct }: RunPageData): Html {
   const { id, state, options, sources } = run
   const again = new URLSearchParams(sources.map((name): [string, string] => ['source', name]))
   if (options.budget !== null) again.set('budget', String(options.budget))
@@ -101,7 +100,6 @@ function runActions({ run, changes, after, canAct }: RunPageData): Html {
   again.set('route', options.route)
   const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
   const isRunning = state === Run.running
-  const hasWritten = changes.length > 0 || after > 0
   return livePart(
     'actions',
     html`<p id="actions" class="actions">
@@ -109,7 +107,6 @@ function runActions({ run, changes, after, canAct }: RunPageData): Html {
         canAct && [
           isRunning && html`<a class="button" href="/runs/${id}/cancel">Cancel</a>`,
           !isRunning && isOrdinary && html`<a class="button" href="/runs/new?${String(again)}">Run again</a>`,
-          !isRunning && hasWritten && html`<a class="button" href="/runs/${id}/undo">Undo</a>`,
         ]
       }
     </p>`,

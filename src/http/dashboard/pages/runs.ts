@@ -21,7 +21,6 @@ import {
 import { countRows } from '../funnel.ts'
 import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
 import { type Page, parseId } from '../page.ts'
-import { liveSyncSection, scheduleSection } from './schedule.ts'
 
 const PAGE_SIZE = 50
 
@@ -36,12 +35,12 @@ interface RunsPageData {
   readonly readAt: number
 }
 
-/** All runs, and what starts them. */
+/** All runs. */
 export const runsPage: Page = {
   path: '/runs',
   name: 'Runs',
   isLive: true,
-  show: async ({ query, canAct }, { db, sources, readSystem }) => {
+  show: async ({ query, canAct }, { db, sources }) => {
     const filter: RunFilter = {
       source: query.get('source') || null,
       state: RUN_STATES.find((one) => one === query.get('state')) ?? null,
@@ -49,13 +48,10 @@ export const runsPage: Page = {
     }
     const before = parseId(query.get('before'))
     const list = await listRunOverviews(db, filter, before, PAGE_SIZE + 1)
-    const system = await readSystem()
     const isFirstPage = before === null
     const runs = list.slice(0, PAGE_SIZE)
     return {
-      body: html`${pageHead('Runs', canAct && START_RUN)}
-      ${isFirstPage && [scheduleSection(system), liveSyncSection(system)]}
-      ${runFilterForm(filter, [...sources().keys()])}
+      body: html`${pageHead('Runs', canAct && START_RUN)} ${runFilterForm(filter, [...sources().keys()])}
       ${runListSection({ runs, filter, isFirstPage, hasMore: list.length > PAGE_SIZE, readAt: Date.now() })}`,
     }
   },

@@ -1,21 +1,9 @@
-import { formatLimit } from '../../../domain/rate-status.ts'
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import { readRateLimits } from '../../../actions/status.ts'
-import { type LimitChange, listLimitChanges } from '../../../store/rate-limits.ts'
 import { listRequestCounts, type RequestCount } from '../../../store/metrics.ts'
 import { formatCount, formatDuration } from '../../../util/format.ts'
 import { chartFigure } from '../chart.ts'
-import {
-  badge,
-  breakable,
-  card,
-  clockTime,
-  count,
-  dataTable,
-  empty,
-  pageHead,
-  percentOfTotal,
-} from '../components.ts'
+import { badge, card, clockTime, count, dataTable, empty, pageHead, percentOfTotal } from '../components.ts'
 import { html, livePart, type Html } from '../html.ts'
 import type { Page } from '../page.ts'
 import {
@@ -41,8 +29,6 @@ interface ServicePageData extends Pick<DashboardData, 'rateLimits' | 'readAt'> {
   readonly hours: number
   /** Of the span. */
   readonly calls: readonly RequestCount[]
-  /** Newest first. */
-  readonly limitChanges: readonly LimitChange[]
 }
 
 const spanOf = (hours: number): Required<StepSpan> => ({
@@ -50,7 +36,7 @@ const spanOf = (hours: number): Required<StepSpan> => ({
   stepMs: SPANS.find(([one]) => one === hours)?.[1] ?? 10_000,
 })
 
-/** How the service has answered: rate, latency, errors, and the limit over time. */
+/** How the service has answered: rate, latency and errors. */
 export const servicePage: Page = {
   path: '/service',
   name: 'Service',
@@ -62,27 +48,24 @@ export const servicePage: Page = {
       hours,
       rateLimits: await readRateLimits(db),
       calls: await listRequestCounts(db, span.lengthMs),
-      limitChanges: await listLimitChanges(db, MAX_LIMIT_CHANGES),
       readAt: Date.now(),
     }
-    const { calls, rateLimits, limitChanges, readAt } = data
+    const { calls, rateLimits, readAt } = data
     return {
       body: html`${pageHead('Service', spanChoice(hours))}
-        ${card(
-          'calls',
-          'Calls',
-          html`<div class="columns">
-            <div>${rateLimitStatus(data)}</div>
-            ${chartFigure('calls-chart', `API calls per second, ${spanText(hours)}`, callsChart(calls, readAt, span, rateLimits[0] ?? null, limitChanges))}
-          </div>`,
-        )}
-        ${card('latency', 'Latency', [calls.length === 0 && empty(`No call in ${spanText(hours)}.`), chartFigure('latency-chart', `Duration of API calls, ${spanText(hours)}`, latencyChart(calls, readAt, span)), latencyTable(data)])}
-        <div class="grid">${answersSection(data)} ${limitSection(data)}</div>`,
+      ${card(
+        'calls',
+        'Calls',
+        html`<div class="columns">
+          <div>${rateLimitStatus(data)}</div>
+          ${chartFigure('calls-chart', `API calls per second, ${spanText(hours)}`, callsChart(calls, readAt, span, rateLimits[0] ?? null))}
+        </div>`,
+      )}
+      ${card('latency', 'Latency', [calls.length === 0 && empty(`No call in ${spanText(hours)}.`), chartFigure('latency-chart', `Duration of API calls, ${spanText(hours)}`, latencyChart(calls, readAt, span)), latencyTable(data)])}
+      ${answersSection(data)}`,
     }
   },
 }
-
-const MAX_LIMIT_CHANGES = 50
 
 const spanText = (hours: number): string => (hours === 1 ? 'the last hour' : `the last ${hours} hours`)
 
@@ -174,33 +157,3 @@ function answersSection({ calls, hours }: ServicePageData): Html {
         ),
   )
 }
-
-/** What the limit was, since when. */
-const limitSection = ({ limitChanges }: ServicePageData): Html =>
-  card(
-    'limit',
-    'Limit over time',
-    dataTable<LimitChange>(
-      'The limit and its changes, latest first',
-      [
-        { name: 'since', kind: 'row', cell: ({ at }) => clockTime(at) },
-        {
-          name: 'limit',
-          cell: ({ limit, windowMs }) =>
-            html`<span class="${windowMs === null ? '' : 'short'}">${formatLimit(limit, windowMs)}</span>`,
-        },
-        {
-          name: 'a second',
-          kind: 'number',
-          cell: ({ limit, windowMs }) =>
-            windowMs !== null && ((limit * 1_000) / windowMs).toFixed(1).replace(/\.0$/, ''),
-        },
-        {
-          name: 'service and key',
-          cell: ({ scope }) => html`<span class="soft">${breakable(scope)}</span>`,
-        },
-      ],
-      limitChanges,
-      { none: 'The service reports its limit with its first answers; each change of it is listed here.' },
-    ),
-  )

@@ -77,11 +77,9 @@ function breakageText(breakage: NonNullable<SourcePageData['source']['breakage']
 }
 
 /** Rows that the table no longer has: nothing else on the page counts them. */
-function deletedSection({ source: { name, deleted }, canAct, readAt }: SourcePageData): Html {
+function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): Html {
   if (deleted.length === 0) return hiddenPart('deleted')
-  return card(
-    'deleted',
-    'Deleted rows',
+  return card('deleted', 'Deleted rows', [
     deleted.map(
       ({ rows, since, is_kept: isKept, held }) =>
         html`<p>
@@ -96,8 +94,8 @@ function deletedSection({ source: { name, deleted }, canAct, readAt }: SourcePag
           }
         </p>`,
     ),
-    canAct && html`<a class="button" href="${sourceUrl(name)}/erase">Erase</a>`,
-  )
+    html`<p class="sub"><code>fillrate forget --deleted ${name}</code> erases it now.</p>`,
+  ])
 }
 
 const fillRatesSection = ({ source, readAt }: SourcePageData): Html =>

@@ -52,9 +52,9 @@ export const sourcesPage: Page = {
   name: 'Sources',
   isLive: true,
   show: async ({ query }, { readData, readSystem }) => {
-    const { liveSync } = await readSystem()
+    const { followed } = await readSystem()
     const sort = parseSourceSort(query.get('sort'))
-    return { body: html`${pageHead('Sources')} ${sourcesSection(await readData(), liveSync.sources, sort)}` }
+    return { body: html`${pageHead('Sources')} ${sourcesSection(await readData(), followed, sort)}` }
   },
 }
 

@@ -13,14 +13,15 @@ import {
   dataTable,
   definitionList,
   pageHead,
+  processName,
   timeAgo,
   nameText,
 } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
-import { processName } from './schedule.ts'
+import { auditSection } from './audit.ts'
 
-/** The processes of this database, what each of them does, and the configuration that it has loaded. */
+/** The processes of this database, what each of them does, and the configuration that it has loaded; what went wrong and what was changed lately. */
 export const systemPage: Page = {
   path: '/system',
   name: 'System',
@@ -29,7 +30,7 @@ export const systemPage: Page = {
     const data = await readSystem()
     return {
       body: html`${pageHead('System')} ${processesSection(data)} ${troublesSection(data)}
-      ${notificationsSection(data)} ${configurationSections(data)}`,
+      ${notificationsSection(data)} ${auditSection(data)} ${configurationSections(data)}`,
     }
   },
 }

@@ -1,54 +1,36 @@
 import type { FastifyInstance } from 'fastify'
 import { listAuditEvents, type AuditEvent, type AuditOutcome } from '../../../store/audit.ts'
+import type { SystemData } from '../../../actions/system-data.ts'
 import type { Database } from '../../../store/open.ts'
 import { formatCount, formatDuration } from '../../../util/format.ts'
 import { badge, card, dataTable, empty, timeAgo, type Tone } from '../components.ts'
-import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
-import { type Page, parseId } from '../page.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
+import { parseId } from '../page.ts'
 
-const PAGE_SIZE = 50
+const DEFAULT_API_EVENTS = 50
 const MAX_API_EVENTS = 1_000
 
-/** The audit list. Readers see it too: it changes nothing. */
-export const auditPage: Page = {
-  path: '/audit',
-  name: 'Audit',
-  show: async ({ query }, { db }) => {
-    const before = parseId(query.get('before'))
-    return { body: auditBody(await listAuditEvents(db, before, PAGE_SIZE), before, Date.now()) }
-  },
-}
-
-/** Registers the same as JSON. */
+/** Registers the whole audit list as JSON, in pages. Readers see it too: it changes nothing. */
 export function registerAuditApi(server: FastifyInstance, db: Database): void {
   server.get<{ Querystring: { before?: string; limit?: string } }>('/api/audit', async (request, reply) => {
-    const limit = Math.min(MAX_API_EVENTS, parseId(request.query.limit) ?? PAGE_SIZE)
+    const limit = Math.min(MAX_API_EVENTS, parseId(request.query.limit) ?? DEFAULT_API_EVENTS)
     const events = await listAuditEvents(db, parseId(request.query.before), limit)
     return reply.send({ events, next: events.length === limit ? (events.at(-1)?.id ?? null) : null })
   })
 }
 
-function auditBody(events: readonly AuditEvent[], before: number | null, now: number): Html {
-  const last = events.length === PAGE_SIZE ? events.at(-1) : undefined
-  return html`<h1>Audit</h1>
-    ${card('audit', 'Who changed what', [
-      html`<p class="sub">
-        Changes from the dashboard, the command line and programs, newest first; kept for two years.
-        <a href="/api/audit">As JSON</a>
-      </p>`,
-      events.length === 0
-        ? empty(before === null ? 'Nothing was changed yet.' : 'No older changes.')
-        : auditTable(events, now),
-      html`<p class="pager">
-        ${before !== null && html`<a class="button" href="/audit">Newest</a>`}
-        ${last !== undefined && html`<a class="button" rel="next" href="${buildUrl('/audit', { before: String(last.id) })}">Older</a>`}
-      </p>`,
-    ])}`
-}
+/** Who changed what lately. */
+export const auditSection = ({ changes, readAt }: SystemData): Html =>
+  card(
+    'audit',
+    'Who changed what',
+    changes.length === 0 ? empty('Nothing was changed yet.') : auditTable(changes, readAt),
+    html`<a href="/api/audit">All as JSON</a>`,
+  )
 
 const auditTable = (events: readonly AuditEvent[], now: number): Html =>
   dataTable<AuditEvent>(
-    'Changes, newest first',
+    'The latest changes',
     [
       { name: 'action', kind: 'row', cell: ({ action }) => action },
       { name: 'when', cell: ({ at }) => timeAgo(at, now) },

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
+import type { StatusReport } from '../../../src/actions/status.ts'
+import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import { createCrm, crmConfig } from '../../support/crm.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest } from '../../support/environment.ts'
+
+// Two services on one database, each with a run of its own, as the dashboard, the status, the metrics and the library show them.
+
+const config = { ...crmConfig, price: { currency: 'EUR', lookup: 0.02 } }
+let harness: Harness
+let other: Sandbox
+let app: App
+let at: string
+let served: Promise<void>
+const stop = new AbortController()
+
+beforeAll(async () => {
+  harness = await startHarness({
+    config,
+    sandbox: { seed: 7, notFoundShare: 0.5 },
+    prepare: ({ pool }) => createCrm(pool, 60),
+  })
+  other = await startSandbox({ seed: 11, notFoundShare: 0.2 })
+  app = await harness.open()
+  const listening = Promise.withResolvers<string>()
+  served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
+  at = (await listening.promise).replace('0.0.0.0', '127.0.0.1')
+})
+afterAll(async () => {
+  stop.abort()
+  await served
+  await other.close()
+  await harness.close()
+})
+
+const read = async (path: string): Promise<string> => (await fetch(at + path)).text()
+const readWords = async (path: string): Promise<string> =>
+  (await read(path)).replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
+const readSpend = async () => (JSON.parse(await read('/api/status')) as StatusReport).spend
+
+test('with one service, no output names it', async () => {
+  await harness.run({ route: 'sync' })
+  expect((await readSpend()).services).toBeUndefined()
+  // Only what the metrics are, and no series.
+  expect(await read('/metrics')).not.toMatch(/^fillrate_service_/m)
+})
+
+test('with two services each is shown beside the other, with its own counts', async () => {
+  const second = await harness.open({
+    environment: { baseUrl: other.url, apiKeys: other.keys },
+    config: { ...config, price: { currency: 'EUR', lookup: 0.1 } },
+  })
+  await second.run(runRequest({ route: 'sync' }))
+
+  const sandboxes = [harness.sandbox, other]
+  const hosts = sandboxes.map(({ url }) => url.slice('http://'.length))
+  // What is read for all readers is a second old, or more.
+  const spendHosts = async () => (await readSpend()).services?.map(({ host }) => host)
+  await expect.poll(spendHosts, POLLED).toEqual(hosts)
+  await expect.poll(() => read('/metrics'), POLLED).toContain('fillrate_service_')
+  const [ofDay, metrics] = [await readSpend(), await read('/metrics')]
+  for (const [n, sandbox] of sandboxes.entries()) {
+    const lookups = sandbox.stats().inputs.requested_singly
+    expect(lookups).toBeGreaterThan(0)
+    expect(ofDay.services?.[n]?.last_30_days.lookups).toBe(lookups)
+    expect(metrics).toContain(
+      `fillrate_service_lookups_spent_today{service="${hosts[n]}",host="${hosts[n]}"} ${lookups}\n`,
+    )
+  }
+})
+
+test('troubles of two services are told apart', async () => {
+  const scopes = ['acme.example k1', 'pdl.example k2']
+  await harness.query(
+    `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, cause)
+     select scope, now() + interval '1 minute', 60000, 'failing' from unnest($1::text[]) scope`,
+    [scopes],
+  )
+  const readTitles = async () => {
+    const { troubles } = JSON.parse(await read('/api/status')) as StatusReport
+    return troubles.map(({ title }) => title)
+  }
+  for (const scope of scopes) {
+    const host = scope.split(' ')[0] ?? ''
+    await expect.poll(readTitles, POLLED).toContainEqual(expect.stringContaining(host))
+    await expect.poll(() => readWords('/'), POLLED).toContain(host)
+  }
+})
+
+const POLLED = { interval: 250 }
