@@ -11,6 +11,8 @@ import { delimiter, join } from 'node:path'
 const ROOT = new URL('../', import.meta.url).pathname
 const place = mkdtempSync(join(tmpdir(), 'fillrate-package-'))
 const consumer = join(place, 'consumer')
+/** Another version of undici than that of package.json. */
+const OVERRIDE = '8.12.0'
 
 const CONFIG = `
 export default {
@@ -129,7 +131,6 @@ function checkPackages(program: string): void {
   console.log(`✓ npm ls lists the ${loaded.length} packages that fillrate plan loads`)
 }
 
-const OVERRIDE = '8.12.0'
 
 /** An entry of `overrides` decides which undici runs, as for a fix that must not wait for a release. */
 function checkOverride(tarball: string): void {

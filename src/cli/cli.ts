@@ -27,9 +27,10 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
 async function execute(invocation: Invocation, context: Context): Promise<ExitCode> {
   const closing: Parameters<CliCall['onEnd']>[0][] = []
   const call = {
-    ...invocation,
     ...context,
+    ...invocation,
     onEnd: (close: (typeof closing)[0]) => void closing.unshift(close),
+    runCommand: (words: readonly string[], given: Context) => runCli({ words, contextFor: () => given }),
   }
   try {
     const answer = await invocation.command.handler(call)

@@ -50,6 +50,8 @@ export interface CliCall<Args extends unknown[] = unknown[], Flags extends Optio
   extends Invocation<Args, Flags>, Context {
   /** Registers what to do when the command is over, the last registered first. */
   readonly onEnd: (close: () => Promise<unknown>) => void
+  /** Runs another command, with what it uses of the process. */
+  readonly runCommand: (words: readonly string[], context: Context) => Promise<ExitCode>
 }
 
 /** The call that a parser produces, for functions beside a handler. */

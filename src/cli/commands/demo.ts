@@ -5,8 +5,8 @@ export const demoCommand = defineCommand(
     .summary('runs a complete demo on this machine; needs no configuration')
     .description(
       'Starts an embedded Postgres in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts two ' +
-        'sandboxes that know different people, and enriches the missing data with one after the other. A second demo ' +
-        'repeats no lookup. With --keep, database, sandboxes and dashboard run until Ctrl-C; their addresses are shown.',
+        'sandboxes that know different people, and runs plan, run and status there. A second demo repeats no lookup. ' +
+        'With --keep, database, sandboxes and a dashboard run until Ctrl-C.',
     )
     .option('--keep', 'leave database, sandboxes and dashboard running until Ctrl-C', false),
   {
@@ -17,11 +17,12 @@ export const demoCommand = defineCommand(
     ],
     exits: [0, 1, 130],
     environment: [],
+    json: false,
     onInterrupt: FINISHING_MESSAGE,
 
     async handler(call) {
       const { showDemo } = await import('../../demo/demo.ts')
-      return showDemo(call, call)
+      return showDemo(call, call.flags)
     },
   },
 )

@@ -1,19 +1,20 @@
+import { runCli } from '../../../src/cli/cli.ts'
+import type { Context } from '../../../src/cli/command.ts'
+import { Output } from '../../../src/cli/terminal.ts'
 import { showDemo } from '../../../src/demo/demo.ts'
 import type { DemoSettings } from '../../../src/demo/settings.ts'
-import { Output } from '../../../src/cli/terminal.ts'
 
 /** Takes seconds instead of half a minute. */
-export const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600, limit: 150, jobDeadline: '5s' }
+const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600, limit: 150, jobDeadline: '5s' }
 
 export interface ShownDemo {
   readonly exit: number
   readonly stdout: string
 }
 
-/** A small demo in this process, on a terminal of 80 columns. `onFrame` sees each frame of the progress. */
+/** A small demo in this process. `onFrame` sees each frame of the progress, on a terminal of 80 columns. */
 export async function showSmallDemo(options: {
   readonly folder: string
-  readonly json: boolean
   readonly keep?: boolean
   readonly signal?: AbortSignal
   /** Called with all that was printed so far. */
@@ -21,20 +22,14 @@ export async function showSmallDemo(options: {
   readonly onFrame?: (frame: string) => void
 }): Promise<ShownDemo> {
   let stdout = ''
+  const write = (text: string): void => {
+    stdout += text
+    options.onText?.(stdout)
+  }
+  const progress = { isTTY: true, columns: 80, write: (text: string) => options.onFrame?.(text) }
   const context = {
-    stdout: new Output(
-      {
-        write: (text: string) => {
-          stdout += text
-          options.onText?.(stdout)
-        },
-      },
-      { color: false },
-    ),
-    stderr: new Output(
-      { isTTY: true, columns: 80, write: (text: string) => options.onFrame?.(text) },
-      { color: false },
-    ),
+    stdout: new Output({ write }, { color: false }),
+    stderr: new Output(progress, { color: false }),
     // Settings for another database and service must not reach the demo.
     env: {
       ...process.env,
@@ -45,16 +40,8 @@ export async function showSmallDemo(options: {
     cwd: options.folder,
     signal: options.signal ?? new AbortController().signal,
     now: Date.now,
+    runCommand: (words: readonly string[], given: Context) => runCli({ words, contextFor: () => given }),
   }
-  const flags = {
-    config: null,
-    json: options.json,
-    logLevel: null,
-    logFormat: null,
-    color: false,
-    help: false,
-    keep: options.keep ?? false,
-    version: false,
-  }
-  return { exit: await showDemo({ flags }, context, SMALL), stdout }
+  const exit = await showDemo(context, { keep: options.keep ?? false }, SMALL)
+  return { exit, stdout }
 }
