@@ -131,7 +131,6 @@ function checkPackages(program: string): void {
   console.log(`✓ npm ls lists the ${loaded.length} packages that fillrate plan loads`)
 }
 
-
 /** An entry of `overrides` decides which undici runs, as for a fix that must not wait for a release. */
 function checkOverride(tarball: string): void {
   const folder = join(place, 'override')
