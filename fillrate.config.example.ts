@@ -134,9 +134,8 @@ export default defineConfig({
   // What a lookup costs, so that plans, reports and the dashboard show money.
   price: { currency: 'EUR', lookup: { person: 0.05, company: 0.02 } },
 
-  // Budgets of live sync, in lookups a day (UTC). An import (a statement that changes more than 100 rows) has its own, so
-  // that it leaves single edits theirs.
-  liveSync: { budget: 1_000, importBudget: 5_000 },
+  // The budget of live sync, in lookups a day (UTC).
+  liveSync: { budget: 5_000 },
 
   // Scheduled runs of `fillrate start`.
   schedule: [

@@ -339,8 +339,8 @@ const spendReport = object({
     'what is left of each budget',
     object({
       kind: z
-        .enum(['run', 'schedule', 'live_sync', 'import'])
-        .describe('whose budget: of a run in progress, or of live sync or its imports today'),
+        .enum(['run', 'schedule', 'live_sync'])
+        .describe('whose budget: of a run in progress, or of live sync today'),
       unit: z.literal('credit').optional().describe('what it counts, if not lookups'),
       run: orNull(count('the run; null: a budget of the day')),
       source: orNull(text('the part of this source; null: all')),

@@ -25,7 +25,7 @@ export type SpendSettings = Pick<Config, 'price' | 'views' | 'liveSync' | 'sourc
 export const NO_SPEND_SETTINGS: SpendSettings = {
   price: null,
   views: [],
-  liveSync: { budget: null, importBudget: null },
+  liveSync: { budget: null },
   sources: {},
   adapter: BUILT_IN_SERVICE,
 }
@@ -84,8 +84,8 @@ interface Forecast {
  * spent more than the service bills.
  */
 export interface BudgetReport {
-  /** `live_sync` and `import`: of today. `run` and `schedule`: of a run in progress. */
-  readonly kind: 'run' | 'schedule' | 'live_sync' | 'import'
+  /** `live_sync`: of today. `run` and `schedule`: of a run in progress. */
+  readonly kind: 'run' | 'schedule' | 'live_sync'
   /** What it counts, if not lookups. */
   readonly unit?: 'credit'
   /** The run; null for a budget of the day. */
@@ -224,17 +224,12 @@ async function listRuns(db: Database, prices: Prices): Promise<SpendReport['runs
 async function listBudgets(db: Database, settings: SpendSettings, now: number): Promise<BudgetReport[]> {
   const mappings = Object.values(settings.sources)
   const followed = mappings.filter(({ follow }) => follow)
-  const { budget, importBudget } = settings.liveSync
   const ofDay: BudgetReport[] = []
-  if (followed.length > 0)
-    for (const [kind, name, allowed] of [
-      ['live_sync', 'follow', budget],
-      ['import', 'import', importBudget],
-    ] as const) {
-      const usage = await budgets.readDayBudget(db, name)
-      const of = { kind, run: null, limit: toLimit(allowed) }
-      ofDay.push(...listParts(of, { lookups: usage.spent, bySource: usage.bySource }, followed, now))
-    }
+  if (followed.length > 0) {
+    const { spent, bySource } = await budgets.readDayBudget(db)
+    const of = { kind: 'live_sync' as const, run: null, limit: toLimit(settings.liveSync.budget) }
+    ofDay.push(...listParts(of, { lookups: spent, bySource }, followed, now))
+  }
   const ofRuns = (await budgets.listRunBudgets(db)).flatMap((run) =>
     listParts(
       { kind: run.isScheduled ? ('schedule' as const) : ('run' as const), run: run.id, limit: run.limit },

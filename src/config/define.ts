@@ -99,12 +99,10 @@ export interface ConfigInput<
   readonly budget?: RunBudgetConfig
   /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
   readonly price?: PriceSettings
-  /** Budgets of live sync. */
+  /** Live sync. */
   readonly liveSync?: {
-    /** Lookups a day (UTC) for rows that change singly. Default: the budget of a run. */
+    /** Lookups a day (UTC). Default: the budget of a run. */
     readonly budget?: LookupBudget
-    /** Lookups a day (UTC) for imports: statements that change more than 100 rows. Default: the budget of a run. */
-    readonly importBudget?: LookupBudget
   }
   /** Scheduled runs of `fillrate start`. */
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>

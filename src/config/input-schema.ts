@@ -63,11 +63,8 @@ const notifyTarget = z.strictObject(
   { error: objectLike("{ url: 'https://ops.example.com/fillrate' }") },
 )
 
-const liveSyncBudgets = z
-  .strictObject(
-    { budget: orNull(lookupBudget), importBudget: orNull(lookupBudget) },
-    { error: objectLike('{ budget: 1000, importBudget: 5000 }') },
-  )
+const liveSyncSettings = z
+  .strictObject({ budget: orNull(lookupBudget) }, { error: objectLike('{ budget: 1000 }') })
   .prefault({})
 
 const dashboardSettings = z
@@ -123,7 +120,7 @@ export const createInputSchema = (known: SchemaServices) =>
         attempts: refreshFields.attempts.prefault(5),
         budget: orNull(runBudget),
         price: orNull(price),
-        liveSync: liveSyncBudgets,
+        liveSync: liveSyncSettings,
         schedule: z
           .array(scheduleEntry, { error: "a list of entries such as { cron: '0 2 * * *' }" })
           .prefault([]),

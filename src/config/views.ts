@@ -124,11 +124,8 @@ const toFreshness = (
 const toPrices = ({ services, price }: Pick<ParsedConfig, 'services' | 'price'>): (Price | null)[] =>
   services === null ? [price] : Object.values(services).map((one) => one.price)
 
-function resolveLiveSync(
-  { liveSync: { budget, importBudget } }: Pick<ParsedConfig, 'liveSync'>,
+const resolveLiveSync = (
+  { liveSync: { budget } }: Pick<ParsedConfig, 'liveSync'>,
   ofRun: ConfiguredBudget | null,
   prices: readonly (Price | null)[],
-) {
-  const otherwise = toLookupBudget(ofRun, prices)
-  return { budget: budget ?? otherwise, importBudget: importBudget ?? otherwise }
-}
+) => ({ budget: budget ?? toLookupBudget(ofRun, prices) })

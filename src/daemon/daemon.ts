@@ -240,12 +240,12 @@ function requireBudgets(config: Config): void {
         : [],
     ),
     ...Object.values(config.sources)
-      .filter((source) => source.follow && Object.values(config.liveSync).includes(null))
+      .filter((source) => source.follow && config.liveSync.budget === null)
       .map(({ name }) => ({
         place: `sources.${name}.follow`,
-        found: config.liveSync.budget === null ? 'no budget' : 'no budget for imports',
+        found: 'no budget',
         expected: `${expected} a day`,
-        todo: `${todo}, or \`liveSync: { budget, importBudget }\``,
+        todo: `${todo}, or \`liveSync: { budget }\``,
       })),
   ]
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)

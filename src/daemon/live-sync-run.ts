@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { LiveSyncKind } from './day-budgets.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import type { LiveRunPick } from '../pipeline/pick/pick-changed.ts'
 import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
@@ -10,6 +9,11 @@ import type { RunDeps } from '../runs/run.ts'
 import type { Workers } from '../runs/workers.ts'
 import * as runs from '../store/runs.ts'
 
+/** What live sync picks: single edits (`follow`), or imports (`backfill`). */
+export type LiveSyncKind = 'follow' | 'backfill'
+
+export const LIVE_SYNC_KINDS: readonly LiveSyncKind[] = ['follow', 'backfill']
+
 /** What live sync needs of its process. */
 export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'owner' | 'elector' | 'recordRun'>
 
@@ -18,7 +22,7 @@ export interface LiveSyncRunOptions {
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
   readonly trigger: LiveSyncKind
-  /** Lookups per day, over all live sync runs of this kind, and of them the most for a source. Null: unlimited. */
+  /** Lookups per day, over all live sync runs, and of them the most for a source. Null: unlimited. */
   readonly budget: { readonly limit: number | null; readonly sources: ReadonlyMap<string, number> }
   /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null

@@ -5,8 +5,12 @@ import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as runProgress from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
-import type { LiveSyncKind } from './day-budgets.ts'
-import { type LiveSyncDeps, LiveSyncRun, type LiveSyncRunOptions } from './live-sync-run.ts'
+import {
+  type LiveSyncDeps,
+  type LiveSyncKind,
+  LiveSyncRun,
+  type LiveSyncRunOptions,
+} from './live-sync-run.ts'
 
 /** A service, as live sync uses it. */
 export interface LiveSyncService {

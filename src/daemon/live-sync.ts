@@ -6,17 +6,17 @@ import type { Source } from '../sources/source-model.ts'
 import * as leases from '../store/leases.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
-import { DayBudgets, LIVE_SYNC_KINDS, type LiveSyncKind } from './day-budgets.ts'
+import { DayBudget } from './day-budget.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
-import type { LiveSyncDeps } from './live-sync-run.ts'
+import { LIVE_SYNC_KINDS, type LiveSyncDeps, type LiveSyncKind } from './live-sync-run.ts'
 import { LiveSyncRuns, type LiveSyncService } from './live-sync-runs.ts'
 import { Polling } from './polling.ts'
 
 interface LiveSyncOptions {
   /** Each as its first service fills it. */
   readonly sources: readonly Source[]
-  /** Lookups a day, of single edits and of imports. Null: unlimited. */
-  readonly budgets: Readonly<Record<LiveSyncKind, number | null>>
+  /** Lookups a day. Null: unlimited. */
+  readonly budget: number | null
   /** Called with why changes of sources may be missed, by source. */
   readonly onTriggersChecked: (missing: ReadonlyMap<string, string>) => void
 }
@@ -49,7 +49,7 @@ export class LiveSync {
   readonly #token = randomUUID()
   readonly #openRuns: Record<LiveSyncKind, LiveSyncRuns | null> = { follow: null, backfill: null }
   readonly #queue: ChangeQueue
-  readonly #budgets: DayBudgets
+  readonly #budget: DayBudget
   #isLeader = false
   #leadershipCheckedAt = Number.NEGATIVE_INFINITY
   #maintainedAt = Number.NEGATIVE_INFINITY
@@ -69,7 +69,7 @@ export class LiveSync {
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
     this.#names = [...this.#byName.keys()]
     this.#queue = new ChangeQueue(deps.db)
-    this.#budgets = new DayBudgets(deps, options.sources, options.budgets)
+    this.#budget = new DayBudget(deps, options.sources, options.budget)
     this.#polling = new Polling(deps, options.sources)
   }
 
@@ -143,10 +143,10 @@ export class LiveSync {
   async #maintain(signal: AbortSignal): Promise<void> {
     if (performance.now() - this.#maintainedAt < MAINTENANCE_MS) return
     this.#maintainedAt = performance.now()
+    const budgetName = await this.#budget.refresh()
     for (const kind of LIVE_SYNC_KINDS) {
       const run = this.#openRuns[kind]
       if (run === null) continue
-      const budgetName = await this.#budgets.refresh(kind)
       if (run.hasFailed) {
         this.#pausedUntil =
           performance.now() +
@@ -163,8 +163,7 @@ export class LiveSync {
       await run.repick(signal, { isHandedOn: false })
       await run.adoptLookups()
     }
-    for (const kind of LIVE_SYNC_KINDS) if (this.#openRuns[kind] === null) await this.#budgets.refresh(kind)
-    const picked = this.#budgets.filterPayable('follow', this.#active)
+    const picked = this.#budget.filterPayable(this.#active)
     await this.#queue.maintain(this.#names.filter((name) => !picked.includes(name)))
   }
 
@@ -191,7 +190,7 @@ export class LiveSync {
   }
 
   async #pickChanged(): Promise<number> {
-    const changes = await this.#queue.next(this.#budgets.filterPayable('follow', this.#active))
+    const changes = await this.#queue.next(this.#budget.filterPayable(this.#active))
     if (changes.length === 0) return 0
     const run = await this.#openRun('follow')
     if (run === null) return 0
@@ -207,7 +206,7 @@ export class LiveSync {
     let picked = 0
     for (const { source, keys } of this.#polling.listFound(this.#active)) {
       const kind = keys.length > IMPORT_KEYS ? 'backfill' : 'follow'
-      if (this.#budgets.filterPayable(kind, [source.name]).length === 0) continue
+      if (this.#budget.filterPayable([source.name]).length === 0) continue
       const run = await this.#openRun(kind, source)
       if (run === null) continue
       const skippedKeys = await this.#pick(run, source, keys)
@@ -219,7 +218,7 @@ export class LiveSync {
   }
 
   async #pickBulk(): Promise<number> {
-    const bulk = await this.#queue.nextBulkPart(this.#budgets.filterPayable('backfill', this.#active))
+    const bulk = await this.#queue.nextBulkPart(this.#budget.filterPayable(this.#active))
     const source = bulk === null ? undefined : this.#byName.get(bulk.source)
     if (bulk === null || source === undefined) return 0
     const run = await this.#openRun('backfill')
@@ -251,17 +250,17 @@ export class LiveSync {
     if (picked > 0) workers.wakeWriters()
     if (skippedKeys.length > 0) {
       run.budget.markReached()
-      await this.#budgets.refresh(run.trigger)
+      await this.#budget.refresh()
     }
     return skippedKeys
   }
 
   /** The open run, or a new one. Null if the day's budget, or this source's share, is spent. */
   async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRuns | null> {
-    const budgetName = await this.#budgets.refresh(kind)
+    const budgetName = await this.#budget.refresh()
     const sources = source ? [source.name] : this.#names
     const open = this.#openRuns[kind]
-    if (this.#budgets.filterPayable(kind, sources).length === 0) {
+    if (this.#budget.filterPayable(sources).length === 0) {
       open?.markReached()
       return null
     }
@@ -270,7 +269,7 @@ export class LiveSync {
     const run = await LiveSyncRuns.open(this.#services, {
       sources: this.#names,
       trigger: kind,
-      budget: this.#budgets.limits(kind),
+      budget: { limit: this.#budget.limit, sources: this.#budget.sourceLimits },
       budgetName,
     })
     this.#openRuns[kind] = run

@@ -102,10 +102,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
   const sources = [...deps.sources.values()].filter((source) => source.mapping.follow)
   const follow = new LiveSync(services, {
     sources,
-    budgets: {
-      follow: entryBudget(config.liveSync.budget),
-      backfill: entryBudget(config.liveSync.importBudget),
-    },
+    budget: entryBudget(config.liveSync.budget),
     onTriggersChecked: (missing) => reportTriggers(deps, missing),
   })
   if (sources.length === 0) reportTriggers(deps, new Map())

@@ -148,10 +148,10 @@ function observeSlowness({ now, calls }: TroubleFacts, causes: Causes): Observed
 function observeBudgets({ now, spentBudgets, changes }: TroubleFacts): ObservedTrouble[] {
   const midnight = new Date(now)
   midnight.setUTCHours(24, 0, 0, 0)
-  return spentBudgets.flatMap(({ isOfImports, source, limit, isInCredits }) => {
+  return spentBudgets.flatMap(({ source, limit, isInCredits }) => {
     const own = changes.filter((one) => source === null || one.source === source)
     const waiting = own.reduce((sum, { edits }) => sum + edits, 0)
-    if (isOfImports || waiting === 0) return []
+    if (waiting === 0) return []
     const details = {
       limit,
       waiting,
@@ -168,17 +168,16 @@ function observeChanges(
   causes: Causes,
 ): ObservedTrouble[] {
   // What waits for midnight is one trouble, not two.
-  const isSpent = (source: string, isOfImports: boolean): boolean =>
-    spentBudgets.some(
-      (one) => one.isOfImports === isOfImports && (one.source === null || one.source === source),
-    )
+  const isSpent = (source: string): boolean =>
+    spentBudgets.some((one) => one.source === null || one.source === source)
   return changes.flatMap(({ source, count, oldestEditAt, oldestImportAt }) => {
+    if (isSpent(source)) return []
     const from = causes.countsFrom('live_sync_behind', { scope: null, sources: [source] })
     const isLate = (at: Date | null, limitMs: number): at is Date =>
       at !== null && now.getTime() - Math.max(at.getTime(), from) > limitMs
     const late = [
-      ...(isLate(oldestEditAt, BEHIND_MS) && !isSpent(source, false) ? [oldestEditAt] : []),
-      ...(isLate(oldestImportAt, IMPORT_BEHIND_MS) && !isSpent(source, true) ? [oldestImportAt] : []),
+      ...(isLate(oldestEditAt, BEHIND_MS) ? [oldestEditAt] : []),
+      ...(isLate(oldestImportAt, IMPORT_BEHIND_MS) ? [oldestImportAt] : []),
     ].toSorted((a, b) => a.getTime() - b.getTime())
     const [since] = late
     if (since === undefined) return []

@@ -59,9 +59,8 @@ export interface TroubleFacts {
     readonly oldestEditAt: Date | null
     readonly oldestImportAt: Date | null
   }[]
-  /** The budgets of live sync that are spent today, of single edits or of imports. */
+  /** The budget of live sync if it is spent today, or the parts of it that are. */
   readonly spentBudgets: readonly {
-    readonly isOfImports: boolean
     /** Whose part of it is spent; null: all of it. */
     readonly source: string | null
     readonly limit: number

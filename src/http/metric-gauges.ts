@@ -177,7 +177,7 @@ function spendGauges({ data: { spend, sources } }: MetricsInput): GaugeList {
   return [
     [
       'fillrate_budget_remaining_lookups',
-      'Lookups left of a budget: live_sync and import of the day (UTC), run and schedule of a run in progress.',
+      'Lookups left of a budget: live_sync of the day (UTC), run and schedule of a run in progress.',
       [...left].map(([budget, value]) => ({ labels: { budget }, value })),
     ],
     [

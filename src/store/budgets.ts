@@ -170,10 +170,7 @@ export async function chargeBudget(
   return result.numAffectedRows === 1n
 }
 
-/** Live sync has one budget a day for single edits, and one for imports: an import leaves the edits of the day theirs. */
-type DayBudgetKind = 'follow' | 'import'
-
-/** A budget that all runs of a day share, by Postgres's clock, and what it has spent. */
+/** The budget that all runs of live sync share on a day, by Postgres's clock, and what it has spent. */
 interface DayBudget {
   readonly name: string
   readonly spent: number
@@ -181,11 +178,11 @@ interface DayBudget {
 }
 
 /** Today's budget, in UTC: one row a day, charged in the transaction that claims lookups. */
-export async function readDayBudget(db: Connection, kind: DayBudgetKind = 'follow'): Promise<DayBudget> {
+export async function readDayBudget(db: Connection): Promise<DayBudget> {
   const budget = sql<StoredUsage & Pick<DayBudget, 'name'>>`
     select today.name, coalesce(b.lookups_spent, 0)::float8 as lookups, coalesce(b.spent_by_source, '{}') as "bySource",
            ${returnedBySourceSql(ofBudgetSql(sql`today.name`))} as returned
-      from (select ${`${kind} `}::text || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
+      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
       left join fillrate.budgets b on b.name = today.name`
   const today = await readOne(db, budget)
   const { lookups, bySource } = toNetUsage(today)
@@ -201,7 +198,7 @@ interface RunBudgetUsage extends BudgetUsage {
   readonly sources: readonly string[]
 }
 
-/** The budgets of the runs in progress, except those of live sync, which share the budgets of the day. */
+/** The budgets of the runs in progress, except those of live sync, which share the budget of the day. */
 export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> {
   const { rows } = await sql<RunBudgetUsage & StoredUsage>`
     select r.id, r.trigger = 'schedule' as "isScheduled", (r.options ->> 'budget')::bigint as "limit", r.sources,

@@ -43,7 +43,6 @@ interface FactsRow {
   }[]
   changes: { source: string; keys: number; edits: number; edit: number | null; import: number | null }[]
   budgets: {
-    imports: boolean
     limit: number | null
     spent: number
     source_limits: Record<string, number> | null
@@ -100,15 +99,15 @@ export async function readTroubleFacts(
                  from ${queuedChangesSql} queued
                 where not exists (select from fillrate.paused_sources p where p.source = queued.source)
                 group by source) by_source) as changes,
-      (select coalesce(jsonb_agg(jsonb_build_object('imports', trigger = 'backfill',
+      (select coalesce(jsonb_agg(jsonb_build_object(
                 'limit', r.options -> 'budget', 'source_limits', r.options -> 'source_budgets',
                 'spent', b.lookups_spent, 'spent_by_source', b.spent_by_source,
                 'returned', ${returnedBySourceSql(ofBudgetSql(sql`b.name`))})), '[]')
-         from (select distinct on (trigger) trigger, options, budget_name
+         from (select distinct on (budget_name) options, budget_name
                  from fillrate.runs
                 where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)
                   and options -> 'follow' = 'true' and budget_name like '% ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')
-                order by trigger, id desc) r
+                order by budget_name, id desc) r
          join fillrate.budgets b on b.name = r.budget_name) as budgets,
       (select coalesce(jsonb_agg(jsonb_build_object('run', id, 'sources', sources, 'scope', scope,
                 'failedFor', failed_for, 'reason', reason, 'finished', ${msSql('finished_at')})), '[]')
@@ -172,7 +171,7 @@ function listSpentBudgets(budget: FactsRow['budgets'][number]): TroubleFacts['sp
     returned,
   })
   // Only credits come back.
-  const common = { isOfImports: budget.imports, ...(returned !== null && { isInCredits: true }) }
+  const common = returned !== null && { isInCredits: true }
   if (limit !== null && spent >= limit) return [{ ...common, source: null, limit }]
   return Object.entries(sourceLimits ?? {}).flatMap(([source, sourceLimit]) =>
     (spentBySource[source] ?? 0) >= sourceLimit ? [{ ...common, source, limit: sourceLimit }] : [],

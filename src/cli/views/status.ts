@@ -256,7 +256,6 @@ const BUDGETS: Readonly<Record<BudgetReport['kind'], string>> = {
   run: 'run',
   schedule: 'scheduled run',
   live_sync: 'live sync today',
-  import: 'imports today',
 }
 
 const describeBudget = ({ kind, run, source }: BudgetReport): string =>

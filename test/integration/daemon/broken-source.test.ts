@@ -19,7 +19,7 @@ const createConfig = (url: string) => ({
   },
   schedule: [nightly],
   budget: 1_000,
-  liveSync: { budget: 100, importBudget: 100 },
+  liveSync: { budget: 100 },
   notify: [{ url, on: ['error', 'warning'] }],
 })
 

@@ -12,7 +12,7 @@ const { contacts, accounts } = withAccounts.sources
 const config = {
   ...withAccounts,
   sources: { contacts: { ...contacts, follow: true }, accounts },
-  liveSync: { budget: 100, importBudget: 90 },
+  liveSync: { budget: 100 },
 }
 let harness: Harness
 let at: string
@@ -109,10 +109,10 @@ test('the age of the oldest delivery that is not settled is that of the table', 
   await expect.poll(() => metric('fillrate_oldest_unsettled_delivery_seconds')).toBe(0)
 })
 
-test('the budgets of imports, of a run and of a scheduled run are those of the tables', async () => {
+test('the budgets of live sync, of a run and of a scheduled run are those of the tables', async () => {
   await harness.query(`
     insert into fillrate.budgets (name, lookups_spent, spent_by_source)
-    select 'import ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 33, '{"contacts": 33}'::jsonb union all select 'night', 7, '{"contacts": 7}'`)
+    select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 33, '{"contacts": 33}'::jsonb union all select 'night', 7, '{"contacts": 7}'`)
   const runs = await harness.query<{ id: number; trigger: string }>(`
     insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, options, budget_name, lookups_spent)
     select '${SCOPE}', trigger, '{contacts}', 'running', 'x', gen_random_uuid(), now() + interval '1 hour',
@@ -120,13 +120,13 @@ test('the budgets of imports, of a run and of a scheduled run are those of the t
       from (values ('manual', 50, null, 12), ('schedule', 30, 'night', 0)) v (trigger, budget, name, spent)
     returning id::int, trigger`)
   const expected = await harness.query<{ kind: string; run: number | null; limit: number; spent: number }>(`
-    select 'import' as kind, null::int as run, 90 as limit, lookups_spent::int as spent from fillrate.budgets where name like 'import %'
+    select 'live_sync' as kind, null::int as run, 100 as limit, lookups_spent::int as spent from fillrate.budgets where name like 'follow %'
     union all
     select case trigger when 'schedule' then 'schedule' else 'run' end, r.id::int, (options ->> 'budget')::int,
            coalesce(b.lookups_spent, r.lookups_spent)::int
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name where r.state = 'running'`)
-  expect(expected.map(({ kind }) => kind)).toEqual(['import', 'run', 'schedule'])
-  await expect.poll(async () => (await readStatus()).spend.budgets.length).toBe(4)
+  expect(expected.map(({ kind }) => kind)).toEqual(['live_sync', 'run', 'schedule'])
+  await expect.poll(async () => (await readStatus()).spend.budgets.length).toBe(3)
   const { budgets } = (await readStatus()).spend
   for (const { kind, run, limit, spent } of expected) {
     const left = limit - spent

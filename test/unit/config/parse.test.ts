@@ -59,7 +59,7 @@ describe('a valid configuration', () => {
       attempts: 5,
       budget: null,
       price: null,
-      liveSync: { budget: null, importBudget: null },
+      liveSync: { budget: null },
       schedule: [],
       keep: { recordsMs: null, deliveriesMs: 30 * 86_400_000, changesMs: null },
       dashboard: { allowWhere: false },
@@ -101,7 +101,7 @@ describe('a valid configuration', () => {
         attempts: 1,
         budget: 0,
         price: { currency: 'EUR', lookup: { person: 0.05, company: 0 } },
-        liveSync: { importBudget: 'unlimited' },
+        liveSync: { budget: 'unlimited' },
         schedule: [
           {
             cron: ' @daily ',
@@ -125,7 +125,7 @@ describe('a valid configuration', () => {
       attempts: 1,
       budget: 0,
       price: { currency: 'EUR', person: 0.05, company: 0 },
-      liveSync: { budget: 0, importBudget: 'unlimited' },
+      liveSync: { budget: 'unlimited' },
       schedule: [
         {
           cron: '@daily',

@@ -439,7 +439,7 @@ describe('a budget in money', () => {
     const one = parseConfig({ ...good, price, budget: { amount: 0.3, currency: 'EUR' } }, null)
     expect(one.budget).toEqual({ amount: 0.3, currency: 'EUR' })
     expect(lookupBudgetOf(one)).toBe(3)
-    expect(one.liveSync).toEqual({ budget: 3, importBudget: 3 })
+    expect(one.liveSync).toEqual({ budget: 3 })
     const two = parseConfig(
       {
         services: {

@@ -113,7 +113,7 @@ const own = (over: Partial<OwnTrouble>): Partial<ObserverOptions> => ({
 })
 const waits = (stalledForMs: number, over: Partial<RateStatus> = {}): Partial<TroubleFacts> =>
   leader({ stallReason: 'the limit is used up', stalledForMs, ...over })
-const SPENT = { isOfImports: false, source: null, limit: 1_000 }
+const SPENT = { source: null, limit: 1_000 }
 
 type Case = readonly [
   name: string,
@@ -175,11 +175,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       'is behind because its budget is spent',
       { spentBudgets: [SPENT], ...change({ oldestEditAt: ago(600) }) },
       ['live_sync_budget_spent'],
-    ],
-    [
-      'is behind with edits, and the budget of imports is spent',
-      { spentBudgets: [{ ...SPENT, isOfImports: true }], ...change({ oldestEditAt: ago(600) }) },
-      ['live_sync_behind'],
     ],
     [
       'is behind because the part of the budget of its source is spent',
