@@ -34,7 +34,7 @@ function toResult({ data }: Task): { data: { email: string; smtp_status: string 
 
 export default defineService({
   name: 'Snov.io email finder',
-  auth: { oauth: { tokenUrl: '/v1/oauth/access_token', credentials: 'body' } },
+  auth: { oauth: { tokenUrl: '/v1/oauth/access_token' } },
   person: {
     path: '/v2/emails-by-domain-by-name/start',
     inputs: ['name_company'],

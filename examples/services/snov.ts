@@ -24,7 +24,7 @@ const isProfile = (body: unknown): body is Profile =>
 
 export default defineService({
   name: 'Snov.io',
-  auth: { oauth: { tokenUrl: '/v1/oauth/access_token', credentials: 'body' } },
+  auth: { oauth: { tokenUrl: '/v1/oauth/access_token' } },
   person: {
     path: '/v1/get-profile-by-email',
     form: true,

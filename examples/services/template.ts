@@ -58,7 +58,14 @@ export default defineService({
   statuses: { 402: 'out_of_credits' },
 
   // Default: X-RateLimit-Limit, -Remaining and -Reset, or RateLimit-*, in any of the usual forms.
-  rate: { headers: { limit: 'x-quota', remaining: 'x-quota-left', reset: 'x-quota-reset' } },
+  // Other names are returned under these:
+  rate: {
+    headers: (headers) => ({
+      'x-ratelimit-limit': headers['x-quota'],
+      'x-ratelimit-remaining': headers['x-quota-left'],
+      'x-ratelimit-reset': headers['x-quota-reset'],
+    }),
+  },
 
   // A hit and a miss cost one credit by default. Parts of one are written as such: 0.5. If answers state what they cost, `read` says
   // it: { outcome: 'found', record, confidence, credits }.

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { SIGNATURE_ALGORITHMS, SIGNATURE_ENCODINGS } from '../domain/service/adapter.ts'
-import { CLIENT_CREDENTIALS } from '../domain/service/auth.ts'
 import { isLoopbackUrl } from '../util/url.ts'
-import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
+import { objectLike, oneOfStrings } from './primitives.ts'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
@@ -66,9 +65,6 @@ export const serviceAuth = z.union(
       oauth: z.strictObject(
         {
           tokenUrl,
-          scope: requiredString("scopes, such as 'people:read jobs:write'").optional(),
-          audience: requiredString("an audience, such as 'https://api.example.com'").optional(),
-          credentials: oneOfStrings(CLIENT_CREDENTIALS).optional(),
         },
         { error: objectLike("{ tokenUrl: '/oauth/token' }") },
       ),
@@ -89,7 +85,6 @@ export const deliverySignature = z.union(
       algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
       encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
       prefix: z.string().optional(),
-      payload: aFunction.optional(),
     }),
   ],
   { error: EXPECTED_SIGNATURE },

@@ -69,7 +69,6 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
 }
 
 export const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.person)
-export const personByEmailEndpoint = lookupEndpoint(['email'], ['email'])
 export const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
 
 const bulkFields = {

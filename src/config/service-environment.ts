@@ -58,20 +58,24 @@ function checkClient(
 ): Problem[] {
   const { apiKeys, baseUrl } = environment
   if (!isOAuth(auth)) return []
-  const wrong = apiKeys.findIndex((key) => !/^[^:]+:./.test(key))
+  const [client] = apiKeys
+  const isWrong = client !== undefined && (apiKeys.length > 1 || !/^[^:]+:./.test(client))
   const isBelow = auth.oauth.tokenUrl.startsWith('/')
   return [
-    ...(wrong < 0
-      ? []
-      : [
+    ...(isWrong
+      ? [
           {
             place: variableOf(environment, 'API_KEY'),
-            found: `a key${apiKeys.length === 1 ? '' : `, number ${wrong + 1} of ${apiKeys.length},`} without an id or a secret (not shown)`,
+            found:
+              apiKeys.length > 1
+                ? `${apiKeys.length} clients (not shown)`
+                : 'a key without an id or a secret (not shown)',
             expected:
-              "the client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
-            todo: 'Put a colon between the id and the secret; several clients are separated by commas.',
+              "one client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
+            todo: 'Put a colon between the id and the secret, and leave out other clients.',
           },
-        ]),
+        ]
+      : []),
     ...(isBelow && baseUrl !== null && baseUrl.startsWith('http:') && !isLoopbackUrl(baseUrl)
       ? [
           {

@@ -15,7 +15,6 @@ import {
   companyBulkEndpoint,
   companyEndpoint,
   isPosted,
-  personByEmailEndpoint,
   personEndpoint,
   pollEndpoint,
 } from './service-calls-schema.ts'
@@ -85,7 +84,6 @@ export const serviceSchema = z
       headers: sentValues(headerName, "{ accept: 'application/json' }"),
       query: sentValues(parameterName, "{ version: '2' }"),
       person: personEndpoint.optional(),
-      personByEmail: personByEmailEndpoint.optional(),
       company: companyEndpoint.optional(),
       bulk: bulkEndpoint.optional(),
       companyBulk: companyBulkEndpoint.optional(),
@@ -123,18 +121,9 @@ export const serviceSchema = z
         .strictObject(
           {
             headers: z
-              .union(
-                [
-                  z.strictObject({
-                    limit: headerName.optional(),
-                    remaining: headerName.optional(),
-                    reset: headerName.optional(),
-                    retryAfter: headerName.optional(),
-                  }),
-                  aFunction,
-                ],
-                { error: 'names of headers, or a function that returns them under the usual names' },
-              )
+              .custom<(headers: never) => unknown>((value) => typeof value === 'function', {
+                error: "a function that returns headers under the usual names, such as 'x-ratelimit-limit'",
+              })
               .optional(),
             limit: z
               .union(
@@ -170,10 +159,7 @@ export const serviceSchema = z
     { error: "a service from defineService({ name: 'Acme Data', person: { path: '/v2/people/find' } })" },
   )
   .superRefine(
-    (
-      { person, personByEmail, company, bulk, companyBulk, webhook, poll, credits, fields: described },
-      context,
-    ) => {
+    ({ person, company, bulk, companyBulk, webhook, poll, credits, fields: described }, context) => {
       if (person === undefined && company === undefined)
         context.addIssue({
           code: 'custom',
@@ -190,7 +176,7 @@ export const serviceSchema = z
             path: [name],
             message: `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
           })
-      for (const [name, endpoint] of Object.entries({ person, personByEmail, company, poll }))
+      for (const [name, endpoint] of Object.entries({ person, company, poll }))
         if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
           context.addIssue({
             code: 'custom',

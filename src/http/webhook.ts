@@ -84,7 +84,6 @@ export function registerWebhook(server: FastifyInstance, options: WebhookRouteOp
             const receipt = await options.receive({
               body,
               signature: signature === 'none' ? undefined : request.headers[signature?.header ?? ''],
-              headers: request.headers,
               service: request.params.service,
               job: request.params.job ?? null,
               token: request.params.token ?? null,

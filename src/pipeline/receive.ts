@@ -18,8 +18,6 @@ interface WebhookPost {
   /** The raw bytes: the signature covers them, not a parsed form. */
   readonly body: Buffer
   readonly signature: string | string[] | undefined
-  /** For a signature over more than the body. */
-  readonly headers?: Readonly<Record<string, string | string[] | undefined>>
   /** From the path: of several services, whose it is. */
   readonly service?: string
   /** From the path; anything but a UUID is none of our jobs. */
@@ -79,13 +77,12 @@ export function createWebhookReceiver(
 
 /** Whether it comes from the service: by its signature, or by the token of its job in its address. */
 function verifyPost(
-  { body, headers, job, token = null, signature: claimed }: WebhookPost,
+  { body, job, token = null, signature: claimed }: WebhookPost,
   secrets: readonly string[],
   { signature }: Pick<Service, 'signature'>,
 ): boolean {
   if (signature === 'none') return verifyJobAddress(job, token, secrets)
-  const header = (name: string): string => String(headers?.[name.toLowerCase()] ?? '')
-  return verifyWebhook(body, claimed, secrets, signature, header)
+  return verifyWebhook(body, claimed, secrets, signature)
 }
 
 async function toReceivedDelivery(

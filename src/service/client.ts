@@ -19,13 +19,7 @@ import {
 import { errorDetails, isMissingRoute } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
-import {
-  parseCompanyInput,
-  parseEmailInput,
-  parseJobRequest,
-  parsePersonInput,
-  parseResponseBody,
-} from './request-bodies.ts'
+import { parseCompanyInput, parseJobRequest, parsePersonInput, parseResponseBody } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 import { toBulkName, toJobInputs } from '../domain/service/job-inputs.ts'
@@ -126,15 +120,6 @@ export class EnrichmentClient {
    */
   enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
     return this.#enrich('person', this.#service.person, () => parsePersonInput(input), options)
-  }
-
-  /**
-   * Looks up a person by email, at the shorter endpoint.
-   * @example
-   * await client.findPerson('jane.doe@acme.com')
-   */
-  findPerson(email: string, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('personByEmail', this.#service.personByEmail, () => parseEmailInput(email), options)
   }
 
   /**

@@ -25,9 +25,6 @@ const webhookUrlSchema = z.url({ protocol: /^https?$/ }).nullable()
 export const parsePersonInput = (input: PersonInput): PersonInput =>
   parseInput(personInputSchema, input, 'email, or linkedinUrl, or name and company')
 
-export const parseEmailInput = (email: string): PersonInput =>
-  parseInput(z.object({ email: requiredText }), { email }, 'an email')
-
 export const parseCompanyInput = (input: CompanyInput): CompanyInput =>
   parseInput(companyInputSchema, input, 'a domain')
 

@@ -67,12 +67,8 @@ export function splitClient(key: string): { readonly id: string; readonly secret
   return { id: key.slice(0, at), secret: key.slice(at + 1) }
 }
 
-/**
- * The request for a token by client credentials (RFC 6749, section 4.4.2), authenticated as section 2.3.1 says: in the
- * header, where id and secret are encoded as in a form, or in the body.
- */
+/** The request for a token by client credentials (RFC 6749, section 4.4.2), with the client in the body (section 2.3.1). */
 export function createTokenRequest(
-  { scope, audience, credentials = 'basic' }: OAuthClient,
   { origin, path }: TokenEndpoint,
   key: string,
   userAgent: string,
@@ -80,11 +76,9 @@ export function createTokenRequest(
   const { id, secret } = splitClient(key)
   const form = new URLSearchParams({
     grant_type: 'client_credentials',
-    ...(scope !== undefined && { scope }),
-    ...(audience !== undefined && { audience }),
-    ...(credentials === 'body' && { client_id: id, client_secret: secret }),
+    client_id: id,
+    client_secret: secret,
   })
-  const login = Buffer.from(`${encodeFormValue(id)}:${encodeFormValue(secret)}`).toString('base64')
   const headers = [
     'accept',
     'application/json',
@@ -94,13 +88,9 @@ export function createTokenRequest(
     userAgent,
     'content-type',
     'application/x-www-form-urlencoded',
-    ...(credentials === 'basic' ? ['authorization', `Basic ${login}`] : []),
   ]
   return { origin, method: 'POST', path, headers, body: form.toString() }
 }
-
-/** As the value of a form: the text after `=`. */
-const encodeFormValue = (text: string): string => new URLSearchParams([['', text]]).toString().slice(1)
 
 /**
  * Requests a token.

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { type ApiKey, type AuthStyle, KeyRing, authOfStyle } from './api-keys.ts'
-import { ClientTokens } from './client-tokens.ts'
+import { ClientToken } from './client-token.ts'
 import { type ProxySettings, openDispatcher, parseBaseUrl } from './dispatcher.ts'
 import { exchange, HeldAnswer, type HttpExchange, type RequestObserver } from './exchange.ts'
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
@@ -91,7 +91,7 @@ export class Transport {
   readonly #timeoutMs: number
   readonly #writeRequest: ReturnType<typeof createRequestWriter>
   /** Null: the service takes the key itself. */
-  readonly #tokens: ClientTokens | null
+  readonly #token: ClientToken | null
   /** Their values. */
   readonly #variables: readonly string[]
   readonly #onCallEnd: TransportOptions['onCallEnd']
@@ -103,7 +103,7 @@ export class Transport {
     this.keys = new KeyRing(options.apiKey)
     this.#judge = new KeyJudge(this.keys, {
       ...options,
-      onReject: (key) => this.#tokens?.forget(key),
+      onReject: () => this.#token?.forget(),
     })
     this.#origin = origin
     const service = options.service ?? BUILT_IN_SERVICE
@@ -113,8 +113,13 @@ export class Transport {
     this.#timeoutMs = timeoutMs
     const { userAgent = 'fillrate', variables = {} } = options
     this.#writeRequest = createRequestWriter({ origin, prefix, service, auth, userAgent, variables })
-    this.#tokens = isOAuth(auth)
-      ? new ClientTokens({ ...options, ...auth, origin, prefix, keys: this.keys.all, userAgent, timeoutMs })
+    if (isOAuth(auth) && this.keys.count > 1)
+      throw new TypeError(
+        'several keys of a service that issues tokens: expected one, id:secret (FILLRATE_API_KEY)',
+      )
+    const client = this.keys.current.secret
+    this.#token = isOAuth(auth)
+      ? new ClientToken({ ...options, ...auth, origin, prefix, client, userAgent, timeoutMs })
       : null
     this.#variables = Object.values(variables)
     this.#onCallEnd = options.onCallEnd
@@ -146,7 +151,7 @@ export class Transport {
     const end = this.keys.startCall()
     if (end === null) throw new KeyOnTrialError(endpoint)
     try {
-      const token = this.#tokens && (await this.#requireToken(this.#tokens, endpoint, key, options))
+      const token = this.#token && (await this.#requireToken(this.#token, endpoint, key, options))
       const held = readHead && new HeldAnswer(options.observer)
       const startMark = this.#judge.startCall()
       const startedAt = performance.now()
@@ -201,14 +206,14 @@ export class Transport {
     if (isLimited) this.#judge.recordRateLimited()
     else if (head.status === 401) {
       const details = errorDetails(completed, context)
-      if (token !== null && this.#tokens?.refuse(key, token) === true)
+      if (token !== null && this.#token?.refuse(token) === true)
         throw new TokenEndedError('the access token has ended (401); the next call has a new one', details)
       throw this.#judge.reject(key, details)
     } else if (head.status === 403) {
       const input = `${parts.query ?? ''}\n${parts.body ?? ''}`
       throw this.#judge.forbid(key, { completed, context }, { input, startMark })
     } else if (statusFacts(head.status).acceptsKey) {
-      if (token !== null) this.#tokens?.accept(key, token)
+      if (token !== null) this.#token?.accept(token)
       this.#judge.accept(key, startedAt)
     }
     return response
@@ -216,19 +221,19 @@ export class Transport {
 
   /** Waits for the calls in flight, then closes the connections. */
   close(): Promise<void> {
-    this.#closed ??= Promise.all([this.#dispatcher.close(), this.#tokens?.close()]).then(() => {})
+    this.#closed ??= Promise.all([this.#dispatcher.close(), this.#token?.close()]).then(() => {})
     return this.#closed
   }
 
   /** @throws ServiceError: there is none, and nothing was sent */
   async #requireToken(
-    tokens: ClientTokens,
+    held: ClientToken,
     endpoint: ServiceEndpoint,
     key: ApiKey,
     { signal }: CallOptions,
   ): Promise<string> {
     try {
-      return await tokens.get(key, endpoint, signal)
+      return await held.get(endpoint, signal)
     } catch (error) {
       if (!(error instanceof TokenFailure)) throw error
       throw this.#judge.reject(key, { endpoint, status: null, maybeSent: false }, error.message)

@@ -5,10 +5,6 @@ import { type SignatureScheme, USUAL_SIGNATURE } from '../domain/service/service
 const ALPHABETS = { hex: /^[0-9a-f]+$/, base64: /^[A-Za-z0-9+/]+={0,2}$/ } as const
 const BYTES = { sha1: 20, sha256: 32, sha512: 64 } as const
 
-/** Reads a header of a delivery; empty if it has none. */
-type ReadHeader = (name: string) => string
-const NO_HEADERS: ReadHeader = () => ''
-
 /**
  * Signs a body with HMAC-SHA256, in lowercase hexadecimal. For tests of a receiver.
  * @example
@@ -18,9 +14,8 @@ export function signWebhook(
   body: Buffer | string,
   secret: string,
   scheme: SignatureScheme = USUAL_SIGNATURE,
-  header: ReadHeader = NO_HEADERS,
 ): string {
-  return scheme.prefix + computeHmac(toSigned(body, scheme, header), secret, scheme).toString(scheme.encoding)
+  return scheme.prefix + computeHmac(body, secret, scheme).toString(scheme.encoding)
 }
 
 /**
@@ -43,7 +38,6 @@ export function verifyWebhook(
   signature: string | readonly string[] | undefined,
   secrets: string | readonly string[],
   scheme: SignatureScheme = USUAL_SIGNATURE,
-  header: ReadHeader = NO_HEADERS,
 ): boolean {
   const all = typeof secrets === 'string' ? [secrets] : secrets
   if (all.length === 0 || all.includes('')) {
@@ -53,9 +47,8 @@ export function verifyWebhook(
   }
   const claimed = readSignature(signature, scheme)
   if (claimed === null) return false
-  const signed = toSigned(body, scheme, header)
   let matches = 0
-  for (const secret of all) matches |= Number(timingSafeEqual(computeHmac(signed, secret, scheme), claimed))
+  for (const secret of all) matches |= Number(timingSafeEqual(computeHmac(body, secret, scheme), claimed))
   return matches === 1
 }
 
@@ -88,8 +81,5 @@ function readSignature(
   return isWhole && bytes.length === BYTES[algorithm] ? bytes : null
 }
 
-const toSigned = (body: Buffer | string, { payload }: SignatureScheme, header: ReadHeader): Buffer | string =>
-  payload === undefined ? body : payload(body.toString(), header)
-
-const computeHmac = (signed: Buffer | string, secret: string, { algorithm }: SignatureScheme): Buffer =>
-  createHmac(algorithm, secret).update(signed).digest()
+const computeHmac = (body: Buffer | string, secret: string, { algorithm }: SignatureScheme): Buffer =>
+  createHmac(algorithm, secret).update(body).digest()

@@ -5,7 +5,7 @@ import { type Environment, variableOf } from '../../config/environment.ts'
 import { parseHttpDate } from '../../service/rate-limit/headers.ts'
 import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 import { networkErrorCode } from '../../util/network-errors.ts'
-import { checkClients } from './client.ts'
+import { checkClient } from './client.ts'
 import type { ClockReading } from './clock.ts'
 import {
   type Finding,
@@ -72,7 +72,7 @@ export async function checkApiKey(
       variableOf(environment, 'API_KEY'),
       'an API key of the enrichment service',
     )
-  if (isOAuth(auth)) return checkClients(environment, auth.oauth)
+  if (isOAuth(auth)) return checkClient(environment, auth.oauth)
   return createFinding(
     'key',
     'ok',

@@ -111,7 +111,7 @@ export const SIGNATURE_ALGORITHMS = ['sha1', 'sha256', 'sha512'] as const
 export const SIGNATURE_ENCODINGS = ['hex', 'base64'] as const
 
 /**
- * How a delivery is signed: an HMAC over the bytes of the body, or over what `payload` makes of it.
+ * How a delivery is signed: an HMAC over the bytes of the body.
  * @example
  * const signature: WebhookSignature = { header: 'x-signature', algorithm: 'sha1', encoding: 'base64', prefix: 'sha1=' }
  */
@@ -123,8 +123,6 @@ export interface WebhookSignature {
   readonly encoding?: (typeof SIGNATURE_ENCODINGS)[number]
   /** What stands before the signature, such as `sha256=`. */
   readonly prefix?: string
-  /** What is signed, if not the body alone. `header` reads a header of the delivery. */
-  readonly payload?: (body: string, header: (name: string) => string) => string
 }
 
 /** How deliveries are read. */
@@ -179,8 +177,6 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   /** Sent in the query of each call, in the same way. */
   readonly query?: SentValues
   readonly person?: LookupEndpoint<PersonInput, (typeof LOOKUP_KINDS)['person'][number]>
-  /** A shorter way to a person by email, for `EnrichmentClient.findPerson`; runs do not use it. Default: `person`. */
-  readonly personByEmail?: LookupEndpoint<PersonInput, 'email'>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint

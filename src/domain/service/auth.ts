@@ -11,22 +11,15 @@ export interface FromEnvironment {
 /** Names and values; a secret one is taken from the environment. */
 export type SentValues = Readonly<Record<string, string | FromEnvironment>>
 
-export const CLIENT_CREDENTIALS = ['basic', 'body'] as const
-
 /**
  * How an access token is had with the client's own credentials (RFC 6749, section 4.4). FILLRATE_API_KEY holds them as
- * `id:secret`. The token is kept in memory, renewed before it ends, and sent as `Authorization: Bearer TOKEN`.
+ * `id:secret`; they are sent in the body, as `client_id` and `client_secret`. The token is kept in memory, renewed before it ends, and sent as `Authorization: Bearer TOKEN`.
  * @example
- * const auth: ServiceAuth = { oauth: { tokenUrl: '/oauth/token', scope: 'people:read' } }
+ * const auth: ServiceAuth = { oauth: { tokenUrl: '/oauth/token' } }
  */
 export interface OAuthClient {
   /** An https address, or a path below the base URL. */
   readonly tokenUrl: string
-  readonly scope?: string
-  /** Sent as `audience`, which some services require to know what the token is for. */
-  readonly audience?: string
-  /** Id and secret in the header of HTTP Basic, or as `client_id` and `client_secret` in the body. Default: basic. */
-  readonly credentials?: (typeof CLIENT_CREDENTIALS)[number]
 }
 
 /**

@@ -15,7 +15,6 @@ export const BUILT_IN_SERVICE: Service = createService(
       body: (input) => ('linkedinUrl' in input ? { linkedin_url: input.linkedinUrl } : input),
       record: { wrappers: ['data', 'person', 'result', 'record', 'results'], confidence: 'confidence' },
     },
-    personByEmail: { method: 'POST', path: '/v1/person' },
     company: {
       method: 'GET',
       path: '/v1/company/enrich',
@@ -30,14 +29,6 @@ export const BUILT_IN_SERVICE: Service = createService(
       results: 'webhook',
     },
     webhook: { signature: { header: 'x-webhook-signature', algorithm: 'sha256', encoding: 'hex' } },
-    rate: {
-      headers: {
-        limit: 'x-ratelimit-limit',
-        remaining: 'x-ratelimit-remaining',
-        reset: 'x-ratelimit-reset',
-        retryAfter: 'retry-after',
-      },
-    },
     // A lookup without a match is billed like one with a record, until a contract says otherwise.
     credits: { hit: 1, miss: 1 },
     fields: BUILT_IN_SHAPES,

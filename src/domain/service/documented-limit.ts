@@ -4,17 +4,12 @@ import type { ServiceAnswer } from './messages.ts'
 /** How a call's answer tells the limit. */
 export interface RateDefinition {
   /**
-   * The names of the headers, or a function that returns their values under the usual names (`x-ratelimit-limit`,
-   * `x-ratelimit-remaining`, `x-ratelimit-reset`, `retry-after`), in any of the usual forms.
+   * Returns the headers' values under the usual names (`x-ratelimit-limit`, `x-ratelimit-remaining`, `x-ratelimit-reset`,
+   * `retry-after`), in any of the usual forms.
+   * @example
+   * const headers: RateDefinition['headers'] = (all) => ({ 'x-ratelimit-remaining': all['x-quota-left'] })
    */
-  readonly headers?:
-    | {
-        readonly limit?: string
-        readonly remaining?: string
-        readonly reset?: string
-        readonly retryAfter?: string
-      }
-    | ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers'])
+  readonly headers?: (headers: ServiceAnswer['headers']) => ServiceAnswer['headers']
   /**
    * Limits that need not be in any header, `60 per minute`: one or several, for all calls together or by endpoint. Calls
    * keep to them from the first one on. Where headers state a limit too, the stricter one holds. Polls of jobs count against

@@ -37,7 +37,7 @@ export function createNormalizer({
       typeof means === 'string' ? { outcome: means } : means,
     ]),
   )
-  const toHeaders = typeof rate?.headers === 'function' ? rate.headers : renameHeaders(rate?.headers ?? {})
+  const toHeaders = rate?.headers ?? null
   if (meaningOf.size === 0 && toHeaders === null) return null
   return ({ status, headers }) => {
     const meaning = meaningOf.get(status)
@@ -68,21 +68,3 @@ export function applyMeaning(
 }
 
 const RETRY_AFTER = 'retry-after'
-
-function renameHeaders(
-  names: Readonly<Record<string, string>>,
-): ((headers: ServiceAnswer['headers']) => ServiceAnswer['headers']) | null {
-  const renamed = Object.entries(USUAL_HEADERS).flatMap(([what, usual]) => {
-    const own = names[what]?.toLowerCase()
-    return own === undefined || own === usual ? [] : [[own, usual] as const]
-  })
-  if (renamed.length === 0) return null
-  return (headers) => Object.fromEntries(renamed.map(([own, usual]) => [usual, headers[own]]))
-}
-
-const USUAL_HEADERS = {
-  limit: 'x-ratelimit-limit',
-  remaining: 'x-ratelimit-remaining',
-  reset: 'x-ratelimit-reset',
-  retryAfter: RETRY_AFTER,
-} as const

@@ -75,7 +75,7 @@ interface PollCall extends CalledPath {
   readonly firstMs: number | null
 }
 
-export type SignatureScheme = Required<Omit<WebhookSignature, 'payload'>> & Pick<WebhookSignature, 'payload'>
+export type SignatureScheme = Required<WebhookSignature>
 
 /** An enrichment service, ready to be called: what `ServiceDefinition` means with every default. */
 export interface Service {
@@ -87,7 +87,6 @@ export interface Service {
   readonly headers: SentValues
   readonly query: SentValues
   readonly person: LookupCall<PersonInput> | null
-  readonly personByEmail: LookupCall<PersonInput> | null
   readonly company: LookupCall<CompanyInput> | null
   readonly bulk: BulkCall | null
   readonly companyBulk: BulkCall | null
@@ -124,7 +123,6 @@ export function createService(definition: ServiceDefinition): Service {
   }
   const call = <Input extends object>(endpoint: LookupEndpoint<Input>, kind: SourceKind): LookupCall<Input> =>
     createLookupCall(endpoint, kind, read(kind, endpoint.record))
-  const { personByEmail = person } = definition
   return {
     name: definition.name,
     definition,
@@ -132,7 +130,6 @@ export function createService(definition: ServiceDefinition): Service {
     headers: definition.headers ?? {},
     query: definition.query ?? {},
     person: person ? call(person, 'person') : null,
-    personByEmail: personByEmail ? call(personByEmail, 'person') : null,
     company: company ? call(company, 'company') : null,
     bulk: bulk ? createBulkCall(bulk, bulk.inputs ?? ['email'], definition) : null,
     companyBulk: companyBulk ? createBulkCall(companyBulk, ['domain'], definition) : null,

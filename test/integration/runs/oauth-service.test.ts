@@ -24,7 +24,7 @@ afterAll(() => database.drop())
 
 const acme = defineService({
   name: 'Acme Data',
-  auth: { oauth: { tokenUrl: '/oauth/token', scope: 'people' } },
+  auth: { oauth: { tokenUrl: '/oauth/token' } },
   headers: { 'x-app-id': { env: 'ACME_APP_ID' } },
   person: { path: '/people', form: true, inputs: ['email'], record: { confidence: null } },
   fields: { person: { title: 'text' } },

@@ -33,7 +33,7 @@ test.each([
     onTestFinished(() => client.close())
     // Each call of a slot begins as soon as the one before it is answered: its connection is not free yet.
     const callInTurn = async (slot: number): Promise<void> => {
-      for (let i = 0; i < 5; i++) await client.findPerson(`${slot}-${i}@x.example`)
+      for (let i = 0; i < 5; i++) await client.enrichPerson({ email: `${slot}-${i}@x.example` })
     }
     await Promise.all(Array.from({ length: concurrency }, (_, slot) => callInTurn(slot)))
     const used = new Set(service.received.map(({ socket }) => socket))

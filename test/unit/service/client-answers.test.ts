@@ -37,17 +37,6 @@ describe('requests', () => {
     })
   })
 
-  test('posts an email to the short endpoint', async () => {
-    const service = await serveAlways(200, { result: person })
-    const answer = await clientOf(service).findPerson('ada@example.com')
-    expect(answer).toEqual({ outcome: 'found', record: person, confidence: 0.92 })
-    expect(service.received[0]).toMatchObject({
-      method: 'POST',
-      url: '/v1/person',
-      body: '{"email":"ada@example.com"}',
-    })
-  })
-
   test('sends the domain in the query, escaped, without a body', async () => {
     const service = await serveAlways(200, company)
     const answer = await clientOf(service).enrichCompany({ domain: 'acme.example&x=1' })
@@ -75,13 +64,13 @@ describe('requests', () => {
   })
 
   test.each([
-    ['/', '/v1/person'],
+    ['/', '/v1/person/enrich'],
     ['/api/enrich/', '/api/enrich/v1/person'],
-    ['/v1', '/v1/person'],
-    ['/api/v1/', '/api/v1/person'],
+    ['/v1', '/v1/person/enrich'],
+    ['/api/v1/', '/api/v1/person/enrich'],
   ])('a base URL with the path %s leads to %s', async (path, url) => {
     const service = await serveAlways(404, {})
-    await clientOf({ baseUrl: service.baseUrl + path }).findPerson('a@x.example')
+    await clientOf({ baseUrl: service.baseUrl + path }).enrichPerson({ email: 'a@x.example' })
     expect(service.received[0]?.url).toBe(url)
   })
 
@@ -104,14 +93,14 @@ describe('requests', () => {
   test('sequential calls share one connection', async () => {
     const service = await serveAlways(404, { message: 'no match' })
     const client = clientOf(service, { connections: 1 })
-    for (let i = 0; i < 5; i++) await client.findPerson(`a${i}@x.example`)
+    for (let i = 0; i < 5; i++) await client.enrichPerson({ email: `a${i}@x.example` })
     expect(new Set(service.received.map(({ socket }) => socket.remotePort)).size).toBe(1)
   })
 
   test('the pool opens no more connections than configured', async () => {
     const service = await serveAlways(404, {})
     const client = clientOf(service, { connections: 3 })
-    await Promise.all(Array.from({ length: 30 }, (_, i) => client.findPerson(`a${i}@x.example`)))
+    await Promise.all(Array.from({ length: 30 }, (_, i) => client.enrichPerson({ email: `a${i}@x.example` })))
     expect(service.received).toHaveLength(30)
     expect(new Set(service.received.map(({ socket }) => socket.remotePort)).size).toBeLessThanOrEqual(3)
   })

@@ -216,17 +216,10 @@ describe('mistakes in a description', () => {
     ['no tokenUrl', { auth: { oauth: {} } }, 'service.auth.oauth.tokenUrl', 'an https address', null],
     [
       'a misspelled key',
-      { auth: { oauth: { tokenUrl: '/token', scopes: 'a' } } },
-      'service.auth.oauth.scopes',
+      { auth: { oauth: { tokenUrl: '/token', tokenURL: '/t' } } },
+      'service.auth.oauth.tokenURL',
       'one of tokenUrl',
-      "Did you mean 'scope'?",
-    ],
-    [
-      'another way to send the client',
-      { auth: { oauth: { tokenUrl: '/token', credentials: 'header' } } },
-      'service.auth.oauth.credentials',
-      "'basic' or 'body'",
-      null,
+      "Did you mean 'tokenUrl'?",
     ],
     ['an auth that does not exist', { auth: 'oauth' }, 'service.auth', OAUTH, null],
     [

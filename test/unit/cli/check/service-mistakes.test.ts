@@ -294,7 +294,7 @@ test('the compiler finds those that are of another type', () => {
         // @ts-expect-error -- an encoding that does not exist
         webhook: { signature: { header: 'x', encoding: 'hexx' } },
       }),
-    // @ts-expect-error -- the names of the rate headers under names of their own: a list is none
+    // @ts-expect-error -- the rate headers as a list
     () => defineService({ name: 'a', person: { path }, rate: { headers: () => ['limit'] } }),
     // @ts-expect-error -- a size that is a text
     () => defineService({ name: 'a', person: { path }, bulk: { path, size: '25' } }),

@@ -1,23 +1,17 @@
 import type { Dispatcher } from 'undici'
 import type { OAuthClient } from '../domain/service/auth.ts'
 import { AccessToken } from './access-token.ts'
-import type { ApiKey } from './api-keys.ts'
 import { openDispatcher, type ProxySettings } from './dispatcher.ts'
 import { AbortedError, TokenUnavailableError } from './errors.ts'
-import {
-  createTokenRequest,
-  locateTokenEndpoint,
-  requestToken,
-  splitClient,
-  TokenFailure,
-} from './token-endpoint.ts'
+import { createTokenRequest, locateTokenEndpoint, requestToken, TokenFailure } from './token-endpoint.ts'
 
-interface ClientTokensOptions {
+interface ClientTokenOptions {
   readonly proxies?: ProxySettings | undefined
   readonly oauth: OAuthClient
   readonly origin: string
   readonly prefix: string
-  readonly keys: readonly ApiKey[]
+  /** `id:secret`. */
+  readonly client: string
   readonly userAgent: string
   readonly timeoutMs: number
 }
@@ -26,43 +20,33 @@ interface ClientTokensOptions {
 const MAX_TOKEN_TIMEOUT_MS = 30_000
 
 /**
- * The access tokens of a service, one for each key, in the memory of the process that calls. Requests for them take no
- * permit of the rate limit, also at the service's own host: there is one in a token's life, a permit would have to be had
- * before the call that waits for it, and where the service counts it, the headers of the next answer say so.
+ * The access token of a service, in the memory of the process that calls. Requests for it take no permit of the rate limit,
+ * also at the service's own host: there is one in a token's life, a permit would have to be had before the call that waits
+ * for it, and where the service counts it, the headers of the next answer say so.
  */
-export class ClientTokens {
+export class ClientToken {
   readonly #dispatcher: Dispatcher
-  readonly #tokens: ReadonlyMap<ApiKey, AccessToken>
-  /** Renewals that no call waits for end with the client. */
+  readonly #token: AccessToken
+  /** A renewal that no call waits for ends with the client. */
   readonly #closed = new AbortController()
   #waiting = 0
 
   /** @throws TypeError that holds no secret */
-  constructor(options: ClientTokensOptions) {
-    const { oauth, keys, userAgent } = options
+  constructor({ oauth, client, proxies, userAgent, ...options }: ClientTokenOptions) {
     const timeoutMs = Math.min(options.timeoutMs, MAX_TOKEN_TIMEOUT_MS)
     const endpoint = locateTokenEndpoint(oauth, options)
-    for (const { secret } of keys) splitClient(secret)
-    this.#dispatcher = openDispatcher(endpoint.origin, options.proxies, {
+    const request = createTokenRequest(endpoint, client, userAgent)
+    this.#dispatcher = openDispatcher(endpoint.origin, proxies, {
       connections: 1,
       allowH2: false,
       connectTimeout: Math.min(timeoutMs, 10_000),
       headersTimeout: 0,
       bodyTimeout: 0,
     })
-    this.#tokens = new Map(
-      keys.map((key) => {
-        const request = createTokenRequest(oauth, endpoint, key.secret, userAgent)
-        return [
-          key,
-          new AccessToken({
-            request: () =>
-              requestToken(this.#dispatcher, request, { timeoutMs, signal: this.#closed.signal }),
-            now: () => performance.now(),
-          }),
-        ]
-      }),
-    )
+    this.#token = new AccessToken({
+      request: () => requestToken(this.#dispatcher, request, { timeoutMs, signal: this.#closed.signal }),
+      now: () => performance.now(),
+    })
   }
 
   /**
@@ -70,8 +54,8 @@ export class ClientTokens {
    * @throws TokenFailure if the endpoint refuses the client
    * @throws ServiceError if there is none for another reason
    */
-  get(key: ApiKey, endpoint: string, signal: AbortSignal | undefined): string | Promise<string> {
-    const token = this.#tokenOf(key).get()
+  get(endpoint: string, signal: AbortSignal | undefined): string | Promise<string> {
+    const token = this.#token.get()
     return typeof token === 'string' ? token : this.#wait(token, endpoint, signal)
   }
 
@@ -99,29 +83,23 @@ export class ClientTokens {
     }
   }
 
-  accept(key: ApiKey, token: string): void {
-    this.#tokenOf(key).accept(token)
+  accept(token: string): void {
+    this.#token.accept(token)
   }
 
   /** @see AccessToken.refuse */
-  refuse(key: ApiKey, token: string): boolean {
-    return this.#tokenOf(key).refuse(token)
+  refuse(token: string): boolean {
+    return this.#token.refuse(token)
   }
 
-  /** The key is rejected: when it is tried again, it is with a new token. */
-  forget(key: ApiKey): void {
-    this.#tokenOf(key).forget()
+  /** The client is rejected: when it is tried again, it is with a new token. */
+  forget(): void {
+    this.#token.forget()
   }
 
   async close(): Promise<void> {
     if (this.#waiting === 0) this.#closed.abort()
     await this.#dispatcher.close()
-  }
-
-  #tokenOf(key: ApiKey): AccessToken {
-    const token = this.#tokens.get(key)
-    if (token === undefined) throw new TypeError(`no client ${key.id}`)
-    return token
   }
 }
 
