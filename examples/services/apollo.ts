@@ -32,25 +32,26 @@ export default defineService({
     path: '/api/v1/people/match',
     query: toDetails,
     body: () => ({}),
-    // A 200 without a person is a miss. Apollo sends no confidence.
+    // Apollo sends no confidence.
     record: { wrappers: ['person'], confidence: null },
-    read: ({ status, body }) =>
-      status === 200 && typeof body === 'object' && body !== null && 'person' in body && body.person === null
-        ? { outcome: 'not_found' }
-        : undefined,
+    read: ({ status, body }) => {
+      if (status !== 200 || typeof body !== 'object' || body === null || !('person' in body)) return undefined
+      const record = toRecord(body.person)
+      return record === null ? { outcome: 'not_found' } : { outcome: 'found', record, confidence: null }
+    },
   },
   bulk: {
     path: '/api/v1/people/bulk_match',
     size: 10,
     results: 'answer',
     body: ({ emails }) => ({ details: emails.map((email) => ({ email })) }),
-    // In the order of the inputs, null where nothing matched. A person's own address may be another one than was asked
-    // for, so the order decides.
+    // In the order of the inputs, null where nothing matched. Where one person's own address says otherwise, the order of the whole
+    // answer is worth nothing.
+    ordered: true,
     read: ({ status, body }, { emails }) => {
       const matches = readMatches(body)
       if (status !== 200 || matches?.length !== emails.length) return undefined
-      const results = matches.map((person, n) => ({ request_id: emails[n], data: person }))
-      return { outcome: 'results', delivery: { results } }
+      return { outcome: 'results', delivery: { results: matches.map((one) => ({ data: toRecord(one) })) } }
     },
   },
   // By the minute; hours and days are limits of their own, answered with 429. No header says when a minute ends: with the
@@ -88,6 +89,15 @@ export default defineService({
   },
 })
 
+/** Null for nobody: a stub has neither an id nor a name. An address that is not unlocked is a placeholder. */
+function toRecord(person: unknown): Record<string, unknown> | null {
+  if (typeof person !== 'object' || person === null) return null
+  const { email, ...record } = person as Record<string, unknown>
+  if (!record['id'] && !record['name']) return null
+  const isPlaceholder = typeof email === 'string' && email.startsWith('email_not_unlocked@')
+  return isPlaceholder || email === undefined ? record : { ...record, email }
+}
+
 function readMatches(body: unknown): unknown[] | null {
   const matches = typeof body === 'object' && body !== null && 'matches' in body ? body.matches : null
   return Array.isArray(matches) ? matches : null
@@ -106,7 +116,7 @@ export const cases: readonly ServiceCase[] = [
       headers: { 'x-api-key': 'test-key', 'cache-control': 'no-cache' },
     },
     answer: { body: { person } },
-    expect: { outcome: 'found', record: person, confidence: 1, credits: 1 },
+    expect: { outcome: 'found', record: person, confidence: null, credits: 1 },
   },
   {
     name: 'no match',
@@ -114,6 +124,22 @@ export const cases: readonly ServiceCase[] = [
     request: { query: { name: 'Ada Lovelace', organization_name: 'Engines' } },
     answer: { body: { person: null } },
     expect: { outcome: 'not_found', credits: 0 },
+  },
+  {
+    name: 'no match: a stub without an id or a name',
+    input: { email: 'ada@engines.example' },
+    answer: {
+      body: {
+        person: { id: null, name: null, email: 'ada@engines.example', organization: { name: 'Engines' } },
+      },
+    },
+    expect: { outcome: 'not_found', credits: 0 },
+  },
+  {
+    name: 'a placeholder, which is no address',
+    input: { email: 'ada@engines.example' },
+    answer: { body: { person: { ...person, email: 'email_not_unlocked@domain.com' } } },
+    expect: { outcome: 'found', record: { ...person, email: undefined } },
   },
   {
     name: 'a wrong key',

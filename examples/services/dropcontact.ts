@@ -63,13 +63,14 @@ function readAccepted(
 }
 
 /**
- * A row without an email is a miss, whatever else it has: nothing but an email is billed. The first email stands beside the list,
+ * A row without an email, or with none that is valid, is a miss, whatever else it has. The first email stands beside the list,
  * where a column can hold it.
  */
 function toResult({ custom_fields: custom, ...row }: Row): object {
-  const [first] = Array.isArray(row.email) ? (row.email as unknown[]) : []
+  const all = Array.isArray(row.email) ? (row.email as unknown[]).filter(isRecord) : []
+  const first = all.find(({ qualification }) => !String(qualification).startsWith('invalid'))
   const name = typeof custom?.place === 'string' ? { index: Number(custom.place) } : {}
-  if (!isRecord(first)) return { ...name, data: null }
+  if (first === undefined) return { ...name, data: null }
   return { ...name, data: { ...row, work_email: first['email'], qualification: first['qualification'] } }
 }
 
@@ -155,10 +156,16 @@ const record = { ...row, work_email: 'ada@engines.example', qualification: 'nomi
 /** Not in the order of the request. */
 const rows = [
   { company: 'Engines', email: [], custom_fields: { place: '1' } },
+  {
+    company: 'Engines',
+    email: [{ email: 'eve@engines.example', qualification: 'invalid@invalid' }],
+    custom_fields: { place: '2' },
+  },
   { ...row, custom_fields: { place: '0' } },
 ]
 const results = [
   { index: 1, outcome: 'not_found' },
+  { index: 2, outcome: 'not_found' },
   { index: 0, outcome: 'found', record },
 ] as const
 
@@ -206,7 +213,10 @@ export const cases: readonly (ServiceCase | DeliveryCase)[] = [
   },
   {
     name: 'a match and a miss',
-    input: { jobId: 'r-1', inputs: { emails: ['ada@engines.example', 'bob@engines.example'] } },
+    input: {
+      jobId: 'r-1',
+      inputs: { emails: ['ada@engines.example', 'bob@engines.example', 'eve@engines.example'] },
+    },
     answer: { body: { error: false, success: true, credits_left: 7, data: rows } },
     expect: { outcome: 'results', results },
   },

@@ -191,4 +191,23 @@ export const cases: readonly (ServiceCase | DeliveryCase)[] = [
     delivery: { body: { id: 'e-1' }, headers: { 'X-Signature-SHA1': '0'.repeat(40) } },
     expect: { signature: 'invalid' },
   },
+  {
+    name: 'no match: nothing but an employer',
+    delivery: {
+      body: {
+        id: 'e-1',
+        status: 'FINISHED',
+        data: [
+          {
+            custom: { email: 'eve@engines.example' },
+            profile: {
+              first_name: '',
+              employment: { current: { title: null, company: { name: 'Engines' } } },
+            },
+          },
+        ],
+      },
+    },
+    expect: { results: [{ requestId: 'eve@engines.example', outcome: 'not_found' }] },
+  },
 ]

@@ -58,7 +58,7 @@ export default defineService({
     record: { wrappers: ['data'], confidence: 'score', confidenceMax: 100 },
     read: (answer) => {
       const { data } = toEnvelope(answer.body)
-      if (answer.status === 200 && data?.email === null) return { outcome: 'not_found' }
+      if (answer.status === 200 && data && !data.email) return { outcome: 'not_found' }
       return readError(answer)
     },
   },
@@ -156,6 +156,12 @@ export const cases: readonly ServiceCase[] = [
     request: { query: { linkedin_handle: 'ada-lovelace' } },
     answer: { body: { data: person } },
     expect: { outcome: 'found' },
+  },
+  {
+    name: 'no match: an employer, and no email at all',
+    input: { name: 'Ada Lovelace', company: 'Engines' },
+    answer: { body: { data: { company: 'Engines', score: 40 } } },
+    expect: { outcome: 'not_found', credits: 0 },
   },
   {
     name: 'no match: a person without an email',

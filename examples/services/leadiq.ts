@@ -214,6 +214,20 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'found' },
   },
   {
+    name: 'no match: nothing but an employer',
+    input: { email: 'nobody@engines.example' },
+    answer: {
+      body: {
+        data: {
+          searchPeople: {
+            results: [{ name: null, currentPositions: [{ title: null, companyInfo: { name: 'Engines' } }] }],
+          },
+        },
+      },
+    },
+    expect: { outcome: 'not_found', credits: 0 },
+  },
+  {
     name: 'no match',
     input: { email: 'nobody@engines.example' },
     answer: { body: { data: { searchPeople: { totalResults: 0, results: [] } } } },

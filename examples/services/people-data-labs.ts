@@ -175,6 +175,18 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'found', confidence: 1 },
   },
   {
+    name: 'no match: nothing but masks and an employer',
+    input: { email: 'ada@engines.example' },
+    answer: {
+      body: {
+        status: 200,
+        likelihood: 3,
+        data: { work_email: true, mobile_phone: false, job_company_name: 'analytical engines' },
+      },
+    },
+    expect: { outcome: 'not_found', credits: 0 },
+  },
+  {
     name: 'no match',
     input: { name: 'Ada Lovelace', company: 'Engines' },
     request: { query: { name: 'Ada Lovelace', company: 'Engines' } },

@@ -47,10 +47,13 @@ const toData = ({ email, linkedinUrl, name, company }: JobInput): object => ({
 /** A mobile number costs ten credits. */
 const OPTIONS = { enrich_mobile: false }
 
-/** A value that is not paid is masked, `+1 415-3**-****`. That is no value. */
+/** A value that is not paid is masked, `+1 415-3**-****`. That is no value, nor is the status of an address that there is none of. */
 const withoutMasks = (person: object): Record<string, unknown> =>
   Object.fromEntries(
-    Object.entries(person).filter(([, value]) => !isRecord(value) || value['revealed'] !== false),
+    Object.entries(person).filter(
+      ([field, value]) =>
+        !isRecord(value) || (value['revealed'] !== false && (field !== 'email' || Boolean(value['email']))),
+    ),
   )
 
 const toRecord = ({ person, company }: Match): Record<string, unknown> => ({
@@ -260,6 +263,19 @@ export const cases: readonly ServiceCase[] = [
       confidence: null,
       credits: 1,
     },
+  },
+  {
+    name: 'no match: nothing but masks and an employer',
+    input: { email: 'ada@engines.example' },
+    answer: {
+      body: {
+        error: false,
+        free_enrichment: false,
+        person: { email: { status: 'UNAVAILABLE', revealed: true, email: null }, mobile },
+        company,
+      },
+    },
+    expect: { outcome: 'not_found' },
   },
   {
     name: 'by name and company',

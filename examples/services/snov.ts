@@ -109,6 +109,12 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'not_found', credits: 0 },
   },
   {
+    name: 'no match: nothing but an employer',
+    input: { email: 'ada@engines.example' },
+    answer: { body: { success: true, name: '', currentJobs: [{ companyName: 'Engines' }] } },
+    expect: { outcome: 'not_found' },
+  },
+  {
     name: 'a wrong request',
     input: { email: 'ada@engines.example' },
     answer: { status: 400, body: { success: false, errors: ['The email field is required.'] } },

@@ -129,7 +129,11 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
   if (confidence !== undefined && (described || inner !== null)) return foundReading(value, kind, confidence)
   if (status?.strength === 'error') return status.reading
   if (described) {
-    if (kind.kind === 'company' || kind.confidence === null) return foundReading(value, kind, undefined)
+    if (kind.kind === 'company') return foundReading(value, kind, undefined)
+    if (kind.confidence === null)
+      return tellsOfPerson(pickFields(value, kind))
+        ? foundReading(value, kind, undefined)
+        : { outcome: 'not_found' }
     if (outer !== undefined && outer !== null) return foundReading(value, kind, outer)
     return status?.reading ?? { outcome: 'not_found' }
   }
@@ -184,6 +188,32 @@ function findWrapped(value: JsonObject, kind: RecordShape): unknown {
 function hasRecordFields(value: JsonObject, kind: RecordShape): boolean {
   if (firstPresent(value, kind.distinctiveFields) !== undefined) return true
   return typeof value['message'] !== 'string' && firstPresent(value, kind.ambiguousFields) !== undefined
+}
+
+const pickFields = (value: JsonObject, { distinctiveFields, ambiguousFields }: RecordShape): JsonObject =>
+  Object.fromEntries(
+    Object.entries(value).filter(
+      ([field]) => distinctiveFields.includes(field) || ambiguousFields.includes(field),
+    ),
+  )
+
+/** Fields about the employer, anywhere in a record: `company.name`, `organization_id`, `job_company_size`. */
+const EMPLOYER = /company|organi[sz]ation|employer/i
+/** A value that is kept back: `+1 415-3**-****`. */
+const MASK = /\*{2}/
+
+/**
+ * Whether a record of a person holds anything about the person. An employer is no evidence that a person was found, and a mask is no
+ * value.
+ */
+export const tellsOfPerson = (record: JsonObject): boolean =>
+  Object.entries(record).some(([field, value]) => !EMPLOYER.test(field) && holdsValue(value))
+
+function holdsValue(value: unknown): boolean {
+  if (typeof value === 'string') return value.trim() !== '' && !MASK.test(value)
+  if (Array.isArray(value)) return value.some(holdsValue)
+  if (isObject(value) && toNumberText(value) === null) return tellsOfPerson(value)
+  return typeof value === 'number' || isObject(value)
 }
 
 const hasOnlyEmptyFields = (value: JsonObject, kind: RecordShape): boolean =>

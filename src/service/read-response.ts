@@ -1,5 +1,5 @@
 import { isTerminalStatus } from '../domain/job.ts'
-import { firstPresent, isObject } from '../domain/json.ts'
+import { firstPresent, isObject, type JsonObject } from '../domain/json.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 import {
   type AwaitedJob,
@@ -10,6 +10,7 @@ import {
   type ServiceDelivery,
   type ServiceFailure,
 } from '../domain/service/messages.ts'
+import { tellsOfPerson } from '../domain/record.ts'
 import { areCredits, withStatedCredits } from '../domain/service/credits.ts'
 import { applyMeaning } from '../domain/service/head.ts'
 import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
@@ -62,6 +63,9 @@ function checkReading<Reading extends OwnReading>(reading: Reading, kind: Called
     (outcome !== 'more' || isCursor(cursor)) &&
     areCredits(credits)
   if (!isComplete) throw new TypeError('no reading')
+  // What was found is somebody's employer, and the person was not.
+  if (kind === 'person' && outcome === 'found' && !tellsOfPerson(record as JsonObject))
+    return { outcome: 'not_found', credits } as { readonly outcome: string } as Reading
   return hasResults ? { ...reading, delivery: withStatedCredits(delivery as ServiceDelivery) } : reading
 }
 

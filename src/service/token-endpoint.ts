@@ -60,7 +60,7 @@ export function locateTokenEndpoint(
  * The id and the secret of a client, from `id:secret`. The id ends at the first colon.
  * @throws TypeError that does not show them
  */
-export function splitClient(key: string): { readonly id: string; readonly secret: string } {
+function splitClient(key: string): { readonly id: string; readonly secret: string } {
   const at = key.indexOf(':')
   if (at < 1 || at === key.length - 1)
     throw new TypeError('a client without an id or a secret: expected id:secret (FILLRATE_API_KEY)')

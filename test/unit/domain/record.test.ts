@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import { afterAnswer } from '../../../src/domain/row.ts'
 import { describe, expect, test } from 'vitest'
-import { readCompany, readConfidence, readPerson } from '../../../src/domain/record.ts'
+import {
+  createRecordReader,
+  readCompany,
+  readConfidence,
+  readPerson,
+  toRecordShape,
+} from '../../../src/domain/record.ts'
 
 const person = { id: 'p1', name: { full: 'Ada' }, title: 'Internal Auditor', confidence: 0.8 }
 const company = { id: 'c1', name: 'Acme', industry: 'Software', employee_count: '250' }
@@ -188,5 +194,40 @@ describe('readConfidence', () => {
     [[0.5], null],
   ])('%j is %j', (value, confidence) => {
     expect(readConfidence(value)).toBe(confidence)
+  })
+})
+
+describe('a person of a service without a confidence', () => {
+  const read = createRecordReader(
+    toRecordShape(
+      'person',
+      ['full_name', 'title', 'job.title', 'job.company.name', 'company.name', 'organization_id'],
+      {
+        wrappers: ['person'],
+        confidence: null,
+      },
+    ),
+  )
+
+  test.each([
+    { company: { name: 'Engines' } },
+    { person: { company: { name: 'Engines' }, organization_id: 'o1' } },
+    { id: null, name: '', title: null, company: { name: 'Engines' } },
+    {
+      title: 'An***',
+      email: { email: 'a***@engines.example', revealed: false },
+      company: { name: 'Engines' },
+    },
+    { job: { title: '', company: { name: 'Engines' } } },
+  ])('is not found in its employer, nor in masks: %j', (value) => {
+    expect(read(value)).toEqual(notFound)
+  })
+
+  test.each([
+    { title: 'Analyst', company: { name: 'Engines' } },
+    { id: 7 },
+    { job: { title: 'Analyst', company: { name: 'Engines' } } },
+  ])('is found by anything else: %j', (value) => {
+    expect(read(value)).toEqual({ outcome: 'found', record: value, confidence: 1 })
   })
 })

@@ -216,10 +216,10 @@ describe('mistakes in a description', () => {
     ['no tokenUrl', { auth: { oauth: {} } }, 'service.auth.oauth.tokenUrl', 'an https address', null],
     [
       'a misspelled key',
-      { auth: { oauth: { tokenUrl: '/token', tokenURL: '/t' } } },
-      'service.auth.oauth.tokenURL',
-      'one of tokenUrl',
-      "Did you mean 'tokenUrl'?",
+      { person: { path: '/people', input: ['email'] } },
+      'service.person.input',
+      'inputs',
+      "Did you mean 'inputs'?",
     ],
     ['an auth that does not exist', { auth: 'oauth' }, 'service.auth', OAUTH, null],
     [
@@ -300,7 +300,7 @@ describe('mistakes in a description', () => {
     const env = { FILLRATE_API_KEY: 'id:hush,only-hush', FILLRATE_BASE_URL: 'http://api.acme.example' }
     const { problems } = readServiceEnvironment(service, readEnvironment(env))
     expect(problems.map(({ place, found }) => [place, found])).toEqual([
-      ['FILLRATE_API_KEY', 'a key, number 2 of 2, without an id or a secret (not shown)'],
+      ['FILLRATE_API_KEY', '2 clients (not shown)'],
       ['FILLRATE_BASE_URL', 'http://api.acme.example, without TLS'],
     ])
     expect(JSON.stringify(problems)).not.toContain('hush')

@@ -85,7 +85,7 @@ describe('a service with a client of OAuth, second secrets and deliveries withou
   const acme = parseService({
     definition: defineService({
       name: 'Acme Data',
-      auth: { oauth: { tokenUrl: '/oauth/token', scope: 'people', credentials: 'body' } },
+      auth: { oauth: { tokenUrl: '/oauth/token' } },
       headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
       query: { tenant: { env: 'ACME_TENANT' } },
       person: { path: '/people', inputs: ['email'], form: true },
@@ -152,7 +152,7 @@ describe('a service with a client of OAuth, second secrets and deliveries withou
       problems[0]?.found,
     ])
     expect(found).toEqual([
-      ['ok', '1 client, for which the token endpoint issues a token', undefined],
+      ['ok', 'a client, for which the token endpoint issues a token', undefined],
       ['error', 'FILLRATE_API_KEY', `token endpoint 127.0.0.1:${port}: HTTP 401`],
       ['error', 'auth.oauth.tokenUrl', `token endpoint 127.0.0.1:${port}: HTTP 503`],
     ])
