@@ -687,7 +687,6 @@ export const JSON_SHAPES = {
     changed: texts('sources that were resumed now'),
     paused: list('all sources that are still paused', pausedSource),
   }),
-  schedule: object({ schedule: list('the scheduled runs', scheduleEntry) }),
   failures: object({
     total: count('rows that could not be enriched'),
     reasons: list(
@@ -823,6 +822,7 @@ export const JSON_SHAPES = {
       }),
     ),
     retired: list('sources that left the configuration, in no other count', retiredSource),
+    schedule: list('the scheduled runs', scheduleEntry),
     deleted: list(
       'rows that their table no longer has',
       object({

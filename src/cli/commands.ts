@@ -1,7 +1,6 @@
 import type { CliCommand } from './command.ts'
 import { cancelCommand } from './commands/cancel.ts'
 import { checkCommand } from './commands/check.ts'
-import { completionCommand, createCompleteCommand } from './commands/completion.ts'
 import { demoCommand } from './commands/demo.ts'
 import { explainCommand } from './commands/explain.ts'
 import { failuresCommand } from './commands/failures.ts'
@@ -18,7 +17,6 @@ import { retryCommand } from './commands/retry.ts'
 import { runCommand } from './commands/run.ts'
 import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
-import { scheduleCommand } from './commands/schedule.ts'
 import { serveCommand } from './commands/serve.ts'
 import { sourceCommand } from './commands/source.ts'
 import { servicesCommand } from './commands/services.ts'
@@ -49,15 +47,12 @@ export const commands: readonly CliCommand[] = [
   statusCommand,
   servicesCommand,
   billCommand,
-  scheduleCommand,
   runsCommand,
   jobsCommand,
   failuresCommand,
   explainCommand,
   sandboxCommand,
-  completionCommand,
   createHelpCommand(() => commands),
-  createCompleteCommand(() => commands),
   versionCommand,
 ]
 

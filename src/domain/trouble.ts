@@ -247,7 +247,7 @@ export const TROUBLES = {
     describe: ({ subject, details }) => ({
       title: `The schedule ${subject === '' ? '' : `"${subject}" `}is late${details.ms === undefined ? '' : ` by ${formatDuration(details.ms)}`}`,
       meaning: `Its run was due and has not started${afterDash(details)}.`,
-      action: 'Check that a daemon runs (`fillrate start`). `fillrate schedule` lists what is due.',
+      action: 'Check that a daemon runs (`fillrate start`). `fillrate status` lists what is due.',
     }),
   },
   writes_rejected: {

@@ -10,7 +10,7 @@ import { renderStatus } from '../views/status.ts'
 
 export const statusCommand = defineCommand(
   createParser('status')
-    .summary('shows rows by state, fill rate by column, jobs and the rate limit')
+    .summary('shows rows by state, fill rate by column, jobs, the rate limit and the next scheduled runs')
     .description(
       'Every row ever picked is in exactly one state, and the states add up. A state is how the row ended when it was ' +
         'picked last: one that was enriched stays so when its columns are emptied. The fill rate is the share of rows ' +
@@ -49,9 +49,18 @@ export const statusCommand = defineCommand(
         own: await findOwnTroubles(db),
         schedules: await readDueTimes(config, now()),
       })
+      const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
+      const schedule = isInvalid ? [] : config.schedule
       printAnswer(call, {
-        json: { ...report, configuration_problems: isInvalid ? config.problems : null },
-        text: () => renderStatus(report, stdout, now()),
+        json: {
+          ...report,
+          schedule: toScheduleJson(schedule, now(), 1),
+          configuration_problems: isInvalid ? config.problems : null,
+        },
+        text: () => [
+          ...renderStatus(report, stdout, now()),
+          ...(schedule.length === 0 ? [] : ['', ...renderSchedule(schedule, now(), 1, stdout)]),
+        ],
       })
       if (isInvalid && !call.flags.json)
         stderr.line(
