@@ -767,16 +767,13 @@ export const JSON_SHAPES = {
       object({ source: text('its name'), ...spendFields }),
     ),
   }),
-  jobs: object({
-    jobs: list(
-      'newest first',
-      object({
-        ...storedJob.shape,
-        attempts: count('submissions that the service did not accept'),
-        polls: count('polls for its results so far'),
-        poll_at: orNull(time('when they are polled next; null: never')),
-      }),
-    ),
+  'cancel or retry --job': object({
+    job: text('its identifier here'),
+    action: text('`cancel` or `retry`'),
+    state: orNull(text('state of the job now; null: nothing was changed')),
+    requeued: count('inputs that the next run requests singly'),
+    possibly_billed: count('of these, inputs that the service may have processed, and may bill again'),
+    message: text('what happens now, or why nothing does'),
   }),
   status: object({
     troubles: list(

@@ -5,10 +5,10 @@ import * as lookups from '../store/lookups.ts'
 import { inTransaction } from '../store/transaction.ts'
 
 /**
- * - `expire`: stops waiting for the delivery; the next run requests the inputs one by one
+ * - `cancel`: stops waiting for the delivery; the next run requests the inputs one by one
  * - `retry`: posts a job that the service did not accept, without waiting for its backoff
  */
-type JobAction = 'expire' | 'retry'
+export type JobAction = 'cancel' | 'retry'
 
 interface JobActionResult {
   readonly job: string
@@ -23,7 +23,7 @@ interface JobActionResult {
 }
 
 /**
- * Expires or retries a job at the operator's request. A late delivery is still accepted.
+ * Cancels or retries a job at the operator's request. A late delivery is still accepted.
  * @returns null if there is no such job
  */
 export function performJobAction(
@@ -52,14 +52,14 @@ export function performJobAction(
       if (isPosted)
         return unchanged(
           job.state === Job.inDoubt
-            ? 'it is in doubt whether the service has it: posting it again could be billed twice. Use `jobs expire` to give it up'
-            : 'the service is working on it. Use `jobs expire` to give it up',
+            ? 'it is in doubt whether the service has it: posting it again could be billed twice. `fillrate cancel --job` gives it up'
+            : 'the service is working on it. `fillrate cancel --job` gives it up',
         )
       return unchanged('it has finished. The next run requests its unanswered inputs one by one')
     }
     const requeueInputs = (): Promise<number> =>
       lookups.requeueSingly(tx, [job.id], {
-        reason: 'its job was expired manually',
+        reason: 'its job was cancelled',
         mayBeBilled: job.state !== Job.submitting,
         attempts: null,
       })
@@ -73,9 +73,9 @@ export function performJobAction(
         possibly_billed: requeued,
       }
     }
-    await jobActions.expireJobNow(tx, job.id, 'expired manually, before its deadline')
+    await jobActions.expireJobNow(tx, job.id, 'cancelled, before its deadline')
     const requeued = await requeueInputs()
-    deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job expired manually')
+    deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job cancelled')
     return {
       job: job.id,
       action,

@@ -8,7 +8,6 @@ import { followCommand } from './commands/follow.ts'
 import { forgetCommand } from './commands/forget.ts'
 import { createHelpCommand, versionCommand } from './commands/help.ts'
 import { initCommand } from './commands/init.ts'
-import { jobsCommand } from './commands/jobs.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { pauseCommand, resumeCommand } from './commands/pause.ts'
 import { planCommand } from './commands/plan.ts'
@@ -48,7 +47,6 @@ export const commands: readonly CliCommand[] = [
   servicesCommand,
   billCommand,
   runsCommand,
-  jobsCommand,
   failuresCommand,
   explainCommand,
   sandboxCommand,

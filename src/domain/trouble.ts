@@ -238,8 +238,7 @@ export const TROUBLES = {
       title: `${details.waiting === undefined ? 'Jobs are' : `${pluralize(details.waiting, 'job')} ${details.waiting === 1 ? 'is' : 'are'}`} past the deadline without results`,
       meaning:
         'The service accepted the lookups and sent no results. They are looked up again, and may be billed again.',
-      action:
-        'Run `fillrate check`: it says how their results arrive, and tests the way. `fillrate jobs` lists them.',
+      action: 'Run `fillrate check`: it says how their results arrive, and tests the way.',
     }),
   },
   schedule_late: {

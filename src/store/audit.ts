@@ -14,7 +14,7 @@ type AuditAction =
   | 'pause'
   | 'resume'
   | 'job retry'
-  | 'job expire'
+  | 'job cancel'
   | 'follow install'
   | 'follow remove'
   | 'source rename'

@@ -1,5 +1,6 @@
-import { Exit, createParser, defineCommand } from '../command.ts'
-import { parseRunNumber } from '../options.ts'
+import { Exit, UsageError, createParser, defineCommand } from '../command.ts'
+import { actOnJob } from '../job-action.ts'
+import { parseRunNumber, parseText } from '../options.ts'
 import { auditCommand, useDatabase } from '../settings.ts'
 import type { CancelReport } from '../../actions/cancel.ts'
 import { Run } from '../../domain/run.ts'
@@ -11,23 +12,38 @@ const WAIT_MS = 60_000
 
 export const cancelCommand = defineCommand(
   createParser('cancel')
-    .summary('cancels a run of any process')
+    .summary('cancels a run of any process, or a bulk job')
     .description(
       'The process of the run stops taking work within seconds, finishes what is under way, and ends the run as ' +
         'interrupted, with who cancelled it. Nothing is lost: rows that still wait are left to the next run. A ' +
         'scheduled run is not started again before its next time. Live sync opens a new run for later changes; ' +
-        '`fillrate pause` stops it. Waits up to a minute for the end of the run.',
+        '`fillrate pause` stops it. Waits up to a minute for the end of the run. A job that is cancelled is waited for no ' +
+        'longer: its inputs are looked up singly, and those that the service has processed may be billed twice.',
     )
-    .argument('<RUN>', 'the number of a run; `fillrate runs --state running` lists them', parseRunNumber),
+    .argument('[RUN]', 'the number of a run; `fillrate runs --state running` lists them', parseRunNumber)
+    .option(
+      '--job <ID>',
+      'a bulk job instead of a run, by its identifier at the service or here',
+      parseText,
+      null,
+    ),
   {
     group: 'work',
-    examples: [['fillrate cancel 12', '']],
+    examples: [
+      ['fillrate cancel 12', ''],
+      ['fillrate cancel --job job_4711', 'gives a job up'],
+    ],
     exits: [0, 1, 2, 3, 130],
     onInterrupt: 'no longer waiting for the end of the run, which stays cancelled',
 
     async handler(call) {
       const { stdout, stderr, signal } = call
       const [run] = call.args
+      const { job } = call.flags
+      if ((run === undefined) === (job === null))
+        throw new UsageError(call.command, 'expected a run, or --job and a job')
+      if (job !== null) return actOnJob(call, 'cancel', job)
+      if (run === undefined) return Exit.usage
       const { cancelRun } = await import('../../actions/cancel.ts')
       const db = await useDatabase(call)
       const report = await auditCommand(

@@ -1,5 +1,4 @@
 import { createParser, defineCommand } from '../command.ts'
-import { formatJobEnd } from './jobs.ts'
 import { useApp } from '../settings.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
 import {
@@ -270,3 +269,10 @@ function renderNextStep({ next }: RowHistory, output: Output, now: number): stri
   const when = next.at === null ? '' : `${relativeTime(next.at, now)} (${formatTime(next.at)}): `
   return renderText(output, `${when}${next.what}`)
 }
+
+/** When the job finished, or its deadline. */
+const formatJobEnd = (
+  job: { readonly finished_at: Date | null; readonly deadline_at: Date },
+  now: number,
+): string =>
+  job.finished_at === null ? `due ${relativeTime(job.deadline_at, now)}` : relativeTime(job.finished_at, now)

@@ -266,7 +266,7 @@ export function suggestAfterRun(
         'writes the changes from the stored records, without repeating a lookup',
       ],
     open > 0 && [
-      'fillrate jobs',
+      'fillrate status',
       `${pluralize(open, 'job')} waiting for ${open === 1 ? 'its' : 'their'} results`,
     ],
     rows.waiting > 0 && [

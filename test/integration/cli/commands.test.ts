@@ -64,7 +64,6 @@ describe('check reports a problem, exits with 2, and still checks the rest', () 
 
 test('before the first run, lists are empty and status says so', async () => {
   expect(await run('runs')).toMatchObject({ code: 0, stdout: 'No run yet.\n' })
-  expect(await run('jobs')).toMatchObject({ code: 0, stdout: 'No job yet.\n' })
   expect(await run('failures')).toMatchObject({
     code: 0,
     stdout: expect.stringContaining('No failed rows'),
@@ -134,14 +133,18 @@ describe('after a run', () => {
     expect(await run('failures', '--csv', 'no/such/folder.csv')).toMatchObject({ code: 2 })
   })
 
-  test('runs and jobs are listed, and can be filtered by state', async () => {
+  test('runs are listed, and can be filtered by state; a job that has ended is neither cancelled nor retried', async () => {
     expect(await jsonOf('runs')).toMatchObject({ runs: [{ id: 1, state: 'completed' }] })
     expect(await jsonOf('runs', '--state', 'failed')).toEqual({ runs: [] })
     expect((await run('runs')).stdout).toMatch(/^ +1 +completed .* 320 /m)
-    const { jobs } = (await jsonOf('jobs')) as { jobs: { state: string; size: number }[] }
-    expect(jobs.length).toBeGreaterThan(0)
-    expect(jobs.every((job) => job.state === 'completed')).toBe(true)
-    expect((await run('jobs')).stdout.trim().split('\n')).toHaveLength(jobs.length + 1)
+    const [job] = await database.query<{ id: string }>('select key as id from fillrate.jobs limit 1')
+    for (const verb of ['cancel', 'retry'])
+      expect(await run(verb, '--job', String(job?.id))).toMatchObject({
+        code: 1,
+        stdout: expect.stringContaining('finished'),
+      })
+    expect(await run('retry', '--job', 'unknown')).toMatchObject({ code: 2 })
+    expect(await run('cancel')).toMatchObject({ code: 2, stderr: expect.stringContaining('--job') })
   })
 
   test('plan reports that no lookup is left', async () => {
@@ -173,7 +176,7 @@ describe('the process', () => {
   })
 
   test('with --json an error is one JSON object on standard output, and text on standard error', async () => {
-    const ended = await runWith({ DATABASE_URL: undefined }, 'jobs', '--json')
+    const ended = await runWith({ DATABASE_URL: undefined }, 'runs', '--json')
     expect(JSON.parse(ended.stdout)).toMatchObject({
       error: { kind: 'configuration', problems: [{ place: 'DATABASE_URL' }] },
     })

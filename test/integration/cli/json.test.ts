@@ -55,7 +55,7 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['run --route sync --limit 30', 'run'],
   ['run --route bulk --wait 1m', 'run'],
   ['cancel 1', 'error'],
-  ['jobs', 'jobs'],
+  ['cancel --job unknown', 'cancel or retry --job'],
   ['failures', 'failures'],
   ['undo 2 --dry-run', 'undo'],
   ['undo 2 --yes', 'undo'],

@@ -257,7 +257,7 @@ test('changes from the command line are in the same list, without the data that 
       ['pause', 'accounts', '--because', 'audit', '--json'],
       ['resume', 'accounts', '--json'],
       ['cancel', '1', '--json'],
-      ['jobs', 'expire', 'no-such-job', '--json'],
+      ['cancel', '--job', 'no-such-job', '--json'],
       ['remap', 'accounts', '--json'],
       ['forget', '--email', 'person1@example.com', '--json', '--yes'],
       // Previews change nothing, so they are not in the list.
@@ -284,7 +284,7 @@ test('changes from the command line are in the same list, without the data that 
       ['pause', 'done'],
       ['resume', 'done'],
       ['cancel', 'failed'],
-      ['job expire', 'failed'],
+      ['job cancel', 'failed'],
       ['remap', 'done'],
       ['forget', 'done'],
       ['undo', 'done'],

@@ -143,16 +143,16 @@ test('a job can be expired by hand: its inputs are requested one by one, and it 
   const { db } = harness.database
   expect(await performJobAction({ db, log }, 'retry', id)).toMatchObject({ state: null, requeued: 0 })
   const open = (await emails()).length
-  expect(await performJobAction({ db, log }, 'expire', id)).toMatchObject({
+  expect(await performJobAction({ db, log }, 'cancel', id)).toMatchObject({
     state: 'expired',
     requeued: open,
     possibly_billed: open,
   })
-  expect(await performJobAction({ db, log }, 'expire', id)).toMatchObject({
+  expect(await performJobAction({ db, log }, 'cancel', id)).toMatchObject({
     state: null,
     message: 'it has already finished',
   })
-  expect(await performJobAction({ db, log }, 'expire', 'unknown')).toBeNull()
+  expect(await performJobAction({ db, log }, 'cancel', 'unknown')).toBeNull()
   const report = await harness.run({ route: 'sync' })
   expect(report).toMatchObject({ rows: { waiting: 0 }, requests: { bulk: 0, person: open } })
 })

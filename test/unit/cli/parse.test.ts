@@ -180,7 +180,7 @@ describe('a usage error has a message, a suggestion and the usage line', () => {
     [['run', '--json=yes'], /--json takes no value, found 'yes'/, null],
     [['run', '--log-level', 'loud'], /--log-level: expected trace, debug/, null],
     [['serve', '--port', '70000'], /--port: expected a port, 0 to 65535/, null],
-    [['jobs', '--state', 'gone'], /--state: expected submitting, submitted/, null],
+    [['runs', '--state', 'gone'], /--state: expected running, /, null],
     [['runs', '12'], /fillrate runs takes no words after it, found '12'/, null],
     [['sandbox', '--fault', '501=5%'], /--fault: .*Unknown fault '501'/, null],
     [['sandbox', '--fault', '500=2'], /--fault: .*share/, null],

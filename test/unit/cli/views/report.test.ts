@@ -180,7 +180,7 @@ describe('suggested commands', () => {
     [
       'jobs, if jobs wait for a webhook',
       { rows: { ...none, picked: 5, waiting: 1 }, jobs: { ...report.jobs, waiting: 1 } },
-      ['fillrate jobs', 'fillrate run'],
+      ['fillrate status', 'fillrate run'],
     ],
     ['plan, at the budget', { status: 'budget_reached', skipped_over_budget: 5 }, ['fillrate plan']],
     [
