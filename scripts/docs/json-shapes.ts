@@ -758,15 +758,6 @@ export const JSON_SHAPES = {
       spend.describe('by runs that are deleted since, so that their service is not known; null: nothing'),
     ),
   }),
-  bill: object({
-    since: orNull(time('midnight UTC; null: since the start')),
-    until: orNull(time('midnight UTC, which is not in it; null: until now')),
-    total: spend.describe('of all these sources'),
-    sources: list(
-      'by source, the most expensive first; those without spend are left out',
-      object({ source: text('its name'), ...spendFields }),
-    ),
-  }),
   'cancel or retry --job': object({
     job: text('its identifier here'),
     action: text('`cancel` or `retry`'),

@@ -151,7 +151,7 @@ export async function readSpend(
 export type Prices = Pick<SpendSettings, 'price' | 'views'>
 
 /** What parts come to, each at the price of its service. @param prices null: unknown */
-export function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): SpendAmount {
+function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): SpendAmount {
   const total = sumSpend(parts, prices?.price ?? null)
   const views = prices?.views ?? []
   const billed = parts.filter((part) => part.lookups > 0 || (part.credits ?? 0) > 0)

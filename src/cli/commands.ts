@@ -19,7 +19,6 @@ import { sandboxCommand } from './commands/sandbox.ts'
 import { serveCommand } from './commands/serve.ts'
 import { sourceCommand } from './commands/source.ts'
 import { servicesCommand } from './commands/services.ts'
-import { billCommand } from './commands/bill.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
@@ -45,7 +44,6 @@ export const commands: readonly CliCommand[] = [
   serveCommand,
   statusCommand,
   servicesCommand,
-  billCommand,
   runsCommand,
   failuresCommand,
   explainCommand,

@@ -2,36 +2,9 @@ import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
 import { isOpenMemberSql } from './lookups.ts'
 import { NOW } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import type { Tx } from './transaction.ts'
 
-// What an operator sees of jobs, and does with one.
-
-export interface StoredJob {
-  readonly key: string
-  readonly job_id: string | null
-  readonly state: JobState
-  readonly reason: string | null
-  readonly size: number
-  readonly attempts: number
-  readonly run: number | null
-  readonly created_at: Date
-  readonly submitted_at: Date | null
-  readonly deadline_at: Date
-  readonly finished_at: Date | null
-  /** How often it was fetched, and when it is next if nothing is delivered before. */
-  readonly polls: number
-  readonly poll_at: Date | null
-}
-
-/** The latest jobs, newest first, in any state or in one. */
-export async function listJobs(db: Connection, limit: number, state: JobState | null): Promise<StoredJob[]> {
-  const { rows } = await sql<StoredJob>`
-    select key, job_id, state, reason, size, attempts, run_id as run, created_at, submitted_at, deadline_at, finished_at, polls,
-           case when state = 'submitted' then poll_at end as poll_at
-      from fillrate.jobs where ${state === null ? sql`true` : sql`state = ${state}`}
-     order by created_at desc, key limit ${limit}`.execute(db)
-  return rows
-}
+// What an operator does with a job.
 
 interface LockedJob {
   readonly id: string

@@ -117,42 +117,15 @@ export interface DaySpend extends NamedSpend {
 }
 
 /** What was requested today and on the days before it, by Postgres's clock, in UTC. @param days including today */
-export const listDaySpend = (db: Connection, days: number): Promise<DaySpend[]> =>
-  selectDaySpend(db, sql`day > (now() at time zone 'UTC')::date - ${days}::integer`)
-
-/** Days in UTC, and sources. */
-export interface SpendFilter {
-  /** Null: all. */
-  readonly sources: readonly string[] | null
-  readonly since: Date | null
-  /** The first day that is not meant. */
-  readonly until: Date | null
-}
-
-/** What was requested for some sources on some days. */
-export function listDaySpendOf(db: Connection, { sources, since, until }: SpendFilter): Promise<DaySpend[]> {
-  const ofSources = sources === null ? sql`true` : sql`source = any(${[...sources]}::text[])`
-  const from = since === null ? sql`true` : sql`day >= (${since}::timestamptz at time zone 'UTC')::date`
-  const to = until === null ? sql`true` : sql`day < (${until}::timestamptz at time zone 'UTC')::date`
-  return selectDaySpend(db, sql`${ofSources} and ${from} and ${to}`)
-}
-
-async function selectDaySpend(db: Connection, where: RawBuilder<unknown>): Promise<DaySpend[]> {
+export async function listDaySpend(db: Connection, days: number): Promise<DaySpend[]> {
   const { rows } = await sql<DaySpend>`
     select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, r.service_id, v.name as service, ${COUNTS_SQL}
       from fillrate.spend s left join fillrate.runs r on r.id = s.run_id left join fillrate.services v on v.id = r.service_id
-     where ${where}
+     where day > (now() at time zone 'UTC')::date - ${days}::integer
      group by s.day, source, endpoint, r.service_id, v.name order by s.day, source, endpoint, r.service_id`.execute(
     db,
   )
   return rows
-}
-
-/** The sources that anything was requested for, also those that left the configuration. */
-export async function listSpendingSources(db: Connection): Promise<string[]> {
-  const { rows } = await sql<{ source: string }>`
-    select distinct source from fillrate.spend where source <> '' order by source`.execute(db)
-  return rows.map(({ source }) => source)
 }
 
 /** What was requested of a service for a source through an endpoint. */

@@ -66,8 +66,8 @@ test('the cases come out as they say, and the service that answers so fills rows
       { title: null, phone: null },
     ])
     // A hit costs a credit, a miss nothing.
-    expect(JSON.parse((await here(['bill', '--json'], service)).stdout)).toMatchObject({
-      total: { lookups: 2, credits: 1, cost: { amount: 0.05, currency: 'EUR' } },
+    expect(JSON.parse((await here(['services', '--json'], service)).stdout)).toMatchObject({
+      services: [{ lookups: 2, credits: 1, cost: { amount: 0.05, currency: 'EUR' } }],
     })
   } finally {
     await finder.close()
