@@ -68,9 +68,9 @@ export default defineConfig({
         // A key inside a jsonb column. Missing parents are created.
         'attributes.department': 'department',
 
-        // A text that is too long for its column is skipped or truncated.
-        linkedin: { field: 'linkedin', tooLong: 'skip' },
-        headline: { field: 'title', tooLong: 'truncate' },
+        // A text that is too long for its column is skipped, unless an expression cuts it.
+        linkedin: 'linkedin',
+        headline: { field: 'title', sql: 'left($value, 40)' },
 
         // An expression over $value (text), $json (jsonb) and $confidence computes another value.
         employer_id: { field: 'company.domain', sql: '(select id from crm.accounts where domain = $value)' },
@@ -96,8 +96,8 @@ export default defineConfig({
         // A group is written as a whole or not at all: a typed city never stands beside another country.
         city: { field: 'location.city', group: 'place' },
         country: { field: 'location.country', group: 'place' },
-        // An array is written to a text[] or jsonb column unchanged, and to a text column as JSON.
-        technologies: { field: 'technologies', as: 'json' },
+        // An array is written to a text[] or jsonb column unchanged. An expression makes it a text.
+        technologies: { field: 'technologies', sql: '$json::text' },
       },
     },
   },

@@ -17,7 +17,7 @@ export default defineConfig({
                     order by m.id limit 1)`,
       },
       outputs: {
-        title: { field: 'title', tooLong: 'truncate' },
+        title: { field: 'title', sql: 'left($value, 64)' },
         department: 'department',
         phone: { field: 'phone', matches: /^\+\d{8,15}$/ },
       },

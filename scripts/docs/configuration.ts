@@ -70,7 +70,7 @@ export function configurationPage(): string {
       'expression calculates with it), `$json` the same value as jsonb, and `$confidence` the confidence of the record. ' +
       "`$json` is the field, not the record: for `technologies` it is the list, and `$json ->> 'title'` of a `title` is " +
       'always NULL. NULL skips the cell. All rows of a batch are written by one statement and do not see each other: a ' +
-      'sub-select on the same table finds it as it was before the batch. `unique` keeps a value once, within a batch too.',
+      'sub-select on the same table finds it as it was before the batch.',
     '**Touch.** The names are columns, or keys inside a jsonb column like those of outputs ' +
       "(`'attributes.enriched_at': 'now()'`). The expressions see `t`, the tables of `joins` and `$confidence`.",
     '**Unlisted fields.** The service may send more than it documents: ' +

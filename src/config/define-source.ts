@@ -1,5 +1,5 @@
 import type { OnDelete } from '../domain/deleted-row.ts'
-import type { NextWhen, TooLong, WritePolicy, SourceKind } from '../domain/mapping.ts'
+import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 import type { RecordField } from '../domain/record-fields.ts'
 import type { SourceBudget } from '../domain/spend.ts'
 
@@ -14,17 +14,8 @@ interface OutputOptions {
   readonly sql?: string
   /** Outputs with the same group are written together or not at all. */
   readonly group?: string
-  /**
-   * The value is written only if no other row has it that agrees in these columns; with `[]`, no other row of the table.
-   * For columns without a unique index.
-   */
-  readonly unique?: readonly string[]
   /** Only matching values are written. A string is a regular expression without its slashes. */
   readonly matches?: RegExp | string
-  /** What happens to text that is longer than the column. Default: `skip`. */
-  readonly tooLong?: TooLong
-  /** `json`: an array or object is written into a text column as JSON. */
-  readonly as?: 'json'
 }
 
 /** A field of the record, alone or with options. */

@@ -5,7 +5,6 @@ import {
   type OutputMapping,
   type SourceKind,
   type SourceMapping,
-  TOO_LONG,
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
 import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
@@ -40,12 +39,7 @@ const outputOptions = {
   map: orNull(z.record(z.string(), mappedValue, { error: EXPECTED_MAP })),
   sql: orNull(sqlExpression('upper($value)')),
   group: orNull(requiredString('the name of a group')),
-  unique: orNull(
-    z.array(columnNameText, { error: "a list of columns of the table, such as ['account_id']" }),
-  ),
   matches: orNull(regularExpression),
-  tooLong: oneOfStrings(TOO_LONG).prefault('skip'),
-  as: orNull(oneOfStrings(['json'])),
 }
 
 /** An output that is a field alone. */

@@ -37,10 +37,6 @@ export const POLICY_RULES: Readonly<Record<WritePolicy, PolicyRules>> = {
   always: { replacesOthers: true, readsLastWritten: false, readsEarlier: false },
 }
 
-/** What happens to text that is longer than its column. */
-export const TOO_LONG = ['skip', 'truncate'] as const
-export type TooLong = (typeof TOO_LONG)[number]
-
 export interface OutputMapping {
   /** As configured: `title`, or `attributes.department` for a key inside a jsonb column. */
   readonly column: string
@@ -55,13 +51,8 @@ export interface OutputMapping {
   readonly sql: string | null
   /** Outputs of one group are written together or not at all. */
   readonly group: string | null
-  /** The value may occur once among the rows that agree in these columns; in the whole table if the list is empty. */
-  readonly unique: readonly string[] | null
   /** A regular expression, by its source text and flags, that a value must match to be written. */
   readonly matches: { readonly source: string; readonly flags: string } | null
-  readonly tooLong: TooLong
-  /** `json`: an array or object is written into a text column as JSON. */
-  readonly as: 'json' | null
 }
 
 /** When a row goes on to the next service: if this one found nothing, or while a cell to be filled is blank. */

@@ -25,8 +25,6 @@ export const SKIP_REASONS = {
   no_value: () => 'its `sql` returns nothing for the value',
   sql_failed: (error) => `its \`sql\` fails for the value${after(error)}`,
   touch_failed: (error) => `its expression in \`touch\` fails${after(error)}`,
-  duplicate: (scope) =>
-    `duplicate value: another row has it, and \`unique\` allows it once${scope === null ? '' : ` ${scope}`}`,
   unique: (constraint) => `duplicate value: another row has it, and it must be unique${named(constraint)}`,
   exclusion: (constraint) => `it conflicts with another row${named(constraint)}`,
   check: (constraint) => `a CHECK constraint does not allow the value${named(constraint)}`,
@@ -43,7 +41,7 @@ const named = (detail: string | null): string => (detail === null ? '' : ` (${de
 export type SkipReason = keyof typeof SKIP_REASONS
 
 const DATABASE_REASONS: ReadonlySet<SkipReason> = new Set([
-  ...(['sql_failed', 'touch_failed', 'duplicate', 'unique', 'exclusion', 'check', 'foreign_key'] as const),
+  ...(['sql_failed', 'touch_failed', 'unique', 'exclusion', 'check', 'foreign_key'] as const),
   ...(['not_null', 'rejected', 'row_rejected'] as const),
 ])
 

@@ -82,7 +82,9 @@ function textOutput(
 ): Proposed {
   const serialized = serializedAs(values)
   if (role === 'technologies')
-    return serialized === 'JSON' ? { ...output, as: 'json' } : doubtOutput(output, 'is a list in a text')
+    return serialized === 'JSON'
+      ? { ...output, sql: '$json::text' }
+      : doubtOutput(output, 'is a list in a text')
   if (serialized !== null) return doubtOutput(output, `holds ${serialized}`)
   if (role === 'country' && areMostly(values, isCountryName)) return output
   if (isRangeRole(role) && areMostly(values, (value) => NUMBER.test(value))) return output

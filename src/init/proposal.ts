@@ -18,7 +18,6 @@ export interface ProposedOutput {
   readonly map?: Readonly<Record<string, string>>
   readonly sql?: string
   readonly group?: string
-  readonly as?: 'json'
   /** The source of a regular expression that values must match. */
   readonly matches?: string
   /** With several services that fill the column in different ways: how each does. */

@@ -219,17 +219,15 @@ const isBlankTextSql = (text: string): string => `btrim(${text}, ${quoteLiteral(
  */
 export function isBlankSql(output: MappedOutput, alias = 't'): string {
   const cell = currentCellSql(output, alias)
-  return isBlankValueSql(cell, output.fit, output.mapping.as === 'json')
+  return isBlankValueSql(cell, output.fit)
 }
 
 /** SQL: whether a value of this fit is blank, typed as its column or as its cast. */
-export function isBlankValueSql(value: string, fit: Fit, holdsJson = false): string {
+export function isBlankValueSql(value: string, fit: Fit): string {
   switch (fit.kind) {
     case 'text': {
       const text = `${value}::text`
-      const isBlankText = `(${value} is null or (${isMaybeBlankSql(text)} and ${isBlankTextSql(text)}))`
-      if (!holdsJson) return isBlankText
-      return `(${isBlankText} or btrim(${value}::text, ${quoteLiteral(BLANK_CHARACTERS)}) in ('[]', 'null'))`
+      return `(${value} is null or (${isMaybeBlankSql(text)} and ${isBlankTextSql(text)}))`
     }
     case 'enum':
     case 'bits':

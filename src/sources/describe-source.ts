@@ -10,7 +10,6 @@ import type { SourceFinding, SourceProblem } from './problems.ts'
 import { quoteName } from './quote.ts'
 import { describeHiddenRows, findProtectedSample, mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
-import { sameValuesSql } from './write/unique-sql.ts'
 
 /** Rows that are counted at most. */
 const MAX_COUNTED = 1_000
@@ -33,7 +32,6 @@ export async function describeSource(
     ...findWrittenInWhere(source, others),
     await describeMissingKeys(db, source),
     ...(await describePagePlans(db, source)),
-    ...(await describeUniquePlans(db, source)),
   ]
   return findings.flatMap((finding) => (finding === null ? [] : [{ ...finding, source: source.name }]))
 }
@@ -137,24 +135,6 @@ async function describePagePlans(db: Db, source: Source): Promise<SourceFinding[
       expected: 'an index on it, so that a pass finds the rows whose time is out of date',
       todo: `create index concurrently on ${source.table.sql} (${quoteName(stamp.attribute)})`,
     })
-  return findings
-}
-
-async function describeUniquePlans(db: Db, source: Source): Promise<SourceFinding[]> {
-  const findings: SourceFinding[] = []
-  for (const output of source.outputs) {
-    const { unique } = output.mapping
-    if (unique === null) continue
-    const plan = await explainQuery(db, source, sql.raw(sameValuesSql(source, output)))
-    if (plan === null || !scansWholeTable(source, plan)) continue
-    const columns = [...unique, output.attribute].map(quoteName).join(', ')
-    findings.push({
-      place: `outputs.${output.column}.unique`,
-      found: 'no index serves it: each batch reads the whole table',
-      expected: 'an index, so that a batch costs what it writes',
-      todo: `create index concurrently on ${source.table.sql} (${columns})`,
-    })
-  }
   return findings
 }
 

@@ -24,7 +24,7 @@ const sources = {
     ...contacts,
     inputs: { email: 't.email', linkedin_url: 't.linkedin' },
     // An input that is filled too: after a kill, what was written must not be taken for the user's.
-    outputs: { ...contacts.outputs, linkedin: 'linkedin', phone: { field: 'phone', unique: ['email'] } },
+    outputs: { ...contacts.outputs, linkedin: 'linkedin', phone: 'phone' },
     freshness: { column: 'enriched_at' },
   },
 } as const

@@ -7,22 +7,12 @@ import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { runRequest, testEnvironment } from '../support/environment.ts'
 import { startRecordService, type RecordService } from '../support/record-service.ts'
 import { Random } from './random.ts'
-import {
-  DOMAINS,
-  HOLDERS,
-  KEYS,
-  literal,
-  TYPES,
-  type FuzzType,
-  type RecordField,
-  type TooLong,
-} from './types.ts'
+import { DOMAINS, HOLDERS, KEYS, literal, TYPES, type FuzzType, type RecordField } from './types.ts'
 
 interface Column {
   readonly name: string
   readonly type: FuzzType
   readonly policy: WritePolicy
-  readonly tooLong: TooLong
   /** A key inside the column is filled, not the column itself. */
   readonly isKey: boolean
   /** Filled through its own `sql` expression. */
@@ -107,7 +97,6 @@ class FuzzCase {
         name: `c${n}`,
         type,
         policy: random.pick(WRITE_POLICIES),
-        tooLong: random.pick(['skip', 'truncate']),
         isKey,
         hasSql:
           !isKey &&
@@ -224,7 +213,7 @@ class FuzzCase {
     for (let nr = 1; nr <= ROWS; nr++) {
       const isKnown = this.#random.chance(0.9)
       const sent = this.#columns.map((column) =>
-        this.#random.chance(0.9) ? column.type.field(this.#random, column.tooLong) : null,
+        this.#random.chance(0.9) ? column.type.field(this.#random) : null,
       )
       this.#sent.set(nr, isKnown ? sent : null)
       if (!isKnown) continue
@@ -241,9 +230,9 @@ class FuzzCase {
     const name = new URL(this.#database.url).pathname.slice(1)
     for (const [setting, values] of Object.entries(SETTINGS))
       await this.#database.pool.query(`alter database ${name} set ${setting} = ${this.#random.pick(values)}`)
-    const outputs = this.#columns.map(({ name: column, policy, tooLong, isKey, hasSql }, n) => [
+    const outputs = this.#columns.map(({ name: column, policy, isKey, hasSql }, n) => [
       isKey ? `${column}.k` : column,
-      { field: `f${n}`, unlisted: true, policy, tooLong, ...(hasSql && { sql: '$value' }) },
+      { field: `f${n}`, unlisted: true, policy, ...(hasSql && { sql: '$value' }) },
     ])
     const config = {
       sources: {

@@ -15,7 +15,7 @@ export interface FuzzType {
   readonly typed: (random: Random) => string
   /** SQL literals that count as blank besides NULL. */
   readonly blanks: readonly string[]
-  readonly field: (random: Random, tooLong: TooLong) => RecordField
+  readonly field: (random: Random) => RecordField
   /** SQL that casts a text literal: the cast decides what the cell must hold. */
   readonly cast: (literal: string) => string
   /** SQL for whether two values are equal to Fillrate, so that neither replaces the other. */
@@ -23,8 +23,6 @@ export interface FuzzType {
   /** Only the database rejects a value that does not fit, and with it the row. */
   readonly isForeign: boolean
 }
-
-export type TooLong = 'skip' | 'truncate'
 
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
@@ -74,14 +72,14 @@ function textType(sql: string, characters: number | null, bytes: number | null =
   return type(sql, {
     blanks: TEXT_BLANKS,
     typed: (random) => literal(fit(word(random)).trimEnd()),
-    field: (random, tooLong) => {
+    field: (random) => {
       const text = random.chance(0.1)
         ? random.digits(1, 9).replace(/^0+(?=\d)/, '') + random.pick(['', '.50', '.0'])
         : word(random)
       const isNumber = /^\d+(\.\d+)?$/.test(text) && random.chance(0.5)
       const fitted = fit(text)
       const isLong = fitted !== text
-      const kept = isLong && (tooLong === 'skip' || fitted === '') ? null : fitted
+      const kept = isLong ? null : fitted
       return { json: isNumber ? text : json(text), text: kept }
     },
   })
@@ -158,8 +156,8 @@ function arrayType(of: FuzzType, more: readonly string[], sameAs = of.same): Fuz
       random.chance(0.4) && more.length > 0
         ? literal(random.pick(more))
         : `array[${random.list(1, 3, () => of.typed(random)).join(', ')}]::${sql}`,
-    field: (random, tooLong) => {
-      const items = random.list(1, 3, () => of.field(random, tooLong))
+    field: (random) => {
+      const items = random.list(1, 3, () => of.field(random))
       const texts = items.map((item) => item.text)
       const text = texts.includes(null) ? null : `{${texts.map((one) => element(one ?? '')).join(',')}}`
       const [only] = items
@@ -211,10 +209,10 @@ const pair = foreignType('pair', ['("x y",2)', '(a,)', '("q""q",-1)'], ['(a', 'x
 const bits = (sql: string, length: number, isExact: boolean): FuzzType =>
   type(sql, {
     typed: () => literal(isExact ? '0'.repeat(length - 1) + '1' : '01'),
-    field: (random, tooLong) => {
+    field: (random) => {
       const sent = random.pick(['', '0', '1']) + random.pick(['101', '0110', '1111111', '0'])
       const isLong = sent.length > length
-      const kept = isLong ? (tooLong === 'skip' ? null : sent.slice(0, length)) : sent
+      const kept = isLong ? null : sent
       return { json: json(sent), text: kept !== null && isExact && kept.length < length ? null : kept }
     },
   })

@@ -258,7 +258,7 @@ const SKIP_ADVICE: ReadonlyArray<readonly [reasons: readonly SkipReason[], advic
     ['unmapped', 'no_such_label'],
     'Values without an entry: add them to `map`, then `fillrate remap SOURCE`.',
   ],
-  [['too_long'], "Texts that are too long: `tooLong: 'truncate'` cuts them."],
+  [['too_long'], 'Texts that are too long: `sql` cuts them, such as left($value, 40).'],
   [['below_confidence'], 'Too little confidence: lower `minConfidence`, then `fillrate remap SOURCE`.'],
   [
     ['row_rejected'],

@@ -23,58 +23,13 @@ export function resolveOutputs(
     const cell = resolveCell(table, output.column, place, keyNames, report)
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
-    const unique = output.unique === null ? null : resolveUnique(table, output.unique, place, report)
-    if (unique !== null) checkUnique({ cell, unique, keyNames }, place, report)
-    const resolved: MappedOutput = { ...cell, mapping: { ...output, unique }, fit, valueType: 'text' }
+    const resolved: MappedOutput = { ...cell, mapping: output, fit, valueType: 'text' }
     checkDuplicate(outputs, resolved, place, report)
     checkInputs(table, mapping, resolved, place, report)
     checkMap(resolved, place, report)
     outputs.push(resolved)
   }
   return outputs
-}
-
-/** The real names of the columns within which a value occurs once. */
-function resolveUnique(
-  table: Table,
-  names: readonly string[],
-  place: string,
-  report: ProblemList,
-): readonly string[] {
-  return names.flatMap((name) => {
-    const { column, path } = findColumn(table, name)
-    if (path.length === 0 && column?.canSelect && column.type.fit.kind !== 'json') return [column.name]
-    const all = table.columns.map((one) => one.name)
-    report.add(
-      `${place}.unique`,
-      column === undefined || path.length > 0
-        ? `'${name}', which is not a column of ${table.schema}.${table.name}`
-        : `'${name}', ${column.canSelect ? 'which is json and has no equality' : 'which this role may not read'}`,
-      'columns of the table, within which the value may occur once',
-      `Its columns are ${listNames(all)}.${suggestion(name, all)}`,
-    )
-    return []
-  })
-}
-
-/** Refuses columns that are different in every row that has the value: nothing would ever be a duplicate. */
-function checkUnique(
-  {
-    cell,
-    unique,
-    keyNames,
-  }: { readonly cell: MappedCell; readonly unique: readonly string[]; readonly keyNames: readonly string[] },
-  place: string,
-  report: ProblemList,
-): void {
-  const isKey = keyNames.length > 0 && keyNames.every((name) => unique.includes(name))
-  if (!isKey && !unique.includes(cell.attribute)) return
-  report.add(
-    `${place}.unique`,
-    isKey ? `the key, ${listNames(keyNames)}` : `'${cell.attribute}', the column itself`,
-    'other columns, within which the value may occur once',
-    'For once in the whole table, write: unique: []',
-  )
 }
 
 /** The same for `touch`. */
@@ -220,7 +175,7 @@ function checkInputs(
 function checkMap({ mapping, fit }: MappedOutput, place: string, report: ProblemList): void {
   if (mapping.map === null || mapping.sql !== null) return
   for (const [from, to] of Object.entries(mapping.map)) {
-    const fitting = coerceValue(to, fit, mapping.tooLong)
+    const fitting = coerceValue(to, fit)
     if (fitting.ok) continue
     const labels = listLabels(fit)
     report.add(

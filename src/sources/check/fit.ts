@@ -47,9 +47,7 @@ export function findMisfit(
       key.target.table,
       key.target.columns[key.columns.indexOf(output.attribute)] ?? 'id',
     )
-  return (
-    checkMapKeys(output, shape) ?? checkValues(output, shape, table.sql) ?? checkTruncation(output, shape)
-  )
+  return checkMapKeys(output, shape) ?? checkValues(output, shape, table.sql)
 }
 
 /** Nothing is known about the values of an unlisted field, but labels have to be met exactly. */
@@ -159,7 +157,7 @@ function describeRemedy(
   if (shape.type === 'list' && reason === 'not_a_text' && fit.kind !== 'array')
     return {
       expected: 'a text[] or jsonb column, or one text',
-      todo: `Write it as JSON with as: 'json', or as one text with sql: ${JOIN_SQL}.`,
+      todo: `Write it as JSON with sql: '$json::text', or as one text with sql: ${JOIN_SQL}.`,
     }
   if (shape.type === 'object')
     return {
@@ -180,7 +178,7 @@ function describeRemedy(
       const isCut = !shape.isAtomic && fit.kind === 'text' && (fit.maxLength ?? 0) >= MIN_CUT_LENGTH
       return {
         expected: `a column of ${length} characters or more`,
-        todo: `${isCut ? "Set tooLong: 'truncate'" : shape.isAtomic ? 'Name another column' : 'Convert it with `map`'}, or widen it: ${widen}`,
+        todo: `${isCut ? `Cut it with sql: 'left($value, ${String(fit.maxLength)})'` : shape.isAtomic ? 'Name another column' : 'Convert it with `map`'}, or widen it: ${widen}`,
       }
     }
     case 'out_of_range': {
@@ -204,21 +202,6 @@ function describeConversion(field: string): string {
     : null
   if (field === 'confidence') return "Convert it: sql: 'round($value * 100)'."
   return count ?? 'Convert it with `sql` or `map`, or name another column.'
-}
-
-/** A truncated URL or number is a wrong one, written in earnest. */
-function checkTruncation({ column, fit, mapping, type }: MappedOutput, shape: FieldShape): Misfit | null {
-  if (mapping.tooLong !== 'truncate' || !shape.isAtomic || mapping.map !== null) return null
-  const maxLength = fit.kind === 'text' ? (fit.maxLength ?? fit.maxBytes) : null
-  const longest = shape.examples.reduce<number>((most, value) => Math.max(most, String(value).length), 0)
-  if (maxLength === null || maxLength === undefined || maxLength >= longest) return null
-  return {
-    place: `outputs.${column}.tooLong`,
-    frequency: 'seldom',
-    found: `'truncate', for \`${mapping.field}\`, ${shape.description}, into ${type.name}`,
-    expected: 'the whole value: its beginning alone is another value',
-    todo: 'Take `tooLong` out: a value that is too long is then skipped.',
-  }
 }
 
 /** What an expression takes its value for: `$value` a number, or `$json` the whole record. */

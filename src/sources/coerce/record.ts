@@ -14,7 +14,7 @@ interface CoercedRecord {
 }
 
 /**
- * Coerces a record to a source's outputs. Pure: what only the database knows (checks, unique values, triggers, the result
+ * Coerces a record to a source's outputs. Pure: what only the database knows (constraints, triggers, the result
  * of an output's `sql`) is found at the write.
  * @param confidence 0..1, or null if the record has none: companies have none, and no bound applies to them
  */
@@ -61,9 +61,7 @@ export function coerceField(output: MappedOutput, found: unknown): Coercion {
   if (mapping.matches !== null && !matches(mapped.value, mapping.matches)) return notCoerced('no_match')
   if (mapping.sql !== null)
     return output.valueType === 'number' && !isNumeric(mapped.value) ? notCoerced('not_a_number') : mapped
-  if (mapping.as === 'json' && output.fit.kind === 'text')
-    return coerceValue(JSON.stringify(mapped.value), output.fit, 'skip')
-  return coerceValue(mapped.value, output.fit, mapping.tooLong)
+  return coerceValue(mapped.value, output.fit)
 }
 
 /** The value at a dotted path. Also finds a field whose own name contains the dots. */

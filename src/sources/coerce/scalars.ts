@@ -1,4 +1,3 @@
-import type { TooLong } from '../../domain/mapping.ts'
 import { toNumberText } from '../../domain/json.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 import type { Fit } from '../column-type.ts'
@@ -97,44 +96,26 @@ export function toText(value: unknown): string | null {
 export function coerceText(
   value: unknown,
   { maxLength, maxBytes }: Pick<Extract<Fit, { kind: 'text' }>, 'maxLength' | 'maxBytes'>,
-  tooLong: TooLong,
 ): Coercion {
   const text = toText(value)
   if (text === null) return notCoerced('not_a_text')
-  const truncated = maxBytes === undefined ? firstCharacters(text, maxLength) : firstBytes(text, maxBytes)
-  if (truncated === text) return coerced(text)
-  return tooLong === 'truncate' && truncated !== '' ? coerced(truncated) : notCoerced('too_long')
+  const length = maxBytes === undefined ? countCharacters(text, maxLength) : Buffer.byteLength(text)
+  return length > (maxBytes ?? maxLength ?? Infinity) ? notCoerced('too_long') : coerced(text)
 }
 
-function firstCharacters(text: string, limit: number | null): string {
-  if (limit === null || text.length <= limit) return text
-  const characters = [...text]
-  return characters.length <= limit ? text : characters.slice(0, limit).join('')
-}
-
-/** Truncates to whole characters. */
-function firstBytes(text: string, limit: number): string {
-  let bytes = 0
-  let truncated = ''
-  for (const character of text) {
-    bytes += Buffer.byteLength(character)
-    if (bytes > limit) return truncated
-    truncated += character
-  }
-  return truncated
-}
+/** Code points; of a text that fits whatever they are, its UTF-16 units, which are no fewer. */
+const countCharacters = (text: string, limit: number | null): number =>
+  limit === null || text.length <= limit ? text.length : [...text].length
 
 /** A text of bits, optionally after a `B`. `bit(n)` must have exactly n: its cast would pad with zeros. */
 export function coerceBits(
   value: unknown,
   { length, exact }: Pick<Extract<Fit, { kind: 'bits' }>, 'length' | 'exact'>,
-  tooLong: TooLong,
 ): Coercion {
   const bits = /^b?([01]*)$/i.exec(toText(value)?.trim() ?? '-')?.[1]
   if (bits === undefined) return notCoerced('not_a_bit_string')
   if (length === null || bits.length === length) return coerced(bits)
-  if (bits.length > length)
-    return tooLong === 'truncate' ? coerced(bits.slice(0, length)) : notCoerced('too_long')
+  if (bits.length > length) return notCoerced('too_long')
   return exact ? notCoerced('not_a_bit_string') : coerced(bits)
 }
 

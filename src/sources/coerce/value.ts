@@ -1,4 +1,3 @@
-import type { TooLong } from '../../domain/mapping.ts'
 import { toPlainNumbers } from '../../domain/json.ts'
 import type { Fit } from '../column-type.ts'
 import {
@@ -17,12 +16,12 @@ import {
 } from './scalars.ts'
 
 /** Coerces a value to what a column holds, or returns why it cannot be. */
-export function coerceValue(value: unknown, fit: Fit, tooLong: TooLong): Coercion {
+export function coerceValue(value: unknown, fit: Fit): Coercion {
   switch (fit.kind) {
     case 'text':
-      return coerceText(value, fit, tooLong)
+      return coerceText(value, fit)
     case 'bits':
-      return coerceBits(value, fit, tooLong)
+      return coerceBits(value, fit)
     case 'integer':
       return coerceInteger(value, fit.bits)
     case 'float':
@@ -42,12 +41,12 @@ export function coerceValue(value: unknown, fit: Fit, tooLong: TooLong): Coercio
     case 'enum':
       return coerceLabel(value, fit.labels)
     case 'array':
-      return coerceArray(value, fit.element, tooLong)
+      return coerceArray(value, fit.element)
     case 'json':
     case 'jsonb':
       return coerced(value)
     case 'other':
-      return coerceText(value, { maxLength: null }, 'skip')
+      return coerceText(value, { maxLength: null })
   }
 }
 
@@ -78,11 +77,11 @@ function coerceLabel(value: unknown, labels: readonly string[]): Coercion {
 }
 
 /** A single value becomes an array of one; nulls are dropped. One element that does not fit rejects the whole array. */
-function coerceArray(value: unknown, element: Fit, tooLong: TooLong): Coercion {
+function coerceArray(value: unknown, element: Fit): Coercion {
   const fitted: unknown[] = []
   for (const item of Array.isArray(value) ? (value as unknown[]) : [value]) {
     if (item === null || item === undefined) continue
-    const fitting = coerceValue(item, element, tooLong)
+    const fitting = coerceValue(item, element)
     if (!fitting.ok) return fitting
     fitted.push(fitting.value)
   }

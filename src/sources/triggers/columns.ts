@@ -43,7 +43,6 @@ export function listReadColumns(source: Source): readonly string[] {
   const names = new Set([
     ...[keyColumns, ...writers.map((writer) => writer.keyColumns)].flat().map((column) => column.name),
     ...cells.map((cell) => cell.attribute),
-    ...outputs.flatMap((output) => output.mapping.unique ?? []),
     ...texts.flatMap((text) => findNamedColumns(text ?? '', table)).map((column) => column.name),
     ...findJoinColumns(mapping.joins ?? '', table).map((column) => column.name),
   ])

@@ -97,7 +97,7 @@ export const isFittedByCast = ({ output }: IndexedOutput): boolean =>
 export const castColumn = (cell: IndexedOutput): string =>
   `"~${isFittedByCast(cell) ? 'new' : 'cast'}${cell.index}"`
 
-/** SQL for a value fitted to its column's length: what is too long is dropped or truncated here, because a cast is silent. */
+/** SQL for a value fitted to its column's length: what is too long is dropped here, because a cast truncates silently. */
 export function fitValueSql({ output, index }: IndexedOutput): string {
   const value = `"~cast${index}"`
   const { fit, mapping } = output
@@ -108,13 +108,11 @@ export function fitValueSql({ output, index }: IndexedOutput): string {
       ? `${value}${cast}`
       : `case when not ${isBlankValueSql(value, fit)} then ${value}${cast} end`
   if (bound === null) return filled
-  return `case when ${bound.isTooLong} then ${mapping.tooLong === 'truncate' ? bound.cut : 'null'} else ${filled} end`
+  return `case when ${bound.isTooLong} then null else ${filled} end`
 }
 
 interface LengthBound {
   readonly isTooLong: string
-  /** The truncated value. */
-  readonly cut: string
   /** Casts to the column's type, where the value was made as a wider one. */
   readonly cast: string
 }
@@ -122,29 +120,16 @@ interface LengthBound {
 /** The bound of a value's length; null if there is none, or if the type's own cast rejects what is too long. */
 function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | null {
   if (fit.kind === 'bits') {
-    const cut = `${value}::${type.cast}`
-    if (fit.length === null) return { isTooLong: 'false', cut, cast: `::${type.cast}` }
     // The cast of a value that is too short would pad it with zeros.
-    const whole = fit.exact ? `case when length(${value}) > ${fit.length} then ${cut} end` : cut
-    return {
-      isTooLong: `length(${value}) ${fit.exact ? '<>' : '>'} ${fit.length}`,
-      cut: whole,
-      cast: `::${type.cast}`,
-    }
+    const isTooLong =
+      fit.length === null ? 'false' : `length(${value}) ${fit.exact ? '<>' : '>'} ${fit.length}`
+    return { isTooLong, cast: `::${type.cast}` }
   }
   if (fit.kind !== 'text') return null
-  if (fit.maxBytes !== undefined) {
-    // `"char"` would keep the first byte of a multi-byte letter.
-    const cut = fit.maxBytes > 1 ? value : `(case when ascii(${value}) < 128 then ${value} end)`
-    const isTooLong = `octet_length(${value}) > ${fit.maxBytes}`
-    return { isTooLong, cut: `${cut}::${type.cast}`, cast: `::${type.cast}` }
-  }
+  if (fit.maxBytes !== undefined)
+    return { isTooLong: `octet_length(${value}) > ${fit.maxBytes}`, cast: `::${type.cast}` }
   if (fit.maxLength === null) return null
-  return {
-    isTooLong: `char_length(${value}::text) > ${fit.maxLength}`,
-    cut: `left(${value}::text, ${fit.maxLength})::${type.cast}`,
-    cast: '',
-  }
+  return { isTooLong: `char_length(${value}::text) > ${fit.maxLength}`, cast: '' }
 }
 
 /** SQL: whether the cell is written. All members of its group must be ready, or hold their new value already. */
@@ -196,10 +181,7 @@ export interface IndexedOutput {
 }
 
 /** All outputs of an output's group, itself included; none if it has no group. */
-export const outputsInGroup = (
-  output: MappedOutput,
-  all: readonly IndexedOutput[],
-): readonly IndexedOutput[] =>
+const outputsInGroup = (output: MappedOutput, all: readonly IndexedOutput[]): readonly IndexedOutput[] =>
   output.mapping.group === null
     ? []
     : all.filter((other) => other.output.mapping.group === output.mapping.group)

@@ -62,7 +62,6 @@ export function restoreUpdate(
     protected: namesWhereSql(cells.map((cell, n) => [cell, `${isInBatchSql(cell)} and not "~changed${n}"`])),
     skipped: 'null::jsonb',
     copies: source.table.isInherited ? 'count(*) filter (where "~same") over (partition by "~i")' : null,
-    finds: '',
     keepsLocked: false,
     bisecting,
     // A row that the database rejects stays to be done, as a whole.

@@ -23,8 +23,6 @@ export interface RowUpdate<Item> {
   readonly skipped: string
   /** SQL for the number of rows that may be meant, of which only one can be right. Null: there are no several. */
   readonly copies: string | null
-  /** CTEs between `~locked` and `~evaluated`, each with a comma. */
-  readonly finds: string
   /** Whether `~locked` is read again: it is then kept, which costs two copies of it. */
   readonly keepsLocked: boolean
   /** For a batch that failed: as JSON, and each of its units can be left out by row. */

@@ -28,12 +28,12 @@ export function rowUpdateStatement<Item>(
   update: RowUpdate<Item>,
   { preview = false } = {},
 ): string {
-  const { keepsLocked, finds, bisecting } = update
+  const { keepsLocked, bisecting } = update
   const locked = lockedRowsSql(source, update, preview)
   const results = resultsSql(source, update)
   const writesNothing = preview || update.cells.length === 0
   return `
-    with ${keepsLocked ? `"~locked" as materialized ${locked}, ` : ''}${finds}
+    with ${keepsLocked ? `"~locked" as materialized ${locked}, ` : ''}
     "~evaluated" as materialized (
       select ${evaluatedColumns(source, update).join(',\n             ')}
         from ${keepsLocked ? '' : `${locked} as `}${lockedRowSql(source, update.reads)}
@@ -67,7 +67,7 @@ function lockedRowsSql<Item>(
 }
 
 /** SQL for the locked rows in FROM, each as `t`. */
-export function lockedRowSql({ table }: Source, reads: readonly string[]): string {
+function lockedRowSql({ table }: Source, reads: readonly string[]): string {
   const columns = reads.map((name, n) => `"~column${n}" as ${quoteName(name)}`)
   if (table.isInherited) columns.push('"~table" as tableoid')
   return `"~locked" cross join lateral (select ${columns.join(', ')}) as t`

@@ -24,8 +24,7 @@ import {
 } from './cell-sql.ts'
 import { composeJsonSql } from './json-cells.ts'
 import { type CellUnit, namesWhereSql, type RowUpdate, whereAnySql } from './row-update.ts'
-import { lockedRowSql, stepSql } from './statement.ts'
-import { duplicateReasonSql, duplicatesSql, hasUniqueOutputs, isUniqueChangeSql } from './unique-sql.ts'
+import { stepSql } from './statement.ts'
 
 export interface WriteRow {
   readonly key: string
@@ -55,9 +54,9 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteR
     batch: batchColumns(source, bisecting),
     cells: [...outputs, ...touches],
     reads: listReadColumns(source),
-    steps: `${hasUniqueOutputs(source) ? `${outputSteps(source, cells, 'different')} ${uniqueStep(cells)}` : outputSteps(source, cells, 'changed')}
+    steps: `${outputSteps(source, cells)}
        ${touchSteps(source, bisecting)}`,
-    where: candidateSql(source),
+    where: `"~i" is not null and ${belongsSql(source)}`,
     jsonValueSql: (keys) =>
       composeJsonSql(
         keys.map(({ cell, index }) => ({
@@ -71,22 +70,14 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteR
     skipped: skippedCellsSql(cells),
     // To count them is a sort of wide rows.
     copies: mayRepeatKeys(source) ? 'count(*) over (partition by "~i")' : null,
-    finds: duplicatesSql(
-      source,
-      cells,
-      `from ${lockedRowSql(source, listReadColumns(source))} ${outputSteps(source, cells, 'different')}`,
-      candidateSql(source),
-    ),
-    keepsLocked: mapping.joins !== null || belongsSql(source) !== 'true' || hasUniqueOutputs(source),
+    keepsLocked: mapping.joins !== null || belongsSql(source) !== 'true',
     bisecting,
     units: listUnits(source),
   }
 }
 
-const candidateSql = (source: Source): string => `"~i" is not null and ${belongsSql(source)}`
-
-/** Up to the outputs that have a new value. @param last the name of that step and of its columns */
-function outputSteps(source: Source, cells: readonly IndexedOutput[], last: 'changed' | 'different'): string {
+/** Up to the outputs that have a new value. */
+function outputSteps(source: Source, cells: readonly IndexedOutput[]): string {
   const inputs = rowInputsSql(source, { recorded: true })
   const fitted = cells.filter((cell) => !isFittedByCast(cell))
   return [
@@ -103,17 +94,11 @@ function outputSteps(source: Source, cells: readonly IndexedOutput[], last: 'cha
     ),
     stepSql('fitted', indexedColumns(fitted, fitValueSql, 'new')),
     stepSql(
-      last,
-      indexedColumns(cells, (cell) => isChangedSql(cell, cells), last),
+      'changed',
+      indexedColumns(cells, (cell) => isChangedSql(cell, cells), 'changed'),
     ),
   ].join('\n       ')
 }
-
-const uniqueStep = (cells: readonly IndexedOutput[]): string =>
-  stepSql(
-    'changed',
-    indexedColumns(cells, (cell) => isUniqueChangeSql(cell, cells), 'changed'),
-  )
 
 function touchSteps({ outputs, touches }: Source, bisecting: boolean): string {
   const anyChanged = ['false', ...outputs.map((_, n) => `"~changed${n}"`)].join(' or ')
@@ -196,19 +181,21 @@ function listUnits({ outputs, touches }: Source): CellUnit[] {
   ]
 }
 
-/**
- * SQL for the cells whose own expression gave no value, a text that is too long, or a duplicate where `unique` is set, and
- * for those left out with another cell of their group.
- */
+/** SQL for the cells whose own expression gave no value or a text that is too long, and for those left out with another of their group. */
 function skippedCellsSql(cells: readonly IndexedOutput[]): string {
   const parts = cells.flatMap((cell) => {
     const { output, index } = cell
-    const duplicate = duplicateReasonSql(cell, cells)
     const incomplete = isGroupIncompleteSql(cell, cells)
-    const found = [
-      duplicate,
-      incomplete === null ? null : { when: incomplete, reason: `'group_incomplete'`, detail: 'null' },
-    ].flatMap((one) => (one === null ? [] : [skippedItemSql(cell, `"~new${index}"`, one)]))
+    const found =
+      incomplete === null
+        ? []
+        : [
+            skippedItemSql(cell, `"~new${index}"`, {
+              when: incomplete,
+              reason: `'group_incomplete'`,
+              detail: 'null',
+            }),
+          ]
     if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found
     const cast = castColumn(cell)
     const isNothing = `${cast} is null or ${isBlankValueSql(cast, output.fit)}`

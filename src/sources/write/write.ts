@@ -1,6 +1,5 @@
 import { describeServerError } from '../../util/error-text.ts'
 import type { Transaction } from 'kysely'
-import { query } from '../db.ts'
 import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
 import type { RejectedRow } from './bisect.ts'
@@ -8,7 +7,6 @@ import { type ExecuteOptions, executeUpdate, type UpdatedRows } from './execute.
 import { pickPlainValues, readRejectedValues, toSkippedCells } from './refused-cells.ts'
 import type { RefusedCell, RowResult } from './result-columns.ts'
 import type { RowUpdate } from './row-update.ts'
-import { hasUniqueOutputs, lockUniqueSql } from './unique-sql.ts'
 import { type WriteRow, writeUpdate } from './write-update.ts'
 
 /** What a write or an undo did with a row. */
@@ -55,7 +53,6 @@ export async function writeBatch<Schema>(
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
   const { preview = false } = options
-  if (hasUniqueOutputs(source) && !preview) await query(tx, lockUniqueSql(source))
   const toUpdate = (bisecting: boolean): RowUpdate<WriteRow> => writeUpdate(source, bisecting)
   const updated = await executeUpdate(tx, source, toUpdate, batch, options)
   const made = preview ? new Map() : await readRejectedValues(tx, source, batch, updated.cells)

@@ -21,8 +21,8 @@ type Case = readonly [
 
 const COMPANY: readonly Case[] = [
   // A list.
-  ['tech_text', 'text', 'technologies', ['error', 'a list of texts, into text', "as: 'json'"]],
-  ['tech_json_text', 'text', { field: 'technologies', as: 'json' }, null],
+  ['tech_text', 'text', 'technologies', ['error', 'a list of texts, into text', "sql: '$json::text'"]],
+  ['tech_json_text', 'text', { field: 'technologies', sql: '$json::text' }, null],
   ['tech_array', 'text[]', 'technologies', null],
   ['tech_jsonb', 'jsonb', 'technologies', null],
   [
@@ -99,13 +99,7 @@ const COMPANY: readonly Case[] = [
     ['warning', '"United States" does not fit', 'Convert it with `map`, or widen it'],
   ],
   ['site', 'varchar(10)', 'social.linkedin', ['error', 'a URL, into character varying(10)', 'type text']],
-  [
-    'site_cut',
-    'varchar(40)',
-    { field: 'social.linkedin', tooLong: 'truncate' },
-    ['warning', "'truncate', for `social.linkedin`", 'skipped', '.tooLong'],
-  ],
-  ['industry_cut', 'varchar(8)', { field: 'industry', tooLong: 'truncate' }, null],
+  ['industry_cut', 'varchar(8)', { field: 'industry', sql: 'left($value, 8)' }, null],
   // An unlisted field near a listed one is not judged.
   ['custom', 'integer', { field: 'headcount', unlisted: true }, null],
 ]

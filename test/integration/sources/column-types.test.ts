@@ -116,10 +116,6 @@ describe('a value is written in the column’s own type', () => {
     expect(rows).toEqual([{ same: true }])
   })
 
-  test('an array as JSON in a text', async () => {
-    expect(await writeTo('c_text', ['a', 'b'], { as: 'json' })).toMatchObject({ held: '["a","b"]' })
-  })
-
   test.each([
     ['c_domain', 'bad', 'check', 'short_check, domain short'],
     ['c_percent', 101, 'check', 'percent_check, domain percent'],

@@ -6,7 +6,7 @@ import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { pageQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { mapping, output } from './mapping.ts'
+import { mapping } from './mapping.ts'
 
 let database: TestDatabase
 
@@ -69,20 +69,6 @@ describe('describeSource', () => {
     (await describeSource(database.db, await openSource(database.db, mapping(options)))).map(
       ({ place, found, todo }) => `${place}: ${found} → ${todo}`,
     )
-
-  test('reports an output that must be unique without an index', async () => {
-    const unique = (columns: readonly string[]) => [output('title', 'title', { unique: columns })]
-    const todo = 'create index concurrently on "public"."people"'
-    expect(await places({ outputs: unique([]) })).toEqual([
-      `outputs.title.unique: no index serves it: each batch reads the whole table → ${todo} ("title")`,
-    ])
-    expect(await places({ outputs: unique(['seen_at']) })).toEqual([
-      expect.stringContaining(`${todo} ("seen_at", "title")`),
-    ])
-    await database.query('create index unique_title on people (title)')
-    expect(await places({ outputs: unique(['seen_at']) })).toEqual([])
-    await database.query('drop index unique_title')
-  })
 
   test('reports nothing for a sound source', async () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])

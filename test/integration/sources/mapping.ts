@@ -14,10 +14,7 @@ export const output = (
   map: null,
   sql: null,
   group: null,
-  unique: null,
   matches: null,
-  tooLong: 'skip',
-  as: null,
   ...options,
 })
 

@@ -21,8 +21,6 @@ const source = {
         sql: null,
         group: null,
         matches: null,
-        tooLong: 'skip',
-        as: null,
       },
     },
   ],

@@ -31,10 +31,7 @@ function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): So
       map: null,
       sql: null,
       group: null,
-      unique: null,
       matches: null,
-      tooLong: 'skip' as const,
-      as: null,
       ...options,
     },
   }))
@@ -142,21 +139,6 @@ describe('what is left to the database', () => {
     expect(coerceRecord(outputs, { tags: ['x'], n: '1000000', word: 'many' }, 1)).toEqual({
       values: { a: ['x'], b: '1000000' },
       skipped: [{ column: 'c', reason: 'not_a_number', detail: null, value: 'many' }],
-    })
-  })
-
-  test('as: json writes an array to a text column as JSON, whole or not at all', () => {
-    const outputs = source({
-      a: { field: 'tags', as: 'json' },
-      b: { field: 'tags', as: 'json', fit: { kind: 'text', maxLength: 8 }, tooLong: 'truncate' },
-      c: { field: 'tags' },
-    })
-    expect(coerceRecord(outputs, { tags: ['x', 'y'] }, 1)).toEqual({
-      values: { a: '["x","y"]' },
-      skipped: [
-        { column: 'b', reason: 'too_long', detail: null, value: ['x', 'y'] },
-        { column: 'c', reason: 'not_a_text', detail: null, value: ['x', 'y'] },
-      ],
     })
   })
 })

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { coerceValue } from '../../../src/sources/coerce/value.ts'
 import type { Fit } from '../../../src/sources/column-type.ts'
 
-const fitted = (value: unknown, fit: Fit, tooLong: 'skip' | 'truncate' = 'skip'): unknown => {
-  const fitting = coerceValue(value, fit, tooLong)
+const fitted = (value: unknown, fit: Fit): unknown => {
+  const fitting = coerceValue(value, fit)
   return fitting.ok ? fitting.value : fitting.reason
 }
 const text = (maxLength: number | null): Fit => ({ kind: 'text', maxLength })
@@ -13,7 +13,6 @@ describe('text', () => {
   test('counts characters as Postgres does', () => {
     expect(fitted('a\u{1F600}é', text(3))).toBe('a\u{1F600}é')
     expect(fitted('a\u{1F600}éx', text(3))).toBe('too_long')
-    expect(fitted('a\u{1F600}éx', text(2), 'truncate')).toBe('a\u{1F600}')
   })
   test('accepts numbers and booleans, not arrays or objects', () => {
     expect([1.5, false, [1], {}, null].map((value) => fitted(value, text(null)))).toEqual([
@@ -23,13 +22,6 @@ describe('text', () => {
       'not_a_text',
       'not_a_text',
     ])
-  })
-  test('never exceeds the column length when truncated', () => {
-    fc.assert(
-      fc.property(fc.string({ unit: 'binary' }), fc.integer({ min: 1, max: 20 }), (value, most) => {
-        expect([...String(fitted(value, text(most), 'truncate'))].length).toBeLessThanOrEqual(most)
-      }),
-    )
   })
 })
 
