@@ -12,7 +12,10 @@ interface OutputOptions {
   readonly map?: Readonly<Record<string, string | number | boolean>>
   /** An SQL expression over `$value` (the field as text), `$json` (as jsonb) and `$confidence`. */
   readonly sql?: string
-  /** Outputs with the same group are written together or not at all. */
+  /**
+   * Outputs with the same group are written together or not at all: a cell that a person typed, or a value that does not fit, keeps
+   * the others from being written. A field that the record lacks does not.
+   */
   readonly group?: string
   /** Only matching values are written. A string is a regular expression without its slashes. */
   readonly matches?: RegExp | string

@@ -1,5 +1,5 @@
 import { isObject, toPlainNumbers } from '../../domain/json.ts'
-import type { SkippedCell } from '../../domain/skipped-cell.ts'
+import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { cleanText } from '../../domain/text.ts'
 import { BLANK_CHARACTERS } from '../cell.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
@@ -24,17 +24,24 @@ export function coerceRecord(source: Source, record: unknown, confidence: number
     const found = cleanText(readField(record, output.mapping.field))
     return { output, found, fitting: coerceOutput(source, output, found, confidence) }
   })
-  const broken = new Set(
-    fitted.filter(({ fitting }) => !fitting.ok).map(({ output }) => output.mapping.group),
-  )
+  // A field that the record lacks keeps no group from being written.
+  const obstacles = new Map<string | null, string>()
+  for (const { output, fitting } of fitted)
+    if (!fitting.ok && fitting.reason !== 'absent' && !obstacles.has(output.mapping.group))
+      obstacles.set(output.mapping.group, `${output.column}: ${describeSkip(fitting)}`)
   const values: Record<string, unknown> = {}
   const skipped: SkippedCell[] = []
   for (const { output, found, fitting } of fitted) {
     const { column, mapping } = output
     const value = found ?? null
     if (!fitting.ok) skipped.push({ column, reason: fitting.reason, detail: fitting.detail, value })
-    else if (mapping.group !== null && broken.has(mapping.group))
-      skipped.push({ column, reason: 'group_incomplete', detail: null, value })
+    else if (mapping.group !== null && obstacles.has(mapping.group))
+      skipped.push({
+        column,
+        reason: 'group_incomplete',
+        detail: obstacles.get(mapping.group) ?? null,
+        value,
+      })
     else values[column] = fitting.value
   }
   return { values, skipped }

@@ -66,11 +66,11 @@ export function isTakenOverSql({ outputs, freshness }: Pick<Source, 'outputs' | 
 }
 
 /** SQL for the new value. Evaluated only where it may be used, because it may fail. */
-export function castValueSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
-  const group = outputsInGroup(output, all)
-  // A protected member of a group is evaluated too: if the cell holds that value already, the group is complete.
-  const when = group.length > 0 ? group.map(hasValueSql) : [isReadySql({ output, index })]
-  return `case when "~same" and ${when.join(' and ')} then ${typedValueSql(output, `"~value${index}"`)} end`
+export function castValueSql({ output, index }: IndexedOutput): string {
+  // A protected member of a group is evaluated too: if the cell holds that value already, it does not keep the group.
+  const isInGroup = output.mapping.group !== null
+  const when = isInGroup ? hasValueSql({ output, index }) : isReadySql({ output, index })
+  return `case when "~same" and ${when} then ${typedValueSql(output, `"~value${index}"`)} end`
 }
 
 function typedValueSql(output: MappedOutput, sent: string): string {
@@ -132,7 +132,10 @@ function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | 
   return { isTooLong: `char_length(${value}::text) > ${fit.maxLength}`, cast: '' }
 }
 
-/** SQL: whether the cell is written. All members of its group must be ready, or hold their new value already. */
+/**
+ * SQL: whether the cell is written. Of its group, a member with a value must be ready or hold it already, and one that the record
+ * lacks must not hold what the policy protects.
+ */
 export function isChangedSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
   return `coalesce(${[...alone({ output, index }), ...groupConditions({ output, index }, all)].join(' and ')}, false)`
 }
@@ -144,6 +147,17 @@ export function isGroupIncompleteSql(cell: IndexedOutput, all: readonly IndexedO
   return `coalesce(${alone(cell).join(' and ')}, false) and not coalesce(${group.join(' and ')}, false)`
 }
 
+/** SQL for the cell that keeps another one of its group from being written, and why. */
+export const groupObstacleSql = (cell: IndexedOutput, all: readonly IndexedOutput[]): string =>
+  `case ${otherMembers(cell, all)
+    .map((other) => {
+      const { column } = other.output
+      const isMisfit = `${hasValueSql(other)} and not ${hasNewValueSql(other)}`
+      const cause = `case when ${isMisfit} then ${quoteLiteral(`${column} gets no value that fits`)} else ${quoteLiteral(`${column} holds another value`)} end`
+      return `when not coalesce(${memberConditionSql(other)}, false) then ${cause}`
+    })
+    .join(' ')} end`
+
 /** SQL: what must hold for the cell itself. */
 const alone = (cell: IndexedOutput): readonly string[] => [
   isReadySql(cell),
@@ -152,13 +166,11 @@ const alone = (cell: IndexedOutput): readonly string[] => [
 ]
 
 /** SQL: what must hold for the other cells of its group. */
-const groupConditions = (
-  { output, index }: IndexedOutput,
-  all: readonly IndexedOutput[],
-): readonly string[] =>
-  outputsInGroup(output, all)
-    .filter((one) => one.index !== index)
-    .map((one) => `${hasNewValueSql(one)} and (${isReadySql(one)} or not ${isDifferentSql(one)})`)
+const groupConditions = (cell: IndexedOutput, all: readonly IndexedOutput[]): readonly string[] =>
+  otherMembers(cell, all).map(memberConditionSql)
+
+const memberConditionSql = (member: IndexedOutput): string =>
+  `(case when ${hasValueSql(member)} then ${hasNewValueSql(member)} and (${isReadySql(member)} or not ${isDifferentSql(member)}) else "~writable${member.index}" end)`
 
 /** SQL: whether there is a new value. A composite `(a,)` with one NULL field is neither null nor not null. */
 export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>
@@ -180,8 +192,11 @@ export interface IndexedOutput {
   readonly index: number
 }
 
-/** All outputs of an output's group, itself included; none if it has no group. */
-const outputsInGroup = (output: MappedOutput, all: readonly IndexedOutput[]): readonly IndexedOutput[] =>
+/** The other outputs of an output's group. */
+const otherMembers = (
+  { output, index }: IndexedOutput,
+  all: readonly IndexedOutput[],
+): readonly IndexedOutput[] =>
   output.mapping.group === null
     ? []
-    : all.filter((other) => other.output.mapping.group === output.mapping.group)
+    : all.filter((other) => other.index !== index && other.output.mapping.group === output.mapping.group)

@@ -1,6 +1,6 @@
 import { describeServerError } from '../../util/error-text.ts'
 import { isRaised } from '../../util/sqlstates.ts'
-import type { SkipReason } from '../../domain/skipped-cell.ts'
+import { describeSkip, type SkipReason } from '../../domain/skipped-cell.ts'
 import { type Db, tryRows } from '../db.ts'
 import type { Source } from '../source-model.ts'
 import { batchJson } from './batch.ts'
@@ -24,8 +24,10 @@ export function toSkippedCells(
   const inConstraint = columns.filter((column) => broken.has(outputs.get(column)?.attribute ?? column))
   return columns.map((column): RefusedCell => {
     const value = Object.hasOwn(made, column) ? { value: made[column] } : {}
-    if (inConstraint.length > 0 && !inConstraint.includes(column))
-      return { column, reason: 'group_incomplete', detail: null, ...value }
+    if (inConstraint.length > 0 && !inConstraint.includes(column)) {
+      const detail = `${inConstraint.join(', ')}: ${describeSkip(toSkipReason({ error, constraint }, false))}`
+      return { column, reason: 'group_incomplete', detail, ...value }
+    }
     const isTouch = !outputs.has(column)
     const isExpression = isTouch || outputs.get(column)?.mapping.sql !== null
     const { reason, detail } = toSkipReason({ error, constraint }, isExpression)

@@ -11,6 +11,7 @@ import {
   castColumn,
   castValueSql,
   fitValueSql,
+  groupObstacleSql,
   hasNewValueSql,
   type IndexedOutput,
   isChangedSql,
@@ -90,7 +91,7 @@ function outputSteps(source: Source, cells: readonly IndexedOutput[]): string {
     ]),
     stepSql(
       'cast',
-      cells.map((cell) => `${castValueSql(cell, cells)} as ${castColumn(cell)}`),
+      cells.map((cell) => `${castValueSql(cell)} as ${castColumn(cell)}`),
     ),
     stepSql('fitted', indexedColumns(fitted, fitValueSql, 'new')),
     stepSql(
@@ -193,7 +194,7 @@ function skippedCellsSql(cells: readonly IndexedOutput[]): string {
             skippedItemSql(cell, `"~new${index}"`, {
               when: incomplete,
               reason: `'group_incomplete'`,
-              detail: 'null',
+              detail: groupObstacleSql(cell, cells),
             }),
           ]
     if (output.mapping.sql === null && output.fit.kind !== 'text' && output.fit.kind !== 'bits') return found

@@ -128,7 +128,11 @@ const misfits: readonly Misfit[] = [
     bad: { phone: '+47', country: 'NO' },
     skipped: [
       { column: 'phone', reason: 'unique', detail: 'people_phone_key' },
-      { column: 'region_country', reason: 'group_incomplete', detail: null },
+      {
+        column: 'region_country',
+        reason: 'group_incomplete',
+        detail: 'phone: duplicate value: another row has it, and it must be unique (people_phone_key)',
+      },
     ],
   },
   {

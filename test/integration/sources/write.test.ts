@@ -275,6 +275,34 @@ describe('policies', () => {
     const incomplete = await write(database, source, ['2'], { phone: '+4712345678' })
     expect(incomplete).toMatchObject([{ outcome: 'unchanged', protectedColumns: [] }])
   })
+
+  test('a field that the record lacks leaves the rest of its group to be written', async () => {
+    await database.query(`insert into people (id, email, title, phone, country) values
+      (1, 'a', null, null, null), (2, 'b', null, null, 'typed'), (3, 'c', 'typed', null, null)`)
+    const group = { group: 'place' }
+    const source = await openSource(
+      database.db,
+      mapping({
+        outputs: [
+          output('title', 'title', group),
+          output('phone', 'phone', group),
+          output('country', 'country', group),
+        ],
+      }),
+    )
+    const results = await write(database, source, ['1', '2', '3'], { title: 'Oslo', phone: 'Norway' })
+    expect(await rows('title, phone, country')).toEqual([
+      { title: 'Oslo', phone: 'Norway', country: null },
+      { title: null, phone: null, country: 'typed' },
+      { title: 'typed', phone: null, country: null },
+    ])
+    const left = (column: string, by: string) => ({ column, reason: 'group_incomplete', detail: by })
+    expect(results.map(({ skipped }) => skipped)).toMatchObject([
+      [],
+      [left('title', 'country holds another value'), left('phone', 'country holds another value')],
+      [left('phone', 'title holds another value')],
+    ])
+  })
 })
 
 describe('keys inside a jsonb column', () => {

@@ -148,14 +148,21 @@ test('one member that does not fit skips its whole group, and no other', () => {
     phone: { group: 'phone' },
     country: { group: 'phone', fit: { kind: 'text', maxLength: 2 } },
     city: { group: 'place' },
+    state: { group: 'place' },
     title: {},
     missing: {},
   })
   expect(coerceRecord(outputs, { phone: '1', country: 'Norway', city: 'Oslo', title: 'x' }, 1)).toEqual({
     values: { city: 'Oslo', title: 'x' },
     skipped: [
-      { column: 'phone', reason: 'group_incomplete', detail: null, value: '1' },
+      {
+        column: 'phone',
+        reason: 'group_incomplete',
+        detail: 'country: the text is longer than the column allows',
+        value: '1',
+      },
       { column: 'country', reason: 'too_long', detail: null, value: 'Norway' },
+      { column: 'state', reason: 'absent', detail: null, value: null },
       { column: 'missing', reason: 'absent', detail: null, value: null },
     ],
   })
