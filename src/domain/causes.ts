@@ -29,7 +29,6 @@ const CAUSES_OF = {
   run_failed: [...SERVICE_CAUSES, 'database_away'],
   calls_waiting: [...SERVICE_CAUSES, 'shared_key', 'database_away'],
   live_sync_behind: [...SERVICE_CAUSES, 'database_away', 'source_broken'],
-  service_slow: [...SERVICE_CAUSES, 'database_away'],
   schedule_late: ['database_away'],
 } as const satisfies Partial<Record<TroubleCode, readonly TroubleCode[]>>
 

@@ -83,7 +83,6 @@ export interface NotificationOrigin {
 /** These may end by themselves before anyone could look: an outage of 20 s notifies no one. */
 const SHORT_LIVED: ReadonlySet<TroubleCode> = new Set([
   'service_down',
-  'service_slow',
   'circuit_open',
   'shared_key',
   'calls_waiting',
@@ -92,11 +91,10 @@ const SHORT_LIVED: ReadonlySet<TroubleCode> = new Set([
 ])
 
 /**
- * How long a trouble must last before it is reported, in milliseconds: a report within a minute. A restart of Postgres takes seconds,
- * and slowness is known only when it has lasted for some 25 s.
+ * How long a trouble must last before it is reported, in milliseconds: a report within a minute. A restart of Postgres takes seconds.
  */
 export const notificationDelayMs = (code: TroubleCode): number => {
-  if (code === 'database_away' || code === 'service_slow') return 30_000
+  if (code === 'database_away') return 30_000
   return SHORT_LIVED.has(code) ? 60_000 : 0
 }
 
@@ -226,7 +224,7 @@ export const notificationRetryMs = (attempts: number): number =>
 
 /** Figures from the time while it lasted: a notification of its end must not repeat them. */
 const withoutFigures = ({ code, details }: Pick<Trouble, 'code' | 'details'>): TroubleDetails => {
-  const { waiting: _waiting, ms: _ms, usualMs: _usual, until: _until, reason, ...lasting } = details
+  const { waiting: _waiting, ms: _ms, until: _until, reason, ...lasting } = details
   return code === 'calls_waiting' ? lasting : { ...lasting, ...(reason !== undefined && { reason }) }
 }
 

@@ -2,7 +2,6 @@ import { CAUSE_CODES, type Cause, Causes, CIRCUIT_TROUBLES } from './causes.ts'
 import type { RateStatus } from './rate-status.ts'
 import { findNotableRejections } from './rejected-writes.ts'
 import { QUEUED_REASON, ScheduledRun } from './schedule.ts'
-import { findSlowness, MIN_SLOW_MS } from './slowness.ts'
 import type { ObservedTrouble, ObserverOptions, TroubleFacts } from './trouble-facts.ts'
 import { OWN_TROUBLE_TTL_MS, type TroubleDetails } from './trouble.ts'
 
@@ -37,7 +36,6 @@ export function observeTroubles(facts: TroubleFacts, options: ObserverOptions): 
   return [
     ...found,
     ...facts.leaders.flatMap((leader) => observeWaits(facts, leader, causes)),
-    ...observeSlowness(facts, causes),
     ...observeBudgets(facts),
     ...observeRuns(facts, causes),
     ...observeJobs(facts),
@@ -136,13 +134,6 @@ const toIso = (ms: number): string | undefined => {
 /** With a limit of 60 a minute, calls wait for the next window every minute. */
 const longestUsualWaitMs = ({ windowMs }: RateStatus): number =>
   Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, (windowMs ?? 0) * 1.25))
-
-function observeSlowness({ now, calls }: TroubleFacts, causes: Causes): ObservedTrouble[] {
-  const found = findSlowness(calls, now.getTime())
-  if (found === null || now.getTime() - causes.countsFrom('service_slow', ANY) < MIN_SLOW_MS) return []
-  const details = { ms: found.ms, usualMs: calls.usualMs ?? undefined }
-  return [{ code: 'service_slow', subject: '', since: new Date(found.since), details }]
-}
 
 /** A budget below the backlog is a choice, and a backfill shows its progress: only single edits may not wait for it. */
 function observeBudgets({ now, spentBudgets, changes }: TroubleFacts): ObservedTrouble[] {

@@ -2,7 +2,6 @@ import type { Cause } from './causes.ts'
 import type { CircuitCause, RateStatus } from './rate-status.ts'
 import type { RejectedWrites } from './rejected-writes.ts'
 import type { ScheduledRunState } from './schedule.ts'
-import type { CallFacts } from './slowness.ts'
 import type { Trouble, TroubleCode, TroubleDetails } from './trouble.ts'
 
 /** A trouble that holds now, or did and is over. */
@@ -33,8 +32,6 @@ export interface TroubleFacts {
   }[]
   /** The leaders that are alive or were a moment ago, with their latest report, or that of the leader before. */
   readonly leaders: readonly { readonly scope: string; readonly status: RateStatus | null }[]
-  /** Single calls of the last minutes. */
-  readonly calls: CallFacts
   /** The troubles that are recorded as open. */
   readonly openTroubles: readonly (Pick<Trouble, 'code' | 'subject'> & { readonly seenAt: Date })[]
   /** When causes of others were last proved to be over. */

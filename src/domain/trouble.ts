@@ -21,8 +21,6 @@ export interface TroubleDetails {
   readonly until?: string | undefined
   /** A measured duration, in milliseconds. */
   readonly ms?: number | undefined
-  /** What it usually is. */
-  readonly usualMs?: number | undefined
   /** What ends it, as a sentence: what `fillrate check` says is to be done. */
   readonly mend?: string | undefined
   /** By which Postgres refuses statements, although it answers. */
@@ -95,17 +93,6 @@ export const TROUBLES = {
       title: `Cannot reach ${toHost(subject)}${withReason(details)}`,
       meaning: `${toSentenceCase(waitingRows(details))} and will be retried automatically. Nothing is lost.`,
       action: `Look at the status page of the service, and try its address from this machine. Fillrate tries again by itself${when(details, now)}.`,
-    }),
-  },
-  service_slow: {
-    severity: 'warning',
-    holdMs: 2_000,
-    describe: ({ subject, details }) => ({
-      title: `${subject === '' ? 'The service' : toHost(subject)} answers slowly${details.ms === undefined ? '' : `: about ${formatDuration(details.ms)} a call`}${details.usualMs === undefined ? '' : `, usually ${formatDuration(details.usualMs)}`}`,
-      meaning:
-        'Less than a third of the lookups is answered that the rate limit and the usual duration of a call permit. Nothing is lost.',
-      action:
-        'Look at the status page of the service. If this is its normal speed, raise `service.concurrency`.',
     }),
   },
   circuit_open: {

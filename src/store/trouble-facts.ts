@@ -4,7 +4,6 @@ import type { CircuitCause, RateStatus } from '../domain/rate-status.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
-import { readCallFacts } from './call-facts.ts'
 import { queuedChangesSql } from './changed-rows.ts'
 import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
@@ -31,7 +30,7 @@ interface FactsRow {
   speaker: string | null
   refused: boolean
   circuits: { scope: string; opened: number; probe: number; reason: string | null; cause: CircuitCause }[]
-  leaders: { scope: string; status: RateStatus | null; slots: number | null }[]
+  leaders: { scope: string; status: RateStatus | null }[]
   overdue_jobs: number
   overdue_since: Date | null
   schedules: {
@@ -80,11 +79,9 @@ export async function readTroubleFacts(
       (select coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'opened', ${msSql('opened_at')},
                 'probe', ${msSql('probe_at')}, 'reason', reason, 'cause', cause)), '[]')
          from fillrate.circuit_breakers) as circuits,
-      (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status,
-                'slots', case when l.scope <> 'follow' then p.config #> '{service,concurrency}' end)), '[]')
+      (select coalesce(jsonb_agg(jsonb_build_object('scope', l.scope, 'status', r.status)), '[]')
          from fillrate.leases l
          left join fillrate.rate_limits r on r.scope = l.scope and r.reported_at >= l.acquired_at - ${REPORT_HOLDS_FOR}
-         left join fillrate.processes p on p.owner = l.owner
         where l.leased_until > now() - ${SUCCEEDED_WITHIN}) as leaders,
       overdue.jobs as overdue_jobs, overdue.since as overdue_since,
       (select coalesce(jsonb_agg(jsonb_build_object('schedule', schedule, 'at', ${msSql('at')}, 'state', state,
@@ -126,12 +123,10 @@ export async function readTroubleFacts(
       from (select count(*) as jobs, min(deadline_at) as since from ${overdueJobsSql} late) overdue`
   const row = await readOne(db, facts)
   const rejectedWrites = await listRejectedWrites(db)
-  return { ...toFacts(row), calls: await readCallFacts(db, row.leaders, row.now.getTime()), rejectedWrites }
+  return { ...toFacts(row), rejectedWrites }
 }
 
-function toFacts(
-  row: FactsRow,
-): Omit<TroubleFacts, 'calls' | 'openTroubles' | 'endedCauses' | 'rejectedWrites'> {
+function toFacts(row: FactsRow): Omit<TroubleFacts, 'openTroubles' | 'endedCauses' | 'rejectedWrites'> {
   const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
   return {
     now: row.now,

@@ -68,16 +68,6 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
             values ('${SCOPE}', now() + interval '1 hour', 3600000, 'out_of_credits')`,
     end: 'delete from fillrate.circuit_breakers',
   },
-  service_slow: {
-    begin: `with p as (insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
-                       values ('x', 'run', 'h', 1, '1', '24', '{"service": {"concurrency": 4}}', now())),
-                 l as (insert into fillrate.leases (scope, lease_token, leased_until, owner)
-                       values ('${SCOPE}', gen_random_uuid(), now() + interval '1 hour', 'x'))
-            insert into fillrate.request_counts (at, endpoint, status, calls, durations, max_ms)
-            select date_bin('10 s', now(), '2000-01-01') - n * interval '10 s', 'person', '200', 5, '{0,0,0,0,0,0,0,0,0,0,0,0,0,5}', 9000
-              from generate_series(1, 3) n`,
-    end: 'delete from fillrate.request_counts',
-  },
   banned: { begin: leaderReports(`{"state": "banned"}`), end: 'delete from fillrate.leases' },
   shared_key: {
     begin: leaderReports(`{"state": "steady", "sharedKey": true}`),
@@ -170,7 +160,7 @@ test.each(Object.entries(FAULTS))(
   },
 )
 
-test.each(['calls_waiting', 'shared_key', 'service_slow'])(
+test.each(['calls_waiting', 'shared_key'])(
   '%s is held from when it was seen last, and not from when that was stored last',
   async (code) => {
     const watched = startProcess()

@@ -164,17 +164,10 @@ interface Fault {
   readonly code: TroubleCode
   /** In the words of its title, in a text that may have more. */
   readonly title: RegExp
-  /** Whether it may end and begin again while the fault lasts. */
-  readonly mayComeBack?: boolean
   readonly begin: () => Promise<unknown>
   /** @returns when it was mended: processes that mend it take their time to start */
   readonly end: () => Promise<number>
 }
-
-/** Also a trouble, and true, where the machine has other work: then it begins and ends as that does. */
-const BUSY_MACHINE = { code: 'service_slow', title: /answers slowly/ } as const
-const isOfBusyMachine = (text: string): boolean =>
-  text.endsWith(BUSY_MACHINE.code) || BUSY_MACHINE.title.test(text)
 
 const FAULTS: readonly Fault[] = [
   {
@@ -243,19 +236,6 @@ const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'a slow service',
-    ...BUSY_MACHINE,
-    mayComeBack: true,
-    begin: async () => {
-      sandbox.configure({ latencyAfterMs: 4_000 })
-      await startNightly(300)
-    },
-    end: async () => {
-      sandbox.configure({ latencyAfterMs: LATENCY_MS })
-      return Date.now()
-    },
-  },
-  {
     name: 'Postgres is away',
     code: 'database_away',
     title: /Postgres is away/,
@@ -287,7 +267,7 @@ const FAULTS: readonly Fault[] = [
 
 test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
   '$name is one trouble with one end on every channel',
-  async ({ name, code, title, mayComeBack = false, begin, end }) => {
+  async ({ name, code, title, begin, end }) => {
     const [before] = await query('select coalesce(max(id), 0) as id from fillrate.troubles')
     const notices = view.targets.map(({ received }) => received.length)
     const at = Date.now()
@@ -296,18 +276,14 @@ test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
     const ended = await view.measure({ code, title }, true, await end())
     table.push([name, ...CHANNELS.map((one) => `${began.get(one)} / ${ended.get(one)}`)])
 
-    const troubles = await query(
-      `select code, ended_at from fillrate.troubles where id > $1 and code in ($2, nullif(code, $3))`,
-      [before?.['id'], code, BUSY_MACHINE.code],
-    )
-    const times = mayComeBack ? troubles.length : 1
-    expect(troubles).toEqual(Array.from({ length: times }, () => ({ code, ended_at: expect.any(Date) })))
-    expect([...view.strange].filter((one) => !isOfBusyMachine(one))).toEqual([])
+    const troubles = await query(`select code, ended_at from fillrate.troubles where id > $1 and code = $2`, [
+      before?.['id'],
+      code,
+    ])
+    expect(troubles).toEqual([{ code, ended_at: expect.any(Date) }])
+    expect([...view.strange]).toEqual([])
     for (const [index, { received }] of view.targets.entries()) {
-      const notes = received
-        .slice(notices[index])
-        .filter((one) => title.test(one.title) || !isOfBusyMachine(one.title))
-      expect(notes.slice(mayComeBack ? -2 : 0)).toMatchObject([
+      expect(received.slice(notices[index])).toMatchObject([
         { isEnd: false, title: expect.stringMatching(title) },
         { isEnd: true, title: expect.stringMatching(title) },
       ])
@@ -316,7 +292,7 @@ test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
 )
 
 test('no kind of warning or error comes more than once a minute in the log', () => {
-  const logs = view.processes.map((one) => one.log().filter(({ code }) => code !== BUSY_MACHINE.code))
+  const logs = view.processes.map((one) => one.log())
   expect(logs.flatMap(listRepeatedLines)).toEqual([])
 })
 

@@ -114,12 +114,12 @@ test('errors come first, then the oldest', async () => {
 })
 
 test('what comes and goes is one trouble, and ends when it was not seen for a while', async () => {
-  const reportSlow = (observed: readonly ObservedTrouble[]) =>
-    reportTroubles(database.db, { reporter: 'a', codes: ['service_slow'] }, observed)
-  await reportSlow([observe({ code: 'service_slow' })])
-  expect(codesOf(await reportSlow([]))).toEqual(NOTHING)
+  const reportWait = (observed: readonly ObservedTrouble[]) =>
+    reportTroubles(database.db, { reporter: 'a', codes: ['calls_waiting'] }, observed)
+  await reportWait([observe({ code: 'calls_waiting' })])
+  expect(codesOf(await reportWait([]))).toEqual(NOTHING)
   await database.query(
     `update fillrate.troubles set seen_at = now() - interval '61 seconds', began_at = now() - interval '2 minutes'`,
   )
-  expect(codesOf(await reportSlow([]))).toEqual({ begun: [], ended: ['service_slow'] })
+  expect(codesOf(await reportWait([]))).toEqual({ begun: [], ended: ['calls_waiting'] })
 })

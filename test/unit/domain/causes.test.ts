@@ -113,7 +113,6 @@ class World {
       waitingRows: this.#waiting,
       circuits: this.circuit === null ? [] : [this.circuit],
       leaders: [{ scope: key, status }],
-      calls: { ended: [], stepMs: 10_000, slots: 4, callsPerSecond: null, usualMs: 100 },
       openTroubles: this.open(),
       endedCauses: this.record.flatMap(({ code, subject, endedAt, seenAt }) =>
         endedAt !== null &&

@@ -3,7 +3,6 @@ import { NOTIFICATION_SHAPE } from '../../../scripts/docs/notifications.ts'
 import { signNotification } from '../../../src/daemon/notifier.ts'
 import {
   type NotifiedRun,
-  notificationDelayMs,
   notificationRetryMs,
   toRunNotification,
   toRunTopic,
@@ -35,10 +34,6 @@ const run: NotifiedRun = {
   cost: { amount: 50, currency: 'EUR' },
   cells_written: 7,
 }
-
-test('a slow service, which is known after some 25 s, is reported within a minute', () => {
-  expect(notificationDelayMs('service_slow') + 25_000).toBeLessThanOrEqual(60_000)
-})
 
 test('a trouble says what happened, what it means and what to do, and where', () => {
   const notice = toTroubleNotification(refused, null, origin, at)

@@ -16,7 +16,6 @@ const HEALTHY: TroubleFacts = {
   waitingRows: 12,
   circuits: [],
   leaders: [],
-  calls: { ended: [], stepMs: 10_000, slots: 4, callsPerSecond: null, usualMs: 100 },
   openTroubles: [],
   endedCauses: [],
   overdueJobs: { jobs: 0, since: null },
@@ -92,17 +91,6 @@ const rejects = (rejected: number, written: number): Partial<TroubleFacts> => ({
     { source: 'people', rows: rejected, reason: 'no', runs: [{ rejected, written, since: ago(60) }] },
   ],
 })
-/** Four slots wait for answers that take so long, for half a minute. */
-const answers = (ms: number): Partial<TroubleFacts> => ({
-  calls: {
-    ...HEALTHY.calls,
-    ended: [10, 20, 30].map((seconds) => ({
-      at: ago(seconds).getTime(),
-      calls: 40_000 / ms,
-      durations: [{ ms, calls: 40_000 / ms }],
-    })),
-  },
-})
 const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partial<TroubleFacts> => ({
   scheduledRuns: [
     { schedule: 'nightly', at: ago(6 * MINUTE), state: 'done', isHeld: false, reason: null, ...over },
@@ -138,8 +126,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       { ...circuit({ cause: 'out_of_credits' }), ...waits(76_000) },
       ['out_of_credits'],
     ],
-    ['slow', answers(4_000), ['service_slow']],
-    ['as usual', answers(100), []],
   ],
   'the key': [
     ['refused', {}, ['key_refused'], own({})],
@@ -294,8 +280,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       },
       [],
     ],
-    ['calls of an outage were slow', { ...refusedOver(10), ...answers(4_000) }, []],
-    ['calls after an outage are slow', { ...refusedOver(20), ...answers(4_000) }, ['service_slow']],
     ['a schedule is late for an outage', { ...awayUntil(60), ...scheduled({ state: 'waiting' }) }, []],
     [
       'a schedule and live sync wait for a daemon',

@@ -34,7 +34,6 @@ test.each(codes)('%s is described in whole sentences, with and without details',
 /** Troubles whose subject is a service and its key. */
 const ofScopes = [
   'service_down',
-  'service_slow',
   'circuit_open',
   'out_of_credits',
   'key_refused',
