@@ -63,7 +63,7 @@ export default defineService({
     }),
   },
   // "Credits are charged only if credit-consuming data is found."
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       id: 'text',

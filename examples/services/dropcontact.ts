@@ -118,7 +118,7 @@ export default defineService({
   },
   rate: { limit: '60 per second' },
   // One for a verified email, given back without a result. An email in the request costs its verification, whatever comes of it.
-  credits: { hit: 1, miss: { email: 1, linkedin_url: 0, name_company: 0 } },
+  credits: { most: 1, of: (kind, record) => (record !== null || kind === 'email' ? 1 : 0) },
   fields: {
     person: {
       first_name: 'text',

@@ -70,7 +70,7 @@ export default defineService({
   // "60 API calls per minute" for the account and all endpoints; no header tells what is left.
   rate: { limit: '60 per minute' },
   // One credit if somebody is found behind the address.
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       id: 'text',

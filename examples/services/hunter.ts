@@ -82,7 +82,7 @@ export default defineService({
       company: ['15 per second', '500 per minute'],
     },
   },
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       email: 'text',

@@ -80,7 +80,7 @@ export default defineService({
   },
   // No header says what is left.
   rate: { limit: { person: '20 per second', bulk: '15 per second' } },
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: { person: { profile: { type: 'text', isAtomic: true } } },
 })
 

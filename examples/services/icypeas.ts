@@ -152,7 +152,7 @@ export default defineService({
   // A single search takes one read at least, and so do a hundred of many. No header says what is left.
   rate: { limit: { person: '10 per second', bulk: '1 per second', poll: '30 per minute' } },
   // "1 credit only when an email is found."
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       firstname: 'text',

@@ -129,9 +129,12 @@ export default defineService({
   rate: { limit: '60 per minute' },
   // What was unlocked within a year is free: that is not counted.
   credits: {
-    hit: { email: 0.1, linkedin_url: 0.1, name_company: 0.1, domain: 3 },
-    miss: 0,
-    fields: { 'workEmail.value': 1 },
+    most: (kind) => (kind === 'domain' ? 3 : 1.1),
+    of: (kind, record) => {
+      if (record === null) return 0
+      if (kind === 'domain') return 3
+      return record['workEmail'] ? 1.1 : 0.1
+    },
   },
   fields: {
     person: {

@@ -169,7 +169,7 @@ export default defineService({
     },
   },
   // The most: a person is one for the search and one for the emails, a company was two. Each answer says what it was.
-  credits: { hit: 2, miss: 0 },
+  credits: { most: 2, of: (_, record) => (record === null ? 0 : 2) },
   fields: {
     person: {
       id: 'text',

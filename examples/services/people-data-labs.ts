@@ -94,7 +94,7 @@ export default defineService({
     }),
   },
   // "We charge per match."
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       id: 'text',

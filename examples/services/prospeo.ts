@@ -179,7 +179,7 @@ export default defineService({
     },
   },
   // The most. What was found before is free, and the answer says so.
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       person_id: 'text',

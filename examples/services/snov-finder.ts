@@ -72,7 +72,7 @@ export default defineService({
   // "limited to 60 requests per minute", for the account and all methods: polls count.
   rate: { limit: '60 per minute' },
   // One for each email that is valid or unknown, which its result shows. A person mostly has one.
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       email: 'text',

@@ -52,7 +52,7 @@ export default defineService({
   // "limited to 60 requests per minute", for the account and all methods. No header tells what is left.
   rate: { limit: '60 per minute' },
   // Nothing is charged where nothing is found.
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: {
     person: {
       id: 'number',

@@ -67,9 +67,10 @@ export default defineService({
     }),
   },
 
-  // A hit and a miss cost one credit by default. Parts of one are written as such: 0.5. If answers state what they cost, `read` says
+  // A lookup costs one credit by default, whatever it finds. `most` is the most that it may cost, `of` what an answer does: 0.5 is half
+  // of one. If answers state what they cost, `read` says
   // it: { outcome: 'found', record, confidence, credits }.
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
 
   // What outputs may copy.
   fields: { person: { job_title: 'text', mobile_phone: 'text', 'employer.name': 'text' } },

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ALL_LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { PAUSED_MEANINGS, STATUS_MEANINGS } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
@@ -47,20 +48,25 @@ const credit = z
   .min(0, { error: EXPECTED_CREDITS })
   .max(1_000, { error: 'at most 1,000 credits' })
   .refine((credits) => Math.round(credits * 1_000) / 1_000 === credits, { error: EXPECTED_CREDITS })
-const creditsByInput = z
-  .union(
-    [
-      credit,
-      z.strictObject({
-        email: credit.optional(),
-        linkedin_url: credit.optional(),
-        name_company: credit.optional(),
-        domain: credit.optional(),
-      }),
-    ],
-    { error: `${EXPECTED_CREDITS}; or { email: 1, linkedin_url: 2 }` },
-  )
-  .optional()
+const bound = z.union(
+  [
+    credit,
+    aFunction.refine(
+      (most) => ALL_LOOKUP_KINDS.every((kind) => isBound(most as (kind: string) => unknown, kind)),
+      {
+        error: EXPECTED_CREDITS,
+      },
+    ),
+  ],
+  { error: EXPECTED_CREDITS },
+)
+function isBound(most: (kind: string) => unknown, kind: string): boolean {
+  try {
+    return credit.safeParse(most(kind)).success
+  } catch {
+    return false
+  }
+}
 const EXPECTED_LIMIT = "a limit such as '60 per minute', '10 per 2 seconds' or '5000 per month'"
 const EXPECTED_LIMITS = `${EXPECTED_LIMIT}, a list of them, or { person: '60 per minute' } for each endpoint`
 const limitText = z
@@ -145,8 +151,8 @@ export const serviceSchema = z
         .optional(),
       credits: z
         .strictObject(
-          { hit: creditsByInput, miss: creditsByInput, fields: z.record(z.string(), credit).optional() },
-          { error: objectLike('{ hit: 1, miss: 0 }') },
+          { most: bound, of: aFunction.optional() },
+          { error: objectLike('{ most: 1, of: (kind, record) => (record === null ? 0 : 1) }') },
         )
         .optional(),
       fields: z
@@ -158,60 +164,46 @@ export const serviceSchema = z
     },
     { error: "a service from defineService({ name: 'Acme Data', person: { path: '/v2/people/find' } })" },
   )
-  .superRefine(
-    ({ person, company, bulk, companyBulk, webhook, poll, credits, fields: described }, context) => {
-      if (person === undefined && company === undefined)
+  .superRefine(({ person, company, bulk, companyBulk, webhook, poll }, context) => {
+    if (person === undefined && company === undefined)
+      context.addIssue({
+        code: 'custom',
+        path: ['person'],
+        message: 'an endpoint for a person, a company, or both',
+      })
+    for (const [name, jobs, single] of [
+      ['person', bulk, person],
+      ['company', companyBulk, company],
+    ] as const)
+      if (jobs !== undefined && single === undefined)
         context.addIssue({
           code: 'custom',
-          path: ['person'],
-          message: 'an endpoint for a person, a company, or both',
+          path: [name],
+          message: `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
         })
-      for (const [name, jobs, single] of [
-        ['person', bulk, person],
-        ['company', companyBulk, company],
-      ] as const)
-        if (jobs !== undefined && single === undefined)
-          context.addIssue({
-            code: 'custom',
-            path: [name],
-            message: `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
-          })
-      for (const [name, endpoint] of Object.entries({ person, company, poll }))
-        if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
-          context.addIssue({
-            code: 'custom',
-            path: [name, 'form'],
-            message: "an endpoint with a body: `method: 'POST'`, or `body`",
-            params: { found: 'a form, where nothing is sent in a body' },
-          })
-      for (const [name, jobs] of Object.entries({ bulk, companyBulk })) {
-        const results = jobs?.results ?? (poll === undefined ? 'webhook' : null)
-        if (jobs !== undefined && results === 'webhook' && webhook === undefined)
-          context.addIssue({
-            code: 'custom',
-            path: ['webhook'],
-            message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
-            params: { found: `nothing, and \`${name}\` delivers its results by webhook` },
-          })
-        if (results === 'poll' && poll === undefined)
-          context.addIssue({
-            code: 'custom',
-            path: ['poll'],
-            message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
-            params: { found: `nothing, and the results of \`${name}\` are fetched` },
-          })
-      }
-      const known = new Set([
-        ...Object.keys(described?.person ?? {}),
-        ...Object.keys(described?.company ?? {}),
-      ])
-      for (const field of Object.keys(credits?.fields ?? {}))
-        if (!known.has(field))
-          context.addIssue({
-            code: 'custom',
-            path: ['credits', 'fields', field],
-            message: 'a field of `fields`',
-            params: { found: `'${field}', which no record has` },
-          })
-    },
-  )
+    for (const [name, endpoint] of Object.entries({ person, company, poll }))
+      if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
+        context.addIssue({
+          code: 'custom',
+          path: [name, 'form'],
+          message: "an endpoint with a body: `method: 'POST'`, or `body`",
+          params: { found: 'a form, where nothing is sent in a body' },
+        })
+    for (const [name, jobs] of Object.entries({ bulk, companyBulk })) {
+      const results = jobs?.results ?? (poll === undefined ? 'webhook' : null)
+      if (jobs !== undefined && results === 'webhook' && webhook === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['webhook'],
+          message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
+          params: { found: `nothing, and \`${name}\` delivers its results by webhook` },
+        })
+      if (results === 'poll' && poll === undefined)
+        context.addIssue({
+          code: 'custom',
+          path: ['poll'],
+          message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
+          params: { found: `nothing, and the results of \`${name}\` are fetched` },
+        })
+    }
+  })

@@ -63,7 +63,7 @@ function checkReading<Reading extends OwnReading>(reading: Reading, kind: Called
     (outcome !== 'more' || isCursor(cursor)) &&
     areCredits(credits)
   if (!isComplete) throw new TypeError('no reading')
-  // What was found is somebody's employer, and the person was not.
+  // An employer was found, and the person was not.
   if (kind === 'person' && outcome === 'found' && !tellsOfPerson(record as JsonObject))
     return { outcome: 'not_found', credits } as { readonly outcome: string } as Reading
   return hasResults ? { ...reading, delivery: withStatedCredits(delivery as ServiceDelivery) } : reading

@@ -140,22 +140,20 @@ export interface WebhookDefinition {
 }
 
 /**
- * What a lookup costs, in credits: `0.5` is half a one. Budgets count them: a lookup reserves the most that it may cost, and what it
- * did cost is known from its answer, which may also state it.
+ * What a lookup costs, in credits: `0.5` is half a one. Budgets count them: what a lookup did cost is known from its answer, which may
+ * also state it.
  * @example
- * const credits: CreditsDefinition = { hit: { linkedin_url: 1, email: 3 }, miss: 0, fields: { mobile_phone: 8 } }
+ * const credits: CreditsDefinition = { most: 3, of: (kind, record) => (record === null ? 0 : kind === 'email' ? 3 : 1) }
  */
 export interface CreditsDefinition {
-  /** A record. Default: 1. */
-  readonly hit?: CreditsByInput
-  /** A lookup without a match, or with an input that the service rejects (422). Default: 1. */
-  readonly miss?: CreditsByInput
-  /** More for a field that the record has: `{ mobile_phone: 8 }`. */
-  readonly fields?: Readonly<Record<string, number>>
+  /** The most that one lookup may cost. */
+  readonly most: number | ((kind: LookupKind) => number)
+  /**
+   * What an answer costs that does not state it; null: no match, or an input that the service rejects (422). Default: `most`, whatever
+   * it finds. More than `most` counts as well, as if the answer had stated it; where it throws or gives no number, `most` counts.
+   */
+  readonly of?: (kind: LookupKind, record: Readonly<Record<string, unknown>> | null) => number
 }
-
-/** The same for every lookup, or by what identifies it; 1 for what is left out. */
-type CreditsByInput = number | { readonly [Kind in LookupKind]?: number }
 
 /**
  * An enrichment service: how it is called, and how its answers are read. Only `name` and one of `person` and `company`

@@ -29,8 +29,6 @@ export const BUILT_IN_SERVICE: Service = createService(
       results: 'webhook',
     },
     webhook: { signature: { header: 'x-webhook-signature', algorithm: 'sha256', encoding: 'hex' } },
-    // A lookup without a match is billed like one with a record, until a contract says otherwise.
-    credits: { hit: 1, miss: 1 },
     fields: BUILT_IN_SHAPES,
   }),
 )

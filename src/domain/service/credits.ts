@@ -1,6 +1,5 @@
 import { ALL_LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
 import { isObject, listItems } from '../json.ts'
-import type { RecordShapes } from '../record-fields.ts'
 import { roundCredits } from '../spend.ts'
 import type { CreditsDefinition } from './adapter.ts'
 import type { ServiceDelivery, StatedCredits } from './messages.ts'
@@ -24,32 +23,31 @@ const byKind = (toCount: (kind: LookupKind) => number): Record<LookupKind, numbe
 })
 
 /** Completes what a service bills. */
-export function readCredits(definition: CreditsDefinition, shapes: RecordShapes): ServiceCredits {
-  const [hit, miss] = [definition.hit, definition.miss].map((given) =>
-    byKind((kind) => (typeof given === 'object' ? given[kind] : given) ?? 1),
-  ) as [Record<LookupKind, number>, Record<LookupKind, number>]
-  const fields = Object.entries(definition.fields ?? {})
-  const ofSource = (kind: LookupKind): (typeof fields)[number][] => {
-    const shape = shapes[kind === 'domain' ? 'company' : 'person']
-    return fields.filter(([field]) => Object.hasOwn(shape, field))
-  }
-  const extras = byKind((kind) => ofSource(kind).reduce((sum, [, more]) => sum + more, 0))
-  const most = byKind((kind) => Math.max(miss[kind], roundCredits(hit[kind] + extras[kind])))
-  const least = byKind((kind) => Math.min(miss[kind], hit[kind]))
+export function readCredits(definition: CreditsDefinition = { most: 1 }): ServiceCredits {
+  const { most: bound, of: toCost } = definition
+  const most = byKind((kind) => (typeof bound === 'function' ? bound(kind) : bound))
+  const of: ServiceCredits['of'] = (kind, record) =>
+    toCost === undefined ? most[kind] : (tryCost(toCost, kind, record) ?? most[kind])
   return {
-    isFlat: ALL_LOOKUP_KINDS.every((kind) => most[kind] === 1 && least[kind] === 1),
-    least,
+    isFlat: toCost === undefined && ALL_LOOKUP_KINDS.every((kind) => most[kind] === 1),
+    least: byKind((kind) => Math.min(most[kind], of(kind, null))),
     most,
-    of: (kind, record) => {
-      if (record === null) return miss[kind]
-      const filled = fields.filter(([field]) => isFilled(valueAtPath(record, field)))
-      return roundCredits(filled.reduce((sum, [, more]) => sum + more, hit[kind]))
-    },
+    of,
   }
 }
 
-const isFilled = (value: unknown): boolean =>
-  value !== null && value !== undefined && value !== '' && !(Array.isArray(value) && value.length === 0)
+/** Null: the description's own function fails, or gives no number of credits. The record is paid for, and is kept all the same. */
+function tryCost(
+  toCost: NonNullable<CreditsDefinition['of']>,
+  kind: LookupKind,
+  record: Readonly<Record<string, unknown>> | null,
+): number | null {
+  try {
+    return toStated(toCost(kind, record))
+  } catch {
+    return null
+  }
+}
 
 /** The value of a field such as `location.city`; undefined if it is missing. */
 export const valueAtPath = (record: unknown, path: string): unknown =>

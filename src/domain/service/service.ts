@@ -19,7 +19,7 @@ import {
 import type { SentValues, ServiceAuth } from './auth.ts'
 import type { BulkInput, JobInput, QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
-import { encodeBody } from './form.ts'
+import { isObject } from '../json.ts'
 import { readCredits, type ServiceCredits } from './credits.ts'
 import { type DocumentedLimit, readDocumentedLimits } from './documented-limit.ts'
 import { createNormalizer, type NormalizeHead } from './head.ts'
@@ -107,7 +107,7 @@ const PLACEHOLDER = /\{(\w+)\}/g
 
 /** Completes a definition. It must be valid: `parseService` checks it. */
 export function createService(definition: ServiceDefinition): Service {
-  const { person, company, bulk, companyBulk, webhook, poll, rate, credits = {}, fields } = definition
+  const { person, company, bulk, companyBulk, webhook, poll, rate, fields } = definition
   const shapes: RecordShapes = {
     person: completeShapes(fields?.person),
     company: completeShapes(fields?.company),
@@ -139,7 +139,7 @@ export function createService(definition: ServiceDefinition): Service {
     readDelivery: webhook?.read ?? null,
     readers,
     rateLimits: readDocumentedLimits(rate?.limit),
-    credits: readCredits(credits, shapes),
+    credits: readCredits(definition.credits),
     shapes,
   }
 }
@@ -241,3 +241,35 @@ const encodeQuery = (values: QueryValues): string =>
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value).toWellFormed())}`)
     .join('&')
+
+/** A body as it is sent. */
+interface EncodedBody {
+  readonly body: string
+  readonly isForm?: boolean
+}
+
+/** JSON, or a form where the endpoint says so. */
+const encodeBody = (value: unknown, { form }: { readonly form?: boolean | undefined }): EncodedBody =>
+  form === true ? { body: encodeForm(value), isForm: true } : { body: JSON.stringify(value) }
+
+/**
+ * The text of a form (application/x-www-form-urlencoded): a field for each value, and one for each item of a list. Null
+ * and undefined are left out.
+ * @throws TypeError for what a form cannot hold
+ * @example encodeForm({ email: ['a@x.example', 'b@x.example'], full: true })
+ */
+function encodeForm(value: unknown): string {
+  if (!isObject(value)) throw new TypeError('a form is made of an object, such as { email: input.email }')
+  const fields = new URLSearchParams()
+  for (const [name, content] of Object.entries(value))
+    for (const one of Array.isArray(content) ? content : [content]) {
+      if (one === null || one === undefined) continue
+      if (typeof one === 'object' || typeof one === 'function')
+        throw new TypeError(`a form has flat values: \`${name}\` holds ${describeHeld(one)}`)
+      fields.append(name, String(one))
+    }
+  return fields.toString()
+}
+
+const describeHeld = (value: object): string =>
+  Array.isArray(value) ? 'a list in a list' : typeof value === 'function' ? 'a function' : 'an object'

@@ -14,7 +14,7 @@ const SERVICE: ServiceDefinition = defineService({
   person: { path: '/person', inputs: ['email'], record: { confidence: null } },
   bulk: { path: '/bulk', size: 20 },
   webhook: { signature: { header: 'x-signature' } },
-  credits: { hit: 2, miss: 0, fields: { phone: 5 } },
+  credits: { most: 7, of: (_, record) => (record === null ? 0 : record['phone'] ? 7 : 2) },
   fields: { person: { title: 'text', phone: 'text' } },
 })
 

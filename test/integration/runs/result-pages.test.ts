@@ -87,7 +87,7 @@ const PAGED: ServiceDefinition = {
       return next ? { outcome: 'more', delivery, cursor: next } : { outcome: 'results', delivery }
     },
   },
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: { person: { title: 'text' } },
 }
 
@@ -248,7 +248,7 @@ export default defineService({
     query: (_, cursor) => ({ after: cursor ?? undefined }),
     read: ${String(PAGED.poll?.read)},
   },
-  credits: { hit: 1, miss: 0 },
+  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
   fields: { person: { title: 'text' } },
 })`,
   )

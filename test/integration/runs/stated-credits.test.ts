@@ -145,7 +145,7 @@ const person = {
 const base = {
   name: 'Parts',
   person,
-  credits: { hit: 0.5, miss: 0, fields: { phone: 1.5 } },
+  credits: { most: 2, of: (_, record) => (record === null ? 0 : record['phone'] ? 2 : 0.5) },
   fields: { person: { title: 'text', phone: 'text' } },
 } as const satisfies ServiceDefinition
 

@@ -56,7 +56,7 @@ const service = defineService({
       }
     },
   },
-  credits: { hit: 2, miss: 0.5 },
+  credits: { most: 2, of: (_, record) => (record === null ? 0.5 : 2) },
   fields: { person: { title: 'text' } },
 })
 const email = 'ada@x.example'

@@ -15,19 +15,34 @@ const creditsOf = (credits: CreditsDefinition) =>
   }).credits
 
 describe('parts of a credit', () => {
-  test('are added as decimals', () => {
-    const { isFlat, most, least, of } = creditsOf({ hit: 0.1, miss: 0, fields: { title: 0.2, phone: 0.4 } })
+  test('cost what `of` says of a record, and at most what `most` says', () => {
+    const { isFlat, most, least, of } = creditsOf({
+      most: 0.7,
+      of: (_, record) => (record === null ? 0 : 0.1 + (record['title'] ? 0.2 : 0)),
+    })
     expect({ isFlat, most: most.email, least: least.email }).toEqual({ isFlat: false, most: 0.7, least: 0 })
-    expect(of('email', { title: 'analyst' })).toBe(0.3)
-    expect(of('email', { title: 'analyst', phone: '1' })).toBe(0.7)
-    expect(of('email', null)).toBe(0)
-    expect(creditsOf({ hit: 0.5, miss: 0.5 }).isFlat).toBe(false)
-    expect(creditsOf({ hit: 1, miss: 1 }).isFlat).toBe(true)
+    expect([of('email', { title: 'analyst' }), of('email', {}), of('email', null)]).toEqual([0.3, 0.1, 0])
   })
 
-  test('a miss may cost by what was in the request', () => {
-    const { of } = creditsOf({ hit: 1, miss: { email: 1, linkedin_url: 0, name_company: 0 } })
-    expect([of('email', null), of('linkedin_url', null), of('name_company', null)]).toEqual([1, 0, 0])
+  test('cost the same whatever is found where nothing says it', () => {
+    const { most, of } = creditsOf({ most: (kind) => (kind === 'domain' ? 3 : 0.5) })
+    expect([most.email, of('email', {}), of('email', null), of('domain', {})]).toEqual([0.5, 0.5, 0.5, 3])
+    expect([creditsOf({ most: 0.5 }).isFlat, creditsOf({ most: 1 }).isFlat]).toEqual([false, true])
+    expect(createService({ name: 'any', person }).credits.isFlat).toBe(true)
+  })
+
+  test('a miss may cost by what was in the request, and an answer more than the most', () => {
+    const { of } = creditsOf({ most: 1, of: (kind, record) => (record ? 4 : kind === 'email' ? 1 : 0) })
+    expect([of('email', null), of('linkedin_url', null), of('email', {})]).toEqual([1, 0, 4])
+  })
+
+  test.each([
+    ['throws', () => JSON.parse('{') as number],
+    ['gives no number', () => Number.NaN],
+    ['gives less than nothing', () => -1],
+    ['gives nothing', () => undefined as never],
+  ])('are the most where `of` %s', (_, wrong) => {
+    expect(creditsOf({ most: 2, of: wrong }).of('email', {})).toBe(2)
   })
 
   test('any number of them, in any order, are the same sum', () => {

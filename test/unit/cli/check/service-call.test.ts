@@ -16,7 +16,7 @@ const { service } = parseService({
     name: 'Acme Data',
     auth: { query: 'api_key' },
     person: { path: '/people', inputs: ['email'] },
-    credits: { hit: 1, fields: { phone: 8 } },
+    credits: { most: 9, of: (_, record) => (record?.['phone'] ? 9 : 1) },
     fields: { person: { title: 'text', phone: 'text' } },
   }),
   place: 'service',

@@ -135,7 +135,7 @@ const MISTAKES: readonly (readonly [
   ['no input', withPerson({ inputs: [] }), 'service.person.inputs', /at least one input/],
   [
     'no confidence, and no fields',
-    { ...withPerson({ read: undefined, record: { confidence: null } }), fields: {}, credits: {} },
+    { ...withPerson({ read: undefined, record: { confidence: null } }), fields: {} },
     'service.fields.person',
     /no record has a confidence/,
     { title: 'any' },
@@ -175,10 +175,10 @@ const MISTAKES: readonly (readonly [
   ],
   ['a limit in short', { ...good, rate: { limit: '60 per min' } }, 'service.rate.limit', /60 per minute/],
   [
-    'credits of a field that no record has',
-    { ...good, credits: { fields: { mobile_phon: 8 } } },
-    'service.credits.fields.mobile_phon',
-    /which no record has/,
+    'credits below nothing',
+    { ...good, credits: { most: (kind: string) => (kind === 'email' ? -1 : 1) } },
+    'service.credits.most',
+    /a number of credits/,
   ],
   [
     'an output that is no field',
