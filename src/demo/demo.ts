@@ -74,9 +74,11 @@ export async function showDemo(
         `a service, ${name}: knows ${formatPercent(knows)} of all, EUR ${lookup.toFixed(2)} a lookup, ${limit}`,
       )
     }
-    const variables = { DATABASE_URL: postgres.url, LOG_LEVEL: 'warn', ...listVariables(services) }
+    const variables = { DATABASE_URL: postgres.url, ...listVariables(services) }
     await writeSettings(state, settings, variables)
-    const context = { ...call, cwd: state, env: { ...withoutSettings(env), ...variables } }
+    // Silent: a Ctrl-C ends Postgres, too, and the run would log that it is away.
+    const settled = { ...withoutSettings(env), ...variables, LOG_LEVEL: 'silent' }
+    const context = { ...call, cwd: state, env: settled }
     const dashboard = keep ? await serveDashboard(call, context, ending) : null
     if (dashboard !== null) step(stdout, `the dashboard: ${dashboard}`)
 
@@ -87,7 +89,8 @@ export async function showDemo(
     if (planned !== Exit.done) return planned
     const ran = await Promise.race([command('run'), interrupted(signal)])
     if (ran === Exit.interrupted) {
-      stdout.lines(['', ...renderText(stdout, `Stopped. The next demo goes on where this one was.`)])
+      call.stderr.live([])
+      stdout.lines(['', ...renderText(stdout, 'Stopped. The next demo goes on where this one was.')])
       return ran
     }
     const shown = await command('status')

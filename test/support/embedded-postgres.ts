@@ -1,8 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { loadEmbeddedPostgres } from '../../src/demo/postgres.ts'
+import { endServer, loadEmbeddedPostgres } from '../../src/demo/postgres.ts'
 import { freePort } from './free-port.ts'
 
 export interface EmbeddedServer {
@@ -42,31 +41,17 @@ export async function startEmbeddedPostgres(
   })
   await server.initialise()
   await server.start()
-  const pid = await readPid(databaseDir)
+  const [pid] = (await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')
   return {
     url: `postgres://postgres:password@127.0.0.1:${port}/postgres`,
     port,
-    pid,
-    halt: () => end(databaseDir, 'SIGQUIT'),
+    pid: Number(pid),
+    halt: () => endServer(databaseDir, 'SIGQUIT'),
     start: () => server.start(),
     // Not by the package, which waits for ever for a server that has been halted.
     stop: async () => {
-      await end(databaseDir, 'SIGINT')
+      await endServer(databaseDir, 'SIGINT')
       await rm(databaseDir, { recursive: true, force: true })
     },
-  }
-}
-
-const readPid = async (databaseDir: string): Promise<number> =>
-  Number((await readFile(join(databaseDir, 'postmaster.pid'), 'utf8')).split('\n')[0])
-
-/** Sends a signal to the postmaster, and waits for its end. Does nothing where none runs. */
-async function end(databaseDir: string, signal: 'SIGINT' | 'SIGQUIT'): Promise<void> {
-  const pid = await readPid(databaseDir).catch(() => null)
-  if (pid === null) return
-  try {
-    for (process.kill(pid, signal); ; await sleep(20)) process.kill(pid, 0)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
