@@ -48,7 +48,7 @@ const output = (value: unknown): object => contacts({ outputs: { title: value } 
 
 test('the published schema is the one of this version', () => {
   const published: unknown = JSON.parse(readFileSync(new URL('fillrate.schema.json', root), 'utf8'))
-  expect(published, 'it is stale: run `npm run schema`').toEqual(configJsonSchema())
+  expect(published, 'it is stale: run `npm run docs`').toEqual(configJsonSchema())
 })
 
 test('describes each field to editors', () => {
