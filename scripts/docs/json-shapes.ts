@@ -173,16 +173,6 @@ const storedLookup = object({
     }).describe('the latest response that was no valid record; null: none is stored'),
   ),
 }).meta({ id: 'stored-lookup' })
-const proposedOutput = object({
-  column: text('column of the table'),
-  field: text('field of the record'),
-  type: text('type of the column'),
-  map: byName('values of the column by value of the service', z.string()).optional(),
-  sql: text('expression over the value, `$1`').optional(),
-  group: text('name of the group that is written as a whole').optional(),
-  as: text('how the value is stored').optional(),
-  matches: text('regular expression that a value must match').optional(),
-}).meta({ id: 'proposed-output' })
 const scheduleEntry = object({
   cron: text('when it runs, as a cron expression'),
   timezone: text('time zone of `cron`'),
@@ -296,7 +286,6 @@ export const SHARED_SHAPES = [
   undone,
   bulk,
   scheduleEntry,
-  proposedOutput,
 ] as const
 
 const spendReport = object({
@@ -1005,73 +994,56 @@ export const JSON_SHAPES = {
     sample: list('some rows, before and after', diffRow),
   }).describe('with the fields of a run if anything was written'),
   init: object({
-    written: orNull(text('the file that was written; null: it was printed')),
-    examined: object({ tables: count('tables'), schemas: texts('their schemas') }).describe('what was read'),
-    explained: list(
-      'with `--explain`, in place of sources: what each column was taken for',
-      object({
-        table: text('its name'),
-        verdict: text('what its rows were taken for'),
-        columns: list(
-          'its columns',
-          object({ column: text('its name'), type: text('its type'), said: text('what it was taken for') }),
-        ),
-      }),
-    ).optional(),
+    written: orNull(text('the file that was written; null: nothing was found')),
+    tables: count('tables that were read'),
     sources: list(
       'the proposed sources',
       object({
         name: text('its name'),
         kind: z.enum(['person', 'company']).describe('what its rows are about'),
         table: text('its table'),
-        rows: orNull(count('rows, as Postgres estimates them; null: before the first ANALYZE')),
-        joins: orNull(text('joined tables, as SQL; null: none')),
-        key: orNull(texts('columns of the key; null: the primary key')),
-        where: orNull(text('filter, as SQL, without what the questions leave out; null: none')),
-        questions: list(
-          'what is not known about its rows',
-          object({
-            about: text('the column or the table that raises it'),
-            when: text('which rows it is about, in words'),
-            keep: text('SQL: the rows that stay if those are left out'),
-            rows: count('of the sampled rows, those that would be left out'),
-            left_out: z.boolean().describe('the safe answer, which holds until another one is given'),
-          }),
-        ),
-        changed_at: orNull(text('column that records when a row changed; null: none')),
-        freshness: orNull(text('column that records when a row was enriched; null: none')),
-        touch: orNull(
-          object({ column: text('its name'), sql: text('what is written to it') }).describe(
-            'column to be set at each write; null: none',
-          ),
-        ),
-        notes: texts('advice'),
+        key: texts('columns of the key'),
         inputs: list(
           'the proposed inputs',
-          object({ input: text('its name'), sql: text('expression over the table, `t`') }),
-        ),
-        outputs: list('the proposed outputs', proposedOutput),
-        skipped_columns: list(
-          'columns that look suitable and are left',
           object({
-            column: text('its name'),
-            reason: text('why it is left'),
-            output: proposedOutput.describe('the output that it would be').optional(),
+            input: text('its name'),
+            sql: text('expression over the table, `t`'),
+            usable: number('share of the sampled rows with a usable value'),
           }),
         ),
-        sample: object({
-          rows: count('rows that were tried'),
-          identified_by: byName('of these, rows by the identifier that would look them up', integer),
-        }).describe('the inputs, tried on some rows'),
-        fill_rate: orNull(object(fillCounts).describe('how full the outputs are now; null: not counted')),
+        outputs: list(
+          'the columns to fill',
+          object({
+            column: text('its name'),
+            field: text('the field of the record'),
+            filled: number('share of the sampled rows that hold a value'),
+            map: orNull(byName('the labels of the column', z.string()).describe('null: it takes any value')),
+          }),
+        ),
+        conditions: list(
+          'conditions of `where`',
+          object({
+            keep: text('SQL: the rows that stay'),
+            leaves: count('rows that it alone leaves out'),
+            state: z.enum(['active', 'offered']).describe('in force, or a commented line of the file'),
+          }),
+        ),
+        counted: orNull(
+          object({
+            rows: count('rows over which the conditions were counted'),
+            of: z.enum(['table', 'sample']).describe('all rows of the table, or some'),
+          }).describe('null: counting took too long'),
+        ),
+        grants: texts('statements for what this role lacks on the table'),
       }),
     ),
-    skipped_tables: list(
-      'tables that look suitable and are left',
-      object({ table: text('its name'), reason: text('why it is left') }),
-    ),
-    grants: texts(
-      'statements for what this role lacks: to read what decides who is left out, to write columns',
+    left: list(
+      'tables that are no source although they were named, or look like one',
+      object({
+        table: text('its name'),
+        reason: text('why it is left'),
+        grants: texts('statements that let this role read it'),
+      }),
     ),
   }),
   serve: object({

@@ -123,7 +123,7 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
   readonly cascade?: boolean
   /**
-   * False in what `fillrate init` has written without asking: `fillrate plan` counts its rows, and nothing of it is looked up or
+   * False in what `fillrate init` has written: `fillrate plan` counts its rows, and nothing of it is looked up or
    * written until a person has read it and taken this out. Default: true.
    */
   readonly reviewed?: boolean

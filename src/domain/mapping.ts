@@ -120,7 +120,7 @@ export interface SourceMapping {
   readonly writes: { readonly perHour: number } | null
   readonly minConfidence: number
   readonly cascade: boolean
-  /** Whether a person has confirmed what `init` proposed. Nothing is looked up or written before. */
+  /** Whether a person has read what `init` drafted. Nothing is looked up or written before. */
   readonly reviewed: boolean
   readonly outputs: readonly OutputMapping[]
   /** Columns set only when an output is written, by SQL expression (with `$confidence`). */

@@ -1,163 +1,104 @@
 import wrapAnsi from 'wrap-ansi'
-import { BY_KIND } from '../domain/identifiers/kind.ts'
 import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
-import { FIRST_BUDGET, toOutputConfig, toServicesConfig, toSourceConfig } from './config-object.ts'
-import { indent, keyLiteral, toLiteral } from './literals.ts'
-import type { FoundServices, ProposedOutput, ProposedSource, SkippedTable, UnreadTable } from './proposal.ts'
-import { type RepeatedSources, SCHEMA_MARK, groupRepeated } from './repeated-schemas.ts'
-import { BUILT_IN_ONLY } from './services.ts'
-import type { AcceptedSource } from './verify.ts'
+import type { Condition, Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
+
+/** Enough to see results, and cheap if the configuration is wrong. */
+const FIRST_BUDGET = 100
 
 const INTRODUCTION = [
-  'Proposed by `fillrate init` from the tables and a few rows of each. Review and edit it; `fillrate check` and `fillrate plan` are free. In every expression, `t` is the table.',
-  'With `changedAt`, a pass reads only changed rows. In `outputs`, the column is on the left, the field of the record on the right. Only blank cells are written, from records of any confidence: see that of a dry run, then set `minConfidence` (0 to 1) above `outputs`, or in one. A `map` has the values that the column accepts; others are skipped. A `group` is written together, or not at all.',
+  'A first draft, written by `fillrate init` from the tables of the database and some rows of each. A run leaves out every source with `reviewed: false`: read the source, choose whom it must not look up, then take out that line. `fillrate check` and `fillrate plan` are free.',
+  'In every SQL expression, `t` is the table. `where` has the conditions that a row must meet, all of them: those that begin with `//` are not in force, and behind each is how many rows it alone leaves out. `inputs` identify a row; the first usable one is looked up. In `outputs`, the column is on the left, and the field of the record that fills it on the right; only blank cells are written. A `map` has the values of the service on the left, to be changed to its words, and the labels of the column on the right; other values are not written.',
 ]
-const BUDGET =
-  'Maximum lookups per run. Start with a small run, and raise this once you have seen the results.'
-/** Of what may say who is left out. */
-const UNREAD =
-  'This role may not read these tables, so nothing below depends on them. Grant them and let `fillrate init` propose again:'
 const LEFT =
-  'These tables hold people or companies, too, and are left for the reason beside them. If you mean one: `fillrate init TABLE --out FILE`.'
-const SERVICES =
-  'The environment has a key for each of these. A row goes on to the next one where a service finds nothing for it: ' +
-  'put the cheapest first. One without a module speaks the built-in interface; examples/services of the package ' +
-  'has descriptions to copy into services/.'
+  'These tables are no sources, for the reason beside them; with statements to run as their owner before `fillrate init` is run again:'
 
-/** The text of a fillrate.config.ts, with a reason beside each line. Pure. */
-export function renderConfig(
-  accepted: readonly AcceptedSource[],
-  found: FoundServices = BUILT_IN_ONLY,
-  beside: {
-    readonly unread: readonly UnreadTable[]
-    /** Tables that are sources only if a person says so. */
-    readonly left: readonly SkippedTable[]
-  } = { unread: [], left: [] },
-): string {
-  const { unread, left } = beside
-  const line = ({ table, reason }: { readonly table: string; readonly reason: string | null }): string[] =>
-    toComment(reason === null ? table : `${table}: ${reason}.`)
-
-  const services = Object.entries(toServicesConfig(found)).flatMap(([name, value]) => [
-    ...(found.isNamed ? toComment(SERVICES) : []),
-    `${name}: ${toLiteral(value)},`,
+/** The text of a configuration, which a person can understand who reads nothing else. Pure. */
+export const renderConfig = ({ sources, left }: Proposal): string =>
+  [
+    `import { defineConfig } from 'fillrate'`,
     '',
-  ])
-  const { repeated, others } = groupRepeated(accepted)
-  const calls = repeated.flatMap(({ name, schemas }) =>
-    schemas.map((schema) => `...${name}(${toLiteral(schema)}),`),
-  )
-  const sources = [...(calls.length === 0 ? [] : [calls.join('\n')]), ...others.map(sourceText)].join('\n\n')
-  return [
-    `import { ${repeated.length === 0 ? '' : 'type ConfigInput, '}defineConfig } from 'fillrate'`,
-    '',
-    ...repeated.map(repeatedText),
-    ...INTRODUCTION.flatMap(toComment),
-    ...(unread.length === 0 ? [] : toComment(UNREAD)),
-    ...unread.flatMap(({ table, why }) => line({ table, reason: why })),
-    ...(left.length === 0 ? [] : toComment(LEFT)),
-    ...left.flatMap(line),
+    ...INTRODUCTION.flatMap((text, n) => [...(n === 0 ? [] : ['//']), ...toComment(text)]),
+    ...(left.length === 0 ? [] : ['//', ...toComment(LEFT)]),
+    ...left.flatMap(({ table, reason, grants }) => [
+      ...toComment(`${table}: ${reason}.`),
+      ...renderGrants(grants),
+    ]),
     'export default defineConfig({',
-    ...[...services, 'sources: {', indent(sources), '},', '', ...toComment(BUDGET)].map(indent),
+    '  sources: {',
+    sources.map((source) => indent(renderSource(source).map(indent).join('\n'))).join('\n\n'),
+    '  },',
+    '',
+    '  // The most lookups of a run. Raise it once you have seen the results of a first one.',
     `  budget: ${FIRST_BUDGET},`,
     '})',
     '',
   ].join('\n')
-}
 
-/** The sources that several schemas share, as a function of the schema. */
-function repeatedText({ name, schemas, sources }: RepeatedSources): string {
-  const lines = [
-    ...toComment(
-      `${schemas.length} schemas have the same tables, as those of tenants do: their sources, by the name of the schema.`,
-    ),
-    `const ${name} = (schema: string): ConfigInput['sources'] => ({`,
-    ...indent(sources.map(sourceText).join('\n\n')).split('\n'),
-    '})',
-    '',
-  ]
-  // In a comment there is no schema to put in.
-  const schemaIn = (line: string): string => (line.trimStart().startsWith('//') ? 'SCHEMA' : '${schema}')
-  return lines.map((line) => line.replaceAll(SCHEMA_MARK, schemaIn(line))).join('\n')
-}
+const renderGrants = (grants: readonly string[]): string[] => grants.map((grant) => `//   ${sanitize(grant)}`)
 
-function sourceText({ source, coverage, isReviewed }: AcceptedSource): string {
-  const { kind, table, notes, touch } = source
-  const before: Readonly<Record<string, readonly string[]>> = {
-    reviewed: toComment(
-      'Nothing is looked up or written until a person has read this and taken the line out.',
-    ),
-    key: toComment('The table has no primary key; this unique index identifies its rows.'),
-    inputs: [...questionLines(source), ...toComment(describeIdentifiers(source))],
-    freshness: toComment('A row with a recent stamp is left alone; a write sets it.'),
-  }
-  const properties = Object.entries(toSourceConfig(source, isReviewed)).flatMap(([name, value]) => [
-    ...(before[name] ?? []),
-    ...(name === 'outputs'
-      ? ['outputs: {', ...outputLines(source, coverage).map(indent), '},']
-      : [`${name}: ${toLiteral(value)},`]),
-  ])
-  const touchLines = touch && [
-    '// If no trigger of yours sets it:',
-    `// touch: ${toLiteral({ [touch.column]: touch.sql })},`,
-  ]
+function renderSource(source: ProposedSource): string[] {
+  const { name, kind, table, key, inputs, outputs, grants } = source
   return [
-    ...[`${kind === 'person' ? 'People' : 'Companies'} in ${table}.`, ...notes].flatMap(toComment),
-    `${keyLiteral(source.name)}: {`,
-    ...[...properties, ...(touchLines ?? [])].map(indent),
+    ...toComment(`${kind === 'person' ? 'People' : 'Companies'} in ${table}.`),
+    ...(grants.length === 0 ? [] : toComment('This role lacks rights on it. Run as its owner:')),
+    ...renderGrants(grants),
+    `${toKey(name)}: {`,
+    '  reviewed: false,',
+    `  kind: '${kind}',`,
+    `  table: ${toLiteral(table)},`,
+    `  key: ${key.length === 1 ? toLiteral(key[0] ?? '') : `[${key.map(toLiteral).join(', ')}]`},`,
+    ...renderWhere(source).map(indent),
+    '  inputs: {',
+    ...inputs.map(
+      ({ input, sql, usable }) =>
+        `    ${input}: ${toLiteral(sql)}, // usable in ${formatPercent(usable)} of the sampled rows`,
+    ),
+    '  },',
+    '  outputs: {',
+    ...outputs.flatMap(renderOutput).map((line) => indent(indent(line))),
+    '  },',
     '},',
-  ].join('\n')
-}
-
-/** What divides the rows: what is left out, and what is read as any other. */
-function questionLines({ questions }: ProposedSource): string[] {
-  if (questions.length === 0) return []
-  const advice =
-    'What divides the rows, and how many of the sample it is. What is left out is a condition of `where`: take it out where the rows belong in. Add that of others to leave them out:'
-  return [
-    ...toComment(advice),
-    ...questions.flatMap(({ when, leftOut, keep, isLeftOut }) => [
-      `// ${formatCount(leftOut).padStart(7)}  ${isLeftOut ? 'left out' : 'read'}: ${sanitize(when)}`,
-      ...(isLeftOut ? [] : `            and ${keep}`.replaceAll(/^/gm, '// ').split('\n')),
-    ]),
   ]
 }
 
-/** How many sampled rows each identifier would look up. */
-function describeIdentifiers({ sample }: ProposedSource): string {
-  if (sample.rows === 0) return 'No row was sampled.'
-  const counts = Object.entries(BY_KIND).flatMap(([name, label]) => {
-    const count = sample.identifiedBy[name] ?? 0
-    return count === 0 ? [] : [`${formatCount(count)} ${label}`]
-  })
-  return `The first usable one is looked up. Of ${formatCount(sample.rows)} sampled rows: ${counts.join(', ')}.`
+function renderWhere({ conditions, counted }: ProposedSource): string[] {
+  if (counted === null) return toComment('Counting took too long, so there is no condition yet: where: [ … ]')
+  if (conditions.length === 0) return []
+  const rows = `${formatCount(counted.rows)} ${counted.of === 'sample' ? 'sampled rows' : 'rows'}`
+  const render = ({ keep, leaves }: Condition): string =>
+    `${toLiteral(keep)}, // leaves out ${formatCount(leaves)}`
+  const offered = conditions.filter(({ state }) => state === 'offered').map(render)
+  return [
+    `// Of ${rows}:`,
+    'where: [',
+    ...conditions.filter(({ state }) => state === 'active').map((one) => `  ${render(one)}`),
+    ...(offered.length === 0
+      ? []
+      : ['  // Take away the // before each condition whose rows must not be looked up:']),
+    ...offered.map((line) => `  // ${line}`),
+    '],',
+  ]
 }
 
-/** Each output with its fill rate and type, and each column that is not filled, with the reason. */
-function outputLines(source: ProposedSource, coverage: AcceptedSource['coverage']): string[] {
-  const property = (output: ProposedOutput): string =>
-    `${keyLiteral(output.column)}: ${toLiteral(toOutputConfig(output))},`
-  const written = source.outputs.flatMap((output) => {
-    const filled = coverage?.columns.find(({ column }) => column === output.column)?.filled
-    const share = coverage && filled !== undefined ? filled / Math.max(1, coverage.eligible) : null
-    const note = `${share === null ? '' : `${formatPercent(share)} filled, `}${sanitize(output.type)}`
-    const line = property(output)
-    return line.includes('\n') || line.length + note.length > COMMENT_WIDTH
-      ? [...toComment(`${note}.`), line]
-      : [`${line} // ${note}`]
-  })
-  // A column that may be right is a line to uncomment.
-  const skipped = source.skippedColumns.flatMap(({ column, reason, output }) => [
-    ...toComment(`${output ? 'Unsure,' : 'Not'} ${sanitize(column)}: it ${reason}.`),
-    ...(output ? property(output).replaceAll(/^/gm, '// ').split('\n') : []),
-  ])
-  return [...written, ...skipped]
+function renderOutput({ column, field, filled, map }: ProposedOutput): string[] {
+  const note = `// filled in ${formatPercent(filled)} of the sampled rows`
+  if (map === null) return [`${toKey(column)}: '${field}', ${note}`]
+  const labels = Object.entries(map).map(([value, label]) => `    ${toKey(value)}: ${toLiteral(label)},`)
+  return [note, `${toKey(column)}: {`, `  field: '${field}',`, '  map: {', ...labels, '  },', '},']
 }
 
-const COMMENT_WIDTH = 88
+const COMMENT_WIDTH = 100
 
 const toComment = (text: string): string[] =>
-  wrapAnsi(text, COMMENT_WIDTH)
+  wrapAnsi(sanitize(text), COMMENT_WIDTH)
     .split('\n')
     .map((line) => `// ${line}`)
+
+const indent = (text: string): string => text.replaceAll(/^(?=.)/gm, '  ')
+
+/** Text as a literal of one line, with the quotes that need the fewest escapes. */
+const toLiteral = (text: string): string => (/['\n\r\\]/.test(text) ? JSON.stringify(text) : `'${text}'`)
+
+/** A name of a property, quoted only where it needs quotes. */
+const toKey = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : toLiteral(name))

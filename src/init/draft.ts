@@ -1,165 +1,157 @@
+import { parseConfig } from '../config/parse.ts'
+import type { Table } from '../sources/catalogue.ts'
+import { grantStatements } from '../sources/grants.ts'
 import { quoteIfNeeded } from '../sources/quote.ts'
-import type { InputName, SourceKind } from '../domain/mapping.ts'
-import type { Column } from '../sources/catalogue.ts'
-import { findChangeColumn, findFreshnessColumn } from './row-filters.ts'
-import type { RowFlag } from './flag-sql.ts'
-import { readFlags, roleColumns } from './flags.ts'
-import type { RowContext } from './meanings.ts'
-import { type CandidateField, isInList } from './fields.ts'
-import { MAY_NOT_UPDATE } from './unreadable.ts'
-import { onePlace, proposeOutput } from './outputs.ts'
-import { type RoleFields, isGuess } from './assign-roles.ts'
-import { joinConditions } from './questions.ts'
-import type { ProposedOutput, ProposedSource, SkippedColumn } from './proposal.ts'
-import { type ColumnRole, outputField, rolesOf } from './roles.ts'
-import type { ClassifiedTable } from './classify.ts'
+import { resolveSource } from '../sources/source.ts'
+import type { Database } from '../store/open.ts'
+import type { Cell } from './cells.ts'
+import { type Labels, type Reason, decideConditions, listReasons, mayBeReason } from './conditions.ts'
+import {
+  type DatabaseTables,
+  type ListedTable,
+  type TableReference,
+  chooseKey,
+  listAllowedLabels,
+} from './database-tables.ts'
+import { countLabels, toLabelSql } from './measure.ts'
+import { isLogName, splitWords } from './names.ts'
+import { listUnreadColumns } from './privileges.ts'
+import type { ProposedSource } from './proposal.ts'
+import { type Identified, findOutputs } from './recognize.ts'
 
-/** A source before its inputs are measured on sampled rows. */
-export interface Draft {
-  readonly base: Omit<ProposedSource, 'inputs' | 'outputs' | 'skippedColumns' | 'sample' | 'questions'> & {
-    /** What is not sure about its rows. */
-    readonly doubts: readonly RowFlag[]
-  }
-  readonly table: ClassifiedTable
-  /** Why it is left unless a person says that its rows are meant; null if it is proposed. */
-  readonly leftFor: string | null
-  readonly roleFields: RoleFields
-  /** Expressions that identify its rows. */
-  readonly inputs: Readonly<Partial<Record<InputName, string>>>
-  /** Fields that the inputs read. */
-  readonly inputFields: ReadonlySet<CandidateField>
+/** A table whose rows were sampled. */
+export interface SampledTable extends ListedTable {
+  readonly table: Table
+  readonly cells: readonly Cell[]
+  /** The number of rows; null: they could not be read in time. */
+  readonly sampled: number | null
 }
 
-/** The part that every source of a table has. */
-export function createDraftBase(
-  classified: ClassifiedTable,
-  kind: SourceKind,
-  more: {
-    readonly name: string
-    readonly joins: string | null
-    readonly where: readonly string[]
-    readonly context?: RowContext
-    /** What other tables say of the rows. */
-    readonly flags?: readonly RowFlag[]
-    /** What is not sure about the rows of the source that these belong to. */
-    readonly doubts?: readonly RowFlag[]
-  },
-): Draft['base'] {
-  const { table, tenant } = classified
-  const context = more.context ?? kind
-  const changed = findChangeColumn(classified)
-  const freshness = findFreshnessColumn(classified)
-  const known = new Set([
-    ...roleColumns(classified),
-    ...classified.lookups[kind].map(({ field }) => field.name),
-    ...[tenant?.column, freshness, changed?.name].filter((one) => typeof one === 'string'),
-  ])
-  const own = readFlags(classified, 't', context).filter(
-    ({ meaning, column }) => meaning !== null || !known.has(column),
-  )
-  const flags = [...own, ...(more.flags ?? [])]
-  const doubts = [...(tenant === null ? [] : [tenant]), ...flags, ...(more.doubts ?? [])]
-  const ranked = doubts.toSorted((a, b) => doubtRank(a) - doubtRank(b))
-  const uncounted = new Set(ranked.slice(MAX_DOUBTS))
-  const isIndexed = changed !== null && classified.indexedColumns.includes(changed.name)
-  return {
-    name: more.name,
+const NO_LABELS: Labels = new Map()
+
+/**
+ * Measures a table of people or companies and the tables that hang on it, and decides what its source is.
+ * @param others the tables that are no sources of their own
+ */
+export async function draftSource(
+  db: Database,
+  database: DatabaseTables,
+  sampled: SampledTable,
+  { name, kind, inputs }: Identified & { readonly name: string },
+  others: readonly SampledTable[],
+): Promise<ProposedSource> {
+  const { table, sqlName } = sampled
+  const cells = withoutKeys(database, sampled)
+  const measured = cells.filter(mayBeReason)
+  const labels = measured.map((cell) => toLabelSql(cell))
+  const counts = await countLabels(db, `${table.sql} as t`, sampled.rows, labels)
+  const countedLabels = (cell: Cell): Labels => counts?.labels[measured.indexOf(cell)] ?? NO_LABELS
+  const inputCells = inputs.flatMap((input) => input.cells)
+  const outputs = findOutputs(cells, {
     kind,
-    table: classified.sqlName,
-    rows: classified.rows,
-    joins: more.joins,
-    key: table.primaryKey.length > 0 ? null : findUniqueKey(classified),
-    where: joinConditions([
-      ...more.where,
-      ...[...uncounted].flatMap(({ isSure, keep }) => (isSure ? [keep] : [])),
-    ]),
-    changedAt: isIndexed ? `t.${quoteIfNeeded(changed.name)}` : null,
-    freshness,
-    doubts: doubts.filter((one) => !uncounted.has(one)),
-    touch: changed?.canUpdate === true ? { column: changed.name, sql: currentTimeSql(changed) } : null,
-    notes: [
-      ...(changed !== null && !isIndexed ? [changedAtAdvice(classified, changed)] : []),
-      ...(uncounted.size > 0
-        ? [`Not looked at: ${uncounted.size} more tables and columns that may divide its rows.`]
-        : []),
-    ],
+    inputs: inputCells,
+    countedLabels,
+    allowedLabels: ({ path, column }) =>
+      path.length > 0 ? [] : listAllowedLabels(database, sqlName, column),
+  })
+  const used = new Set([...inputCells, ...outputs.map(({ cell }) => cell)])
+  const reasons = measured.flatMap((cell) =>
+    used.has(cell) ? [] : listReasons(cell, countedLabels(cell), counts?.rows ?? 0),
+  )
+  const hanging = counts === null ? [] : await readHanging(db, database, sampled, others)
+  return verifySource(db, database, sampled, {
+    name,
+    kind,
+    table: sqlName,
+    key: chooseKey(table),
+    inputs: inputs.map(({ input, sql, usable }) => ({ input, sql, usable })),
+    outputs: outputs.map(({ cell: _cell, ...output }) => output),
+    conditions: counts === null ? [] : decideConditions(counts.rows, [...reasons, ...hanging]),
+    counted: counts && { rows: counts.rows, of: counts.of },
+    grants: [],
+  })
+}
+
+/** The cells that are neither a key nor refer to another table. */
+function withoutKeys({ references }: DatabaseTables, { sqlName, table, cells }: SampledTable): Cell[] {
+  const referring = references.filter(({ from }) => from === sqlName).map(({ column }) => column)
+  const keys = new Set([...chooseKey(table), ...referring])
+  return cells.filter(({ column }) => !keys.has(column.name))
+}
+
+/** What tables say whose rows belong to one of the source by a declared key: `contact_consents (contact_id, withdrawn_at)`. */
+async function readHanging(
+  db: Database,
+  database: DatabaseTables,
+  { name, sqlName }: SampledTable,
+  others: readonly SampledTable[],
+): Promise<Reason[]> {
+  const found: Reason[] = []
+  for (const reference of database.references.filter(({ to }) => to === sqlName)) {
+    const child = others.find((one) => one.sqlName === reference.from)
+    if (child === undefined || isLogName(child.name) || !belongs(reference, child.table, name)) continue
+    const cells = withoutKeys(database, child).filter((cell) => cell.path.length === 0 && mayBeReason(cell))
+    const labels = cells.map((cell) => toLabelSql(cell, 'x'))
+    const own = `x.${quoteIfNeeded(reference.column)}`
+    const counts = await countLabels(
+      db,
+      `${child.sqlName} as x`,
+      child.rows,
+      labels,
+      `count(distinct ${own})`,
+    )
+    const reasons = cells.flatMap((cell, n) =>
+      listReasons(cell, counts?.labels[n] ?? NO_LABELS, counts?.rows ?? 0, 'x'),
+    )
+    for (const { leave, leaves } of reasons.filter((reason) => reason.leaves > 0)) {
+      const keep = `not exists (select from ${child.sqlName} x where ${own} = t.${quoteIfNeeded(reference.target)} and ${leave})`
+      // Whether an objection in another table is about the whole row, only a person knows.
+      found.push({ leave, keep, leaves, isNamed: false })
+    }
+  }
+  return found
+}
+
+/** Whether a row belongs to the one that it refers to, as by `contact_id`, and was not only made by it, as by `created_by_id`. */
+function belongs({ column }: TableReference, { primaryKey }: Table, parent: string): boolean {
+  const words = splitWords(column).filter((word) => word !== 'id')
+  const isPart = primaryKey.length === 1 && primaryKey[0] === column
+  return isPart || (words.length > 0 && words.every((word) => parent.toLowerCase().includes(word)))
+}
+
+/**
+ * Checks a source against the database as every other command does. An output that fails is left out; one that a grant would solve
+ * stays, with the grant.
+ */
+async function verifySource(
+  db: Database,
+  { role }: DatabaseTables,
+  sampled: SampledTable,
+  source: ProposedSource,
+): Promise<ProposedSource> {
+  if (source.outputs.length === 0) return source
+  const { sources } = parseConfig({ sources: { [source.name]: toSourceConfig(source) } }, null)
+  const [mapping] = Object.values(sources)
+  const { problems } = mapping === undefined ? { problems: [] } : await resolveSource(db, mapping)
+  const grants = problems.flatMap(({ grant }) => (grant === undefined ? [] : [grant]))
+  const failed = problems.filter(({ grant }) => grant === undefined).map(({ place }) => `${place}.`)
+  return {
+    ...source,
+    outputs: source.outputs.filter(
+      ({ column }) => !failed.some((place) => place.startsWith(`outputs.${column}.`)),
+    ),
+    grants: grantStatements([...listUnreadColumns(role, sampled), ...grants]),
   }
 }
 
-/** What is sure, then what is understood, then what its own columns say. Counting hundreds of others takes too long. */
-const doubtRank = ({ isSure, meaning, isOfOther }: RowFlag): number =>
-  isSure ? 0 : meaning !== null ? 1 : isOfOther === true ? 3 : 2
-const MAX_DOUBTS = 64
-
-/** How to make a pass read only what changed. */
-const changedAtAdvice = ({ sqlName }: ClassifiedTable, { name }: Column): string =>
-  `With an index, a pass reads only changed rows: create index concurrently on ${sqlName} (${quoteIfNeeded(name)}); ` +
-  `then add changedAt: 't.${quoteIfNeeded(name)}'`
-
-/** A timestamp without a zone holds UTC in a well-kept database. */
-const currentTimeSql = ({ type }: Column): string =>
-  type.fit.kind === 'timestamp' ? "now() at time zone 'UTC'" : 'now()'
-
-/** The key of a table without a primary key: a unique index over columns that are not null, else any unique index. */
-function findUniqueKey({ table }: ClassifiedTable): readonly string[] | null {
-  const isWhole = (key: readonly string[]): boolean =>
-    key.every((name) => table.columns.find((column) => column.name === name)?.notNull === true)
-  return table.uniqueKeys.find(isWhole) ?? table.uniqueKeys[0] ?? null
-}
-
-/** The outputs among the assigned fields and the columns that refer to lists of labels. Pure. */
-export function proposeOutputs(draft: Draft): { outputs: ProposedOutput[]; skippedColumns: SkippedColumn[] } {
-  const { table, roleFields, base, inputFields } = draft
-  const outputs: ProposedOutput[] = []
-  const skippedColumns: SkippedColumn[] = []
-  const add = (made: ProposedOutput | SkippedColumn): void => {
-    if ('reason' in made) skippedColumns.push(made)
-    else outputs.push(made)
-  }
-  for (const role of rolesOf(base.kind).filter((one) => outputField(base.kind, one) !== null)) {
-    for (const lookup of table.lookups[base.kind].filter((one) => one.role === role)) {
-      const { field, made } = lookup
-      const refusal = writeObstacle(field, { ...table, references: new Set() }, base.key)
-      add(refusal === null ? made : { column: field.name, reason: refusal })
-    }
-    const field = roleFields.get(role)
-    if (field === undefined || (inputFields.has(field) && !INPUT_AND_OUTPUT.has(role))) continue
-    const refusal = writeObstacle(field, table, base.key)
-    if (refusal !== null) {
-      add({ column: field.name, reason: refusal })
-      continue
-    }
-    if (table.sampled >= MANY_ROWS && field.path.length === 0 && field.values.length === table.sampled) {
-      add({ column: field.name, reason: 'is never blank in the sample' })
-      continue
-    }
-    const made = proposeOutput(base.kind, role, field, table)
-    if ('reason' in made) add(made)
-    else if (isGuess(role, field, table))
-      add({ column: field.name, reason: 'is a guess by its name', output: made })
-    else add(made)
-  }
-  return { outputs: onePlace(outputs, table), skippedColumns }
-}
-
-/** Fewer rows do not show that a column is always filled. */
-const MANY_ROWS = 100
-
-/** An input that is filled where it is blank: it is then not looked up by what Fillrate wrote. */
-const INPUT_AND_OUTPUT: ReadonlySet<ColumnRole> = new Set(['profile', 'company_name'])
-
-/** Why the column cannot be written, whatever it holds; null if it can. */
-function writeObstacle(
-  { column, path }: Pick<CandidateField, 'column' | 'path'>,
-  classified: ClassifiedTable,
-  key: readonly string[] | null,
-): string | null {
-  const { name } = column
-  if ((key ?? classified.table.primaryKey).includes(name)) return 'is part of the key'
-  if (column.isGenerated) return 'is generated by the database'
-  if (column.isIdentity) return 'is an identity column'
-  if (classified.references.has(name) && path.length === 0) return 'refers to another row'
-  if (isInList({ path })) return 'is inside a list'
-  if (!column.canUpdate) return MAY_NOT_UPDATE
-  return null
-}
+/** A source as an entry of a configuration, as if a person had read it. */
+const toSourceConfig = ({ kind, table, key, conditions, inputs, outputs }: ProposedSource): object => ({
+  kind,
+  table,
+  key,
+  where: conditions.filter(({ state }) => state === 'active').map(({ keep }) => keep),
+  inputs: Object.fromEntries(inputs.map(({ input, sql }) => [input, sql])),
+  outputs: Object.fromEntries(
+    outputs.map(({ column, field, map }) => [column, map === null ? field : { field, map }]),
+  ),
+})

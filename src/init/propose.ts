@@ -1,206 +1,107 @@
 import pLimit from 'p-limit'
-import type { SourceKind } from '../domain/mapping.ts'
-import type { Draft } from './draft.ts'
-import { draftSources } from './drafts.ts'
-import { finishDraft, describeUnfilled, measureInputs } from './inputs.ts'
-import type { PossibleSource, Proposal, ProposedSource, SkippedTable } from './proposal.ts'
-import { explainTable } from './explain.ts'
-import { joinConditions, selectQuestions } from './questions.ts'
-import type { RowFlag } from './flag-sql.ts'
-import {
-  type TableRelation,
-  confirmRelations,
-  declaredRelations,
-  inheritedRelations,
-  suggestedRelations,
-} from './relations.ts'
-import { findLookupColumns } from './lookup-tables.ts'
-import { findStaffTables } from './staff.ts'
-import { findTenantColumns, isTenantName, tenantFlag } from './tenants.ts'
-import {
-  type ForeignKey,
-  type IntrospectedTable,
-  type TableOverview,
-  MAX_READERS,
-  introspectTable,
-  listForeignKeys,
-  listTableOverviews,
-  readCatalogue,
-  readRows,
-} from './introspect.ts'
-import { type ClassifiedSchema, classifyTables } from './classify.ts'
-import { setAside } from './set-aside.ts'
-import { explainUnread, listUnread, listUnreadParties, readRole } from './unreadable.ts'
-import { type TableName, selectTables, shortlistTables } from './shortlist.ts'
+import { ConfigProblems } from '../config/problems.ts'
+import { parseTableName } from '../sources/quote.ts'
 import type { Database } from '../store/open.ts'
-import { readTables } from '../sources/catalogue.ts'
-import { quoteName } from '../sources/quote.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { listCells } from './cells.ts'
+import { type ListedTable, chooseKey, readDatabaseTables } from './database-tables.ts'
+import { type SampledTable, draftSource } from './draft.ts'
+import { sampleRows } from './measure.ts'
+import { isLogName, rankDomainName, rankEmailName } from './names.ts'
+import { listUnreadTables } from './privileges.ts'
+import type { Proposal } from './proposal.ts'
+import { type Identified, identify } from './recognize.ts'
+
+/** Tables that are read at the same time. */
+const MAX_READERS = 4
+const CATALOGUE_TIMEOUT_MS = 30_000
+const NO_OUTPUTS = 'no column to fill has the name and the type of a field'
 
 /**
- * Proposes sources for the named tables, however weak the evidence, or for all tables if none is named. Reads the catalogue
- * and at most 200 rows of each of at most 200 tables. Writes nothing and keeps no value.
- * @param onTable called before a table's rows are read
- * @throws ConfigProblems if a named table does not exist
+ * Reads the database and proposes a source for each table of people or companies. Writes nothing.
+ * @param wanted tables or schemas to propose sources of: `crm.contacts`, `contacts`, `crm`; empty: all
+ * @throws ConfigProblems if a wanted table is not there
  */
-export async function proposeForTables(
-  db: Database,
-  names: readonly string[],
-  onTable: (table: TableName, n: number, of: number) => void = () => {},
-): Promise<Proposal> {
-  const all = await readCatalogue(db, listTableOverviews)
-  const references = await readCatalogue(db, listForeignKeys)
-  const role = await readCatalogue(db, readRole)
-  const wanted = selectTables(all, names)
-  const isWanted = ({ table }: { readonly table: TableName }): boolean => wanted === null || wanted(table)
-  const likely = shortlistTables(all, references)
-  const readable = all.filter(({ canRead }) => canRead)
-  const chosen = [...new Set([...likely, ...all.filter((one) => wanted?.(one))])].filter((one) => one.canRead)
-  const described = await readCatalogue(db, (tx) =>
-    readTables(
-      tx,
-      chosen.map(({ sqlName }) => sqlName),
-    ),
-  )
-  const bySql = new Map(described.map((table) => [table.sql, table]))
+export async function proposeSources(db: Database, wanted: readonly string[]): Promise<Proposal> {
+  const database = await inTransaction(db, readDatabaseTables, CATALOGUE_TIMEOUT_MS)
+  const isNamed = selectTables(database.tables, wanted)
   const limit = pLimit(MAX_READERS)
-  const tables = await Promise.all(
-    chosen.flatMap((one, n) => {
-      const table = bySql.get(`${quoteName(one.schema)}.${quoteName(one.name)}`)
-      if (table === undefined) return []
-      return limit(() => {
-        onTable(one, n + 1, chosen.length)
-        return introspectTable(db, one, table)
-      })
-    }),
+  const readable = database.tables.flatMap((one) =>
+    one.table === null ? [] : [{ ...one, table: one.table }],
   )
-  const declared = declaredRelations(tables, references)
-  const suggested = suggestedRelations(tables, declared)
-  const confirmed = await readRows(db, (tx) => confirmRelations(tx, suggested), [])
-  const found = [...declared, ...confirmed]
-  const schema = classifySchema({
-    all,
-    references,
-    tables,
-    relations: [...found, ...inheritedRelations(found)],
-    isNamed: (one) => wanted !== null && isWanted(one),
+  const tables = await limit.map(readable, async (one): Promise<SampledTable> => {
+    const sample = await sampleRows(db, one.table, one.rows)
+    return { ...one, cells: listCells(one.table, sample ?? []), sampled: sample?.length ?? null }
   })
-  const { sources, possible, skipped } = await measureDrafts(
-    db,
-    draftSources(schema).filter(({ table }) => isWanted(table)),
+  const judged = tables
+    .filter((table) => wanted.length === 0 || isNamed(table))
+    .map((table) => ({ table, ...judge(table, isNamed(table)) }))
+  const found = judged.flatMap(({ table, identified }) =>
+    identified === null ? [] : [{ table, identified }],
   )
-  const isListed = (table: string): boolean =>
-    [...skipped, ...possible.map(({ source }) => source)].some((one) => one.table === table)
-  const rejected = schema.tables.flatMap((one): SkippedTable[] =>
-    one.rejection !== null && isWanted(one) && !isListed(one.sqlName)
-      ? [{ table: one.sqlName, reason: one.rejection }]
-      : [],
-  )
-  const unread = listUnread(all, { references, wanted, sources, role })
-  const named = wanted === null ? [] : schema.tables.filter(isWanted)
-  return {
-    explained: [
-      ...named.map((one) => explainTable(one, schema.relations, sources)),
-      ...(wanted === null ? [] : explainUnread(unread)),
-    ],
-    sources,
-    possible,
-    skippedTables: [
-      ...(wanted === null ? listUnreadParties(all, references, unread) : []),
-      ...skipped,
-      ...rejected,
-    ],
-    unread,
-    role: role.name,
-    examined: { tables: readable.length, schemas: [...new Set(readable.map((one) => one.schema))] },
-  }
+  const others = tables.filter((table) => !found.some((one) => one.table === table))
+  const drafts = await limit.map(found, ({ table, identified }) => {
+    const isShared = found.filter((one) => one.table.name === table.name).length > 1
+    return draftSource(db, database, table, { ...identified, name: nameSource(table, isShared) }, others)
+  })
+  const sources = drafts.filter(({ outputs }) => outputs.length > 0)
+  const seen = new Set(tables.filter(({ sampled }) => sampled !== 0).map(({ sqlName }) => sqlName))
+  const unread = listUnreadTables(database, seen, new Set(sources.map(({ table }) => table)), isNamed)
+  const rejected = [
+    ...judged.map(({ table, reason }) => ({ table: table.sqlName, reason })),
+    ...drafts.map(({ table, outputs }) => ({ table, reason: outputs.length === 0 ? NO_OUTPUTS : null })),
+  ].flatMap(({ table, reason }) => (reason === null ? [] : [{ table, reason, grants: [] }]))
+  return { tables: tables.length, sources, left: [...unread, ...rejected] }
 }
 
-/** The sources that can be filled, and why other drafts are none. */
-async function measureDrafts(
-  db: Database,
-  drafts: readonly Draft[],
-): Promise<Pick<Proposal, 'sources' | 'possible'> & { readonly skipped: readonly SkippedTable[] }> {
-  const sources: ProposedSource[] = []
-  const possible: PossibleSource[] = []
-  const skipped: SkippedTable[] = []
-  const limit = pLimit(MAX_READERS)
-  const measured = await Promise.all(
-    drafts.map((draft) => limit(async () => ({ draft, source: await measureDraft(db, draft) }))),
-  )
-  for (const { draft, source } of measured) {
-    const { leftFor } = draft
-    const isFilled = typeof source !== 'string' && source.outputs.length > 0
-    if (isFilled && leftFor === null) sources.push(source)
-    else if (isFilled && leftFor !== null) possible.push({ source, reason: leftFor })
-    // Of a table of addresses that nothing else speaks for, there is nothing to say.
-    else if (leftFor === null || draft.table.rejection !== null) {
-      const reason = leftFor ?? (typeof source === 'string' ? source : describeUnfilled(source))
-      skipped.push({ table: draft.table.sqlName, reason })
-    }
+/** Whether a table was named, with or without its schema, or its schema was. */
+function selectTables(
+  tables: readonly ListedTable[],
+  wanted: readonly string[],
+): (table: ListedTable) => boolean {
+  const isMeant = ({ schema, name }: ListedTable, text: string): boolean => {
+    const parsed = parseTableName(text)
+    return parsed.schema === null
+      ? parsed.table === name || parsed.table === schema
+      : parsed.table === name && parsed.schema === schema
   }
-  const shown = selectQuestions([...sources, ...possible.map(({ source }) => source)])
-  return {
-    sources: shown.slice(0, sources.length),
-    possible: possible.map((one, n) => ({ ...one, source: shown[sources.length + n] ?? one.source })),
-    skipped,
-  }
-}
-
-/** A draft with its inputs. A doubt that cannot be computed, of a type that is not expected, costs itself and not the source. */
-async function measureDraft(db: Database, draft: Draft): Promise<ProposedSource | string> {
-  const { base } = draft
-  const measure = (one: Draft): Promise<ProposedSource | string | null> =>
-    readRows<ProposedSource | string | null>(
-      db,
-      async (tx) => finishDraft(one, await measureInputs(tx, one)),
-      null,
+  const missing = wanted.filter((text) => !tables.some((table) => isMeant(table, text)))
+  if (missing.length > 0)
+    throw new ConfigProblems(
+      'the command',
+      missing.map((place) => ({
+        place,
+        found: 'no such table or schema',
+        expected: 'one of this database, such as crm.contacts',
+        todo: 'Look at its spelling: capitals need quotes.',
+      })),
     )
-  const whole = await measure(draft)
-  if (whole !== null) return whole
-  const doubts: RowFlag[] = []
-  for (const doubt of base.doubts)
-    if ((await measure({ ...draft, base: { ...base, doubts: [doubt] } })) !== null) doubts.push(doubt)
-  // What is sure leaves its rows out, whether they can be counted or not.
-  const uncounted = base.doubts.filter((one) => one.isSure && !doubts.includes(one))
-  const where = joinConditions([base.where, ...uncounted.map(({ keep }) => keep)])
-  const rest = { ...draft, base: { ...base, doubts, where } }
-  return (await measure(rest)) ?? finishDraft(rest, [])
+  return (table) => wanted.some((text) => isMeant(table, text))
 }
 
-/** Classifies the tables, with the tenants of their rows and the lists that these refer to. Pure. */
-function classifySchema(found: {
-  readonly all: readonly TableOverview[]
-  readonly references: readonly ForeignKey[]
-  readonly tables: readonly IntrospectedTable[]
-  readonly relations: readonly TableRelation[]
-  readonly isNamed: (table: IntrospectedTable) => boolean
-}): ClassifiedSchema {
-  const { all, references, relations, tables, isNamed } = found
-  const keys = relations.map(({ from, to, columns }) => ({ from: from.sqlName, to: to.sqlName, columns }))
-  const staff = findStaffTables(all, [...references, ...keys])
-  const tenantColumns = new Map(
-    tables.map((table) => [
-      table.sqlName,
-      findTenantColumns(table, { overviews: all, relations, isStaff: (name) => staff.has(name) }),
-    ]),
-  )
-  const tenants = new Set([...tenantColumns.values()].flat().map(({ table }) => table?.sqlName))
-  const schema = classifyTables(tables, {
-    relations,
-    isNamed,
-    isStaff: ({ sqlName }) => staff.has(sqlName),
-    isTenantTable: ({ sqlName, table }) => tenants.has(sqlName) || isTenantName(table.name),
-  })
-  const isParty = ({ sqlName }: IntrospectedTable): boolean =>
-    schema.tables.some((one) => one.sqlName === sqlName && one.kinds.length > 0)
-  const complete = schema.tables.map((table) => {
-    const flags = (tenantColumns.get(table.sqlName) ?? []).map((one) => tenantFlag(one, table))
-    const lookupsFor = (kind: SourceKind) => findLookupColumns(kind, table, relations, isParty)
-    return {
-      ...table,
-      tenant: flags.find((one) => one !== null) ?? null,
-      lookups: { person: lookupsFor('person'), company: lookupsFor('company') },
-    }
-  })
-  return { ...schema, tables: setAside({ ...schema, tables: complete }) }
+/** Whether a table is a source. A reason is given where it was named, or where its columns look like those of one. Pure. */
+function judge(
+  { name, hasRowSecurity, table, cells, sampled }: SampledTable,
+  isNamed: boolean,
+): { readonly identified: Identified | null; readonly reason: string | null } {
+  const isLikely = cells.some(({ ownName }) => rankEmailName(ownName) > 1 || rankDomainName(ownName) > 1)
+  const reject = (reason: string) => ({ identified: null, reason: isNamed || isLikely ? reason : null })
+  // Where row-level security may hide the rows, the missing policy is named.
+  if (sampled === 0 && hasRowSecurity) return { identified: null, reason: null }
+  if (sampled === 0) return reject('it has no rows, so nothing was measured')
+  if (sampled === null) return reject('its rows could not be read within five seconds')
+  const identified = identify(cells)
+  if (identified === null)
+    return reject('fewer than half of its sampled rows hold an address, a profile or a domain to look up')
+  if (chooseKey(table).length === 0)
+    return reject('it has no primary key, and no unique index over columns that are never NULL')
+  if (!isNamed && isLogName(name))
+    return reject('its name says that it holds copies or events; name it to propose it')
+  return { identified, reason: null }
+}
+
+/** The table's name, with its schema where another source has the same, in letters that a configuration takes. */
+function nameSource({ schema, name }: ListedTable, isShared: boolean): string {
+  const plain = (isShared ? `${schema}_${name}` : name).replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  return (/^[A-Za-z]/.test(plain) ? plain : `t_${plain}`).slice(0, 63)
 }

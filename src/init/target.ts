@@ -8,8 +8,6 @@ export interface ConfigTarget {
   readonly path: string
   /** The path as shown to the user. */
   readonly displayPath: string
-  /** JSON has no comments. */
-  readonly isJson: boolean
   /** Whether every command finds it without `--config`. */
   readonly isFound: boolean
   readonly force: boolean
@@ -26,17 +24,16 @@ export function resolveConfigTarget(options: {
   readonly force: boolean
 }): ConfigTarget {
   const { cwd, out, force } = options
-  const names: readonly string[] = CONFIG_FILES
   const displayPath = out ?? CONFIG_FILES[0]
   const path = resolve(cwd, displayPath)
-  const isJson = extname(path) === '.json'
-  const isFound = names.includes(basename(path)) && dirname(path) === resolve(cwd)
-  const extensions = names.map((name) => extname(name))
+  const isFound = CONFIG_FILES.some((name) => name === basename(path)) && dirname(path) === resolve(cwd)
+  // JSON has no comments, and what is not in force is one.
+  const extensions = CONFIG_FILES.map((name) => extname(name)).filter((name) => name !== '.json')
   const refuse = (found: string, expected: string, todo: string | null = null): ConfigProblems =>
     new ConfigProblems('the command', [{ place: displayPath, found, expected, todo }])
   if (!extensions.includes(extname(path)))
     throw refuse(
-      'a file extension that is not a configuration',
+      'a file extension that `init` does not write',
       `a name that ends in ${extensions.join(', ')}`,
     )
   if (!force && existsSync(path))
@@ -46,14 +43,16 @@ export function resolveConfigTarget(options: {
       'Write to another file with --out FILE and compare the two, or overwrite it with --force.',
     )
   // A second configuration in the folder would silently take precedence over this one, or be ignored.
-  const other = names.find((name) => isFound && name !== basename(path) && existsSync(resolve(cwd, name)))
+  const other = CONFIG_FILES.find(
+    (name) => isFound && name !== basename(path) && existsSync(resolve(cwd, name)),
+  )
   if (other !== undefined)
     throw refuse(
       `${other} is in the same folder`,
       'one configuration in a folder: only the first would be read',
       `Move ${other} away, or name another file with --out and use it with --config.`,
     )
-  return { path, displayPath, isJson, isFound, force }
+  return { path, displayPath, isFound, force }
 }
 
 /** Writes the file. Never overwrites one created in the meantime, unless forced. */

@@ -81,7 +81,7 @@ export async function resolveSource(
 }
 
 export const NOT_REVIEWED = {
-  found: 'false: no person has confirmed what `fillrate init` proposed',
+  found: 'false: no person has read what `fillrate init` drafted',
   expected: 'a source that a person has read: whom it looks up, whom it leaves out, and what it fills',
   todo: 'Run `fillrate plan`, read the source and its comments, then take the line `reviewed: false` out.',
 }

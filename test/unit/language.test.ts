@@ -9,9 +9,6 @@ const BANNED =
 
 /** Correct uses: a prompt asks the user, and `nobody` is a Unix user. */
 const ALLOWED: Readonly<Record<string, RegExp>> = {
-  'src/cli/prompt.ts': /^ask$/,
-  'src/cli/commands/init.ts': /^asks$/,
-  'docs/cli.md': /^asks$/,
   'src/demo/postgres/program.ts': /^nobody$/,
 }
 

@@ -82,7 +82,7 @@ async function load(database: TestDatabase, name: string): Promise<void> {
 }
 
 /** Loads the configuration in a Node process of its own: under vitest a TypeScript file would go through Vite. */
-async function readConfig(folder: string, path?: string): Promise<Config> {
+export async function readConfig(folder: string, path?: string): Promise<Config> {
   const load = new URL('../../../src/config/load.ts', import.meta.url).href
   const options = { cwd: folder, ...(path !== undefined && { path }) }
   const script = `

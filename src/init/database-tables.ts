@@ -1,0 +1,111 @@
+import { type Column, type Table, readTables } from '../sources/catalogue.ts'
+import { type Db, query } from '../sources/db.ts'
+
+/** A table of the user's, as the catalogue lists it for every role. */
+export interface ListedTable {
+  readonly schema: string
+  readonly name: string
+  /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
+  readonly sqlName: string
+  /** Estimated by Postgres; null before the first ANALYZE. */
+  readonly rows: number | null
+  readonly columnNames: readonly string[]
+  readonly canUseSchema: boolean
+  /** Whether row-level security holds for this role. */
+  readonly hasRowSecurity: boolean
+  /** Null: this role may not read any column of it. */
+  readonly table: Table | null
+}
+
+/** A declared key of one column, between two tables named as in `ListedTable.sqlName`. */
+export interface TableReference {
+  readonly from: string
+  readonly column: string
+  readonly to: string
+  readonly target: string
+}
+
+/** What the catalogue says. No row was read. */
+export interface DatabaseTables {
+  /** The role that reads, and the name of a policy for it, as SQL writes them. */
+  readonly role: string
+  readonly policy: string
+  readonly tables: readonly ListedTable[]
+  readonly references: readonly TableReference[]
+  /** CHECK constraints of one column. */
+  readonly checks: ReadonlyArray<{
+    readonly table: string
+    readonly column: string
+    readonly definition: string
+  }>
+}
+
+/** Reads the catalogue in six statements, however many tables there are. */
+export async function readDatabaseTables(db: Db): Promise<DatabaseTables> {
+  const [role] = await query<{ role: string; policy: string }>(
+    db,
+    `select quote_ident(current_user) as role, quote_ident(current_user || '_select') as policy`,
+  )
+  const listed = await query<Omit<ListedTable, 'table'> & { canRead: boolean }>(db, TABLES_QUERY)
+  const readable = listed.filter(({ canRead }) => canRead).map(({ sqlName }) => sqlName)
+  const read = await readTables(db, readable)
+  const byName = new Map(read.map((table) => [`${table.schema}.${table.name}`, table]))
+  return {
+    ...(role ?? { role: '', policy: '' }),
+    tables: listed.map((one) => ({ ...one, table: byName.get(`${one.schema}.${one.name}`) ?? null })),
+    references: await query(db, REFERENCES_QUERY),
+    checks: await query(db, CHECKS_QUERY),
+  }
+}
+
+/** Partitions are left out, because their parent is listed; so is what belongs to an extension. */
+const TABLES_QUERY = `
+  select n.nspname as schema, c.relname as name, c.oid::regclass::text as "sqlName",
+         nullif(c.reltuples, -1)::float8 as rows,
+         array(select a.attname::text from pg_attribute a
+                where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as "columnNames",
+         has_schema_privilege(n.oid, 'usage') as "canUseSchema",
+         has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select') as "canRead",
+         row_security_active(c.oid) as "hasRowSecurity"
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+   where c.relkind in ('r', 'p') and not c.relispartition
+     and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
+     and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+   order by 1, 2`
+
+const REFERENCES_QUERY = `
+  select k.conrelid::regclass::text as "from", f.attname as "column",
+         k.confrelid::regclass::text as "to", p.attname as target
+    from pg_constraint k
+    join pg_attribute f on f.attrelid = k.conrelid and f.attnum = k.conkey[1]
+    join pg_attribute p on p.attrelid = k.confrelid and p.attnum = k.confkey[1]
+   where k.contype = 'f' and cardinality(k.conkey) = 1 and k.conparentid = 0
+   order by 1, 2`
+
+const CHECKS_QUERY = `
+  select k.conrelid::regclass::text as "table", a.attname as "column", pg_get_constraintdef(k.oid) as definition
+    from pg_constraint k join pg_attribute a on a.attrelid = k.conrelid and a.attnum = k.conkey[1]
+   where k.contype = 'c' and cardinality(k.conkey) = 1`
+
+/** The labels that an enum or a CHECK allows in a column: `CHECK ((stage = ANY (ARRAY['a'::text, 'b'::text])))`; empty: any. */
+export function listAllowedLabels(
+  { checks }: DatabaseTables,
+  table: string,
+  column: Column,
+): readonly string[] {
+  const { fit } = column.type
+  if (fit.kind === 'enum') return fit.labels
+  return checks.flatMap((check) => {
+    if (check.table !== table || check.column !== column.name) return []
+    const [, list = ''] = /= ANY \(+ARRAY\[(.*?)\]/s.exec(check.definition) ?? []
+    return [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, label = '']) => label.replaceAll("''", "'"))
+  })
+}
+
+/** The columns that identify a row: the primary key, or else the first unique index over columns that are never NULL. */
+export function chooseKey(table: Table): readonly string[] {
+  const isNeverNull = (name: string): boolean =>
+    table.columns.find((column) => column.name === name)?.notNull === true
+  if (table.primaryKey.length > 0) return table.primaryKey
+  return table.uniqueKeys.find((key) => key.every(isNeverNull)) ?? []
+}
