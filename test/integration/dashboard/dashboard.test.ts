@@ -209,6 +209,22 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.close()
   })
 
+  test('every link of every page leads to a page', async () => {
+    const paths = new Set(['/'])
+    const dead: string[] = []
+    // A page adds what it links to, which is then visited as well.
+    for (const path of paths) {
+      const answer = await fetch(at + path, { headers: { accept: 'text/html' } })
+      if (!answer.ok) dead.push(`${path}: ${answer.status}`)
+      if (answer.headers.get('content-type')?.startsWith('text/html') !== true) continue
+      for (const [, link = ''] of (await answer.text()).matchAll(/href="(\/[^"#]*)/g))
+        paths.add(link.replaceAll('&amp;', '&'))
+    }
+    expect(dead).toEqual([])
+    // Each row, and each way in which rows are listed.
+    expect(paths.size).toBeGreaterThan(128)
+  })
+
   test('the zone of all times is chosen once, and holds on every page and in every filter', async () => {
     const context = await browser.newContext({ timezoneId: 'Asia/Kolkata' })
     const page = await context.newPage()
