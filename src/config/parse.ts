@@ -1,7 +1,6 @@
 import type { z } from 'zod'
 import type { Config } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
-import { salvageConfig } from './salvage.ts'
 import { toProblems } from './schema-problems.ts'
 import { type ConfigSchema, createConfigSchema } from './schema.ts'
 import { fieldsOf } from './fields.ts'
@@ -27,12 +26,10 @@ export function parseConfig(
   const where = path ?? 'the configuration'
   const { config, services: split, problems: misplaced } = splitServices(value)
   const wrong: Problem[] = []
-  const invalidServices: (string | null)[] = []
   const services = split.map(({ name, given, module }): ConfiguredService => {
     const named = (module === null ? null : modules.get(module)) ?? given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
-    if (problems.length > 0) invalidServices.push(name)
     // A mistake in the service leaves nothing to hold the outputs against.
     return service === null
       ? { name, service: BUILT_IN_SERVICE, fields: ANY_FIELDS }
@@ -44,24 +41,17 @@ export function parseConfig(
     { isOpen },
   )
   const parsed = schema.safeParse(config, { jitless: true })
-  if (!parsed.success) {
-    const usable = salvageConfig(config, schema)
-    throw new InvalidConfig(
-      where,
-      [
-        ...wrong,
-        ...misplaced,
-        ...toProblems(
-          parsed.error.issues,
-          schema,
-          config,
-          services.map(({ fields }) => fields),
-        ),
-      ],
-      usable && withPath(usable, path),
-      invalidServices,
-    )
-  }
+  if (!parsed.success)
+    throw new InvalidConfig(where, [
+      ...wrong,
+      ...misplaced,
+      ...toProblems(
+        parsed.error.issues,
+        schema,
+        config,
+        services.map(({ fields }) => fields),
+      ),
+    ])
   const resolved = withPath(parsed.data, path)
   const problems = [
     ...wrong,
@@ -69,7 +59,7 @@ export function parseConfig(
     ...checkSchedule(resolved),
     ...(resolved.views.length === 0 ? checkSources(resolved) : []),
   ]
-  if (problems.length > 0) throw new InvalidConfig(where, problems, resolved, invalidServices)
+  if (problems.length > 0) throw new InvalidConfig(where, problems)
   return resolved
 }
 
@@ -83,24 +73,8 @@ const withPath = ({ views, ...config }: z.output<ConfigSchema>, path: string | n
   views: views.map((view) => ({ path, ...view, views: [] })),
 })
 
-/** A configuration that was read, with problems. */
-export class InvalidConfig extends ConfigProblems {
-  /** The valid part, to be checked against the database; null if there is no valid source. */
-  readonly usable: Config | null
-  /** The services whose descriptions have mistakes, by name (null: the only one): nothing can be said about how they are called. */
-  readonly invalidServices: readonly (string | null)[]
-
-  constructor(
-    where: string,
-    problems: readonly Problem[],
-    usable: Config | null,
-    invalidServices: readonly (string | null)[],
-  ) {
-    super(where, problems)
-    this.usable = usable
-    this.invalidServices = invalidServices
-  }
-}
+/** A configuration that was read, with problems: nothing can be said about its services. */
+export class InvalidConfig extends ConfigProblems {}
 
 /** A schedule runs unattended: a missing source or budget would be noticed only the next morning. */
 function checkSchedule(config: Config): Problem[] {

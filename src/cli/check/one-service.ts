@@ -20,7 +20,7 @@ interface ServiceChecks {
   readonly address: string | null
   /** Invalid variables; a check that needs one says only so. */
   readonly invalid: ConfigProblems | null
-  /** Its description has mistakes. */
+  /** The configuration has mistakes. */
   readonly isInvalid: boolean
   /** The module of its description, which may export cases. */
   readonly module: string | null
@@ -50,7 +50,8 @@ export async function* checkOneService(
   if (withoutService !== null) yield withoutService
   const clock = withoutService === null ? yield* checkService(environment, now) : null
   if (checks.isInvalid) {
-    for (const check of ['key', 'bulk']) yield createFinding(check, 'skipped', 'the service has mistakes')
+    for (const check of ['key', 'bulk'])
+      yield createFinding(check, 'skipped', 'the configuration has mistakes')
     return clock
   }
   const { problems } = readServiceEnvironment(service, environment)

@@ -78,7 +78,7 @@ export const checkCommand = defineCommand(checkParser, {
   },
 })
 
-/** The checks, each after the checks that it depends on. An invalid part does not keep the valid ones from being checked. */
+/** The checks, each after the checks that it depends on. Of an invalid configuration neither sources nor services are checked. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, now, flags } = call
   const { parseCall } = await import('../check/service-call.ts')
@@ -89,20 +89,21 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
       '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
     )
   let config: Config | null = null
-  let invalidServices: readonly (string | null)[] = []
+  let isInvalid = false
   try {
     config = await readConfig(call)
     yield* checkConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
     const { InvalidConfig } = await import('../../config/parse.ts')
-    if (error instanceof InvalidConfig) ({ usable: config, invalidServices } = error)
+    isInvalid = error instanceof InvalidConfig
   }
   const { environment, invalid } = readValidEnvironment(env)
   if (invalid !== null) yield toFinding('environment', invalid, env)
   const views = config === null ? [] : listViews(config)
   const names = views.flatMap(({ serviceName }) => serviceName ?? [])
   if (
+    config !== null &&
     called !== null &&
     called.service !== null &&
     !views.some((view) => view.serviceName === called.service)
@@ -129,7 +130,7 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
       environment: environmentOf(environment, view?.serviceName ?? null),
       address: configuredAddress(view ?? ONLY_SERVICE_NAMES, environment),
       invalid,
-      isInvalid: invalidServices.includes(view?.serviceName ?? null),
+      isInvalid,
       module: modules.get(view?.serviceName ?? null) ?? null,
       called,
       now,

@@ -415,21 +415,6 @@ describe('a mistake in several services is reported with its place', () => {
       expect(`${one?.expected} ${one?.todo}`).toMatch(advice)
     }
   })
-
-  test('and what is valid is checked against the database', () => {
-    const error = rejected({
-      ...several,
-      ...withContacts({ outputs: { title: 'title', phone: { acme: 'phon', pdl: 'mobile_phone' } } }),
-    })
-    expect(error?.usable?.views.map(({ serviceName }) => serviceName)).toEqual(['acme', 'pdl'])
-    const columns = error?.usable?.views.map(({ sources }) =>
-      sources['contacts']?.outputs.map(({ column }) => column),
-    )
-    expect(columns).toEqual([
-      ['title', 'phone'],
-      ['title', 'phone'],
-    ])
-  })
 })
 
 describe('a budget in money', () => {
