@@ -708,15 +708,17 @@ async function createAudit(db: Kysely<unknown>): Promise<void> {
 async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   // How far a source with `changedAt` has been read, and with which mapping: a changed mapping requires a full pass.
   // `started_at`, `running_transactions` and `full_pass_at` bound it: the start of the pass, the transactions that were open
-  // then, each with a time before which it did not begin, and the last full pass.
+  // then, each with a time before which it did not begin, and the last full pass. `last_configured_at`: when a process had the source
+  // in its configuration, to the hour.
   await sql`
     create table fillrate.source_cursors (
       source text collate "C" primary key,
-      mapping_hash text not null,
-      changed_until timestamptz not null,
-      started_at timestamptz not null,
-      running_transactions jsonb not null,
-      full_pass_at timestamptz not null
+      last_configured_at timestamptz not null default now(),
+      mapping_hash text,
+      changed_until timestamptz,
+      started_at timestamptz,
+      running_transactions jsonb,
+      full_pass_at timestamptz
     )`.execute(db)
 
   // The queue of changed rows. The triggers on users' tables only append to it; `changed_rows_spare` takes the keys of

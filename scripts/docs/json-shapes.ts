@@ -604,8 +604,8 @@ export const JSON_SHAPES = {
   'follow of several': object({ sources: list('as of one, in the order of the command', followed) }),
   source: object({
     source: text('the name that left the configuration'),
-    renamed_to: orNull(text('its name now; null: it was retired')),
-    rows: count('rows that have the new name, or were forgotten'),
+    renamed_to: text('its name now'),
+    rows: count('rows that have the new name'),
   }),
   run,
   cancel: object({

@@ -1,5 +1,4 @@
 import type { Deps } from '../pipeline/deps.ts'
-import { eraseRetired } from '../pipeline/deleted-rows.ts'
 import { dropTriggersOf, installTriggers } from '../sources/triggers/install.ts'
 import type { Database } from '../store/open.ts'
 import { renameChanges, renameStoredSource } from '../store/rename-source.ts'
@@ -9,11 +8,10 @@ import { pluralize } from '../util/format.ts'
 import { didYouMean, listNames } from '../util/text.ts'
 import { chooseSource, refuseSource } from './validate-request.ts'
 
-/** What a rename or retirement is about: how much was kept under the name. */
+/** What a rename is about: how much was kept under the name. */
 export interface SourceChange {
   readonly source: string
-  /** The new name; null: it was retired. */
-  readonly renamed_to: string | null
+  readonly renamed_to: string
   readonly rows: number
 }
 
@@ -59,7 +57,7 @@ export async function renameSource(
           to,
           `${pluralize(taken.rows + taken.deleted, 'row')} of its own, picked since it was renamed`,
           'a source without rows',
-          `Take ${to} out of the configuration, \`fillrate source retire ${to}\`, put it back, and repeat this command.`,
+          `What is kept under ${from} stays, for undo and explain; its waiting rows end after seven days.`,
         )
       await refuseWorking(tx, from)
       const change = { source: from, renamed_to: to, rows: known.rows + known.deleted }
@@ -73,46 +71,6 @@ export async function renameSource(
     NO_TIMEOUT,
     LOCK_TIMEOUT_MS,
   )
-}
-
-/**
- * Forgets the working state of a source that left the configuration. Its runs and changes stay, and so do the answers of the
- * service: configured again, the source starts as new and does not pay for fresh ones. May be repeated.
- * @throws ConfigProblems where it cannot be done, with what to do
- */
-export async function retireSource(
-  db: Database,
-  configured: readonly string[],
-  name: string,
-  { dryRun }: { readonly dryRun: boolean },
-): Promise<SourceChange> {
-  if (configured.includes(name))
-    refuseSource(
-      name,
-      'a source that the configuration has',
-      'one that left it',
-      `Take ${name} out of the configuration first. \`fillrate pause ${name}\` keeps it, and lets no run pick from it.`,
-    )
-  const known = await findKept(db, configured, name)
-  await refuseWorking(db, name)
-  const change = { source: name, renamed_to: null, rows: known.rows + known.deleted }
-  if (dryRun) return change
-  const left = await eraseRetired(db, name)
-  if (left > 0)
-    refuseSource(
-      name,
-      `${pluralize(left, 'deleted row')} whose answer is on its way`,
-      'none',
-      'Repeat this command when the jobs have ended: `fillrate jobs`. The rows are erased then, as they would have been.',
-    )
-  const inOwn = <T>(act: (tx: Tx) => Promise<T>): Promise<T> =>
-    inTransaction(db, act, NO_TIMEOUT, LOCK_TIMEOUT_MS)
-  while ((await inOwn((tx) => retired.forgetSomeRows(tx, name))) > 0);
-  await inOwn(async (tx) => {
-    await retired.forgetSource(tx, name)
-    await dropTriggersOf(tx, name)
-  })
-  return change
 }
 
 /** What is kept under a name that is not configured. @throws ConfigProblems if nothing is */

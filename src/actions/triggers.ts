@@ -1,7 +1,12 @@
 import { sql } from 'kysely'
 import type { Source } from '../sources/source-model.ts'
 import { listFollowedColumns } from '../sources/triggers/columns.ts'
-import { installTriggers, removeTriggers } from '../sources/triggers/install.ts'
+import {
+  findFollowedTables,
+  installTriggers,
+  removeTriggers,
+  removeTriggersOf,
+} from '../sources/triggers/install.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 
@@ -37,5 +42,24 @@ export function setTriggers(
       changed: hasChanged,
       followed: source.mapping.follow,
     }
+  })
+}
+
+/** Those of some names that no source of the configuration has, and that a table still has triggers of. */
+export function listLeftTriggers(db: Database, names: readonly string[]): Promise<string[]> {
+  return inTransaction(db, async (tx) => {
+    const left: string[] = []
+    for (const name of names) if ((await findFollowedTables(tx, name)).length > 0) left.push(name)
+    return left
+  })
+}
+
+/** Removes the triggers of a source that left the configuration, and the changes that they recorded. */
+export function removeLeftTriggers(db: Database, source: string): Promise<TriggerStatus> {
+  return inTransaction(db, async (tx) => {
+    await sql`set local lock_timeout = ${sql.lit(TRIGGER_LOCK_TIMEOUT_MS)}`.execute(tx)
+    const [table = ''] = await findFollowedTables(tx, source)
+    const changed = await removeTriggersOf(tx, source)
+    return { table, columns: [], changed, followed: false }
   })
 }

@@ -185,4 +185,4 @@ export const formatState = (state: string): string => state.replaceAll('_', ' ')
 /** What to do about sources that left the configuration. */
 export const RETIRED_ADVICE =
   'no longer in the configuration: `fillrate source rename OLD NEW` if the source has another name now, ' +
-  '`fillrate source retire NAME` to forget it'
+  'else `fillrate follow remove NAME` removes its triggers, and its waiting rows end after seven days'

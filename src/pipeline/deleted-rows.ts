@@ -5,7 +5,6 @@ import { mayHideRows } from '../sources/row-security.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
-import type { Database } from '../store/open.ts'
 import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
 import { findResultSubjects, NO_TEXT, redactResults, type DeliveryBody } from './erasure.ts'
@@ -156,28 +155,6 @@ async function eraseKeys(tx: Tx, source: string, keys: readonly string[]): Promi
     unneeded.map((lookup) => lookup.id),
   )
   return { ...erased, ...lookups, results }
-}
-
-/**
- * Erases the deleted rows of a source that is retired, whose table cannot be compared: those that the next runs would have erased.
- * @returns how many wait for an answer that is on its way, and cannot be erased before
- */
-export async function eraseRetired(db: Database, source: string): Promise<number> {
-  for (;;) {
-    const left = await inTransaction(db, async (tx) => {
-      const counts = await store.countSourceDeletions(tx, source)
-      if (counts.deleted === 0 || isEraseHeld(counts)) return 0
-      const keys = await store.lockErasableRows(tx, source, {
-        minAgeMs: 0,
-        includeKept: false,
-        limit: ERASED_ROWS,
-      })
-      if (keys.length === 0) return counts.deleted
-      await eraseKeys(tx, source, keys)
-      return null
-    })
-    if (left !== null) return left
-  }
 }
 
 /** Removes the results of these lookups from the deliveries of their jobs. */

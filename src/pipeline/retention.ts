@@ -1,4 +1,6 @@
 import * as store from '../store/retention.ts'
+import { endRowsOfLeftSources } from '../store/retire-source.ts'
+import { inTransaction } from '../store/transaction.ts'
 import type { Deps } from './deps.ts'
 
 /** How long data is kept, in milliseconds. Null: forever. */
@@ -23,7 +25,7 @@ interface RetentionCursor {
 }
 
 /**
- * Deletes one batch of each kind of expired data. Runs are deleted with the deliveries and changes that refer to
+ * Deletes one batch of each kind of expired data, and ends waiting rows of sources that left the configuration. Runs are deleted with the deliveries and changes that refer to
  * them, once nothing does.
  * @returns what was deleted, and whether there may be more
  */
@@ -50,6 +52,7 @@ export async function enforceRetention(
     notifications: await deleteOld('notifications', deliveriesMs),
     budgets: await deleteOld('budgets', Math.max(deliveriesMs, SCHEDULED_RUNS_MS)),
     auditEvents: await deleteOld('audit_events', AUDIT_MS),
+    leftRows: await inTransaction(db, (tx) => endRowsOfLeftSources(tx, BATCH_SIZE)),
   }
   const isFull = Object.values(deleted).some((count) => count === BATCH_SIZE)
   return { deleted, more: isFull || records.next !== null }

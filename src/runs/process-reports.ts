@@ -4,11 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Config } from '../config/config.ts'
 import type { Database } from '../store/open.ts'
 import * as processes from '../store/processes.ts'
+import { markConfigured } from '../store/source-cursors.ts'
 import { UnusableSchemaError } from '../store/schema-errors.ts'
 import type { Log } from '../util/log.ts'
 import { readVersion } from '../util/version.ts'
 
 const REPORT_MS = 10_000
+/** How often the process records which sources it has. */
+const CONFIGURED_MS = 3_600_000
 const STOP_MS = 1_000
 
 /** Reports that this process is alive until it is stopped. */
@@ -39,8 +42,13 @@ export async function startProcessReports(
     startedAt: new Date(Date.now() - process.uptime() * 1_000),
   }
   let isStopped = false
+  let markedAt = -Infinity
   const register = async (): Promise<void> => {
-    if (!isStopped && !(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
+    if (isStopped) return
+    if (!(await processes.touchProcess(db, owner))) await processes.registerProcess(db, self)
+    if (performance.now() - markedAt < CONFIGURED_MS) return
+    await markConfigured(db, Object.keys(config.sources))
+    markedAt = performance.now()
   }
   const onFailure = (error: unknown): void =>
     log.debug(

@@ -18,7 +18,6 @@ type AuditAction =
   | 'follow install'
   | 'follow remove'
   | 'source rename'
-  | 'source retire'
 
 /** Who acts, and where. */
 export interface Actor {

@@ -35,6 +35,8 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   await sql`update fillrate.lookups set source = ${to} where source = ${from} and resolved_at is null`.execute(
     tx,
   )
+  // What a process with the new name has recorded says nothing of a pass.
+  await sql`delete from fillrate.source_cursors where source = ${to} and mapping_hash is null`.execute(tx)
   for (const table of ['paused_sources', 'source_cursors', 'write_pace'])
     await sql`
       update ${sql.id('fillrate', table)} set source = ${to}

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
-import { FAILURE_STATES } from '../domain/row.ts'
+import { FAILURE_STATES, Row } from '../domain/row.ts'
 import { withdrawLookups } from './deleted-rows.ts'
+import { failureSql } from './failures.ts'
 import { ALIVE_FOR } from './processes.ts'
 import { NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -32,8 +33,7 @@ export async function listRetiredSources(
     select source, coalesce(c.rows, 0) as rows, coalesce(c.waiting, 0) as waiting, coalesce(c.failed, 0) as failed,
            coalesce(d.rows, 0) as deleted
       from counted c full join deleted d using (source)
-      full join (select source from fillrate.paused_sources union select source from fillrate.source_cursors
-                 union select source from fillrate.fill_rate_samples) other using (source)
+      full join (select source from fillrate.paused_sources union select source from fillrate.fill_rate_samples) other using (source)
      where source <> all(${[...configured]}::text[]) order by source`.execute(db)
   return rows
 }
@@ -57,46 +57,30 @@ export async function findProcessOf(db: Connection, source: string): Promise<str
   return rows[0]?.process ?? null
 }
 
-/** Rows forgotten in one transaction. */
-const FORGOTTEN_ROWS = 10_000
+/** For this long no process has had a source in its configuration, before its waiting rows end. */
+const LEFT_FOR = sql`interval '7 days'`
+
+/** Why a row of such a source ended. Configured again, it is due at once. */
+const LEFT_REASON = 'its source is no longer in the configuration'
 
 /**
- * Forgets some rows of a source. Lookups that only waited for them, and were never requested, are withdrawn as for deleted rows;
- * answered ones stay, and serve the source if it comes back.
- * @returns how many; 0: no row is left
+ * Ends rows that wait, of sources that no process has had in its configuration for seven days. Lookups that only waited for them,
+ * and were never requested, are withdrawn as for deleted rows.
+ * @returns how many rows, at most `limit`
  */
-export async function forgetSomeRows(tx: Tx, source: string): Promise<number> {
+export async function endRowsOfLeftSources(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ lookup: number | null }>`
-    delete from fillrate.rows where ctid = any(array(
-      select ctid from fillrate.rows where source = ${source} order by key limit ${FORGOTTEN_ROWS} for update))
+    update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = ${LEFT_REASON},
+           is_dry_run = false, settled_at = now(), due_at = now()
+     where ctid = any(array(
+       select r.ctid from fillrate.source_cursors c join fillrate.rows r using (source)
+        where c.last_configured_at < now() - ${LEFT_FOR} and r.state = ${Row.waiting}
+          and (select sum(n.rows) from fillrate.row_counts n where n.source = c.source and n.state = ${Row.waiting}) > 0
+        limit ${limit} for update of r skip locked))
     returning lookup_id as lookup`.execute(tx)
   await withdrawLookups(
     tx,
     rows.flatMap(({ lookup }) => lookup ?? []),
   )
   return rows.length
-}
-
-const BY_SOURCE = [
-  'fillrate.due_rows',
-  'fillrate.skipped_cells',
-  'fillrate.changed_rows',
-  'fillrate.changed_rows_spare',
-  'fillrate.source_cursors',
-  'fillrate.paused_sources',
-  'fillrate.write_pace',
-  'fillrate.fill_rate_samples',
-] as const
-
-/** Forgets what else is kept to work on a source. Changes, runs and spend stay: they explain and undo what was written. */
-export async function forgetSource(tx: Tx, source: string): Promise<void> {
-  for (const table of BY_SOURCE) await tx.deleteFrom(table).where('source', '=', source).execute()
-  await tx.deleteFrom('fillrate.metric_counters').where('labels', '=', `source="${source}"`).execute()
-  await sql`
-    update fillrate.troubles set ended_at = greatest(now(), began_at) where subject = ${source} and ended_at is null`.execute(
-    tx,
-  )
-  const waiting = tx.updateTable('fillrate.scheduled_runs').where('state', '=', 'waiting')
-  const skipped = waiting.set({ state: 'skipped', finished_at: NOW, reason: 'its source was retired' })
-  await skipped.where(sql<boolean>`sources = array[${source}::text]`).execute()
 }

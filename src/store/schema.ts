@@ -289,11 +289,12 @@ export interface Schema extends ObservationTables {
   }
   'fillrate.source_cursors': {
     source: string
-    mapping_hash: string
-    changed_until: Date
-    started_at: Date
-    running_transactions: Json
-    full_pass_at: Date
+    last_configured_at: Generated<Date>
+    mapping_hash: string | null
+    changed_until: Date | null
+    started_at: Date | null
+    running_transactions: Json | null
+    full_pass_at: Date | null
   }
   'fillrate.write_pace': {
     source: string

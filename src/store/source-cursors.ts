@@ -62,6 +62,14 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
   return { since: readSince(cursor, start.now), start, cursor }
 }
 
+/** Records that a process has these sources in its configuration, at most once an hour for each. */
+export async function markConfigured(db: Database, sources: readonly string[]): Promise<void> {
+  await sql`
+    insert into fillrate.source_cursors as c (source) select unnest(${[...sources]}::text[])
+    on conflict (source) do update set last_configured_at = now()
+      where c.last_configured_at < now() - interval '1 hour'`.execute(db)
+}
+
 /** Records that a pass has read to the end. */
 export async function saveCursor(
   db: Database,

@@ -11,7 +11,7 @@ export const followCommand = defineCommand(
     .description(
       '`install` creates triggers on the table of a source. They record the keys of rows whose inputs change, ' +
         'and `fillrate start` enriches these rows within a second. The triggers never make a statement fail or wait. ' +
-        '`remove` drops them. `fillrate check` verifies them. Install them again after a change to the inputs of the ' +
+        '`remove` drops them, also of a source that left the configuration. `fillrate check` verifies them. Install them again after a change to the inputs of the ' +
         'source.',
     )
     .addArgument(
@@ -29,14 +29,28 @@ export const followCommand = defineCommand(
       const [action, named] = call.args
       const { app } = await useApp(call)
       const { chooseSources } = await import('../../actions/validate-request.ts')
+      const { listLeftTriggers, removeLeftTriggers } = await import('../../actions/triggers.ts')
+      const isConfigured = (name: string): boolean =>
+        app.sources.has(name) || app.brokenSources?.has(name) === true
+      const left =
+        action === 'install'
+          ? []
+          : await listLeftTriggers(
+              app.db,
+              named.filter((name) => !isConfigured(name)),
+            )
+      const others = named.filter((name) => !left.includes(name))
       // A name that is wrong changes nothing.
-      const names = chooseSources(app, named).map(({ name }) => name)
+      const names = [
+        ...left,
+        ...(others.length === 0 ? [] : chooseSources(app, others).map(({ name }) => name)),
+      ]
       const all: (TriggerStatus & { readonly source: string; readonly action: string })[] = []
       for (const name of names) {
         const did = await auditCommand(
           app.db,
           { action: `follow ${action}`, parameters: { sources: [name] } },
-          () => app.follow(action, name),
+          () => (left.includes(name) ? removeLeftTriggers(app.db, name) : app.follow(action, name)),
           ({ changed }) => ({ outcome: 'done', detail: changed ? null : 'nothing to change' }),
         )
         all.push({ source: name, action, ...did })

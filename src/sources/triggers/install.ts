@@ -33,21 +33,28 @@ export async function installTriggers(tx: Db, source: Source): Promise<void> {
 }
 
 /** Removes the triggers, wherever they are, and the changes that they recorded. @returns whether there were any */
-export async function removeTriggers(tx: Db, source: Source): Promise<boolean> {
-  return withPrivilegeHelp(tx, source, async () => {
-    const wereThere = await dropTriggersOf(tx, source.name)
-    for (const list of CHANGE_TABLES)
-      await query(tx, `delete from fillrate.${list} where source = $1`, [source.name])
-    return wereThere
-  })
+export const removeTriggers = (tx: Db, source: Source): Promise<boolean> =>
+  withPrivilegeHelp(tx, source, () => removeTriggersOf(tx, source.name))
+
+/** The same of a source by its name, also of one that is not in the configuration. */
+export async function removeTriggersOf(tx: Db, source: string): Promise<boolean> {
+  const wereThere = await dropTriggersOf(tx, source)
+  for (const list of CHANGE_TABLES)
+    await query(tx, `delete from fillrate.${list} where source = $1`, [source])
+  return wereThere
 }
 
 /** Drops the triggers of a source by its name, wherever they are. @returns whether there were any */
 export async function dropTriggersOf(tx: Db, source: string): Promise<boolean> {
-  const functionName = toFunctionName(source)
-  const there = await findTriggers(tx, functionName)
-  await dropFunction(tx, `fillrate.${quoteName(functionName)}`)
-  return there.length > 0
+  const tables = await findFollowedTables(tx, source)
+  await dropFunction(tx, `fillrate.${quoteName(toFunctionName(source))}`)
+  return tables.length > 0
+}
+
+/** The tables that have triggers of a source, also of one that is not in the configuration. */
+export async function findFollowedTables(db: Db, source: string): Promise<string[]> {
+  const there = await findTriggers(db, toFunctionName(source))
+  return [...new Set(there.map(({ schema, table }) => `${schema}.${table}`))]
 }
 
 /** Drops the function with its triggers: dropping a trigger by name needs the table's owner, this the function's owner. */

@@ -68,7 +68,7 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['status', 'status'],
   ['services', 'services'],
   ['services nothing', 'error'],
-  ['source retire gone --yes', 'source'],
+  ['source rename gone others --dry-run', 'source'],
   ['retry --state undone --dry-run', 'retry'],
   ['remap contacts --dry-run', 'remap'],
   ['remap contacts', 'remap'],

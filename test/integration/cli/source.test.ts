@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { enforceRetention } from '../../../src/pipeline/retention.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
@@ -146,13 +147,11 @@ describe('rename', () => {
     await cli.configure(after)
     await refuse(['rename', 'old_people', 'poeple'], /no such source[\s\S]*Did you mean 'people'\?/)
     await refuse(['rename', 'old_peple', 'people'], /nothing is kept of it[\s\S]*Did you mean 'old_people'\?/)
-    await refuse(['rename', 'old_people'], /expected the old name and the new one/)
-    await refuse(['retire', 'people', '--yes'], /configuration has[\s\S]*fillrate pause people/)
+    await refuse(['rename', 'old_people'], /NEW/)
     await database.query(
       `update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 hour' where id = 1`,
     )
     await refuse(['rename', 'old_people', 'people'], /run 1 is working on it[\s\S]*fillrate cancel 1/)
-    await refuse(['retire', 'old_people', '--yes'], /run 1 is working on it/)
     await database.query(`update fillrate.runs set state = 'failed', finished_at = now() where id = 1`)
     await database.query(`
       insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
@@ -160,72 +159,55 @@ describe('rename', () => {
     await refuse(['rename', 'old_people', 'people'], /fillrate start on box \(process 7\) still has it/)
     await database.query(`delete from fillrate.processes`)
     await enrich('people', '--budget', '1')
-    await refuse(['rename', 'old_people', 'people'], /rows? of its own[\s\S]*fillrate source retire people/)
+    await refuse(['rename', 'old_people', 'people'], /rows? of its own[\s\S]*its waiting rows/)
   })
 })
 
-describe('retire', () => {
-  test('forgets what the work on the source needs, and nothing that explains, undoes or was paid', async () => {
-    await leaveTraces()
-    // A row that waits for a lookup that no run has requested.
-    await database.query(`
-      with lookup as (
-        insert into fillrate.lookups (kind, key, input, source, state) values ('email', 'x@y.example', '{}', 'old_people', 'pending') returning id
-      ) insert into fillrate.rows (source, key, state, lookup_id) select 'old_people', '8888', 'waiting', id from lookup`)
-    const spent = sandbox.stats().calls.accepted
-    // What is foreseen of a day that has just begun changes with each second.
-    const { forecast: _, ...spend } = (await jsonOf<{ spend: { forecast: object } }>('status')).spend
-    const changes = await database.query(`select count(*) from fillrate.changes where source = 'old_people'`)
-    await cli.configure(configOf({ accounts }))
-    const status = await done('status')
-    expect(status.stdout).toMatch(
-      /Retired +old_people[\s\S]*fillrate source rename[\s\S]*fillrate source retire/,
-    )
-    expect(await jsonOf('status')).toMatchObject({
-      retired: [{ source: 'old_people', failed: 1, deleted: 1 }],
-    })
-    expect((await done('source', 'retire', 'old_people', '--dry-run')).stdout).toMatch(
-      /^Dry run: \d+ rows of old_people would be forgotten\.$/m,
-    )
-    await done('source', 'retire', 'old_people', '--yes')
+test('a source that left the configuration: its triggers are removed by its name, its waiting rows end after seven days', async () => {
+  await leaveTraces()
+  // A row that waits for a lookup that no run has requested.
+  await database.query(`
+    with lookup as (
+      insert into fillrate.lookups (kind, key, input, source, state) values ('email', 'x@y.example', '{}', 'old_people', 'pending') returning id
+    ) insert into fillrate.rows (source, key, state, lookup_id)
+      select source, '8888', 'waiting', id from lookup, unnest(array['old_people', 'accounts']) as s (source)`)
+  await cli.configure(configOf({ accounts }))
+  expect((await done('status')).stdout).toMatch(
+    /Retired +old_people[\s\S]*fillrate source rename[\s\S]*fillrate follow remove/,
+  )
+  expect((await done('follow', 'remove', 'old_people')).stdout).toContain(
+    'Triggers removed from crm.contacts',
+  )
+  expect(await database.query(`select from pg_trigger where tgname like 'fillrate_follow_%'`)).toEqual([])
+  expect(await database.count(`fillrate.changed_rows where source = 'old_people'`)).toBe(0)
+  expect(await cli.run('follow', 'remove', 'old_people')).toMatchObject({ code: 2 })
 
-    expect(await listMentions('old_people')).toEqual([
-      'audit_events',
-      'budgets',
-      'changes',
-      'lookups',
-      'runs',
-      'scheduled_runs',
-      'spend',
-      'troubles',
-    ])
-    expect(await database.query(`select from fillrate.lookups where key = 'x@y.example'`)).toEqual([])
-    expect(await database.query(`select count(*) from fillrate.changes where source = 'old_people'`)).toEqual(
-      changes,
+  const sweep = () =>
+    enforceRetention(
+      { db: database.db },
+      { recordsMs: null, deliveriesMs: 30 * 86_400_000, changesMs: null },
+      { after: 0 },
     )
-    expect(
-      await database.query(`select tgname from pg_trigger where tgname like 'fillrate_follow_%'`),
-    ).toEqual([])
-    expect(await jsonOf('status')).toMatchObject({ retired: [], spend })
-    for (const command of ['status', 'failures'])
-      expect((await done(command)).stdout).not.toContain('old_people')
-
-    await cli.configure(before)
-    const count = (): Promise<number> => database.count('fillrate.lookups')
-    const answered = await count()
-    const run = JSON.parse((await enrich('old_people', '--route', 'sync')).stdout) as {
-      lookups: { stored: number; requested: number }
-    }
-    expect(run.lookups.stored).toBeGreaterThan(0)
-    expect(run.lookups.requested).toBe((await count()) - answered)
-    expect(sandbox.stats().calls.accepted - spent).toBe(run.lookups.requested)
-    const undone = await jsonOf<{ changes: { not_configured: number; restored: number } }>(
-      'undo',
-      '1',
-      '--yes',
+  const waiting = (source: string) =>
+    database.count(`fillrate.rows where source = '${source}' and state = 'waiting'`)
+  const age = (days: number) =>
+    database.query(
+      `update fillrate.source_cursors set last_configured_at = last_configured_at - make_interval(days => $1)`,
+      [days],
     )
-    expect(undone.changes.restored).toBeGreaterThan(30)
-  })
+  await age(6)
+  expect((await sweep()).deleted.leftRows).toBe(0)
+  await age(2)
+  // A process that has it, although it is paused, has it in its configuration.
+  await done('pause', 'accounts')
+  await enrich('--budget', '1')
+  expect((await sweep()).deleted.leftRows).toBe(1)
+  expect([await waiting('old_people'), await waiting('accounts')]).toEqual([0, 1])
+  expect(
+    await database.query(
+      `select state, failure, reason from fillrate.rows where source = 'old_people' and key = '8888'`,
+    ),
+  ).toEqual([{ state: 'failed', failure: 'failed', reason: 'its source is no longer in the configuration' }])
 })
 
 test('follow takes several sources, and a name that is wrong changes none', async () => {

@@ -18,7 +18,7 @@ test('sources that left the configuration stand apart, on one folded line with w
   const text = toText(sourcesSection({ ...data, retired }, [], null))
   expect(text).toContain('<summary>Retired: a, b and 2 more</summary>')
   expect(text).toContain('d (8 rows)')
-  expect(text).toContain('<code>fillrate source retire NAME</code>')
+  expect(text).toContain('<code>fillrate follow remove NAME</code>')
   expect(toText(sourcesSection(data, [], null))).not.toContain('Retired')
 })
 
