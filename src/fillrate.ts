@@ -63,13 +63,12 @@ export interface StartOptions {
 /** Fillrate in your own program. Everything but `start` shares one pool of connections until it is closed. */
 export interface Fillrate {
   /**
-   * What a run would request and cost. Writes nothing and calls nothing. `sample`: number of rows to show before and
-   * after, out of those with stored records.
+   * What a run would request and cost. Writes nothing and calls nothing.
    * @example
    * const { cost } = await fillrate.plan({ sources: ['contacts'] })
    * console.log(`${cost.lookups} lookups`)
    */
-  plan(options?: PassOptions & { readonly sample?: number }): Promise<Plan>
+  plan(options?: PassOptions): Promise<Plan>
   /**
    * One pass over the sources. Resolves with its report, also when the budget or the signal ended it.
    * @throws ConfigProblems for an unknown source, an invalid condition, or without a budget

@@ -541,15 +541,6 @@ export const JSON_SHAPES = {
       max_amount: orNull(money.describe('of `max_lookups`; null without a price')),
       budget: orNull(count('the budget in lookups; null: unlimited, or none was given')),
       beyond_budget: count('lookups beyond the budget, of the rows that were read'),
-      match_rate: orNull(
-        number('share of lookups found so far, 0 to 1; null before the first, and with several services'),
-      ),
-      expected_found: orNull(number('lookups that will be found at this rate; null where that is not known')),
-      found_range: orNull(
-        counts({ min: 'at least', max: 'at most' }).describe(
-          'likely range of these; null where that is not known',
-        ),
-      ),
     }).describe('what a run would cost'),
     time: object({
       limit: orNull(count('calls in a window; null: not known yet')),
@@ -589,7 +580,6 @@ export const JSON_SHAPES = {
         }).describe('at its own limit: all services work at the same time'),
       }),
     ).optional(),
-    sample: list('rows whose records are stored already, before and after', diffRow).optional(),
     invalid: list(
       'with `--list invalid`: the first 100 rows without a usable input',
       object({

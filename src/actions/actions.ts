@@ -52,7 +52,7 @@ export interface OpenedConfig extends OpenedSources {
 }
 
 /** `onInvalid` receives the rows without a usable input, a page at a time. */
-type PlanRequest = PassRequest & Pick<PlanOptions, 'sample' | 'onInvalid' | 'listsFiltered'>
+type PlanRequest = PassRequest & Pick<PlanOptions, 'onInvalid' | 'listsFiltered'>
 
 /** A configuration that is open, and what can be done with it beside runs: by commands, the dashboard and programs. */
 export class Actions implements OpenedSources {

@@ -60,7 +60,7 @@ interface PreviewedRow {
  * Computes what the write-back would do with answered rows, by its own code. Takes no locks and writes nothing, so it
  * cannot detect errors that only a write raises (check constraint, unique value, trigger).
  */
-export async function previewWriteBack(
+async function previewWriteBack(
   tx: Tx,
   source: Source,
   answered: readonly AnsweredRow[],

@@ -15,7 +15,7 @@ export const returnedNotesSql = sql`
 const hasReturnedSql = sql<boolean>`(r.deleted_at is not null or coalesce(r.notes ? ${sql.lit(RETURNED_NOTE)}, false))`
 
 /** SQL: what Fillrate last wrote for other inputs than those of `r`. */
-export const lastWrittenForSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+const lastWrittenForSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   case when r.earlier_writes is not null then (
     select jsonb_object_agg(e.key, e.value -> 1) from jsonb_each(r.earlier_writes) e where e.value ->> 0 = (${hash})::text) end`
 

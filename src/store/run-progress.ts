@@ -263,19 +263,3 @@ export function readLookupTotals(
       ) needed`
   return readOne(db, totals)
 }
-
-/** Lookups from which the share of matches is estimated: its error is then half a percent, whatever is to come. */
-const MATCH_RATE_LOOKUPS = 10_000
-
-/** How many of the latest lookups at a service have found a record: reading all of them took a plan longer than its rows. */
-export function readMatchRate(
-  db: Connection,
-  service: number,
-): Promise<{ found: number; requested: number }> {
-  const counted = sql<{ found: number; requested: number }>`
-    select count(*) filter (where state = 'found') as found, count(*) as requested
-      from (select state from fillrate.lookups
-             where state in ('found', 'not_found') and service_id = ${service}
-             order by id desc limit ${MATCH_RATE_LOOKUPS}) latest`
-  return readOne(db, counted)
-}

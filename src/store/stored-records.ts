@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import { ANSWERED_STATES } from './lookups.ts'
-import { earlierWritesSql, lastWrittenForSql } from './own-values.ts'
 import { jsonBatch, opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import type { LookupSpec } from './upsert-lookups.ts'
@@ -22,35 +21,6 @@ export async function findKnownMisses(
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
      order by w.n`.execute(db)
   return rows.map((row) => row.missed)
-}
-
-interface RecordRequest extends Pick<LookupSpec, 'kind' | 'key'> {
-  readonly row: string
-  readonly inputHash: string
-}
-
-/** Stored, fresh records for rows of a source, in their order, as if each row had been picked. */
-export async function findRecords(
-  db: Connection,
-  source: string,
-  requests: readonly RecordRequest[],
-  service: number,
-): Promise<AnsweredRow[]> {
-  if (requests.length === 0) return []
-  const hash = sql`v."inputHash"::bigint`
-  const batch = requests.map(({ row, inputHash, kind, key }, n) => ({ n, row, inputHash, kind, key }))
-  const { rows } = await sql<Unparsed<AnsweredRow>>`
-    select v.row as key, v."inputHash", r.run_id as run,
-           (case when r.input_hash = v."inputHash"::bigint then r.last_written else ${lastWrittenForSql(hash)} end)::text as written,
-           (case when r.input_hash = v."inputHash"::bigint then r.earlier_writes else ${earlierWritesSql(hash)} end)::text as earlier, l.id as lookup, l.state, l.reason, l.record::text, l.confidence,
-           l.refresh_at as "dueAt"
-      from jsonb_to_recordset(${jsonBatch(batch)})
-           as v (n integer, row text, "inputHash" text, kind text, key text)
-      join fillrate.lookups l on l.kind = v.kind and l.key = v.key and l.service_id = ${service}
-      left join fillrate.rows r on r.source = ${source} and r.key = v.row
-     where ${opaque(sql`l.state = 'found' and ${isFreshSql}`)}
-     order by v.n`.execute(db)
-  return parseRows<AnsweredRow>(rows)
 }
 
 /** Rows of a dry run and a source that have a result, in key order. @param after keyset: keys after this one */

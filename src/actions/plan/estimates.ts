@@ -126,27 +126,3 @@ export interface CountRange {
   readonly min: number
   readonly max: number
 }
-
-/** For a 95% interval. */
-const Z_95 = 1.96
-
-/**
- * Estimates how many lookups will find a match, from those decided so far: Wilson's interval for the share, widened
- * for the chance in the new lookups. Wide with few data; null with none. Pure.
- */
-export function estimateMatches(
-  lookups: number,
-  history: { readonly found: number; readonly requested: number },
-): CountRange | null {
-  if (history.requested === 0) return null
-  if (lookups === 0) return { min: 0, max: 0 }
-  const share = history.found / history.requested
-  const n = 1 / (1 / history.requested + 1 / lookups)
-  const middle = (share + Z_95 ** 2 / (2 * n)) / (1 + Z_95 ** 2 / n)
-  const halfWidth =
-    (Z_95 / (1 + Z_95 ** 2 / n)) * Math.sqrt((share * (1 - share)) / n + Z_95 ** 2 / (4 * n ** 2))
-  return {
-    min: Math.max(0, Math.floor(lookups * (middle - halfWidth))),
-    max: Math.min(lookups, Math.ceil(lookups * (middle + halfWidth))),
-  }
-}

@@ -3,8 +3,6 @@ import { roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
 import { createPass, nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
-import type { DiffRow } from '../../pipeline/preview.ts'
-import type { RandomSample } from '../../pipeline/random-sample.ts'
 import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
 import {
@@ -14,11 +12,9 @@ import {
   describeUncounted,
 } from '../../sources/left-out.ts'
 import type { Source } from '../../sources/source-model.ts'
-import type { LookupSpec } from '../../store/upsert-lookups.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
 import type { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './planned-page.ts'
-import { sampleCandidates, sampleStoredRecords } from './sample.ts'
 
 /**
  * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
@@ -67,8 +63,6 @@ export interface InvalidInputRow {
 export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where'> {
   /** Stops reading where a run with this budget would. */
   readonly isBoundedByBudget: boolean
-  /** Rows to preview, at most, of each source. */
-  readonly sample: number
   readonly signal: AbortSignal
   /** Called with the rows of each page that a run would pick, without suppressed ones. */
   readonly onPicked?: (source: Source, chains: readonly LookupChain[]) => Promise<void>
@@ -78,21 +72,17 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
   readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => void) | undefined
 }
 
-/**
- * Scans a source as a run would.
- * @returns its funnel, and rows with the values that stored records would give them
- */
+/** Scans a source as a run would. */
 export async function planSource(
   deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
   source: Source,
   options: FunnelOptions,
   estimate: LookupEstimate,
-): Promise<{ funnel: SourcePlan; sample: RandomSample<DiffRow> }> {
+): Promise<SourcePlan> {
   const { limit, signal } = options
   const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
   const invalid: Record<string, number> = {}
   let recentlyEnriched = 0
-  const answered = sampleCandidates(options.sample, deps.random)
   const readAhead = new ReadAhead()
   // Where lookups cost parts of a credit, a budget pays more of them than it has credits.
   const each = Math.min(1, ...Object.values(deps.adapter.credits.most))
@@ -123,14 +113,13 @@ export async function planSource(
       else {
         counts.picked++
         const outcome = page.suppressed.has(index) ? 'suppressed' : resolveChain(chain, page, estimate)
-        if (outcome === 'valid_input' || outcome === 'suppressed') counts[outcome]++
+        if (outcome === 'suppressed') counts.suppressed++
         else if (outcome === 'invalid_input') {
           invalid[chain.reason] = (invalid[chain.reason] ?? 0) + 1
           invalidRows.push({ source: source.name, key: candidate.key, reason: chain.reason })
         } else {
           counts.valid_input++
-          free++
-          answered.add({ candidate, answers: [{ place: 0, lookup: outcome }] })
+          if (outcome === 'stored') free++
         }
       }
     }
@@ -157,7 +146,7 @@ export async function planSource(
   counts.fresh += recentlyEnriched
   const stamped =
     source.freshness === null ? null : { rows: recentlyEnriched, reason: describeFreshness(source) }
-  const funnel = {
+  return {
     source: source.name,
     stopped_at: stoppedAt,
     changed_since: changedSince,
@@ -167,8 +156,6 @@ export async function planSource(
     recently_enriched: stamped,
     invalid_input: invalid,
   }
-  const sample = await sampleStoredRecords([{ deps, source }], answered.take(), options.sample, deps.random)
-  return { funnel, sample }
 }
 
 /** Where a row's chain ends, as far as that is known before any request: at a stored record or at a call. */
@@ -176,10 +163,9 @@ function resolveChain(
   { candidate, lookups: chain }: LookupChain,
   page: PlannedPage,
   estimate: LookupEstimate,
-): 'invalid_input' | 'valid_input' | LookupSpec {
+): 'invalid_input' | 'call' | 'stored' {
   const isOnlyForLater = candidate.lacks_here === false
-  if (chain.length === 0)
-    return candidate.missed === null && !isOnlyForLater ? 'invalid_input' : 'valid_input'
+  if (chain.length === 0) return candidate.missed === null && !isOnlyForLater ? 'invalid_input' : 'call'
   for (const [n, lookup] of chain.entries()) {
     const id = lookupKey(lookup)
     const costs = page.billable.has(id)
@@ -188,9 +174,9 @@ function resolveChain(
     for (const next of chain.slice(n + 1)) {
       if (page.billable.has(lookupKey(next))) estimate.addFallback(next)
     }
-    return costs ? 'valid_input' : lookup
+    return costs ? 'call' : 'stored'
   }
-  return 'valid_input'
+  return 'call'
 }
 
 /** Rows that are named of those that one condition leaves out. */

@@ -3,8 +3,6 @@ import type { Deps } from '../../pipeline/deps.ts'
 import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { distinctLookups, LookupMap } from '../../pipeline/pick/choose.ts'
-import type { DiffRow } from '../../pipeline/preview.ts'
-import type { RandomSample } from '../../pipeline/random-sample.ts'
 import type { Source } from '../../sources/source-model.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction } from '../../store/transaction.ts'
@@ -13,7 +11,6 @@ import type { StepEstimate } from './budgets.ts'
 import { NO_LOOKUPS } from './estimates.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, toLookupChain } from './planned-page.ts'
-import { type AnsweredCandidate, sampleCandidates, sampleStoredRecords } from './sample.ts'
 
 /** A service of a source, at its place in the order. */
 export interface PlannedService {
@@ -28,17 +25,13 @@ export interface PlannedStep extends StepEstimate {
   readonly byKind: Readonly<Record<LookupKind, number>>
 }
 
-/** How a row leaves a service. */
-interface Leaving {
-  /**
-   * - `missed`: a stored answer sends it on, or it has no input for the service
-   * - `found`: a record is stored; it goes on if a wanted cell stays blank
-   * - `called`: the service is called first
-   */
-  readonly as: 'missed' | 'found' | 'called'
-  /** The lookup whose stored record it takes. */
-  readonly answer?: lookups.LookupSpec
-}
+/**
+ * How a row leaves a service.
+ * - `missed`: a stored answer sends it on, or it has no input for the service
+ * - `found`: a record is stored; it goes on if a wanted cell stays blank
+ * - `called`: the service is called first
+ */
+type Leaving = 'missed' | 'found' | 'called'
 
 interface StepCounts {
   certain: number
@@ -52,48 +45,20 @@ interface StepCounts {
 export class OnwardRows {
   readonly #estimates = new Map<number, LookupEstimate>()
   readonly #counts = new Map<string, StepCounts>()
-  readonly #answered = new Map<string, RandomSample<AnsweredCandidate>>()
-  readonly #sample: number
-  readonly #random: () => number
-
-  /** @param sample rows of each source to show before and after */
-  constructor(sample: number, random: () => number) {
-    this.#sample = sample
-    this.#random = random
-  }
 
   /** Adds rows that the first service picks. @param services those of the source, in their order */
   async add(services: readonly PlannedService[], chains: readonly LookupChain[]): Promise<void> {
     let rows: OnwardRow[] = chains.map((chain) => ({ chain, isCalled: false, isFound: false }))
-    const answered = new Map<string, AnsweredCandidate>()
     for (const [place, service] of services.entries()) {
       const { next } = service.source.mapping.turn
       if (place > 0) rows = await toOwnChains(service, services[0], rows)
       const left = await this.#judge(service, rows)
       rows = rows.flatMap(({ chain, isCalled, isFound }, n) => {
-        const { as, answer } = left[n] ?? { as: 'missed' }
-        const { candidate } = chain
-        // After a call it is unknown what is left for a stored record.
-        if (answer !== undefined && !isCalled) {
-          const { answers = [] } = answered.get(candidate.key) ?? {}
-          answered.set(candidate.key, { candidate, answers: [...answers, { place, lookup: answer }] })
-        }
+        const as = left[n] ?? 'missed'
         const row = { chain, isCalled: isCalled || as === 'called', isFound: isFound || as === 'found' }
         return next === null || (row.isFound && next.when === 'miss') ? [] : [row]
       })
     }
-    const [first] = services
-    if (first === undefined) return
-    const { name } = first.source
-    const sample = this.#answered.get(name) ?? sampleCandidates(this.#sample, this.#random)
-    this.#answered.set(name, sample)
-    for (const one of answered.values()) sample.add(one)
-  }
-
-  /** Rows of a source before and after, by the stored records of its services. */
-  showSample(services: readonly PlannedService[]): Promise<RandomSample<DiffRow>> {
-    const candidates = this.#answered.get(services[0]?.source.name ?? '')?.take() ?? []
-    return sampleStoredRecords(services, candidates, this.#sample, this.#random)
   }
 
   /** What the services of a source would be called with. */
@@ -116,18 +81,18 @@ export class OnwardRows {
       known.set(lookup, { costs: billable[n] === true, answer: states[n] ?? null })
     const costs = (lookup: lookups.LookupSpec): boolean => known.get(lookup)?.costs === true
     return rows.map(({ chain: { candidate, lookups: chain }, isCalled, isFound }): Leaving => {
-      if (!candidate.lacks) return { as: 'found' }
+      if (!candidate.lacks) return 'found'
       for (const [step, lookup] of chain.entries()) {
         const answer = known.get(lookup)?.answer ?? null
         if (costs(lookup) || answer === null || answer.state === 'open') {
           this.#count(index, source.name, !isCalled && !isFound, chain.slice(step).filter(costs))
-          return { as: 'called' }
+          return 'called'
         }
         if (answer.state === 'missed' && hasCascade(source.mapping)) continue
         const isTaken = answer.confidence === null || answer.confidence >= source.mapping.minConfidence
-        return answer.state === 'found' && isTaken ? { as: 'found', answer: lookup } : { as: 'missed' }
+        return answer.state === 'found' && isTaken ? 'found' : 'missed'
       }
-      return { as: 'missed' }
+      return 'missed'
     })
   }
 

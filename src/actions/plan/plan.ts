@@ -2,22 +2,11 @@ import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
 import { costOf, resolveSourceBudgets, roundCredits, shareOfHighest, toUnits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import type { DiffRow } from '../../pipeline/preview.ts'
-import { sampleEvenly, type RandomSample } from '../../pipeline/random-sample.ts'
 import { isFit } from '../../runs/source-health.ts'
 import * as pauses from '../../store/paused-sources.ts'
-import { readMatchRate } from '../../store/run-progress.ts'
 import { pluralize } from '../../util/format.ts'
 import { estimateTime } from './duration.ts'
-import {
-  countPayable,
-  estimateCalls,
-  estimateMatches,
-  mapKinds,
-  NO_LOOKUPS,
-  sumCredits,
-  sumOf,
-} from './estimates.ts'
+import { countPayable, estimateCalls, mapKinds, NO_LOOKUPS, sumCredits, sumOf } from './estimates.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
 import type { Plan, PlanOptions } from './report.ts'
@@ -30,24 +19,20 @@ export async function createPlan(
   deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
   options: PlanOptions,
 ): Promise<Plan> {
-  const { knownLimit, sample = null } = options
+  const { knownLimit } = options
   const estimate = new LookupEstimate()
   const sources: SourcePlan[] = []
-  const samples: RandomSample<DiffRow>[] = []
   const requests: Record<LookupKind, number>[] = []
   const names = [...options.sources.map(({ name }) => name), ...options.leftOut.map(({ source }) => source)]
   const paused = await pauses.filterPaused(deps.db, [...new Set(names)].sort())
   for (const source of options.sources.filter((one) => isFit(one) && !paused.includes(one.name))) {
     const before = estimate.countsByKind()
-    const planned = await planSource(deps, source, { ...options, sample: sample ?? 0 }, estimate)
-    sources.push(planned.funnel)
-    samples.push(planned.sample)
+    sources.push(await planSource(deps, source, options, estimate))
     requests.push(mapKinds(estimate.countsByKind(), (count, kind) => Math.max(0, count - before[kind])))
   }
 
   const { distinct, requests: requested, maxRequests } = estimate
   const byKind = estimate.countsByKind()
-  const history = await readMatchRate(deps.db, deps.service)
   const { credits } = deps.adapter
   const { price } = deps.policy
   const { mixed = null } = options
@@ -95,7 +80,6 @@ export async function createPlan(
     ),
     company: mostPaid.company,
   }
-  const matchRate = history.requested === 0 ? null : history.found / history.requested
   return {
     sources,
     paused,
@@ -116,16 +100,12 @@ export async function createPlan(
       max_amount: costOf(most, price),
       budget: options.budget,
       beyond_budget: requested - cost,
-      match_rate: matchRate,
-      expected_found: matchRate === null ? null : Math.round(cost * matchRate),
-      found_range: estimateMatches(cost, history),
     },
     time: estimateTime(calls, maxCost - cost, {
       knownLimit,
       documented: deps.adapter.rateLimits,
       firstPollMs: options.firstPollMs,
     }),
-    ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
 

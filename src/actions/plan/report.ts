@@ -1,7 +1,6 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
 import type { MixedBudget, Money } from '../../domain/spend.ts'
-import type { DiffRow } from '../../pipeline/preview.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { StepEstimate } from './budgets.ts'
@@ -9,15 +8,13 @@ import type { CallCounts, PlannedTime } from './duration.ts'
 import type { PlannedCalls, CountRange } from './estimates.ts'
 import type { FunnelOptions, SourcePlan } from './funnel.ts'
 
-export interface PlanOptions extends Omit<FunnelOptions, 'sample'>, PlannedCalls {
+export interface PlanOptions extends FunnelOptions, PlannedCalls {
   readonly sources: readonly Source[]
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
   readonly knownLimit: KnownLimit | null
   /** The budget in money, if its lookups have several prices. */
   readonly mixed?: MixedBudget | null
-  /** Number of rows to show before and after, out of those whose records are already stored; null: none. */
-  readonly sample?: number | null
 }
 
 /**
@@ -55,11 +52,6 @@ export interface Plan {
     readonly budget: number | null
     /** Lookups beyond the budget, of the rows that the plan read. */
     readonly beyond_budget: number
-    /** Share of lookups with a match so far; null before the first, and with several services. */
-    readonly match_rate: number | null
-    readonly expected_found: number | null
-    /** Most likely range of matches. */
-    readonly found_range: CountRange | null
   }
   readonly time: PlannedTime
   /**
@@ -67,7 +59,6 @@ export interface Plan {
    * `max_amount` and `time.max_ms` of the most.
    */
   readonly services?: readonly ServicePlan[]
-  readonly sample?: readonly DiffRow[]
 }
 
 /** What one of several services would be requested with, and what that costs, within the budget. */

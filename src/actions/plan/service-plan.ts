@@ -158,9 +158,6 @@ export function sumServicePlans(
       max_amount: sumCosts(services.map(({ cost }) => cost.max_amount)),
       budget,
       beyond_budget: 0,
-      match_rate: null,
-      expected_found: null,
-      found_range: null,
     },
     time: {
       limit: slowest?.limit ?? null,

@@ -1,6 +1,4 @@
 import type { MixedBudget } from '../../domain/spend.ts'
-import type { DiffRow } from '../../pipeline/preview.ts'
-import { type RandomSample, sampleEvenly } from '../../pipeline/random-sample.ts'
 import { isFit } from '../../runs/source-health.ts'
 import { OnwardRows, type PlannedService } from './onward.ts'
 import { createPlan, type Plan } from './plan.ts'
@@ -17,15 +15,13 @@ export async function planInOrder(
   budget: number | null,
   mixed: MixedBudget | null,
 ): Promise<Plan> {
-  const sample = parties[0]?.options.sample ?? null
-  const onward = new OnwardRows(sample ?? 0, parties[0]?.deps.random ?? Math.random)
+  const onward = new OnwardRows()
   const bySource = listServicesBySource(parties)
   const plans: Plan[] = []
   for (const { deps, options } of parties) {
     const isFirst = (name: string): boolean => bySource.get(name)?.[0]?.deps === deps
     const plan = await createPlan(deps, {
       ...options,
-      sample: null,
       sources: options.sources.filter(({ name }) => isFirst(name)),
       onPicked: (source, chains) => onward.add(bySource.get(source.name) ?? [], chains),
     })
@@ -39,13 +35,9 @@ export async function planInOrder(
       budget: services[0]?.source.mapping.budget ?? null,
       kind: services[0]?.source.mapping.kind ?? 'person',
     })
-  const samples: RandomSample<DiffRow>[] = []
-  if (sample !== null)
-    for (const services of bySource.values()) samples.push(await onward.showSample(services))
   return {
     ...mergePlans(plans),
     ...toServices(parties, chains, budget, mixed),
-    ...(sample !== null && { sample: sampleEvenly(samples, sample) }),
   }
 }
 

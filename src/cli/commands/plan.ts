@@ -11,7 +11,7 @@ import {
   defineCommand,
   printAnswer,
 } from '../command.ts'
-import { budgetOption, limitOption, parseWholeFrom, routeOption, whereOption } from '../options.ts'
+import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
@@ -34,7 +34,6 @@ export const planCommand = defineCommand(
     .addOption(budgetOption)
     .addOption(whereOption)
     .addOption(routeOption)
-    .option('--sample <N>', 'rows to show before and after, from stored records', parseWholeFrom(1), null)
     .addOption(
       new Option(
         '--list <WHICH>',
@@ -50,14 +49,13 @@ export const planCommand = defineCommand(
       ['fillrate plan', 'all sources'],
       ['fillrate plan --list invalid', 'and the rows that have no usable input'],
       ['fillrate plan --list filtered', 'and what each condition of `where` leaves out, with keys'],
-      ['fillrate plan --sample 20', 'and what stored records would change in 20 rows'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
     exits: [0, 1, 2, 130],
     environment: [...SERVICE_VARIABLES, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
 
     async handler(call) {
-      const { limit, budget, where, route, sample, list } = call.flags
+      const { limit, budget, where, route, list } = call.flags
       const { stdout, stderr, signal } = call
       const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
@@ -67,7 +65,7 @@ export const planCommand = defineCommand(
         listed += rows.length
         invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
       }
-      const request = { sources, limit, budget: budget ?? undefined, where, route, sample, signal }
+      const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
       const plan = await explainWhereError(where, () =>
         app.plan({
           ...request,

@@ -1,10 +1,8 @@
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
-import type { DiffRow } from '../../pipeline/preview.ts'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import { SOURCE_COLUMN, renderTable } from './table.ts'
 import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
-import { renderDiff } from './diff.ts'
 import {
   type Field,
   compact,
@@ -24,7 +22,7 @@ import {
 import { renderServicePlans } from './plan-services.ts'
 import { renderLeftOut } from './report.ts'
 import { squashText } from '../../sources/problems.ts'
-import { formatCount, formatPercent, pluralize } from '../../util/format.ts'
+import { formatCount, pluralize } from '../../util/format.ts'
 
 /** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
 export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
@@ -46,16 +44,7 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
     ...(plan.services === undefined
       ? renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)])
       : renderServicePlans({ ...plan, services: plan.services }, settings, output)),
-    ...(plan.sample === undefined ? [] : renderSample(plan.sample, output)),
   ]
-}
-
-function renderSample(sample: readonly DiffRow[], output: Output): string[] {
-  const title = `Before and after, in ${pluralize(sample.length, 'row')} with a stored record`
-  const none = 'No stored record would change a row. Use `fillrate run --dry-run` to look up a sample.'
-  return sample.length === 0
-    ? ['', ...wrapText(none, output.textColumns)]
-    : renderSection(output, title, renderDiff(sample, output))
 }
 
 /** Rows without a usable input, by key. The heading names their source where all of them are of one, listed or not. */
@@ -234,10 +223,6 @@ function lookupFields({ lookups, calls }: Plan): Field[] {
 
 function costFields(plan: Plan, settings: PlanSettings): Field[] {
   const { cost, time } = plan
-  const found =
-    cost.match_rate === null || cost.found_range === null
-      ? 'unknown until the first run'
-      : `${formatRange(cost.found_range)} expected, at the match rate of ${formatPercent(cost.match_rate)} so far`
   const isRange = cost.max_lookups > cost.lookups
   const more =
     cost.credits === undefined
@@ -252,7 +237,6 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
   ])
   return [
     ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, settings)}`],
-    cost.max_lookups > 0 && ['Match', found],
     cost.max_lookups > 0 && ['Time', formatTimeEstimate(time)],
   ]
 }

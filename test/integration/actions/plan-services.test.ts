@@ -61,7 +61,6 @@ test('a plan has what is certain and the most of each service, and the next run 
     lookups: ROWS,
     max_lookups: 3 * ROWS,
     max_amount: { amount: ROWS * 1.3, currency: 'EUR' },
-    match_rate: null,
   })
 
   const first = await services.run({ limit: KNOWN })

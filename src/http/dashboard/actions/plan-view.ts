@@ -1,5 +1,5 @@
 import { describeBeyondBudget, type Plan, type SourcePlan } from '../../../actions/plan/plan.ts'
-import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import { badge, card, type DataColumn, dataTable, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 
@@ -35,7 +35,7 @@ function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
             .map(([, name]) => name)
             .join(', ')}`,
     ],
-    ...(calls.total === 0 ? [] : expectedFields(plan)),
+    ['Time', calls.total === 0 ? null : describeTime(plan.time)],
   ]
 }
 
@@ -50,21 +50,6 @@ const servicesTable = (services: NonNullable<Plan['services']>): Html =>
     ],
     services,
   )
-
-const expectedFields = ({ cost, time, services }: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
-  // Of several services, how many rows come to the later ones is not known.
-  ...(services === undefined
-    ? [
-        [
-          'Expected matches',
-          cost.found_range === null || cost.match_rate === null
-            ? 'unknown before the first run'
-            : `${formatRange(cost.found_range.min, cost.found_range.max)}, at ${formatPercent(cost.match_rate)} so far`,
-        ] as const,
-      ]
-    : []),
-  ['Time', describeTime(time)],
-]
 
 /** Null without a price in the configuration. */
 function describeAmount({
