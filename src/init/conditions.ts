@@ -1,6 +1,6 @@
 import { quoteLiteral } from '../sources/quote.ts'
 import { type Cell, toCellSql } from './cells.ts'
-import { isDeletionOrObjection, isEndingDate, isPositiveFlag } from './names.ts'
+import { isCount, isDeletionOrObjection, isEndingDate, isPositiveFlag } from './names.ts'
 import type { Condition } from './proposal.ts'
 
 /** Rows that may be those that must not be looked up. */
@@ -27,8 +27,8 @@ const MIN_REPEATED = 3
 export function mayBeReason({ kind, ownName, values }: Cell): boolean {
   if (kind === 'time') return isEndingDate(ownName)
   if (kind === 'boolean' || kind === 'list') return true
-  // A number that refers to a row of another table is no label.
-  if (kind === 'number' || (kind === 'integer' && /id$/i.test(ownName))) return false
+  // A number that refers to a row of another table, or counts something, is no label.
+  if (kind === 'number' || (kind === 'integer' && (/id$/i.test(ownName) || isCount(ownName)))) return false
   return new Set(values.filter((value) => value !== null)).size <= MAX_LABELS
 }
 

@@ -8,10 +8,10 @@ const FIRST_BUDGET = 100
 
 const INTRODUCTION = [
   'A first draft, written by `fillrate init` from the tables of the database and some rows of each. A run leaves out every source with `reviewed: false`: read the source, choose whom it must not look up, then take out that line. `fillrate check` and `fillrate plan` are free.',
-  'In every SQL expression, `t` is the table. `where` has the conditions that a row must meet, all of them: those that begin with `//` are not in force, and behind each is how many rows it alone leaves out. `inputs` identify a row; the first usable one is looked up. In `outputs`, the column is on the left, and the field of the record that fills it on the right; only blank cells are written. A `map` has the values of the service on the left, to be changed to its words, and the labels of the column on the right; other values are not written.',
+  'In every SQL expression, `t` is the table. `where` has the conditions that a row must meet, all of them: those that begin with `//` are not in force, and behind each is how many rows it leaves out. `inputs` identify a row; the first usable one is looked up. In `outputs`, the column is on the left, and the field of the record that fills it on the right; only blank cells are written. A `map` has the values of the service on the left, to be changed to its words, and the labels of the column on the right; other values are not written.',
 ]
 const LEFT =
-  'These tables are no sources, for the reason beside them; with statements to run as their owner before `fillrate init` is run again:'
+  'These tables are no sources, for the reason behind each. Where statements stand below one, run them as its owner, then `fillrate init` again.'
 
 /** The text of a configuration, which a person can understand who reads nothing else. Pure. */
 export const renderConfig = ({ sources, left }: Proposal): string =>

@@ -114,8 +114,16 @@ const ENDING =
 export const isEndingDate = (name: string): boolean =>
   isDeletionOrObjection(name) || splitWords(name).some((word) => ENDING.test(word))
 
-/** Whether the rows in question are those in which a flag of this name is not set: `active`, `marketing_opt_in`. */
-export const isPositiveFlag = (name: string): boolean =>
-  /(?:^|is)(?:active|enabled|subscribed|contactable|marketable|valid|verified|confirmed|current|public)$|optin|consent$|accepted$|marketable/.test(
-    toBareName(name),
-  )
+const POSITIVE =
+  /^(?:active|activated|enabled|subscribed|contactable|marketable|valid|verified|confirmed|current|public|optin|consent|accepted|approved)$/
+const NEGATION = /^(?:no|non|not|never|without|withdrawn|revoked|refused|missing)$/
+
+/** Whether the rows in question are those in which a flag of this name is not set: `active_flag`, `marketing_opt_in`. */
+export function isPositiveFlag(name: string): boolean {
+  const words = splitWords(name.replaceAll(/opt_?in(?![a-z])/gi, 'optin'))
+  return words.some((word) => POSITIVE.test(word)) && !words.some((word) => NEGATION.test(word))
+}
+
+/** Whether a number of this name counts something, and labels nothing: `open_deals_count`. */
+export const isCount = (name: string): boolean =>
+  splitWords(name).some((word) => /^(?:count|total|number|num|step|position|days|months|years)$/.test(word))

@@ -61,9 +61,19 @@ test('dates that end something', () => {
 })
 
 test('flags that are good when they are set', () => {
-  for (const name of ['active', 'is_active', 'marketing_opt_in', 'consent', 'privacy_accepted'])
+  for (const name of [
+    'active_flag',
+    'owner_id__active_flag',
+    'account_activated',
+    'marketingOptIn',
+    'active',
+    'is_active',
+    'marketing_opt_in',
+    'consent',
+    'privacy_accepted',
+  ])
     expect([name, isPositiveFlag(name)]).toEqual([name, true])
-  for (const name of ['inactive', 'is_internal', 'deleted', 'opt_out'])
+  for (const name of ['inactive', 'not_active', 'is_internal', 'deleted', 'opt_out', 'consent_withdrawn'])
     expect([name, isPositiveFlag(name)]).toEqual([name, false])
 })
 
