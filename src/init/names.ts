@@ -115,13 +115,13 @@ export const isEndingDate = (name: string): boolean =>
   isDeletionOrObjection(name) || splitWords(name).some((word) => ENDING.test(word))
 
 const POSITIVE =
-  /^(?:active|activated|enabled|subscribed|contactable|marketable|valid|verified|confirmed|current|public|optin|consent|accepted|approved)$/
-const NEGATION = /^(?:no|non|not|never|without|withdrawn|revoked|refused|missing)$/
+  /\b(?:active|activated|enabled|subscribed|contactable|marketable|valid|verified|confirmed|current|public|opt ?in|consent|accepted|approved)\b/
+const NEGATION = /\b(?:no|non|not|never|without|withdrawn|revoked|refused|missing)\b/
 
 /** Whether the rows in question are those in which a flag of this name is not set: `active_flag`, `marketing_opt_in`. */
 export function isPositiveFlag(name: string): boolean {
-  const words = splitWords(name.replaceAll(/opt_?in(?![a-z])/gi, 'optin'))
-  return words.some((word) => POSITIVE.test(word)) && !words.some((word) => NEGATION.test(word))
+  const words = splitWords(name).join(' ')
+  return POSITIVE.test(words) && !NEGATION.test(words)
 }
 
 /** Whether a number of this name counts something, and labels nothing: `open_deals_count`. */
