@@ -24,8 +24,12 @@ export async function bundleProgram(folder: string, entries: readonly string[] =
     input: Object.fromEntries(
       ['src/main', 'src/index', ...migrations, ...entries].map((name) => [name, `${name}.ts`]),
     ),
-    // An entry point has no importer.
-    external: (id, importer) => importer !== undefined && !id.startsWith('.') && !isAbsolute(id),
+    // An entry point has no importer. The bundler writes helpers of its own for syntax that it lowers: they are no package.
+    external: (id, importer) =>
+      importer !== undefined &&
+      !id.startsWith('.') &&
+      !isAbsolute(id) &&
+      !id.startsWith('@oxc-project/runtime'),
   })
   await bundle.write({
     dir: folder,
