@@ -107,3 +107,29 @@ test('a file has at most 500 lines', () => {
   const long = files.filter((file) => readFileSync(file, 'utf8').split('\n').length > 500)
   expect(long).toEqual([])
 })
+
+/** The packages that loading a file loads, with the file that imports each; what is imported dynamically does not count. */
+function packagesLoadedBy(entry: string): Map<string, string> {
+  const packages = new Map<string, string>()
+  const seen = new Set<string>()
+  const visit = (file: string): void => {
+    if (seen.has(file)) return
+    seen.add(file)
+    const imports = codeOf(file).matchAll(
+      /^(?:import|export) (?!type\b)(?:[\w*{][^'"`;=]*\sfrom )?'([^']+)'/gm,
+    )
+    for (const [, name = ''] of imports) {
+      if (name.startsWith('.')) visit(normalize(join(dirname(file), name)))
+      else packages.set(name, file)
+    }
+  }
+  visit(entry)
+  return packages
+}
+
+test('help and version load no database, no HTTP client and no HTTP server', () => {
+  const loaded = packagesLoadedBy('src/process.ts')
+  expect(loaded.has('@commander-js/extra-typings')).toBe(true)
+  const heavy = ['kysely', 'pg', 'undici', 'fastify']
+  expect(heavy.flatMap((name) => loaded.get(name) ?? [])).toEqual([])
+})

@@ -1,5 +1,6 @@
 import { Lookup } from '../../domain/lookup.ts'
 import { Row, type RowState } from '../../domain/row.ts'
+import type { RowEvaluation } from '../../sources/read-row.ts'
 import type { JobHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
 
 /** What happens next to a row, and when. Null: at the next run, or never. */
@@ -138,3 +139,13 @@ const NEXT_BY_STATE: Readonly<Record<RowState | 'undone', { readonly why: string
     },
     failed: { why: 'looked up again; `fillrate retry` queues it now', todo: RETRY_HINT },
   }
+
+/** What excludes a row from its source, in words; null if it belongs to it. */
+export const describeExclusion = ({
+  excluded_by: by,
+  unmet_conditions: unmet,
+}: {
+  readonly excluded_by: RowEvaluation['leftOutBy']
+  readonly unmet_conditions: readonly string[]
+}): string | null =>
+  by === null ? null : `excluded from the source by ${by === 'joins' ? 'its joins' : unmet.join(' and ')}`

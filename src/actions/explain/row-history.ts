@@ -11,13 +11,6 @@ import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '
 import { type ServiceNames, toServiceName } from '../../store/services.ts'
 import type { NextStep } from './next-step.ts'
 
-/** What excludes a row from its source; null if it belongs to it. */
-export const describeExclusion = ({
-  excluded_by: by,
-  unmet_conditions: unmet,
-}: Pick<RowHistory['row'], 'excluded_by' | 'unmet_conditions'>): string | null =>
-  by === null ? null : `excluded from the source by ${by === 'joins' ? 'its joins' : unmet.join(' and ')}`
-
 /**
  * One row's history, from its current values to its next step.
  * @example

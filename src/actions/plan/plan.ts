@@ -4,7 +4,6 @@ import { costOf, resolveSourceBudgets, roundCredits, shareOfHighest, toUnits } f
 import type { Deps } from '../../pipeline/deps.ts'
 import { isFit } from '../../runs/source-health.ts'
 import * as pauses from '../../store/paused-sources.ts'
-import { pluralize } from '../../util/format.ts'
 import { estimateTime } from './duration.ts'
 import { countPayable, estimateCalls, mapKinds, NO_LOOKUPS, sumCredits, sumOf } from './estimates.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
@@ -107,11 +106,4 @@ export async function createPlan(
       firstPollMs: options.firstPollMs,
     }),
   }
-}
-
-/** The lookups that the budget leaves: of the rows that the plan read, which may have stopped at the budget. Null: none. */
-export function describeBeyondBudget({ cost, sources }: Pick<Plan, 'cost' | 'sources'>): string | null {
-  if (cost.beyond_budget === 0) return null
-  const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
-  return `${atLeast}${pluralize(cost.beyond_budget, 'lookup')}`
 }

@@ -3,6 +3,7 @@ import type { KnownLimit } from '../../domain/rate-status.ts'
 import type { MixedBudget, Money } from '../../domain/spend.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
+import { pluralize } from '../../util/format.ts'
 import type { StepEstimate } from './budgets.ts'
 import type { CallCounts, PlannedTime } from './duration.ts'
 import type { PlannedCalls, CountRange } from './estimates.ts'
@@ -76,4 +77,11 @@ export interface ServicePlan {
   }
   /** Of the certain lookups, and of the most. All services work at the same time. */
   readonly time: PlannedTime
+}
+
+/** The lookups that the budget leaves: of the rows that the plan read, which may have stopped at the budget. Null: none. */
+export function describeBeyondBudget({ cost, sources }: Pick<Plan, 'cost' | 'sources'>): string | null {
+  if (cost.beyond_budget === 0) return null
+  const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
+  return `${atLeast}${pluralize(cost.beyond_budget, 'lookup')}`
 }

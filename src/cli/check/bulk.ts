@@ -7,13 +7,8 @@ import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
 import { isLoopbackUrl } from '../../util/url.ts'
-import {
-  type Finding,
-  createFailedFinding,
-  createFinding,
-  describeNetworkError,
-  sendRequest,
-} from './finding.ts'
+import { type Finding, createFailedFinding, createFinding } from './finding.ts'
+import { describeNetworkError, sendRequest } from './request.ts'
 
 /** Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error. */
 /** @param name of several services */

@@ -7,14 +7,8 @@ import { formatCount, formatDuration, pluralize } from '../../util/format.ts'
 import { networkErrorCode } from '../../util/network-errors.ts'
 import { checkClient } from './client.ts'
 import type { ClockReading } from './clock.ts'
-import {
-  type Finding,
-  createFailedFinding,
-  createFinding,
-  createUnsetFinding,
-  describeNetworkError,
-  sendRequest,
-} from './finding.ts'
+import { type Finding, createFailedFinding, createFinding, createUnsetFinding } from './finding.ts'
+import { describeNetworkError, sendRequest } from './request.ts'
 
 /**
  * Checks that the service is reachable, by one HEAD request at its root without the key: free, and reveals nothing.

@@ -1,13 +1,13 @@
 import { createParser, defineCommand } from '../command.ts'
 import { useApp } from '../settings.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
-import {
-  describeExclusion,
-  type ColumnState,
-  type LookupSummary,
-  type RowChange,
-  type RowHistory,
-  type RowStatus,
+import { describeExclusion } from '../../actions/explain/next-step.ts'
+import type {
+  ColumnState,
+  LookupSummary,
+  RowChange,
+  RowHistory,
+  RowStatus,
 } from '../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../domain/row.ts'
 import { type Output, truncate } from '../terminal.ts'

@@ -1,4 +1,4 @@
-import { describeBeyondBudget, type Plan } from '../../actions/plan/plan.ts'
+import { describeBeyondBudget, type Plan } from '../../actions/plan/report.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { formatCount, formatDuration, formatMoney } from '../../util/format.ts'

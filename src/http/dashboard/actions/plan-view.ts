@@ -1,4 +1,5 @@
-import { describeBeyondBudget, type Plan, type SourcePlan } from '../../../actions/plan/plan.ts'
+import type { SourcePlan } from '../../../actions/plan/funnel.ts'
+import { describeBeyondBudget, type Plan } from '../../../actions/plan/report.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import { badge, card, type DataColumn, dataTable, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'

@@ -1,13 +1,13 @@
 import { ConfigProblems } from '../../../config/problems.ts'
 import { SourceProblems } from '../../../sources/problems.ts'
 import { pluralize, toSentenceCase } from '../../../util/format.ts'
-import {
-  describeExclusion,
-  type LookupSummary,
-  type RowChange,
-  type ColumnState,
-  type ExplainedField,
-  type RowHistory,
+import { describeExclusion } from '../../../actions/explain/next-step.ts'
+import type {
+  LookupSummary,
+  RowChange,
+  ColumnState,
+  ExplainedField,
+  RowHistory,
 } from '../../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../../domain/row.ts'
 import { type InputName, POLICY_RULES } from '../../../domain/mapping.ts'

@@ -2,7 +2,7 @@ import type { DashboardData, SourceOverview } from '../../../actions/dashboard-d
 import { describeBackfill } from '../../../domain/backfill.ts'
 import { FAILURE_STATES, RETIRED_ADVICE } from '../../../domain/row.ts'
 import { runOutcome } from '../../../domain/run.ts'
-import { filledShare } from '../../../sources/fill-counts.ts'
+import { filledShare } from '../../../domain/backfill.ts'
 import { formatCount, formatPercent, pluralize } from '../../../util/format.ts'
 import { foldNames, listNames } from '../../../util/text.ts'
 import {
