@@ -25,20 +25,6 @@ await writeFile(
   codeOf('// finder.ts').replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`),
 )
 
-test('init proposes the configuration with the fields of the service', async () => {
-  const { code, stdout } = await here([
-    'init',
-    '--yes',
-    '--service',
-    './finder.ts',
-    '--out',
-    'proposed.config.ts',
-  ])
-  expect(code).toBe(0)
-  expect(stdout).toMatch(/title +← position/)
-  expect(stdout).toMatch(/phone +← mobile_phone/)
-})
-
 test('the cases come out as they say, and the service that answers so fills rows', async () => {
   const { default: definition, cases } = (await import(join(cli.folder, 'finder.ts'))) as {
     default: Parameters<typeof testService>[0]
