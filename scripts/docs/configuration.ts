@@ -77,7 +77,7 @@ export function configurationPage(): string {
       "`{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field that is not " +
       'listed above is an error, because it is mostly a typing error.',
     '`fillrate check` reports a field that can never fit its column as an error (a list in a text column, a range such as ' +
-      '`51-200` in an integer, a name in a foreign key), and one that seldom fits as a warning. ' +
+      '`51-200` in an integer, a name in a foreign key). ' +
       '[Schema shapes](how-it-works.md#schema-shapes) lists what each shape of schema needs.',
     '## `service`',
     fields(objectIn(service)),

@@ -15,7 +15,7 @@ import {
   parseWord,
 } from './env-values.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
-import { editDistance, oneOf } from '../util/text.ts'
+import { editDistance } from '../util/text.ts'
 
 const AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
 type AuthStyle = (typeof AUTH_STYLES)[number]
@@ -209,34 +209,6 @@ function readService(prefix: string, read: ReadVariable): ServiceEnvironment {
     webhookSecrets:
       read(name('WEBHOOK_SECRET'), (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
   }
-}
-
-/** Of a configuration with several services: variables of none of them, which nothing reads. */
-export function listUnreadVariables(environment: Environment, serviceNames: readonly string[]): Problem[] {
-  const prefixes = serviceNames.map(toPrefix)
-  const unread = Object.entries({ ...environment.services, FILLRATE_: environment }).filter(
-    ([prefix]) => !prefixes.includes(prefix),
-  )
-  return unread.flatMap(([prefix, own]) => {
-    const set = [
-      ...(own.baseUrl === null ? [] : [variableOf({ prefix }, 'BASE_URL')]),
-      ...(own.apiKeys.length === 0 ? [] : [variableOf({ prefix }, 'API_KEY')]),
-      ...(own.webhookSecrets.length === 0 ? [] : [variableOf({ prefix }, 'WEBHOOK_SECRET')]),
-    ]
-    const near = prefixes.find((one) => editDistance(one, prefix) <= 2)
-    return set.map((place) => ({
-      place,
-      found:
-        prefix === 'FILLRATE_'
-          ? 'a variable of the only service, and the configuration has several'
-          : 'a variable of no service of the configuration',
-      expected: `a variable of ${oneOf(serviceNames)}, such as ${place.replace(prefix, prefixes[0] ?? prefix)}`,
-      todo:
-        near === undefined || prefix === 'FILLRATE_'
-          ? 'Rename it, or unset it.'
-          : `Did you mean ${place.replace(prefix, near)}?`,
-    }))
-  })
 }
 
 /** @throws ConfigProblems if DATABASE_URL is not set */

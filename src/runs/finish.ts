@@ -44,8 +44,6 @@ export class RunObservations {
   /** By name: sources that are broken. */
   readonly leftOut = new Map<string, LeftOutSource>()
   readonly deletedRows = new Map<string, DeletedRowsReport>()
-  /** Of sources whose `where` reads what another source writes. */
-  leavingRows: readonly string[] = []
   fatalError: ServiceError | null = null
   /** A call was refused because the account has no credits left: nothing more is picked. */
   isOutOfCredits = false
@@ -167,7 +165,6 @@ function describeEnd(
     describeUnread(observations),
     describePaused(observations),
     ...describeDeleted(observations),
-    ...observations.leavingRows,
     describeOtherScopes(otherScopes),
   ]
   return texts.filter((text) => text !== null).join('; ') || null

@@ -11,7 +11,6 @@ import {
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
 import type { PickContext } from '../pipeline/pick/pass.ts'
-import { describeWrittenByOthers } from '../sources/check/written-where.ts'
 import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -71,8 +70,6 @@ export async function startRun(
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
   for (const one of listLeftOut(deps, options.sources))
     if (!paused.includes(one.source)) observations.leftOut.set(one.source, one)
-  const all = [...deps.sources.values()]
-  observations.leavingRows = sources.flatMap((source) => describeWrittenByOthers(source, all) ?? [])
   const token = randomUUID()
   const inserted = {
     trigger,

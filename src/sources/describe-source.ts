@@ -1,13 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
-import { findWrittenInWhere } from './check/written-where.ts'
-import { listNames } from '../util/text.ts'
+import { escapeRegExp, listNames } from '../util/text.ts'
 import { pluralize } from '../util/format.ts'
+import { listReferences } from './check/references.ts'
 import { type Db, query, queryValue } from './db.ts'
+import { listConditions, nameIn, tokenizeCode } from './expression.ts'
 import { countRowsWithoutKey } from './fill-counts.ts'
 import { eligibleSql, joinsSql } from './inputs.ts'
 import { pageQuery } from './page.ts'
 import type { SourceFinding, SourceProblem } from './problems.ts'
-import { quoteName } from './quote.ts'
 import { describeHiddenRows, findProtectedSample, mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
 
@@ -21,31 +21,44 @@ const LARGE_TABLE_ROWS = 50_000
  * Checks an open source's data and plans for problems that do not stop a run but that its owner should know. Reads one
  * row.
  */
-export async function describeSource(
-  db: Db,
-  source: Source,
-  others: readonly Source[] = [],
-): Promise<SourceProblem[]> {
+export async function describeSource(db: Db, source: Source): Promise<SourceProblem[]> {
   const findings: readonly (SourceFinding | null)[] = [
     await describeRows(db, source),
-    describeMissingWhere(source, others),
-    ...findWrittenInWhere(source, others),
+    ...describeWrittenInWhere(source),
     await describeMissingKeys(db, source),
-    ...(await describePagePlans(db, source)),
+    await describePagePlans(db, source),
   ]
   return findings.flatMap((finding) => (finding === null ? [] : [{ ...finding, source: source.name }]))
 }
 
-/** One person may be in two tables: whom one source leaves out, the other one looks up. */
-function describeMissingWhere({ mapping }: Source, others: readonly Source[]): SourceFinding | null {
-  const other = others.find((one) => one.mapping.kind === 'person' && one.mapping.where.length > 0)
-  if (mapping.kind !== 'person' || mapping.where.length > 0 || other === undefined) return null
-  return {
-    place: 'where',
-    found: `none, so no row is left out; ${other.name} leaves some out, and a person may be in both`,
-    expected: 'a condition that leaves out who must not be looked up',
-    todo: `Leave them out here as well, such as addresses of rows that ${other.name} leaves out. If all rows are meant: where: 'true'`,
-  }
+/**
+ * Conditions on columns that each write sets: a row leaves the source when it is written. Of the columns that are filled, only a
+ * test for NULL is meant: a condition on their values may be right.
+ */
+function describeWrittenInWhere({ mapping, outputs, touches }: Source): SourceFinding[] {
+  return listConditions(mapping).flatMap(([place, where]) => {
+    const columns = new Set(
+      listReferences(where).flatMap(({ kind, name }) => (kind === 'column' ? [name] : [])),
+    )
+    const text = tokenizeCode(where)
+      .map((token) => nameIn(token) ?? token.text)
+      .join(' ')
+    const isTestedForNull = (column: string): boolean =>
+      new RegExp(String.raw`(?:^|\bt \. |[^.] )${escapeRegExp(column)} is null\b`, 'i').test(text)
+    const written = [
+      ...touches.filter(({ attribute, path }) => path.length === 0 && columns.has(attribute)),
+      ...outputs.filter(({ attribute, path }) => path.length === 0 && isTestedForNull(attribute)),
+    ].map(({ column }) => column)
+    if (written.length === 0) return []
+    return [
+      {
+        place,
+        found: `${where}\na condition on ${listNames(written)}, which the source writes: a row leaves it when it is written`,
+        expected: 'a condition on columns that Fillrate does not write',
+        todo: 'Leave that out: a row without blanks is not picked. To keep rows by a time: freshness: { column: … }.',
+      },
+    ]
+  })
 }
 
 async function describeRows(db: Db, source: Source): Promise<SourceFinding | null> {
@@ -98,44 +111,30 @@ async function describeMissingKeys(db: Db, source: Source): Promise<SourceFindin
   }
 }
 
-async function describePagePlans(db: Db, source: Source): Promise<SourceFinding[]> {
-  const findings: SourceFinding[] = []
+/** Whether each page, or each pass by `changedAt`, reads the whole table. */
+async function describePagePlans(db: Db, source: Source): Promise<SourceFinding | null> {
   const page = { after: null, limit: 1000, where: null, changedSince: null }
   const first = await explainQuery(db, source, pageQuery(source, page))
   // If one page holds all rows, reading the whole table once is the best plan.
   if (first !== null && scansWholeTable(source, first) && hasManyPages(first))
-    findings.push({
+    return {
       place: 'joins',
       found: 'each page reads or sorts the whole table',
       expected: 'pages that follow the index of the key',
       todo: 'Make the joins left joins over indexed columns, so that the key’s index can be followed.',
-    })
+    }
   const { changedAt } = source.mapping
-  if (changedAt === null) return findings
+  if (changedAt === null) return null
   // A time far ahead, because the planner must see that few rows match.
   const ahead = { ...page, changedSince: new Date('9999-01-01') }
   const changed = await explainQuery(db, source, pageQuery(source, ahead))
-  if (changed === null) return findings
-  if (scansWholeTable(source, changed)) {
-    findings.push({
-      place: 'changedAt',
-      found: `${changedAt}, which no index serves: each pass reads the whole table`,
-      expected: 'an index on it, so that a pass costs what has changed',
-      todo: `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
-    })
-    return findings
+  if (changed === null || !scansWholeTable(source, changed)) return null
+  return {
+    place: 'changedAt',
+    found: `${changedAt}, which no index serves: each pass reads the whole table`,
+    expected: 'an index on it, so that a pass costs what has changed',
+    todo: `create index concurrently on ${source.table.sql} (${indexExpression(changedAt)})`,
   }
-  const stamp = source.freshness?.cell
-  if (stamp?.path.length !== 0) return findings
-  const stale = await explainQuery(db, source, pageQuery(source, { ...ahead, staleSince: new Date() }))
-  if (stale !== null && scansWholeTable(source, stale))
-    findings.push({
-      place: 'freshness.column',
-      found: `${stamp.column}, which no index serves: each pass reads the whole table`,
-      expected: 'an index on it, so that a pass finds the rows whose time is out of date',
-      todo: `create index concurrently on ${source.table.sql} (${quoteName(stamp.attribute)})`,
-    })
-  return findings
 }
 
 interface Plan {

@@ -1,17 +1,18 @@
 import type { Log } from '../../util/log.ts'
 import { type BulkCall, listBulkCalls, type Service } from '../../domain/service/service.ts'
-import { type Environment, variableOf } from '../../config/environment.ts'
+import type { Environment } from '../../config/environment.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
 import { pluralize } from '../../util/format.ts'
-import { isLoopbackUrl } from '../../util/url.ts'
 import { type Finding, createFailedFinding, createFinding } from './finding.ts'
 import { describeNetworkError, sendRequest } from './request.ts'
 
-/** Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error. */
-/** @param name of several services */
+/**
+ * Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error.
+ * @param name of several services
+ */
 export async function checkBulkSetup(
   environment: Environment,
   service: Service,
@@ -49,29 +50,12 @@ function describeCalls({ kinds, size, results }: BulkCall): string {
   return `calls of up to ${pluralize(size, noun)}, ${how}`
 }
 
-/** Shorter ones could be found out from one address: a secret that was made up makes it worth a try. */
-const MIN_ADDRESS_SECRET = 16
-
-/** What deliveries without a signature are worth. Null: they are signed, or none arrives. */
+/** Deliveries without a signature. Null: they are signed, or none arrives. */
 export function describeUnsigned(environment: Environment, service: Service): Finding | null {
   if (service.signature !== 'none' || checkBulkAvailability(environment, service).usesWebhook !== true)
     return null
-  const { publicUrl, webhookSecrets } = environment
-  const isShort = webhookSecrets.some(({ length }) => length < MIN_ADDRESS_SECRET)
-  const isOpen = publicUrl !== null && publicUrl.startsWith('http:') && !isLoopbackUrl(publicUrl)
   return createFinding('webhook', 'warning', 'deliveries are not signed: the address of its job proves one', {
-    todo: [
-      'An address cannot be guessed, but who learns it (the service, or the log of a proxy) can deliver results for that job, and change those on their way.',
-      'If the service can sign, describe it in `webhook.signature`. With `poll` and without `webhook` nothing has to be believed.',
-      ...(isOpen
-        ? ['Use https in FILLRATE_PUBLIC_URL: without TLS the address can be read on its way.']
-        : []),
-      ...(isShort
-        ? [
-            `${variableOf(environment, 'WEBHOOK_SECRET')} is short, and could be found out from an address: openssl rand -hex 32`,
-          ]
-        : []),
-    ].join('\n'),
+    todo: 'Who learns the address can deliver results for that job. Describe `webhook.signature` if the service signs, and use https.',
   })
 }
 
@@ -102,8 +86,10 @@ async function openTemporaryReceiver(
   }
 }
 
-/** Sends a webhook without a signature, which a receiver must reject. */
-/** @param url for deliveries of the service */
+/**
+ * Sends a webhook without a signature, which a receiver must reject.
+ * @param url for deliveries of the service
+ */
 async function deliver(
   { port, publicUrl, proxies }: Environment,
   url: string,

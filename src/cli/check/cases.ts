@@ -7,10 +7,10 @@ import {
 import type { Service } from '../../domain/service/service.ts'
 import { pluralize } from '../../util/format.ts'
 import { type CheckedProblem, createFailedFinding, createFinding, type Finding } from './finding.ts'
-import { findMistakes } from './mistakes.ts'
+import { findSecrets } from './secrets.ts'
 
 /**
- * Checks a description beyond its form: what contradicts itself, and whether its cases come out as they say. Asks for cases
+ * Checks a description beyond its form: whether it holds a key, and whether its cases come out as they say. Asks for cases
  * where it has none. Sends nothing.
  * @param cases null: the description is in the configuration itself, which exports none
  */
@@ -19,7 +19,7 @@ export async function checkDescribed(
   cases: readonly (ServiceCase | DeliveryCase)[] | null,
 ): Promise<Finding> {
   const { name, definition } = service
-  const problems = [...findMistakes(definition)]
+  const problems = [...findSecrets(definition)]
   for (const one of cases ?? []) {
     const wrong = await tryCase(service, one)
     if (wrong !== null) problems.push(wrong)

@@ -25,15 +25,11 @@ export const ofService = (name: string | null, finding: Finding): Finding =>
   name === null ? finding : { ...finding, service: name }
 
 /** The findings of a service, marked with its name. */
-export async function* allOfService<Result>(
+export async function* allOfService(
   name: string | null,
-  findings: AsyncGenerator<Finding, Result>,
-): AsyncGenerator<Finding, Result> {
-  for (;;) {
-    const { done, value } = await findings.next()
-    if (done === true) return value
-    yield ofService(name, value)
-  }
+  findings: AsyncIterable<Finding>,
+): AsyncGenerator<Finding> {
+  for await (const finding of findings) yield ofService(name, finding)
 }
 
 /**

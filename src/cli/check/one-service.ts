@@ -9,9 +9,8 @@ import type { Log } from '../../util/log.ts'
 import { RECEIVER_VARIABLES } from '../command.ts'
 import { checkBulkSetup, describeUnsigned } from './bulk.ts'
 import { checkDescribed } from './cases.ts'
-import type { ClockReading } from './clock.ts'
 import { createFailedFinding, createFinding, type Finding, findInvalid } from './finding.ts'
-import { checkApiKey, checkService, createRateFinding } from './service.ts'
+import { checkApiKey, checkService } from './service.ts'
 import { type CalledInput, makeOneCall, takesInput } from './service-call.ts'
 
 interface ServiceChecks {
@@ -20,40 +19,24 @@ interface ServiceChecks {
   readonly address: string | null
   /** Invalid variables; a check that needs one says only so. */
   readonly invalid: ConfigProblems | null
-  /** The configuration has mistakes. */
-  readonly isInvalid: boolean
   /** The module of its description, which may export cases. */
   readonly module: string | null
   readonly called: CalledInput | null
-  readonly now: () => number
   readonly openLog: () => Promise<Log>
 }
 
-/**
- * Checks a service: its address, key, description and deliveries.
- * @param view null: there is no configuration
- * @returns its clock; null if it is not known
- */
-export async function* checkOneService(
-  view: Config | null,
-  checks: ServiceChecks,
-): AsyncGenerator<Finding, ClockReading | null> {
-  const { environment, invalid, now } = checks
-  const service = view?.adapter ?? BUILT_IN_SERVICE
-  const name = view?.serviceName ?? null
+/** Checks a service: its address, key, description and deliveries. */
+export async function* checkOneService(view: Config, checks: ServiceChecks): AsyncGenerator<Finding> {
+  const { environment, invalid } = checks
+  const service = view.adapter
+  const name = view.serviceName
   const needs = (check: string, ...variables: string[]): Finding | null =>
     findInvalid(invalid, check, variables)
   const [url, key, auth, secret] = (['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const).map((name) =>
     variableOf(environment, name),
   ) as [string, string, string, string]
   const withoutService = needs('service', url, 'HTTP_PROXY', 'HTTPS_PROXY')
-  if (withoutService !== null) yield withoutService
-  const clock = withoutService === null ? yield* checkService(environment, now) : null
-  if (checks.isInvalid) {
-    for (const check of ['key', 'bulk'])
-      yield createFinding(check, 'skipped', 'the configuration has mistakes')
-    return clock
-  }
+  yield withoutService ?? (await checkService(environment))
   const { problems } = readServiceEnvironment(service, environment)
   if (problems.length > 0) yield createFailedFinding('environment', ...problems)
   yield (
@@ -66,7 +49,6 @@ export async function* checkOneService(
     const cases = checks.module === null ? null : await loadServiceCases(checks.module)
     yield await checkDescribed(service, cases as readonly ServiceCase[] | null)
   }
-  if (service.rateLimits.length > 0) yield createRateFinding(service.rateLimits)
   yield (
     needs('bulk', ...RECEIVER_VARIABLES, secret, url) ??
       (await checkBulkSetup(environment, service, await checks.openLog(), name))
@@ -77,5 +59,4 @@ export async function* checkOneService(
   const isCalled = called !== null && (name === null || (called.service ?? name) === name)
   if (isCalled && (name === null || takesInput(service, called.input)))
     yield* makeOneCall(service, environment, called.input, checks.address)
-  return clock
 }

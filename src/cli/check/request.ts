@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http'
 import { type Dispatcher, request } from 'undici'
 import { type ProxySettings, openDispatcher } from '../../service/dispatcher.ts'
 import { networkErrorMeaning } from '../../util/network-errors.ts'
@@ -13,17 +12,17 @@ export async function sendRequest(
   url: string,
   proxies: ProxySettings | undefined,
   options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
-): Promise<{ readonly status: number; readonly headers: IncomingHttpHeaders; readonly text: string }> {
+): Promise<{ readonly status: number; readonly text: string }> {
   const dispatcher = openDispatcher(new URL(url).origin, proxies, {})
   try {
-    const { statusCode, headers, body } = await request(url, {
+    const { statusCode, body } = await request(url, {
       dispatcher,
       ...options,
       headersTimeout: CHECK_TIMEOUT_MS,
       bodyTimeout: CHECK_TIMEOUT_MS,
       signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
     })
-    return { status: statusCode, headers, text: await body.text() }
+    return { status: statusCode, text: await body.text() }
   } finally {
     await dispatcher.destroy()
   }

@@ -1,8 +1,6 @@
 import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { Environment } from '../../config/environment.ts'
 import { readServiceEnvironment } from '../../config/service-environment.ts'
-import { isObject } from '../../domain/json.ts'
-import { createRecordReader, toRecordShape } from '../../domain/record.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
 import type { Service } from '../../domain/service/service.ts'
@@ -12,14 +10,7 @@ import { EnrichmentClient } from '../../service/client.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
-import { quoteText } from '../../util/text.ts'
-import {
-  type CheckedProblem,
-  createFailedFinding,
-  createFinding,
-  type Finding,
-  type FindingVerdict,
-} from './finding.ts'
+import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
 
@@ -56,7 +47,6 @@ export async function* makeOneCall(
   // The checks before this one have reported what is missing.
   if (baseUrl === null || apiKey === undefined)
     return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
-  let answered: unknown
   const { variables, problems } = readServiceEnvironment(service, environment)
   if (problems.length > 0)
     return yield createFinding('call', 'skipped', 'the environment lacks what the service needs')
@@ -66,7 +56,7 @@ export async function* makeOneCall(
     auth,
     proxies,
     variables,
-    service: watchPerson(service, (body) => (answered = body)),
+    service,
   })
   try {
     const { outcome, record, ...rest } = await understand(service, client, input)
@@ -74,9 +64,6 @@ export async function* makeOneCall(
     yield createFinding('call', VERDICTS[outcome as CaseOutcome], String(outcome).replaceAll('_', ' '), {
       todo: parts.map(([name, value]) => `${name}: ${String(value)}`).join('\n') || null,
     })
-    const missing =
-      outcome === 'not_found' && !('domain' in input) && findMissingConfidence(service, answered)
-    if (missing) yield createFailedFinding('confidence', missing)
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
@@ -89,18 +76,6 @@ export async function* makeOneCall(
     await client.close()
   }
 }
-
-/** The service, with a look at the body of each answer about a person. */
-const watchPerson = (service: Service, onBody: (body: unknown) => void): Service => ({
-  ...service,
-  person: service.person && {
-    ...service.person,
-    read: (answer) => {
-      onBody(answer.body)
-      return service.person?.read?.(answer)
-    },
-  },
-})
 
 /** A process that has nothing to look up would find out only with its next lookup. */
 async function* endKeyTroubles(
@@ -177,33 +152,4 @@ function parseCallInput(texts: readonly string[]): LookupInput | null {
   if (domain) return { domain }
   const [name, company] = [fields.get('name'), fields.get('company')]
   return name && company ? { name, company } : null
-}
-
-const LIKELY_CONFIDENCE = /score|likelihood|confidence|probability|certainty|quality/i
-
-/** What is wrong if a person's answer is a miss only because it has no confidence. Null: it is a miss for another reason. */
-function findMissingConfidence(service: Service, body: unknown): CheckedProblem | null {
-  const place = service.definition.person?.record ?? {}
-  const { confidence = 'confidence' } = place
-  if (confidence === null) return null
-  const shape = toRecordShape('person', Object.keys(service.shapes.person), { ...place, confidence: null })
-  if (createRecordReader(shape)(body).outcome !== 'found') return null
-  const likely = findNumbers(body, 3).find((field) => LIKELY_CONFIDENCE.test(field))
-  return {
-    place: 'service.person.record.confidence',
-    found: `a record without the field ${quoteText(confidence)}, which counts as no match`,
-    expected: 'the field of the confidence; null if the service sends none',
-    todo: likely === undefined ? null : `Did you mean ${quoteText(likely)}?`,
-    verdict: 'error',
-  }
-}
-
-/** The fields with a number in a value, the outer ones first. */
-function findNumbers(value: unknown, depth: number): string[] {
-  if (!isObject(value) || depth === 0) return []
-  const entries = Object.entries(value)
-  return [
-    ...entries.flatMap(([name, one]) => (typeof one === 'number' ? [name] : [])),
-    ...entries.flatMap(([, one]) => findNumbers(one, depth - 1)),
-  ]
 }

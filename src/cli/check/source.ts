@@ -18,47 +18,28 @@ import { listExecutors, readTriggerState } from '../../sources/triggers/install.
 /** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
 const CHECK_MS = 10_000
 
-/** A mapping, and how it fits the database. */
-export interface ReadMapping {
-  readonly mapping: SourceMapping
-  readonly resolved: Awaited<ReturnType<typeof resolveSource>> | { readonly error: unknown }
-}
-
-/** Reads what the catalogue says of a mapping. */
-export async function readMapping(db: Database, mapping: SourceMapping): Promise<ReadMapping> {
-  return {
-    mapping,
-    resolved: await resolveSource(db, { ...mapping, reviewed: true }).catch((error: unknown) => ({ error })),
-  }
-}
-
 /**
  * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
  * then rows and query plans. Each problem has a verdict of its own: what can never work is an error.
- * @param others the other sources of the configuration
  */
 export async function checkSource(
   db: Database,
-  { mapping, resolved }: ReadMapping,
-  others: readonly Source[],
+  mapping: SourceMapping,
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const name = `source ${mapping.name}`
   try {
-    if ('error' in resolved) throw resolved.error
-    const { source, problems } = resolved
+    const { source, problems } = await resolveSource(db, { ...mapping, reviewed: true })
     const misfits = source === null ? [] : await findNewMisfits(db, source, problems)
-    const byFrequency = (frequency: Misfit['frequency']): Problem[] =>
-      misfits.filter((one) => one.frequency === frequency).map((one) => toProblem(mapping.name, one))
-    const errors: Problem[] = [...problems, ...byFrequency('never')]
-    const warnings = byFrequency('seldom')
+    const errors: Problem[] = [...problems, ...misfits.map((one) => ({ source: mapping.name, ...one }))]
+    const warnings: Problem[] = []
     if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
     if (source !== null && problems.length === 0) {
       const rows = await wrongRows(db, source)
       errors.push(...rows.map((one) => ({ ...one, found: showFound(one) })))
       // The plan and the data are of interest once the rows can be read.
       if (rows.length === 0)
-        warnings.push(...(await inTransaction(db, (tx) => describeSource(tx, source, others), CHECK_MS)))
+        warnings.push(...(await inTransaction(db, (tx) => describeSource(tx, source), CHECK_MS)))
     }
     const text = `${mapping.table}, ${pluralize(mapping.outputs.length, 'column')} to fill`
     return createMixedFinding(name, text, errors, warnings)
@@ -81,14 +62,6 @@ async function findNewMisfits(
     ({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
   )
 }
-
-const toProblem = (source: string, { place, found, expected, todo }: Misfit): SourceProblem => ({
-  source,
-  place,
-  found,
-  expected,
-  todo,
-})
 
 /** Checks the first rows: joins that duplicate rows, expressions that fail or are volatile. */
 async function wrongRows(

@@ -1,12 +1,7 @@
 import { basename } from 'node:path'
+import type { CalledInput } from '../check/service-call.ts'
 import { type Config, listViews } from '../../config/config.ts'
-import {
-  type Environment,
-  environmentOf,
-  listUnreadVariables,
-  readEnvironment,
-} from '../../config/environment.ts'
-import type { ClockReading } from '../check/clock.ts'
+import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
 import { ConfigProblems, formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import {
@@ -24,11 +19,12 @@ import {
   Exit,
   RECEIVER_VARIABLES,
   SERVICE_VARIABLES,
+  SOURCES_ARGUMENT,
   UsageError,
   createParser,
   defineCommand,
 } from '../command.ts'
-import { formatCount, formatMoney, pluralize } from '../../util/format.ts'
+import { pluralize } from '../../util/format.ts'
 import { openLog, readConfig } from '../settings.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { placeBeside } from '../views/layout.ts'
@@ -38,8 +34,9 @@ const checkParser = createParser('check')
   .summary('verifies configuration, database, API access and webhook URL')
   .description(
     'Checks everything that a run needs, and says how to fix each problem. Changes nothing and makes no billable ' +
-      'call, unless --call is given.',
+      'call, unless --call is given. With sources it checks the database and these only.',
   )
+  .argument(...SOURCES_ARGUMENT)
   .option(
     '--call <INPUT...>',
     'makes one lookup, which may be billed, and shows how its answer is understood: email=…, linkedin_url=…, domain=…, or name=… company=…; of several services at each that takes it, or at service=…',
@@ -49,7 +46,7 @@ export const checkCommand = defineCommand(checkParser, {
   group: 'setup',
   examples: [
     ['fillrate check', ''],
-    ['fillrate check --config staging.config.ts', ''],
+    ['fillrate check contacts', 'the database and one source'],
     ['fillrate check --call email=ada@example.com', 'and one lookup, which may be billed'],
   ],
   exits: [0, 2],
@@ -80,89 +77,116 @@ export const checkCommand = defineCommand(checkParser, {
 
 /** The checks, each after the checks that it depends on. Of an invalid configuration neither sources nor services are checked. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
-  const { env, now, flags } = call
-  const { parseCall } = await import('../check/service-call.ts')
-  const called = flags.call ? parseCall(flags.call) : null
-  if (flags.call && called === null)
-    throw new UsageError(
-      call.command,
-      '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
-    )
+  const { env } = call
+  const [words] = call.args
+  const called = await parseCalled(call)
   let config: Config | null = null
-  let isInvalid = false
   try {
     config = await readConfig(call)
     yield* checkConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
-    const { InvalidConfig } = await import('../../config/parse.ts')
-    isInvalid = error instanceof InvalidConfig
   }
   const { environment, invalid } = readValidEnvironment(env)
   if (invalid !== null) yield toFinding('environment', invalid, env)
-  const views = config === null ? [] : listViews(config)
-  const names = views.flatMap(({ serviceName }) => serviceName ?? [])
-  if (
-    config !== null &&
-    called !== null &&
-    called.service !== null &&
-    !views.some((view) => view.serviceName === called.service)
-  )
-    throw new UsageError(
-      call.command,
-      `--call service=${called.service}: the configuration has no such service${names.length === 0 ? '' : `, but ${names.join(', ')}`}`,
-    )
-  const unread = checkUnreadVariables(environment, views)
-  if (unread !== null) yield unread
+  const named = config && (await chooseNames(config, words))
+  if (config !== null) refuseUnknownService(call, config, called)
   const { checkDatabase, createSkipped } = await import('../check/database.ts')
-  const { checkOneService } = await import('../check/one-service.ts')
-  const { compareClocks } = await import('../check/clock.ts')
-  const { configuredAddress } = await import('../../pipeline/deps.ts')
   const withoutDatabase = findInvalid(invalid, 'database', ['DATABASE_URL'])
   if (withoutDatabase !== null) yield withoutDatabase
   const database =
-    withoutDatabase === null ? yield* checkDatabase(environment, config, { env, now }) : createSkipped(null)
-  const clocks = [database.clock]
-  const isDescribed = views.some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
-  const modules = isDescribed ? await findServiceModules(call) : new Map<string | null, string>()
-  const checkView = (view: Config | null): AsyncGenerator<Finding, ClockReading | null> =>
-    checkOneService(view, {
-      environment: environmentOf(environment, view?.serviceName ?? null),
-      address: configuredAddress(view ?? ONLY_SERVICE_NAMES, environment),
-      invalid,
-      isInvalid,
-      module: modules.get(view?.serviceName ?? null) ?? null,
-      called,
-      now,
-      openLog: () => openLog(call, environment),
-    })
+    withoutDatabase === null ? yield* checkDatabase(environment, config, env) : createSkipped(null)
   try {
-    if (config === null || config.views.length === 0) {
-      if (config !== null) yield* database.checkSources(config)
-      yield* database.summarizeGrants()
-      clocks.push(yield* checkView(config))
-    } else {
-      for (const view of config.views) {
-        clocks.push(yield* allOfService(view.serviceName, checkView(view)))
-        yield* allOfService(view.serviceName, database.checkSources(view))
-      }
-      for (const name of config.serviceNames)
-        if (!config.views.some(({ serviceName }) => serviceName === name))
-          yield ofService(
-            name,
-            createFinding('sources', 'warning', 'none: it is not called', {
-              todo: 'Name it in `services` of a source, or remove it.',
-            }),
-          )
-      yield* database.summarizeGrants()
+    const hasServices = words.length === 0 || called !== null
+    const checkService =
+      config !== null && hasServices
+        ? await prepareServices(call, { config, environment, invalid, called })
+        : null
+    for (const view of config === null ? [] : listViews(config)) {
+      const sources = Object.values(view.sources).filter(({ name }) => named?.includes(name))
+      if (checkService !== null) yield* allOfService(view.serviceName, checkService(view))
+      yield* allOfService(view.serviceName, database.checkSources(sources))
     }
+    if (config !== null && hasServices) yield* checkUnused(config)
+    yield* database.summarizeGrants()
   } finally {
     await database.close()
   }
-  yield compareClocks(clocks.filter((reading) => reading !== null))
 }
 
-const ONLY_SERVICE_NAMES = { serviceName: null, serviceNames: [] }
+/** @throws UsageError */
+async function parseCalled({ command, flags }: CliCallOf<typeof checkParser>): Promise<CalledInput | null> {
+  const { parseCall } = await import('../check/service-call.ts')
+  const called = flags.call ? parseCall(flags.call) : null
+  if (!flags.call || called !== null) return called
+  throw new UsageError(
+    command,
+    '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
+  )
+}
+
+/** @throws UsageError */
+function refuseUnknownService(
+  { command }: CliCallOf<typeof checkParser>,
+  { serviceNames }: Config,
+  called: CalledInput | null,
+): void {
+  const name = called?.service ?? null
+  if (name === null || serviceNames.includes(name)) return
+  const known = serviceNames.length === 0 ? '' : `, but ${serviceNames.join(', ')}`
+  throw new UsageError(command, `--call service=${name}: the configuration has no such service${known}`)
+}
+
+/** The sources that words name; without a word, all. */
+async function chooseNames({ sources }: Config, words: readonly string[]): Promise<readonly string[]> {
+  const { expandSourceNames, refuseUnknownSource } = await import('../../actions/validate-request.ts')
+  const known = Object.keys(sources)
+  if (words.length === 0) return known
+  return expandSourceNames(words, known).map((name) =>
+    known.includes(name) ? name : refuseUnknownSource(name, known),
+  )
+}
+
+async function prepareServices(
+  call: CliCallOf<typeof checkParser>,
+  {
+    config,
+    environment,
+    invalid,
+    called,
+  }: {
+    readonly config: Config
+    readonly environment: Environment
+    readonly invalid: ConfigProblems | null
+    readonly called: CalledInput | null
+  },
+): Promise<(view: Config) => AsyncGenerator<Finding>> {
+  const { checkOneService } = await import('../check/one-service.ts')
+  const { configuredAddress } = await import('../../pipeline/deps.ts')
+  const isDescribed = listViews(config).some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
+  const modules = isDescribed ? await findServiceModules(call) : new Map<string | null, string>()
+  return (view) =>
+    checkOneService(view, {
+      environment: environmentOf(environment, view.serviceName),
+      address: configuredAddress(view, environment),
+      invalid,
+      module: modules.get(view.serviceName) ?? null,
+      called,
+      openLog: () => openLog(call, environment),
+    })
+}
+
+/** Services that no source names. */
+function* checkUnused({ serviceNames, views }: Config): Generator<Finding> {
+  for (const name of serviceNames)
+    if (!views.some(({ serviceName }) => serviceName === name))
+      yield ofService(
+        name,
+        createFinding('sources', 'warning', 'none: it is not called', {
+          todo: 'Name it in `services` of a source, or remove it.',
+        }),
+      )
+}
 
 /** The modules of the services that the configuration names, which may export cases. */
 async function findServiceModules({
@@ -188,16 +212,6 @@ function readValidEnvironment(env: NodeJS.ProcessEnv): {
   }
 }
 
-/** Of several services: variables of none of them, which are ignored silently. Null: there are none. */
-function checkUnreadVariables(environment: Environment, views: readonly Config[]): Finding | null {
-  const names = views[0]?.serviceNames ?? []
-  if (names.length === 0) return null
-  const problems = listUnreadVariables(environment, names)
-  return problems.length === 0
-    ? null
-    : createFinding('environment', 'warning', 'variables that nothing reads', { problems })
-}
-
 function* checkConfig(config: Config): Generator<Finding> {
   const { path, serviceNames } = config
   const parts = [
@@ -210,22 +224,6 @@ function* checkConfig(config: Config): Generator<Finding> {
     yield createFinding('budget', 'warning', 'none', {
       todo: 'Every run requires --budget. To set a default, add `budget` to the configuration.',
     })
-  else {
-    const own = config.views.filter(({ budget }) => budget !== config.budget)
-    const texts = [
-      ...(config.budget === null ? [] : [describeBudget(config, 'a run')]),
-      ...own.map((view) => describeBudget(view, `at ${view.serviceName}`)),
-    ]
-    yield createFinding('budget', 'ok', texts.join(', '))
-  }
-}
-
-function describeBudget({ budget, adapter, views }: Config, per: string): string {
-  if (budget === null || budget === 'unlimited')
-    return views.length > 0 || per === 'a run' ? 'unlimited' : `unlimited ${per}`
-  if (typeof budget === 'object') return `${formatMoney(budget)} ${per}`
-  const isFlat = (views.length === 0 ? [{ adapter }] : views).every((one) => one.adapter.credits.isFlat)
-  return `${formatCount(budget)} ${isFlat ? 'lookups' : 'credits'} ${per}`
 }
 
 const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {
@@ -276,11 +274,7 @@ export function renderVerdict(findings: readonly Finding[], { paint }: Output): 
     (sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isOwnError).length),
     0,
   )
-  if (wrong > 0) {
-    const behind =
-      failed.length > wrong ? `: ${failed.length} checks fail because of ${wrong === 1 ? 'it' : 'them'}` : ''
-    return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run${behind}.`)]
-  }
+  if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]
   const isCreated = findings.find(({ name }) => name === 'schema')?.verdict !== 'warning'
   const next = isCreated
     ? `${paint('type', 'fillrate plan')} estimates lookups and cost.`

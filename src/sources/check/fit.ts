@@ -6,19 +6,13 @@ import { coerceField } from '../coerce/record.ts'
 import { isNumeric } from '../coerce/scalars.ts'
 import type { Fit } from '../column-type.ts'
 import type { TableConstraint } from '../constraints.ts'
-import { tokenizeCode } from '../expression.ts'
 import { quoteName } from '../quote.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
 
-/**
- * A mapping that does not fit its column.
- * - `never`: no value of the field can be written
- * - `seldom`: some usual values cannot, or it depends on words that the service does not document
- */
+/** An output of which no value can be written: what is paid for it is lost. */
 export interface Misfit {
   /** In the source: `outputs.title`. */
   readonly place: string
-  readonly frequency: 'never' | 'seldom'
   readonly found: string
   readonly expected: string
   readonly todo: string
@@ -34,8 +28,7 @@ export function findMisfit(
   constraints: readonly TableConstraint[],
 ): Misfit | null {
   const shape = shapeOfField(output.mapping.field, shapes)
-  if (shape === null) return describeUnlisted(output)
-  if (output.mapping.sql !== null) return checkExpressionInput(output, shape, output.mapping.sql)
+  if (shape === null || output.mapping.sql !== null) return null
   const key = constraints.find(
     ({ columns, target }) =>
       target !== null && output.path.length === 0 && columns.includes(output.attribute),
@@ -50,18 +43,6 @@ export function findMisfit(
   return checkMapKeys(output, shape) ?? checkValues(output, shape, table.sql)
 }
 
-/** Nothing is known about the values of an unlisted field, but labels have to be met exactly. */
-function describeUnlisted({ column, fit, mapping, path }: MappedOutput): Misfit | null {
-  const labels = path.length > 0 ? null : listLabels(fit)
-  if (labels === null || mapping.map !== null || mapping.sql !== null) return null
-  return {
-    place: `outputs.${column}`,
-    frequency: 'seldom',
-    found: `no map; a value that is not one of ${listNames(labels)} will be skipped`,
-    ...LABEL_REMEDY,
-  }
-}
-
 const LABEL_REMEDY = {
   expected: 'a map to the labels, or values that are labels already',
   todo: 'Give a `map` from the service’s values to the labels.',
@@ -74,22 +55,18 @@ export function usualValues({ mapping }: MappedOutput, shape: FieldShape): reado
   return shape.type === 'list' ? keys.map((key) => [key]) : keys
 }
 
-/** A foreign key holds a key of the other table, which hardly any field of a record is. */
+/** A foreign key holds a key of the other table, which only a text may be: of a table of countries or domains. */
 function describeForeignKey(
   { column, mapping, type }: MappedOutput,
   shape: FieldShape,
   table: string,
   referenced: string,
-): Misfit {
-  // A table of countries or domains may be keyed by their names.
-  const isPossible = type.fit.kind === 'text' && shape.type === 'text'
+): Misfit | null {
+  if (type.fit.kind === 'text' && shape.type === 'text') return null
   return {
     place: `outputs.${column}`,
-    frequency: isPossible ? 'seldom' : 'never',
     found: `\`${mapping.field}\`, ${shape.description}, into a foreign key to ${table}`,
-    expected: isPossible
-      ? `values that ${table} has in ${referenced}: any other is skipped`
-      : `the ${referenced} of a row of ${table}`,
+    expected: `the ${referenced} of a row of ${table}`,
     todo: `Look the row up: sql: '(select ${referenced} from ${table} where … = $value)'.`,
   }
 }
@@ -100,7 +77,6 @@ function checkMapKeys({ column, mapping }: MappedOutput, shape: FieldShape): Mis
   if (keys.some(isNumeric)) return null
   return {
     place: `outputs.${column}.map`,
-    frequency: 'never',
     found: `${listNames(keys)}, for \`${mapping.field}\`, ${shape.description}`,
     expected: 'numbers: the map is searched for the value itself',
     todo: /_(?:count|revenue)$|^revenue$/.test(mapping.field)
@@ -111,23 +87,19 @@ function checkMapKeys({ column, mapping }: MappedOutput, shape: FieldShape): Mis
 
 function checkValues(output: MappedOutput, shape: FieldShape, table: string): Misfit | null {
   const values = usualValues(output, shape)
-  const failures = values.flatMap((value) => {
+  const reasons = values.flatMap((value) => {
     const coercion = coerceField(output, value)
-    return coercion.ok ? [] : [{ value, reason: coercion.reason }]
+    return coercion.ok ? [] : [coercion.reason]
   })
-  const [failure] = failures
-  if (failure === undefined) return null
-  const isCertain = shape.form === 'fixed' || !/^no_(?:such_label|match)$/.test(failure.reason)
-  const never = isCertain && failures.length === values.length
+  const [reason] = reasons
+  if (reason === undefined || reasons.length < values.length) return null
+  if (shape.form !== 'fixed' && /^no_(?:such_label|match)$/.test(reason)) return null
   // A map's wrong values are found one by one in `cells.ts`.
-  if (output.mapping.map !== null && !(never && shape.type === 'list')) return null
-  if (!never && shape.form === 'unknown') return null
-  const example = never ? '' : `: ${JSON.stringify(failures.at(-1)?.value)} does not fit`
+  if (output.mapping.map !== null && shape.type !== 'list') return null
   return {
     place: `outputs.${output.column}`,
-    frequency: never ? 'never' : 'seldom',
-    found: `\`${output.mapping.field}\`, ${shape.description}, into ${describeColumn(output)}${example}`,
-    ...describeRemedy(output, shape, failure.reason, table),
+    found: `\`${output.mapping.field}\`, ${shape.description}, into ${describeColumn(output)}`,
+    ...describeRemedy(output, shape, reason, table),
   }
 }
 
@@ -142,9 +114,6 @@ export function listLabels(fit: Fit): readonly string[] | null {
   if (fit.kind === 'array') return listLabels(fit.element)
   return fit.kind === 'enum' ? fit.labels : null
 }
-
-/** From this length on, the beginning of a text is worth having. */
-const MIN_CUT_LENGTH = 20
 
 const JOIN_SQL = `"array_to_string(array(select jsonb_array_elements_text($json)), ', ')"`
 
@@ -174,11 +143,9 @@ function describeRemedy(
     case 'too_long': {
       const length = Math.max(...shape.examples.flat().map((value) => String(value).length))
       const widen = `alter table ${table} alter column ${quoteName(attribute)} type ${fit.kind === 'array' ? 'text[]' : 'text'}`
-      // Two letters of a country or of a URL are another value.
-      const isCut = !shape.isAtomic && fit.kind === 'text' && (fit.maxLength ?? 0) >= MIN_CUT_LENGTH
       return {
         expected: `a column of ${length} characters or more`,
-        todo: `${isCut ? `Cut it with sql: 'left($value, ${String(fit.maxLength)})'` : shape.isAtomic ? 'Name another column' : 'Convert it with `map`'}, or widen it: ${widen}`,
+        todo: `Widen it, or name another column: ${widen}`,
       }
     }
     case 'out_of_range': {
@@ -197,61 +164,7 @@ function describeRemedy(
 }
 
 function describeConversion(field: string): string {
-  const count = /^(?:employee|revenue)_range$/.test(field)
-    ? `Use \`${field === 'revenue_range' ? 'revenue' : 'employee_count'}\`, a number, or convert the range with \`map\` or \`sql\`.`
-    : null
-  if (field === 'confidence') return "Convert it: sql: 'round($value * 100)'."
-  return count ?? 'Convert it with `sql` or `map`, or name another column.'
-}
-
-/** What an expression takes its value for: `$value` a number, or `$json` the whole record. */
-function checkExpressionInput(output: MappedOutput, shape: FieldShape, sql: string): Misfit | null {
-  const { column, mapping, valueType } = output
-  const place = `outputs.${column}.sql`
-  const key = readKeyOfJson(sql, shape)
-  if (key !== null)
-    return {
-      place,
-      frequency: 'never',
-      found: `${sql}\n$json is the field \`${mapping.field}\` alone, ${shape.description}: it has no key '${key}'`,
-      expected: 'an expression over the value of the field: $value as text, $json as jsonb',
-      todo:
-        shape.type === 'text'
-          ? 'Use $value; for another field of the record, name it in `field`.'
-          : 'Name the field of the record in `field`.',
-    }
-  if (valueType === 'text' || usualValues(output, shape).some((value) => isNumeric(value))) return null
-  return {
-    place,
-    frequency: 'never',
-    found: `${sql}\nit calculates with $value, and \`${mapping.field}\` is ${shape.description}`,
-    expected: 'a field that is a number',
-    todo: describeConversion(mapping.field).replace(
-      'Convert it with `sql` or `map`, or name another column.',
-      'Name another field, or convert the text to a number first.',
-    ),
-  }
-}
-
-/** The key that an expression reads from `$json` and that the field's value cannot have; null if there is none. */
-function readKeyOfJson(sql: string, shape: FieldShape): string | null {
-  const tokens = tokenizeCode(sql).filter((token) => token.text !== ')')
-  for (const [at, token] of tokens.entries()) {
-    if (token.text !== '$json') continue
-    const after = tokens.slice(at + 1, at + 5).map((one) => one.text)
-    const operator = /^(?:->>?|#>>?|\[)/.exec(after.join('').replace(/'.*/s, ''))?.[0]
-    if (operator === undefined) continue
-    const operand = tokens[at + 1 + operator.length]
-    if (operand?.kind !== 'string') continue
-    const key = operand.text.slice(1, -1)
-    if (operator.startsWith('#') && key === '{}') continue
-    if (
-      shape.type === 'object' &&
-      Object.hasOwn(shape.examples[0] as object, key.replace(/^\{(\w+).*$/, '$1'))
-    )
-      continue
-    if (shape.type === 'list' && /^\{?-?\d/.test(key)) continue
-    return key
-  }
-  return null
+  const count = { employee_range: 'employee_count', revenue_range: 'revenue' }[field]
+  if (count !== undefined) return `Use \`${count}\`, a number, or convert the range with \`map\` or \`sql\`.`
+  return 'Convert it with `sql` or `map`, or name another column.'
 }

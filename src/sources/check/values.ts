@@ -2,11 +2,11 @@ import { shapeOfField } from '../../domain/record-fields.ts'
 import type { FieldShape } from '../../domain/service/field-shape.ts'
 import { castJsonSql } from '../cell.ts'
 import { coerceField } from '../coerce/record.ts'
+import { isNumeric } from '../coerce/scalars.ts'
 import type { Fit } from '../column-type.ts'
 import { readTableConstraints, type TableConstraint } from '../constraints.ts'
 import { type Db, query, tryRows } from '../db.ts'
 import { renderExpression, tokenizeCode } from '../expression.ts'
-import { eligibleSql, joinsSql } from '../inputs.ts'
 import { quoteLiteral, quoteName } from '../quote.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
 import { findMisfit, listLabels, type Misfit, usualValues } from './fit.ts'
@@ -40,7 +40,7 @@ async function findRejectedValues(
 ): Promise<Misfit[]> {
   const shape = shapeOfField(output.mapping.field, source.mapping.shapes)
   if (output.mapping.sql !== null)
-    return shape === null ? [] : tryExpression(tx, source, output, shape, output.mapping.sql)
+    return shape === null ? [] : tryExpression(tx, output, shape, output.mapping.sql)
   if (output.path.length > 0) return []
   if (output.mapping.map !== null) return tryMap(tx, output, output.mapping.map, constraints)
   return shape === null ? [] : tryExamples(tx, output, shape, constraints)
@@ -73,7 +73,6 @@ async function tryMap(
     return [
       {
         place: `outputs.${output.column}.map.${from}`,
-        frequency: 'never' as const,
         found: `'${String(to)}': ${why}`,
         expected: 'a value that the column accepts',
         todo: 'Correct the value.',
@@ -90,28 +89,22 @@ async function tryExamples(
 ): Promise<Misfit[]> {
   const values = coerceAll(output, shape.examples)
   const rejections = await tryValues(tx, output, values, constraints)
-  const last = rejections.findLastIndex((rejection) => rejection !== null)
-  if (last === -1) return []
   // A constraint may list words that the service does send; no text of this kind has the form of a range or an address.
-  const isCertain = (rejection: Rejection | null): boolean =>
-    rejection !== null && (shape.form === 'fixed' || rejection.isMalformed)
-  const never = rejections.length === shape.examples.length && rejections.every(isCertain)
-  if (!never && shape.form === 'unknown') return []
+  const certain = rejections.flatMap((one) =>
+    one !== null && (shape.form === 'fixed' || one.isMalformed) ? [one.why] : [],
+  )
+  if (certain.length === 0 || certain.length < shape.examples.length) return []
   return [
     {
       place: `outputs.${output.column}`,
-      frequency: never ? 'never' : 'seldom',
-      found: `\`${output.mapping.field}\`, ${shape.description}, into ${output.type.name}; ${JSON.stringify(values[last])}: ${rejections[last]?.why ?? ''}`,
+      found: `\`${output.mapping.field}\`, ${shape.description}, into ${output.type.name}; ${JSON.stringify(values.at(-1))}: ${certain.at(-1)}`,
       expected: 'values that the column accepts',
       todo: 'Convert them with `map` or `sql`, or name another column.',
     },
   ]
 }
 
-/**
- * Why the database rejects each value of the column's type; null where it does not. One statement, unless the cast of a value
- * fails: each is then tried alone.
- */
+/** Why the database rejects each value of the column's type; null where it does not. */
 async function tryValues(
   tx: Db,
   output: MappedOutput,
@@ -120,33 +113,31 @@ async function tryValues(
 ): Promise<readonly (Rejection | null)[]> {
   const { attribute, column, fit, type } = output
   const own = constraints.filter((one) => one.condition !== null && isOnlyOn(output, one))
-  if (values.length === 0 || (own.length === 0 && !type.isDomain && !isUnknown(fit)))
-    return values.map(() => null)
+  if (own.length === 0 && !type.isDomain && !isUnknown(fit)) return values.map(() => null)
   const violated = own.map(
     ({ name, condition }) => `case when (${condition}) is false then ${quoteLiteral(name)} end`,
   )
-  const cast = `(${castJsonSql(`("~v"."~item" -> ${quoteLiteral(column)})`, type.cast, fit)})::${type.name}`
-  const tried = await tryRows<{ violated: readonly string[] }>(
-    tx,
-    `select array_remove(array[${violated.join(', ')}]::text[], null) as violated, t.${quoteName(attribute)} is null
-       from (select "~at", ${cast} as ${quoteName(attribute)}
-               from jsonb_array_elements($1::jsonb) with ordinality as "~v"("~item", "~at") offset 0) as t
-      order by "~at"`,
-    [JSON.stringify(values.map((value) => ({ [column]: value })))],
-  )
-  if ('error' in tried) {
-    const [first, ...others] = values
-    if (others.length === 0) return [toRejection(tried.error)]
-    const alone: (Rejection | null)[] = []
-    for (const value of [first, ...others]) alone.push(...(await tryValues(tx, output, [value], constraints)))
-    return alone
+  const cast = `(${castJsonSql(`($1::jsonb -> ${quoteLiteral(column)})`, type.cast, fit)})::${type.name}`
+  const statement = `
+    select coalesce(${[...violated, 'null'].join(', ')})::text as violated, t.${quoteName(attribute)} is null
+      from (select ${cast} as ${quoteName(attribute)} offset 0) as t`
+  const rejections: (Rejection | null)[] = []
+  for (const value of values) {
+    const tried = await tryRows<{ violated: string | null }>(tx, statement, [
+      JSON.stringify({ [column]: value }),
+    ])
+    if ('error' in tried) {
+      rejections.push(toRejection(tried.error))
+      continue
+    }
+    const check = own.find(({ name }) => name === tried.rows[0]?.violated)
+    rejections.push(
+      check === undefined
+        ? null
+        : { why: `violates the constraint ${check.name}, ${check.condition ?? ''}`, isMalformed: false },
+    )
   }
-  return tried.rows.map(({ violated: [name] }) => {
-    const condition = own.find((check) => check.name === name)?.condition ?? null
-    return condition === null
-      ? null
-      : { why: `violates the constraint ${name}, ${condition}`, isMalformed: false }
-  })
+  return rejections
 }
 
 const isOnlyOn = ({ attribute }: MappedOutput, { columns }: TableConstraint): boolean =>
@@ -172,39 +163,49 @@ async function findMissingKeys(
   return tried.rows.map(({ exists }) => (exists ? null : `no row of ${table} has this ${name}`))
 }
 
-/** Evaluates the expression with the usual values: alone if it needs no row, otherwise on the first row. */
+/** Evaluates an expression with the usual values, unless it needs a row. */
 async function tryExpression(
   tx: Db,
-  source: Source,
   output: MappedOutput,
   shape: FieldShape,
   sql: string,
 ): Promise<Misfit[]> {
-  const values = coerceAll(output, usualValues(output, shape))
+  const toMisfit = (found: string): Misfit => ({
+    place: `outputs.${output.column}.sql`,
+    found: `${sql}\n${found}`,
+    expected: `an expression that gives ${output.type.name} for ${shape.description}`,
+    todo: 'Correct the expression ($value is the value of the field as text, $json as jsonb), or name another field.',
+  })
+  const usual = usualValues(output, shape)
+  if (output.valueType === 'number' && !usual.some((value) => isNumeric(value)))
+    return [toMisfit(`it calculates with $value, and \`${output.mapping.field}\` is no number`)]
   const isAlone = tokenizeCode(sql).every((token) => !/^(?:\.|select)$/i.test(token.text))
-  let last: { readonly value: unknown; readonly why: string } | null = null
-  for (const value of values) {
-    const tried = await tryRows(tx, expressionQuery(source, output, sql, isAlone), [
+  const isCertain = shape.form === 'fixed' || (shape.form === 'open' && listLabels(output.fit) === null)
+  if (!isAlone || !isCertain) return []
+  const failures: string[] = []
+  const results: unknown[] = []
+  for (const value of coerceAll(output, usual)) {
+    const tried = await tryRows<{ result: unknown }>(tx, expressionQuery(output, sql), [
       JSON.stringify({ [output.column]: value }),
     ])
-    const rejection = 'error' in tried ? toRejection(tried.error) : null
+    if ('rows' in tried) {
+      results.push(tried.rows[0]?.result)
+      continue
+    }
+    const rejection = toRejection(tried.error)
     if (rejection === null) return []
-    last = { value, why: rejection.why }
+    failures.push(`${JSON.stringify(value)}: ${rejection.why}`)
   }
-  if (last === null) return []
-  const isCertain = shape.form === 'fixed' || (shape.form === 'open' && listLabels(output.fit) === null)
-  return [
-    {
-      place: `outputs.${output.column}.sql`,
-      frequency: isAlone && isCertain ? 'never' : 'seldom',
-      found: `${sql}\nfails for every usual value of \`${output.mapping.field}\`; ${JSON.stringify(last.value)}: ${last.why}`,
-      expected: `an expression that gives ${output.type.name} for ${shape.description}`,
-      todo: 'Correct the expression, or name another field.',
-    },
-  ]
+  const failure = failures.at(-1)
+  if (results.length === 0 && failure !== undefined)
+    return [toMisfit(`fails for every usual value of \`${output.mapping.field}\`; ${failure}`)]
+  // A path that leads nowhere. An expression without a path may be NULL for the usual values, and for others not.
+  const hasPath = /\$json\s*\)?\s*(?:->|#>)/.test(sql)
+  if (!hasPath || failures.length > 0 || results.some((result) => result !== null)) return []
+  return [toMisfit(`gives NULL for every usual value of \`${output.mapping.field}\``)]
 }
 
-function expressionQuery(source: Source, output: MappedOutput, sql: string, isAlone: boolean): string {
+function expressionQuery(output: MappedOutput, sql: string): string {
   const text = `("~v" ->> ${quoteLiteral(output.column)})`
   const rendered = renderExpression(sql, {
     value: output.valueType === 'number' ? `(${text}::numeric)` : text,
@@ -212,12 +213,9 @@ function expressionQuery(source: Source, output: MappedOutput, sql: string, isAl
     confidence: '"~c"',
   })
   const isJson = output.fit.kind === 'json' || output.fit.kind === 'jsonb'
-  const rows = `(select $1::jsonb as "~v", 0.9::double precision as "~c" offset 0) as "~b"`
   return (
-    `select (${rendered.sql}\n)${isJson ? '' : `::${output.type.cast}`} ` +
-    (isAlone
-      ? `from ${rows}`
-      : `from ${source.table.sql} as t ${joinsSql(source)} cross join lateral ${rows} where ${eligibleSql(source)} limit 1`)
+    `select (${rendered.sql}\n)${isJson ? '' : `::${output.type.cast}`} as result ` +
+    `from (select $1::jsonb as "~v", 0.9::double precision as "~c" offset 0) as "~b"`
   )
 }
 

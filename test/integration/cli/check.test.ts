@@ -1,8 +1,6 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { toKeyId } from '../../../src/service/api-keys.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { freePort } from '../../support/free-port.ts'
-import { startLoopback } from '../../support/loopback.ts'
 import { runProgram } from '../../support/program.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from './command-line.ts'
@@ -37,17 +35,16 @@ const source = (changes: object = {}): object => ({
 interface Options {
   readonly sources?: Record<string, object>
   readonly env?: NodeJS.ProcessEnv
-  readonly now?: () => number
 }
 
 async function check(
-  { sources = { people: source() }, env = {}, now }: Options,
+  { sources = { people: source() }, env = {} }: Options,
   ...words: string[]
 ): Promise<Ended> {
   const command = words[0] === 'plan' ? [] : ['check']
   await cli.configure({ sources, budget: 5 })
   const environment = { ...cli.environment, ...env }
-  return runProgram({ cwd: cli.folder, env: environment, ...(now && { now }) }, ...command, ...words)
+  return runProgram({ cwd: cli.folder, env: environment }, ...command, ...words)
 }
 
 interface Check {
@@ -133,20 +130,6 @@ const REMARKS: typeof MISTAKES = [
     't.seen_at, which no index serves: each pass reads the whole table',
     'create index concurrently on "public"."big" (seen_at)',
   ],
-  [
-    'unmapped',
-    { outputs: { stage: 'seniority' }, where: 'true' },
-    'outputs.stage',
-    '`seniority`, a word such as director, into stage (Lead, Customer): "entry" does not fit',
-    'Give a `map`',
-  ],
-  [
-    'everybody',
-    {},
-    'where',
-    'none, so no row is left out; filter leaves some out, and a person may be in both',
-    'Leave them out here as well',
-  ],
 ]
 
 describe('every mistake in a source is reported with a fix', () => {
@@ -200,7 +183,7 @@ describe('every mistake in a source is reported with a fix', () => {
         '              syntax error at or near "t"',
       ].join('\n'),
     )
-    expect(ended.stdout).toMatch(/✓ clock[\s\S]*1 problem to fix before you can run\./)
+    expect(ended.stdout).toMatch(/1 problem to fix before you can run\./)
   })
 })
 
@@ -224,8 +207,7 @@ describe('one answer', () => {
     ])
     expect(found.get('configuration')?.problems[0]?.todo).toBe("Did you mean 'title'?")
     expect(found.get('database')).toMatchObject({ verdict: 'ok' })
-    expect(found.get('bulk')).toMatchObject({ verdict: 'skipped', text: 'the configuration has mistakes' })
-    expect(found.get('service')).toMatchObject({ verdict: 'ok' })
+    expect([found.has('service'), found.has('bulk')]).toEqual([false, false])
   })
 
   test('holds the problems of the configuration when the database is away', async () => {
@@ -396,31 +378,6 @@ describe('the webhook address', () => {
   })
 })
 
-describe('the clock', () => {
-  const clock = async (options: Options): Promise<Check | undefined> => (await checks(options)).get('clock')
-
-  test('of this machine is compared with Postgres and the service', async () => {
-    expect(await clock({})).toMatchObject({ verdict: 'ok', text: 'agrees with Postgres and the service' })
-    expect(await clock({ now: () => Date.now() + 300_500 })).toMatchObject({
-      verdict: 'warning',
-      text: 'this machine is 5 min ahead of Postgres and the service',
-      todo: expect.stringContaining('NTP'),
-    })
-  })
-
-  test('of the service can differ without harm', async () => {
-    const late = await startLoopback((_, response) =>
-      response.writeHead(200, { date: new Date(Date.now() - 3_600_000).toUTCString() }).end(),
-    )
-    onTestFinished(late.close)
-    expect(await clock({ env: { FILLRATE_BASE_URL: late.url } })).toMatchObject({
-      verdict: 'warning',
-      text: expect.stringMatching(/^the service is (?:1 h|59 min 5\d s) behind this machine and Postgres$/),
-      todo: expect.stringContaining('Nothing to do'),
-    })
-  })
-})
-
 describe('before the first migrate', () => {
   const empty = (): string => `empty_${database.url.slice(-12)}`
   const role = (): string => `clerk_${database.url.slice(-12)}`
@@ -503,25 +460,6 @@ test('results of another service in the database are reported, with the statemen
   await database.query(`delete from fillrate.services`)
 })
 
-test('a run in progress with another service or key is named', async () => {
-  const { pool } = database
-  const start = (scope: string) =>
-    pool.query(
-      `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, scope)
-       values ('manual', '{people}', 'running', 'another', gen_random_uuid(), now() + interval '1 hour', $1)`,
-      [scope],
-    )
-  await start(`${new URL(sandbox.url).host} ${toKeyId(sandbox.keys[0] ?? '')}`)
-  expect((await checks({})).has('scope')).toBe(false)
-  await start('api.test.example 0123abcd')
-  const found = (await checks({})).get('scope')
-  expect(found).toMatchObject({ verdict: 'warning' })
-  expect(found?.text).toMatch(
-    /^run \d+ \(api\.test\.example 0123abcd\) is in progress with another service or key$/,
-  )
-  await database.query(`delete from fillrate.runs`)
-})
-
 test('a function that another role may execute is reported, with the statement that revokes it', async () => {
   // As a version before installed it, or of a source that is no longer in the configuration.
   await database.query(`create function fillrate.follow_gone() returns trigger language plpgsql security definer
@@ -535,17 +473,29 @@ test('a function that another role may execute is reported, with the statement t
   expect((await checks({})).get('functions')).toBeUndefined()
 })
 
-test('a condition on what another source writes is a warning, with freshness in its place', async () => {
-  const joined = { table: 'big', joins: 'join people p on p.id = t.id', where: 'p.updated_at is null' }
-  const sources = { people: source({ freshness: { column: 'updated_at' } }), big: source(joined) }
-  expect((await checks({ sources })).get('source big')).toMatchObject({
-    verdict: 'warning',
-    problems: expect.arrayContaining([
-      expect.objectContaining({
-        place: 'where',
-        found: expect.stringContaining('p.updated_at, which the source people sets'),
-        todo: expect.stringContaining("Write freshness: { read: 'p.updated_at' } in its place"),
-      }),
-    ]),
+describe('with the name of a source', () => {
+  const sources = { people: source(), persons: source({ table: 'persons' }), others: source({ table: 'x' }) }
+  const names = async (...words: string[]): Promise<string[]> => {
+    const { stdout } = await check({ sources }, ...words, '--json')
+    return (JSON.parse(stdout) as { checks: Check[] }).checks.map(({ name }) => name)
+  }
+
+  test('the database and that source are checked, and nothing else', async () => {
+    expect(await names('people')).toEqual(['configuration', 'database', 'schema', 'source people'])
+    expect(await names('people', 'o*')).toEqual([
+      'configuration',
+      'database',
+      'schema',
+      'source people',
+      'source others',
+    ])
+    expect((await check({ sources }, 'people')).code).toBe(0)
+    expect((await check({ sources }, 'persons')).code).toBe(2)
+  })
+
+  test('that the configuration does not have, the nearest is suggested', async () => {
+    const { code, stderr } = await check({ sources }, 'peeple')
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/no such source[\s\S]*Did you mean 'people'\?/)
   })
 })

@@ -6,7 +6,7 @@ import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { pageQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { mapping } from './mapping.ts'
+import { mapping, output } from './mapping.ts'
 
 let database: TestDatabase
 
@@ -74,17 +74,6 @@ describe('describeSource', () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
 
-  test('reports a source of people without a condition, beside one with it', async () => {
-    const open = async (options: Parameters<typeof mapping>[0]) => openSource(database.db, mapping(options))
-    const beside = await open({ name: 'contacts', where: ['t.id > 5'] })
-    const found = async (options: Parameters<typeof mapping>[0], other = beside): Promise<string[]> =>
-      (await describeSource(database.db, await open(options), [other])).map(({ place }) => place)
-    expect(await found({ where: [] })).toEqual(['where'])
-    expect(await found({ where: ['true'] })).toEqual([])
-    expect(await found({ where: [], kind: 'company', outputs: [] })).toEqual([])
-    expect(await found({ where: [] }, await open({ name: 'contacts', where: [] }))).toEqual([])
-  })
-
   test('reports joins that prevent using the key’s index', async () => {
     expect(await places({ joins: 'full join accounts a on a.id = t.id' })).toEqual([
       expect.stringMatching(/^joins: each page reads or sorts the whole table/),
@@ -105,15 +94,31 @@ describe('describeSource', () => {
     ])
   })
 
-  test('reports a freshness column without an index, where changedAt has one', async () => {
-    const freshness = { column: 'updated_at', maxAgeMs: 86_400_000 }
-    expect(await places({ changedAt: 't.seen_at', freshness })).toEqual([
-      expect.stringMatching(
-        /^freshness\.column: updated_at, which no index serves.* → create index concurrently on "public"\."people" \("updated_at"\)$/s,
+  const writing = { touch: { updated_at: 'now()' }, outputs: [output('title', 'title')] }
+  const reported = async (where: string): Promise<string[]> =>
+    (await places({ where: [where], ...writing })).filter((text) => text.includes('which the source writes'))
+
+  test.each([
+    ['t.updated_at is null', 'updated_at'],
+    ["t.id > 5 and (Updated_At < now() - interval '90 days')", 'updated_at'],
+    ['t."updated_at"::date < current_date', 'updated_at'],
+    ['t.title is null', 'title'],
+    ['"title" is null', 'title'],
+  ])('reports a condition on a column that each write sets: %s', async (where, column) => {
+    expect(await reported(where)).toEqual([
+      expect.stringContaining(
+        `${where}\na condition on ${column}, which the source writes: a row leaves it when it is written → Leave that out`,
       ),
     ])
-    expect(
-      await places({ changedAt: 't.seen_at', freshness: { column: 'seen_at', maxAgeMs: 86_400_000 } }),
-    ).toEqual([])
+  })
+
+  test.each([
+    ['t.seen_at is null'],
+    ["t.title <> 'CEO'"],
+    ['not exists (select from accounts title where title.code is null)'],
+    ['exists (select from people other where other.title is null)'],
+    ["t.email <> 'updated_at is null'"],
+  ])('but not one on anything else: %s', async (where) => {
+    expect(await reported(where)).toEqual([])
   })
 })

@@ -73,7 +73,6 @@ test.each(RIGHT.map((one) => [one[0], one] as const))(
 )
 
 const withPerson = (change: object): object => ({ ...good, person: { ...person, ...change } })
-const anyInput = { inputs: undefined, body: undefined }
 /**
  * Single mistakes of a person in a hurry. `place` and `words` are those of the message of `check` that finds it; the compiler
  * finds some of them, too.
@@ -123,23 +122,10 @@ const MISTAKES: readonly (readonly [
     'service.person.path',
     /\{mail\}.*\{email\}/,
   ],
-  [
-    'a placeholder that one input fills, and several inputs',
-    withPerson({ ...anyInput, path: '/find/{email}' }),
-    'service.person.path',
-    /\{email\}, which is empty for linkedin_url, name_company.*inputs: \['email'\]/,
-  ],
   ['a method in lower case', withPerson({ method: 'post' }), 'service.person.method', /'POST'/],
   ['an async body', withPerson({ body: async () => ({}) }), 'service.person.body', /an async function/],
   ['an input by another name', withPerson({ inputs: ['mail'] }), 'service.person.inputs[0]', /'email'/],
   ['no input', withPerson({ inputs: [] }), 'service.person.inputs', /at least one input/],
-  [
-    'no confidence, and no fields',
-    { ...withPerson({ read: undefined, record: { confidence: null } }), fields: {} },
-    'service.fields.person',
-    /no record has a confidence/,
-    { title: 'any' },
-  ],
   ['an async read', withPerson({ read: async () => undefined }), 'service.person.read', /an async function/],
   ['a size of 0', { ...good, bulk: { ...bulk, size: 0 } }, 'service.bulk.size', /from 1 to/],
   [
@@ -220,21 +206,6 @@ test.each<readonly [string, object, string, RegExp]>([
     { bulk: { ...jobs, inputs: ['domain'], body: ({ inputs }: JobInputs) => inputs } },
     'service.bulk.inputs[0]',
     /'domain' 'email', 'linkedin_url' or 'name_company'/,
-  ],
-  [
-    'names, whose results nothing names',
-    { bulk: { ...jobs, inputs: ['name_company'], body: ({ inputs }: JobInputs) => inputs } },
-    'service.bulk.inputs',
-    /nothing that says whose a result is .*`index`.*`ordered: true`/,
-  ],
-  [
-    'inputs that are not requested singly',
-    {
-      person: { ...named, inputs: ['email'] },
-      bulk: { ...jobs, inputs: ['email', 'linkedin_url'], body: ({ inputs }: JobInputs) => inputs },
-    },
-    'service.bulk.inputs',
-    /linkedin_url, which `person` does not take/,
   ],
 ])('a job of other inputs than emails: %s', async (_, change, place, words) => {
   const problems = await findProblems({ ...good, person: named, bulk: undefined, ...change })

@@ -310,7 +310,7 @@ describe('check', () => {
       problems: [{ ...problem, grant } as unknown as typeof problem],
     })
     expect(renderVerdict([lacking, lacking, lacking, wrong], output).join('')).toContain(
-      '1 problem to fix before you can run: 4 checks fail because of it.',
+      '1 problem to fix before you can run.',
     )
     expect(renderVerdict([createFinding('bulk', 'warning', 'off')], output).join('')).toContain(
       'Ready to run.',
