@@ -1,5 +1,7 @@
 import { Option } from '@commander-js/extra-typings'
 import { type CliCall, UsageError } from './command.ts'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 
 /** Skips the question of a command that changes data. */
 export const yesOption = new Option(
@@ -39,7 +41,6 @@ export async function requireConfirmation(
   denied = 'Nothing was changed.',
 ): Promise<void> {
   if (stdin === undefined || signal.aborted) throw new DeniedError(denied)
-  const { openPrompt, PromptClosedError } = await import('./prompt.ts')
   const prompt = openPrompt(stdin, stdout)
   const close = (): void => prompt.close()
   signal.addEventListener('abort', close, { once: true })
@@ -52,4 +53,36 @@ export async function requireConfirmation(
     prompt.close()
   }
   throw new DeniedError(denied)
+}
+
+/** The input ended before the prompt was answered. */
+export class PromptClosedError extends Error {
+  override readonly name = 'PromptClosedError'
+}
+
+/** Prompts on the output and reads one answer a line from the input. The terminal edits the lines itself, so Ctrl-C remains a signal. */
+export function openPrompt(
+  input: Readable,
+  output: { write(text: string): void; line(text?: string): void },
+) {
+  const lines = createInterface({ input, terminal: false })
+  const answers = lines[Symbol.asyncIterator]()
+  return {
+    /** An empty answer means `byDefault`. Prompts again until the answer is valid. */
+    confirm: async (question: string, byDefault = true): Promise<boolean> => {
+      for (;;) {
+        output.write(`${question} `)
+        const next = await answers.next()
+        if (next.done === true) {
+          output.line()
+          throw new PromptClosedError('the input ended')
+        }
+        const answer = next.value.trim().toLowerCase()
+        if (answer === '') return byDefault
+        if (/^(?:y(?:es)?|no?)$/.test(answer)) return answer.startsWith('y')
+        output.line('  y or n.')
+      }
+    },
+    close: (): void => lines.close(),
+  }
 }

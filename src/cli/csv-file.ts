@@ -1,7 +1,6 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { ConfigProblems } from '../config/problems.ts'
-import { formatCsvLine } from '../util/csv.ts'
 import { Option } from '@commander-js/extra-typings'
 import type { Context } from './command.ts'
 import { parseText } from './options.ts'
@@ -50,4 +49,14 @@ async function openFile(path: string, target: string): Promise<Awaited<ReturnTyp
     const problem = { place: '--csv', found, expected: 'a writable file', todo: null }
     throw new ConfigProblems('the command', [problem], { cause })
   }
+}
+
+/** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
+export function formatCsvLine(fields: readonly (string | null)[]): string {
+  return `${fields.map((field) => quoteField(field ?? '')).join(',')}\r\n`
+}
+
+function quoteField(field: string): string {
+  const plain = /^[=+\-@\t\r]/.test(field) && !/^[+-]?[\d.]+$/.test(field) ? `'${field}` : field
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { JOB_SIZE } from '../domain/job.ts'
+import { JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
 import { toBulkName } from '../domain/service/job-inputs.ts'
 import type { BulkCall } from '../domain/service/service.ts'
 import { toPriority } from '../domain/run.ts'
-import { RateLimitedError, ServiceError } from '../service/errors.ts'
+import { RateLimitedError, ServiceError, AbortedError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { releaseWithin } from '../store/connectivity.ts'
 import * as jobs from '../store/jobs.ts'
@@ -12,7 +12,7 @@ import { createBatcher } from '../util/batcher.ts'
 import { traceCall } from '../util/trace.ts'
 import { type CallDeps, isDelivered, LEASE_MS, routeRun } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
-import { allowedByBreaker, logCall, toCallAttributes } from './look-up/call-service.ts'
+import { allowedByBreaker, logCall, toCallAttributes, describeFailure } from './look-up/call-service.ts'
 import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
 import {
   type PostedJob,
@@ -20,7 +20,7 @@ import {
   type SubmissionResult,
   toSubmissionResult,
 } from './record-submissions.ts'
-import { classifySubmitError } from './submit-error.ts'
+import { statusFacts } from '../domain/service/status.ts'
 
 /** Jobs posted per tick. */
 export const JOBS_PER_TICK = 30
@@ -261,5 +261,34 @@ export async function postJob(
     }
   } finally {
     observer.end()
+  }
+}
+
+/**
+ * Classifies a failed submission. If it may have been accepted, it is in doubt and never sent again: a gateway's 502
+ * or 504 may come after the job was forwarded. Pure.
+ * @param isDown the circuit is open: an outage uses up no attempts
+ */
+export function classifySubmitError(error: ServiceError, isDown = false): SubmitEvent {
+  const reason = describeFailure(error)
+  const { retryAfterMs, status } = error
+  const done = status === null ? (error.maybeSent ? 'maybe' : 'no') : statusFacts(status).workDone
+  const mayBeAccepted = done === 'yes' || done === 'maybe'
+  const mayBeBilled = done === 'unlikely'
+  switch (error.action) {
+    case 'reject':
+    case 'abort_run':
+      // A success that cannot be read is paid.
+      return { type: done === 'yes' ? 'unconfirmed' : 'rejected', reason }
+    case 'rotate_key':
+      return { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
+    case 'release':
+      return error instanceof AbortedError && mayBeAccepted
+        ? { type: 'unconfirmed', reason }
+        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: false, mayBeBilled }
+    case 'retry':
+      return mayBeAccepted
+        ? { type: 'unconfirmed', reason }
+        : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: !isDown, mayBeBilled }
   }
 }

@@ -2,7 +2,6 @@ import type { Deps } from '../pipeline/deps.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { Source } from '../sources/source-model.ts'
 import { listQueuedSources } from '../store/queued-sources.ts'
-import { sharedRead } from '../util/shared-read.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
 import { unlessBroken } from './source-health.ts'
@@ -110,3 +109,26 @@ export class Writers {
 }
 
 const NOTHING_WRITTEN = { rows: 0, cells: 0, more: false }
+
+/**
+ * A read for many callers at once. Each gets a result that was read after its call; those that call while one is under way share the
+ * next.
+ */
+export function sharedRead<T>(read: () => Promise<T>): () => Promise<T> {
+  let current: Promise<unknown> | null = null
+  let next: Promise<T> | null = null
+  const start = (): Promise<T> => {
+    next = null
+    const started = read()
+    current = started.then(
+      () => (current = null),
+      () => (current = null),
+    )
+    return started
+  }
+  return () => {
+    if (current === null) return start()
+    next ??= current.then(start)
+    return next
+  }
+}

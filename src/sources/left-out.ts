@@ -15,7 +15,7 @@ export interface ConditionCount {
   readonly rows: number
   /** Of these, the rows that meet every other condition: without this one they would be in the source. */
   readonly alone: number
-  /** Some of these rows by their keys, those that it alone leaves out first. Only where they were asked for. */
+  /** Some of these rows by their keys, those that it alone leaves out first. Only where they were requested. */
   readonly keys?: readonly string[]
 }
 

@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import { expect, test } from 'vitest'
-import { openPrompt, PromptClosedError } from '../../../src/cli/prompt.ts'
+import { openPrompt, PromptClosedError } from '../../../src/cli/confirm.ts'
 import { Output } from '../../../src/cli/terminal.ts'
 
 function asking(answers: string): { questions: ReturnType<typeof openPrompt>; shown: () => string } {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { submitLeaseMs } from '../../../src/pipeline/submit.ts'
-import { classifySubmitError } from '../../../src/pipeline/submit-error.ts'
+import { classifySubmitError } from '../../../src/pipeline/submit.ts'
 import {
   AbortedError,
   BadRequestError,

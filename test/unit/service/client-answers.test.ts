@@ -65,7 +65,7 @@ describe('requests', () => {
 
   test.each([
     ['/', '/v1/person/enrich'],
-    ['/api/enrich/', '/api/enrich/v1/person'],
+    ['/api/enrich/', '/api/enrich/v1/person/enrich'],
     ['/v1', '/v1/person/enrich'],
     ['/api/v1/', '/api/v1/person/enrich'],
   ])('a base URL with the path %s leads to %s', async (path, url) => {

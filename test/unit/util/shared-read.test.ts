@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sharedRead } from '../../../src/util/shared-read.ts'
+import { sharedRead } from '../../../src/runs/writers.ts'
 
 test('each caller gets what was read after its call, and callers at the same time share one read', async () => {
   const ends: ((value: number) => void)[] = []

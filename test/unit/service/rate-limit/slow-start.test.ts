@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { SlowStart } from '../../../../src/service/rate-limit/slow-start.ts'
+import { SlowStart } from '../../../../src/service/rate-limit/unstated-limit.ts'
 
 const answer = (slowStart: SlowStart, times: number): void => {
   for (let count = 0; count < times; count++) slowStart.onAnswer()
