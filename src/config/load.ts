@@ -1,13 +1,12 @@
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
-import { codeFrame, positionAt } from './location.ts'
+import { codeFrame } from './location.ts'
 import { importDefault, importNamespace, toImportProblem } from './import-module.ts'
-import { JsonSyntaxError, parseConfigJson } from './json.ts'
 import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { type GivenService, splitServices } from './service.ts'
-import { describeValue } from '../util/text.ts'
+import { describeValue, maskPasswords } from '../util/text.ts'
 
 /** The file names that are looked for in the working folder, in order. */
 export const CONFIG_FILES = [
@@ -107,18 +106,18 @@ async function pathKind(path: string): Promise<'file' | 'folder' | 'nothing'> {
 
 function readJson(source: string, path: string): unknown {
   try {
-    return parseConfigJson(source)
+    return JSON.parse(source.replace(/^\ufeff/, ''))
   } catch (cause) {
-    if (!(cause instanceof JsonSyntaxError)) throw cause
-    const end = source.trimEnd().length
-    const { line, column } = positionAt(source, Math.min(cause.offset, end))
-    const found = cause.offset >= end ? 'the end of the file' : 'JSON that breaks off here'
+    const { message } = cause as SyntaxError
+    // V8 says where, but for a text that breaks off.
+    const [said, line, column] = / \(line (\d+) column (\d+)\)$/.exec(message) ?? ['']
+    const frame = line === undefined ? null : codeFrame(source, Number(line), Number(column))
     throw loadProblem(
       path,
       {
-        place: `${path}:${line}:${column}`,
-        found: `${found}\n${codeFrame(source, line, column) ?? ''}`,
-        expected: cause.expected,
+        place: line === undefined ? path : `${path}:${line}:${column}`,
+        found: `${maskPasswords(message.slice(0, message.length - said.length))}${frame === null ? '' : `\n${frame}`}`,
+        expected: 'JSON',
         todo: 'JSON has no comments, no trailing commas, and double quotes only. A fillrate.config.ts has fewer restrictions.',
       },
       cause,

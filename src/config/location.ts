@@ -18,12 +18,6 @@ export function codeFrame(text: string, line: number, column: number | null): st
   return `${gutter}${shown.trimEnd()}\n${' '.repeat(gutter.length + column - 1 - start)}^`
 }
 
-/** Line and column of an offset in the text, both counted from 1. */
-export function positionAt(text: string, offset: number): { line: number; column: number } {
-  const lines = text.slice(0, offset).split(/\r\n|[\n\r\u2028\u2029]/)
-  return { line: lines.length, column: (lines.at(-1) ?? '').length + 1 }
-}
-
 export type KeyPath = readonly PropertyKey[]
 
 /** `sources.contacts.outputs["attributes.department"].policy`, `schedule[0].cron`. */

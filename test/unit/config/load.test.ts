@@ -280,21 +280,17 @@ describe('an invalid configuration file', () => {
       'wrong/broken.json',
       ':3:36',
       one(
-        `JSON that breaks off here\n3 |     "contacts": { "kind": "person",, }\n${' '.repeat(39)}^`,
-        'a key in double quotes',
+        `Expected double-quoted property name in JSON at position 52\n3 |     "contacts": { "kind": "person",, }\n${' '.repeat(39)}^`,
+        'JSON',
         'no comments',
       ),
-      'JsonProblem',
+      'SyntaxError',
     ],
     [
       'wrong/short.json',
-      ':2:15',
-      one(
-        `the end of the file\n2 |   "sources": {\n${' '.repeat(18)}^`,
-        'a key in double quotes',
-        'no comments',
-      ),
-      'JsonProblem',
+      ':3:1',
+      one("Expected property name or '}' in JSON at position 17\n3 | \n    ^", 'JSON', 'no comments'),
+      'SyntaxError',
     ],
   ]
 
