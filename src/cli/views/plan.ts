@@ -79,7 +79,7 @@ export function renderFilteredRows(sources: readonly SourcePlan[], output: Outpu
     error === null
       ? []
       : wrapText(
-          `The conditions of ${source} were not counted: one of them fails on rows outside: ${error}`,
+          `The conditions of ${source} were not counted, each of which is evaluated on rows that another may leave out: ${error}`,
           output.textColumns,
         ),
   )
@@ -117,8 +117,7 @@ const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePla
 
 /** What each condition of the source's filter leaves out, a line each. */
 function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
-  if (error !== null)
-    return [`by condition: not counted, because one of them fails on rows outside: ${error}`]
+  if (error !== null) return [`by condition: not counted: ${error}`]
   return (conditions ?? []).map(
     ({ condition, rows, alone }) =>
       `${formatCount(rows)} by ${squashText(condition)}${alone === rows ? '' : `, ${formatCount(alone)} by it alone`}`,
