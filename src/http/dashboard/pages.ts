@@ -10,7 +10,6 @@ import { rowPage } from './pages/row.ts'
 import { rowsPage } from './pages/rows.ts'
 import { runPage } from './pages/run.ts'
 import { runsPage } from './pages/runs.ts'
-import { servicePage } from './pages/service.ts'
 import { sourcePage } from './pages/source.ts'
 import { sourcesPage } from './pages/sources.ts'
 import { systemPage } from './pages/system.ts'
@@ -22,7 +21,6 @@ export const PAGES: readonly Page[] = [
   rowsPage,
   failuresPage,
   runsPage,
-  servicePage,
   systemPage,
   sourcePage,
   rowPage,

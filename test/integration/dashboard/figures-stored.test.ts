@@ -1,6 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import type { StatusReport } from '../../../src/actions/status.ts'
-import { CALL_DURATION_BOUNDS_MS } from '../../../src/store/metrics.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
@@ -53,37 +52,6 @@ async function number(text: string, values: unknown[] = []): Promise<number> {
   const [row] = await harness.query<{ n: number | string }>(text, values)
   return Number(row?.n)
 }
-
-/** `412 ms`, `1.2 s` in milliseconds. */
-const toMs = (text: string): number => parseFloat(text) * (text.endsWith('ms') ? 1 : 1_000)
-
-test('the median and what 95% of the calls do not exceed are those of the calls, to the bounds that are counted', async () => {
-  const bounds = `array[${CALL_DURATION_BOUNDS_MS.join(', ')}]::float8[]`
-  // 400 calls of 3 ms to 4 s, ten minutes ago; the real ones are of another table.
-  await harness.query('delete from fillrate.request_counts')
-  const calls = 'select 3 + n * n / 40.0 as ms from generate_series(1, 400) n'
-  await harness.query(`
-    insert into fillrate.request_counts (at, endpoint, status, calls, durations, max_ms)
-    select date_bin('300 s', now(), '2000-01-01') - interval '600 s', 'person', '200', 400,
-           (select array_agg((select count(*) from (${calls}) c where width_bucket(ms, ${bounds}) = slot) order by slot)
-              from generate_series(0, ${CALL_DURATION_BOUNDS_MS.length}) slot),
-           (select max(ms) from (${calls}) c)`)
-  const [truth] = await harness.query<Record<'median' | 'most' | 'slowest', number>>(`
-    select percentile_disc(0.5) within group (order by ms)::float8 as median,
-           percentile_disc(0.95) within group (order by ms)::float8 as most, max(ms)::float8 as slowest from (${calls}) c`)
-  const [, median = '', most = '', slowest = ''] =
-    / 400 0 0 ([\d.]+ m?s) ([\d.]+ m?s) ([\d.]+ m?s) /.exec(await words('/service')) ?? []
-  for (const [shown, is] of [
-    [median, truth?.median ?? NaN],
-    [most, truth?.most ?? NaN],
-  ] as const) {
-    const high = CALL_DURATION_BOUNDS_MS.find((bound) => bound > is) ?? NaN
-    const low = CALL_DURATION_BOUNDS_MS[CALL_DURATION_BOUNDS_MS.indexOf(high) - 1] ?? NaN
-    expect(toMs(shown)).toBeGreaterThanOrEqual(low)
-    expect(toMs(shown)).toBeLessThanOrEqual(high)
-  }
-  expect(toMs(slowest)).toBeCloseTo(truth?.slowest ?? NaN, -3)
-})
 
 test('the age of the oldest delivery that is not settled is that of the table', async () => {
   const client = await harness.database.pool.connect()

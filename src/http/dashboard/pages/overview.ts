@@ -34,7 +34,6 @@ export const overviewPage: Page = {
             <div>${rateLimitStatus(data)}</div>
             ${callsFigure(data)}
           </div>`,
-          html`<a href="/service">Latency and errors</a>`,
         )}`,
     }
   },
@@ -93,7 +92,6 @@ function metricTiles(data: DashboardData): Html {
       'API calls',
       calls,
       throttled === 0 ? 'last hour, none throttled' : `last hour, ${formatCount(throttled)} throttled`,
-      '/service',
     ),
     countTile('Rows waiting', sumOf(['waiting']), 'for an answer or a run', '/rows?state=waiting'),
     countTile('Not enriched', sumOf(FAILURE_STATES), 'rows, by reason', '/failures'),

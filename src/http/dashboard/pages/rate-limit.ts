@@ -3,7 +3,7 @@ import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rat
 import { formatCount, formatDuration, formatPercent, pluralize } from '../../../util/format.ts'
 import { HOUR_MS, type DashboardData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
-import { CALL_DURATION_BOUNDS_MS, REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
+import { REQUEST_COUNT_STEP_MS, type RequestCount } from '../../../store/metrics.ts'
 import { chartFigure, type ChartData, withoutIdleZeros } from '../chart.ts'
 import { badge, definitionList, ratio, shareBar, timeAgo } from '../components.ts'
 import { html, livePart, type Html, type HtmlPart } from '../html.ts'
@@ -81,8 +81,8 @@ export const callsFigure = (data: Pick<DashboardData, 'calls' | 'readAt' | 'rate
     callsChart(data.calls, data.readAt, { lengthMs: HOUR_MS }, data.rateLimits[0] ?? null),
   )
 
-/** Calls in one step, by outcome, with how long they took. */
-export interface CallStep {
+/** Calls in one step, by outcome. */
+interface CallStep {
   /** Start of the step, in milliseconds since the epoch. */
   readonly at: number
   /** The service answered: a record, no match, or invalid input. */
@@ -91,20 +91,17 @@ export interface CallStep {
   readonly throttled: number
   /** 5xx, a rejected key, or no answer. */
   readonly failed: number
-  /** As in `RequestCount`. */
-  readonly durations: readonly number[]
-  readonly maxMs: number
 }
 
 type CallOutcomeGroup = 'answered' | 'throttled' | 'failed'
 
-export function outcomeGroup(status: string): CallOutcomeGroup {
+function outcomeGroup(status: string): CallOutcomeGroup {
   if (status === '429') return 'throttled'
   return /^2..$|^40[04]$|^422$/.test(status) ? 'answered' : 'failed'
 }
 
 /** A span of steps up to now. */
-export interface StepSpan {
+interface StepSpan {
   readonly lengthMs: number
   readonly stepMs?: number
 }
@@ -119,39 +116,12 @@ export function callSteps(calls: readonly RequestCount[], now: number, span: Ste
     answered: 0,
     throttled: 0,
     failed: 0,
-    durations: CALL_DURATION_BOUNDS_MS.map(() => 0).concat(0),
-    maxMs: 0,
   }))
-  for (const { at, status, calls: n, durations, maxMs } of calls) {
+  for (const { at, status, calls: n } of calls) {
     const step = steps[Math.floor((at - first) / stepMs)]
-    if (step === undefined) continue
-    step[outcomeGroup(status)] += n
-    step.durations = step.durations.map((sum, slot) => sum + (durations[slot] ?? 0))
-    step.maxMs = Math.max(step.maxMs, maxMs)
+    if (step !== undefined) step[outcomeGroup(status)] += n
   }
   return steps
-}
-
-/**
- * The duration that a share of the calls did not exceed, in milliseconds; null without calls. Between two bounds it is
- * interpolated, so it is right to the distance of the bounds. Pure.
- */
-export function durationPercentile(
-  { durations, maxMs }: Pick<CallStep, 'durations' | 'maxMs'>,
-  share: number,
-): number | null {
-  const total = durations.reduce((sum, n) => sum + n, 0)
-  if (total === 0) return null
-  let before = 0
-  for (const [slot, calls] of durations.entries()) {
-    if (before + calls >= share * total && calls > 0) {
-      const low = CALL_DURATION_BOUNDS_MS[slot - 1] ?? 0
-      const high = Math.min(CALL_DURATION_BOUNDS_MS[slot] ?? maxMs, maxMs)
-      return Math.max(0, Math.min(high, low + (high - low) * ((share * total - before) / calls)))
-    }
-    before += calls
-  }
-  return maxMs
 }
 
 /** Shortest time span of the chart, in milliseconds. */
@@ -205,21 +175,6 @@ export function callsChart(
               values: steps.map(() => allowed),
             },
           ]),
-    ],
-  }
-}
-
-/** The latency of calls: the median, and what 95 of 100 calls do not exceed. Pure. */
-export function latencyChart(calls: readonly RequestCount[], now: number, span: StepSpan): ChartData {
-  const steps = chartSteps(calls, now, span)
-  const percentile = (share: number): (number | null)[] =>
-    steps.map((step) => durationPercentile(step, share))
-  return {
-    unit: 'ms',
-    at: steps.map((step) => step.at / 1_000),
-    series: [
-      { name: 'median', color: 'flow', look: 'line', values: percentile(0.5) },
-      { name: '95% within', color: 'warn-fill', look: 'line', values: percentile(0.95) },
     ],
   }
 }
