@@ -92,10 +92,19 @@ const addCheckedConstraints: Override = ({ zodSchema, jsonSchema, path }) => {
   if (jsonSchema.anyOf) jsonSchema.anyOf = jsonSchema.anyOf.filter((one) => Object.keys(one).length > 0)
   if (jsonSchema.properties && 'linkedin_url' in jsonSchema.properties)
     Object.assign(jsonSchema, {
-      anyOf: ['email', 'linkedin_url', 'name'].map((name) => ({ required: [name] })),
-      dependencies: { name: ['company'], company: ['name'] },
+      anyOf: ['email', 'linkedin_url', 'name', 'first_name'].map((name) => ({ required: [name] })),
+      dependencies: {
+        name: WITH_COMPANY,
+        company: WITH_NAME,
+        first_name: { allOf: [WITH_NAME, WITH_COMPANY] },
+        last_name: { allOf: [WITH_NAME, WITH_COMPANY] },
+        company_domain: WITH_NAME,
+      },
     })
 }
+
+const WITH_NAME = { anyOf: [{ required: ['name'] }, { required: ['first_name', 'last_name'] }] }
+const WITH_COMPANY = { anyOf: [{ required: ['company'] }, { required: ['company_domain'] }] }
 
 const isEmptyObject = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).length === 0

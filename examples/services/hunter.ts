@@ -52,7 +52,7 @@ export default defineService({
     query: (input) =>
       'linkedinUrl' in input
         ? { linkedin_handle: toHandle(input.linkedinUrl) }
-        : 'name' in input
+        : 'company' in input
           ? { full_name: input.name, ...toCompany(input.company) }
           : {},
     record: { wrappers: ['data'], confidence: 'score', confidenceMax: 100 },

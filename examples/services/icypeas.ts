@@ -105,7 +105,7 @@ export default defineService({
     path: '/email-search',
     inputs: ['name_company'],
     body: (input) =>
-      'name' in input
+      'company' in input
         ? { ...splitName(input.name), domainOrCompany: input.company }
         : { domainOrCompany: '' },
     read: (answer) => {

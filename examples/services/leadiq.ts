@@ -58,6 +58,7 @@ type Reply = {
 function toSearch(input: PersonInput): object {
   if ('email' in input) return { email: input.email }
   if ('linkedinUrl' in input) return { linkedinUrl: input.linkedinUrl }
+  if (!('company' in input)) return {}
   const isDomain = /^[^\s.]+(?:\.[^\s.]+)+$/.test(input.company)
   return { fullName: input.name, company: isDomain ? { domain: input.company } : { name: input.company } }
 }

@@ -37,12 +37,17 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** What is not known is left out. */
-const toData = ({ email, linkedinUrl, name, company }: JobInput): object => ({
-  email,
-  linkedin_url: linkedinUrl,
-  full_name: name,
-  company_name: company,
+const toData = (input: JobInput): object => ({
+  email: input.email,
+  linkedin_url: input.linkedinUrl,
+  full_name: input.name,
+  first_name: input.firstName,
+  last_name: input.lastName,
+  company_name: input.company,
+  company_website: input.companyDomain,
 })
+
+const INPUTS = ['email', 'linkedin_url', 'name_company', 'first_name', 'last_name', 'company_domain'] as const
 
 /** A mobile number costs ten credits. */
 const OPTIONS = { enrich_mobile: false }
@@ -132,6 +137,7 @@ export default defineService({
   auth: { header: 'x-key' },
   person: {
     path: '/enrich-person',
+    inputs: INPUTS,
     body: (input) => ({ ...OPTIONS, data: toData(input) }),
     record: { wrappers: [], confidence: null },
     read: readOne('person'),
@@ -146,7 +152,7 @@ export default defineService({
   bulk: {
     path: '/bulk-enrich-person',
     size: 50,
-    inputs: ['email', 'linkedin_url', 'name_company'],
+    inputs: INPUTS,
     results: 'answer',
     body: ({ inputs }) => ({
       ...OPTIONS,
@@ -285,6 +291,22 @@ export const cases: readonly ServiceCase[] = [
     expect: { outcome: 'found', record: { ...person, company: undefined } },
   },
   {
+    name: 'by a name in its parts and a domain',
+    input: { name: 'Ada Lovelace', firstName: 'Ada', lastName: 'Lovelace', companyDomain: 'engines.example' },
+    request: {
+      body: {
+        data: {
+          full_name: 'Ada Lovelace',
+          first_name: 'Ada',
+          last_name: 'Lovelace',
+          company_website: 'engines.example',
+        },
+      },
+    },
+    answer: { body: { error: false, free_enrichment: false, person, company } },
+    expect: { outcome: 'found', record: { ...person, company } },
+  },
+  {
     name: 'by profile',
     input: { linkedinUrl: 'https://www.linkedin.com/in/ada' },
     request: { body: { data: { linkedin_url: 'https://www.linkedin.com/in/ada' } } },
@@ -382,14 +404,19 @@ export const cases: readonly ServiceCase[] = [
     name: 'people by what is known of each, one of whom was found before',
     input: {
       inputs: [
-        { name: 'Ada Lovelace', company: 'Engines' },
+        { name: 'Ada Lovelace', company: 'Engines', companyDomain: 'engines.example' },
         { linkedinUrl: 'https://www.linkedin.com/in/bob' },
       ],
     },
     request: {
       body: {
         data: [
-          { identifier: '0', full_name: 'Ada Lovelace', company_name: 'Engines' },
+          {
+            identifier: '0',
+            full_name: 'Ada Lovelace',
+            company_name: 'Engines',
+            company_website: 'engines.example',
+          },
           { identifier: '1', linkedin_url: 'https://www.linkedin.com/in/bob' },
         ],
       },

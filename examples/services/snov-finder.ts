@@ -39,7 +39,7 @@ export default defineService({
     path: '/v2/emails-by-domain-by-name/start',
     inputs: ['name_company'],
     body: (input) => {
-      if (!('name' in input)) return {}
+      if (!('company' in input)) return {}
       const [first = '', ...rest] = input.name.split(' ')
       return { rows: [{ first_name: first, last_name: rest.join(' '), domain: input.company }] }
     },

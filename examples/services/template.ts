@@ -18,6 +18,7 @@ export default defineService({
     // Default: POST with { email }, { linkedin_url } or { name, company } as JSON.
     body: (input) => ('email' in input ? { address: input.email } : input),
     // Default: all of email, linkedin_url, name_company. An input that is not listed is a mistake in the configuration.
+    // Beside name_company also first_name, last_name and company_domain, for a service that takes them.
     inputs: ['email'],
     // Where the record and its confidence are: { "match": { … }, "score": 87 }.
     record: { wrappers: ['match'], confidence: 'score', confidenceMax: 100 },

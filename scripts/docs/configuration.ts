@@ -1,3 +1,4 @@
+import { INPUT_NAMES } from '../../src/domain/identifiers/kind.ts'
 import { RECORD_FIELDS } from '../../src/domain/record-fields.ts'
 import { type ConfigJsonSchema as Schema, configJsonSchema } from '../config-schema.ts'
 import { table } from './table.ts'
@@ -46,7 +47,8 @@ export function configurationPage(): string {
       'enriched last, by whatever did it. It replaces a condition on that column in `where`, which would remove each ' +
       'row from the source as soon as it is written. [How it works](how-it-works.md#freshness) has the details.',
     '### `inputs` of a person',
-    'The first usable one of email, profile URL, and name with company is looked up. At least one is required.',
+    'The first usable one of email, profile URL, and name with company is looked up. At least one is required. ' +
+      '[Some services](services.md#requests) take first name, last name and the domain of the company.',
     fields(objectIn(person?.properties?.['inputs'])),
     '### `inputs` of a company',
     fields(objectIn(company?.properties?.['inputs'])),
@@ -143,7 +145,7 @@ function describeValue(name: string, schema: Schema): string {
   return SQL.has(name) ? 'SQL' : 'a text'
 }
 
-const SQL = new Set(['joins', 'changedAt', 'sql', 'email', 'linkedin_url', 'name', 'company', 'domain'])
+const SQL = new Set(['joins', 'changedAt', 'sql', ...Object.values(INPUT_NAMES).flat()])
 
 /** A very large maximum is not worth mentioning. */
 function bounds(minimum: number | undefined, maximum: number | undefined): string {

@@ -1,5 +1,5 @@
 import type { OnDelete } from '../domain/deleted-row.ts'
-import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
+import type { NameDetail, NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 import type { RecordField } from '../domain/record-fields.ts'
 import type { SourceBudget } from '../domain/spend.ts'
 
@@ -43,15 +43,29 @@ type PersonInputs = {
   readonly email?: string
   /** The URL of a personal LinkedIn profile. */
   readonly linkedin_url?: string
-} & (
+} & ((NameInputs & CompanyOfPersonInputs) | { readonly [Input in NamedInput]?: never })
+
+type NamedInput = 'name' | 'company' | NameDetail
+
+type NameInputs =
   | {
-      /** The full name. Together with `company`. */
+      /** The full name. Together with `company` or `company_domain`. Default: `first_name` and `last_name`, joined. */
       readonly name: string
-      /** The name of the company. Together with `name`. */
-      readonly company: string
+      /** Sent beside the name to services that take it. */
+      readonly first_name?: string
+      /** Sent beside the name to services that take it. */
+      readonly last_name?: string
     }
-  | { readonly name?: never; readonly company?: never }
-)
+  | { readonly name?: never; readonly first_name: string; readonly last_name: string }
+
+type CompanyOfPersonInputs =
+  | {
+      /** The name of the company. Together with a name. */
+      readonly company: string
+      /** A domain or a URL of the company, sent to services that take it. They need no `company` then. */
+      readonly company_domain?: string
+    }
+  | { readonly company?: never; readonly company_domain: string }
 
 interface CompanyInputs {
   /** A domain or a URL. */

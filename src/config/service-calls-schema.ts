@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
+import { NAME_DETAILS } from '../domain/mapping.ts'
 import { BULK_RESULTS, CALL_METHODS } from '../domain/service/adapter.ts'
 import { parseDuration } from '../util/format.ts'
 import { aFunction, booleanFlag, objectLike, oneOfStrings } from './primitives.ts'
@@ -68,7 +69,24 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
   )
 }
 
-export const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, LOOKUP_KINDS.person)
+const PERSON_INPUTS = [...LOOKUP_KINDS.person, ...NAME_DETAILS] as const
+
+/** The details of a name that an endpoint takes. */
+export const listDetails = (inputs: readonly string[] | undefined): string[] =>
+  NAME_DETAILS.filter((detail) => inputs?.includes(detail))
+
+/** They are sent with a name and a company. */
+const hasNameForDetails = ({ inputs }: { readonly inputs?: readonly string[] | undefined }): boolean =>
+  inputs === undefined || inputs.includes('name_company') || listDetails(inputs).length === 0
+const NEEDS_NAME = {
+  path: ['inputs'],
+  error: "`name_company` beside 'first_name', 'last_name' and 'company_domain'",
+}
+
+export const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, PERSON_INPUTS).refine(
+  hasNameForDetails,
+  NEEDS_NAME,
+)
 export const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
 
 const bulkFields = {
@@ -93,12 +111,13 @@ export const bulkEndpoint = z
     {
       ...bulkFields,
       inputs: z
-        .array(oneOfStrings(LOOKUP_KINDS.person), { error: 'a list of inputs' })
+        .array(oneOfStrings(PERSON_INPUTS), { error: 'a list of inputs' })
         .min(1, { error: 'at least one input; leave `inputs` out for emails' })
         .optional(),
     },
     { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },
   )
+  .refine(hasNameForDetails, NEEDS_NAME)
   .refine(
     ({ inputs = ['email'], body }) => body !== undefined || inputs.every((input) => input === 'email'),
     bodyOf('`({ inputs }) => ({ people: inputs })`', 'more than emails'),

@@ -3,6 +3,7 @@ import { ALL_LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { PAUSED_MEANINGS, STATUS_MEANINGS } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
+import { listNames } from '../util/text.ts'
 import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
 import {
   deliverySignature,
@@ -16,6 +17,7 @@ import {
   companyBulkEndpoint,
   companyEndpoint,
   isPosted,
+  listDetails,
   personEndpoint,
   pollEndpoint,
 } from './service-calls-schema.ts'
@@ -181,6 +183,13 @@ export const serviceSchema = z
           path: [name],
           message: `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
         })
+    const details = listDetails(person?.inputs)
+    if (bulk?.inputs?.includes('name_company') && String(listDetails(bulk.inputs)) !== String(details))
+      context.addIssue({
+        code: 'custom',
+        path: ['bulk', 'inputs'],
+        message: `${listNames(details) || 'no first_name, last_name or company_domain'}, as in \`person.inputs\`: a lookup is one question, alone or in a job`,
+      })
     for (const [name, endpoint] of Object.entries({ person, company, poll }))
       if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
         context.addIssue({

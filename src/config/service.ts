@@ -1,5 +1,5 @@
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
-import { toLookupKind } from '../domain/identifiers/kind.ts'
+import { isInputTaken } from '../domain/identifiers/kind.ts'
 import type { InputName } from '../domain/mapping.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
@@ -154,7 +154,7 @@ export function checkSources({ sources, adapter: service }: Config): Problem[] {
         },
       ]
     return (Object.keys(source.inputs) as InputName[])
-      .filter((input) => input !== 'company' && !call.inputs.has(toLookupKind(input)))
+      .filter((input) => input !== 'company' && !isInputTaken(call.inputs, input, source.inputs))
       .map((input) => ({
         place: `sources.${name}.inputs.${input}`,
         found: 'an input that the service does not take',

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ON_DELETE } from '../domain/deleted-row.ts'
 import {
+  NAME_DETAILS,
   NEXT_WHEN,
   type OutputMapping,
   type SourceKind,
@@ -24,7 +25,7 @@ import {
   sqlExpression,
 } from './primitives.ts'
 import { serviceNameText } from './service-settings-schema.ts'
-import { oneOf } from '../util/text.ts'
+import { listNames, oneOf } from '../util/text.ts'
 import { checkTurns, type ConfiguredService } from './turns.ts'
 import { checkOutputs } from './written-columns.ts'
 
@@ -109,6 +110,8 @@ const commonFields = {
     .prefault({}),
 }
 
+const NAME_INPUTS = ['name', 'company', ...NAME_DETAILS] as const
+
 const personInputs = z
   .strictObject(
     {
@@ -116,17 +119,25 @@ const personInputs = z
       linkedin_url: sqlExpression('t.linkedin').optional(),
       name: sqlExpression("concat_ws(' ', t.first_name, t.last_name)").optional(),
       company: sqlExpression('a.name').optional(),
+      first_name: sqlExpression('t.first_name').optional(),
+      last_name: sqlExpression('t.last_name').optional(),
+      company_domain: sqlExpression('a.website').optional(),
     },
     { error: objectLike("{ email: 't.email' }") },
   )
   .superRefine((inputs, context) => {
-    const [missing, given] = inputs.name === undefined ? ['name', 'company'] : ['company', 'name']
-    if ((inputs.name === undefined) !== (inputs.company === undefined)) {
+    const given = NAME_INPUTS.filter((name) => inputs[name] !== undefined)
+    const hasName = given.includes('name') || (given.includes('first_name') && given.includes('last_name'))
+    const hasCompany = given.includes('company') || given.includes('company_domain')
+    if (given.length > 0 && !(hasName && hasCompany)) {
+      const missing = hasName ? 'company' : 'name'
       context.addIssue({
         code: 'custom',
         path: [missing],
         message: 'an SQL expression: a lookup needs name and company together',
-        params: { todo: `Add \`${missing}\`, or leave out \`${given}\`.` },
+        params: {
+          todo: `Add \`${missing}\`, or leave out ${listNames(given.map((name) => `\`${name}\``))}.`,
+        },
       })
     } else if (Object.values(inputs).every((input) => input === undefined)) {
       const message = 'at least one of email, linkedin_url, or name with company'

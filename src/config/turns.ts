@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { toLookupKind } from '../domain/identifiers/kind.ts'
+import { isInputTaken } from '../domain/identifiers/kind.ts'
 import {
   type InputName,
   type NextWhen,
@@ -69,8 +69,8 @@ export const listOutputs = <Output extends AnyOutput>(
 
 /** The inputs of a source that a service takes. */
 const listTaken = ({ kind, inputs }: ServedSource, service: Service): InputName[] =>
-  (Object.keys(inputs) as InputName[]).filter(
-    (input) => service[kind]?.inputs.has(toLookupKind(input)) === true,
+  (Object.keys(inputs) as InputName[]).filter((input) =>
+    isInputTaken(service[kind]?.inputs ?? new Set(), input, inputs),
   )
 
 const fillsNothing = ({ outputs }: ServedSource, { name }: ConfiguredService): boolean =>
@@ -97,7 +97,9 @@ export function turnOf(
   services: readonly ConfiguredService[],
   name: string | null,
 ): { readonly turn: ServiceTurn; readonly minConfidence: number | null } | null {
-  if (name === null) return { turn: ONLY_SERVICE, minConfidence: null }
+  const detailsOf = ({ service }: ConfiguredService) => service[source.kind]?.details ?? []
+  if (name === null)
+    return { turn: { ...ONLY_SERVICE, details: services.flatMap(detailsOf) }, minConfidence: null }
   const turns = listTurns(source, services)
   const index = turns.findIndex((one) => one.name === name)
   const own = turns[index]
@@ -109,6 +111,7 @@ export function turnOf(
       service: own.name,
       services: turns.flatMap((one) => one.name ?? []),
       takes: taken.length === Object.keys(source.inputs).length ? null : taken,
+      details: detailsOf(own),
       isFirst: index === 0,
       next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
     },
@@ -137,10 +140,7 @@ export function checkTurns(
     )
   else
     for (const input of Object.keys(source.inputs) as InputName[])
-      if (
-        input !== 'company' &&
-        !serving.some(({ service }) => service[source.kind]?.inputs.has(toLookupKind(input)) === true)
-      )
+      if (input !== 'company' && !serving.some(({ service }) => listTaken(source, service).includes(input)))
         reject(
           ['inputs', input],
           'an input that no service of this source takes',

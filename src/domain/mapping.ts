@@ -9,8 +9,12 @@ import type { SourceBudget } from './spend.ts'
 
 export type SourceKind = 'person' | 'company'
 
+/** What some services take of a person beside name and company, or in place of the company. */
+export const NAME_DETAILS = ['first_name', 'last_name', 'company_domain'] as const
+export type NameDetail = (typeof NAME_DETAILS)[number]
+
 /** What can identify a row. Each is an SQL expression over the source's table, named `t`. */
-export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain'
+export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain' | NameDetail
 
 /**
  * What happens to a column that already holds a value:
@@ -74,6 +78,8 @@ export interface ServiceTurn {
    * a row has changed.
    */
   readonly takes: readonly InputName[] | null
+  /** The details that it is sent with name and company. */
+  readonly details: readonly NameDetail[]
 }
 
 export const ONLY_SERVICE: ServiceTurn = {
@@ -82,6 +88,7 @@ export const ONLY_SERVICE: ServiceTurn = {
   isFirst: true,
   next: null,
   takes: null,
+  details: [],
 }
 
 export interface SourceMapping {

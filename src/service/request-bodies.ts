@@ -10,10 +10,14 @@ import type { BulkCall } from '../domain/service/service.ts'
 
 const requiredText = z.string().trim().min(1)
 
+const optionalText = requiredText.exactOptional()
+const named = { name: requiredText, firstName: optionalText, lastName: optionalText }
+
 const personInputSchema = z.union([
   z.object({ email: requiredText }),
   z.object({ linkedinUrl: requiredText }),
-  z.object({ name: requiredText, company: requiredText }),
+  z.object({ ...named, company: requiredText, companyDomain: optionalText }),
+  z.object({ ...named, companyDomain: requiredText }),
 ])
 const companyInputSchema = z.object({ domain: requiredText })
 const webhookUrlSchema = z.url({ protocol: /^https?$/ }).nullable()

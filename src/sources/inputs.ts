@@ -1,15 +1,17 @@
-import type { InputName } from '../domain/mapping.ts'
+import { type InputName, NAME_DETAILS } from '../domain/mapping.ts'
 import { renderExpression, toWhereText } from './expression.ts'
 import { givenRowSql, recordedCells, recordedJsonSql } from './own-writes.ts'
 import type { Source, Writer } from './source-model.ts'
 import { findNamedColumns, listReadColumns } from './triggers/columns.ts'
 
+/** In this order for ever: the place of an input is part of the hash of the inputs. */
 export const MAPPING_INPUTS = [
   'email',
   'linkedin_url',
   'name',
   'company',
   'domain',
+  ...NAME_DETAILS,
 ] as const satisfies InputName[]
 
 /** SQL for an input as text, as the row stands; NULL if it is not configured. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { listNameKeys } from '../domain/identifiers/name-company.ts'
 import { anyOf, isTrue, jsonBatch, NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -8,6 +9,13 @@ import type { Connection, Tx } from './transaction.ts'
 export function suppressionHash(kind: LookupKind, key: string): string {
   return hash('sha256', `${kind}\n${key}`)
 }
+
+/** The hashes of an identifier in all of its forms: services that take other details of a name have keys of other forms. */
+const toHashes = ({ kind, key }: { readonly kind: LookupKind; readonly key: string }) =>
+  (kind === 'name_company' ? listNameKeys(key) : [key]).map((one) => ({
+    kind,
+    hash: suppressionHash(kind, one),
+  }))
 
 /**
  * SQL, a condition that is true: locks the table in the mode ROW SHARE until the transaction ends, so that `lockExclusively`
@@ -30,13 +38,13 @@ export async function findHashes(db: Connection, hashes: readonly string[]): Pro
   return (await found.execute()).map(({ hash: one }) => one)
 }
 
-/** Inserts the suppression hashes of erased lookups, each once. */
+/** Inserts the suppression hashes of erased lookups, each once, in all forms of their keys. */
 export async function insertSuppressions(
   tx: Tx,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
 ): Promise<void> {
   if (lookups.length === 0) return
-  const hashes = lookups.map((one) => ({ kind: one.kind, hash: suppressionHash(one.kind, one.key) }))
+  const hashes = lookups.flatMap(toHashes)
   await sql`
     insert into fillrate.suppressions (kind, hash)
     select v.kind, v.hash from jsonb_to_recordset(${jsonBatch(hashes)}) as v (kind text, hash text)
@@ -84,17 +92,17 @@ export async function listSuppressions(
   return wanted.orderBy('created_at', 'desc').orderBy('kind').orderBy('hash').execute()
 }
 
-/** Whether each of these lookups is suppressed, in the same order. */
+/** Whether each of these lookups is suppressed, in any form of its key, in the same order. */
 export async function areSuppressed(
   db: Connection,
   lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
 ): Promise<boolean[]> {
   if (lookups.length === 0) return []
-  const hashes = lookups.map((one) => ({ kind: one.kind, hash: suppressionHash(one.kind, one.key) }))
+  const hashes = lookups.map(toHashes)
   const { rows } = await sql<{ kind: LookupKind; hash: string }>`
     select s.kind, s.hash from fillrate.suppressions s
-      join jsonb_to_recordset(${jsonBatch(hashes)}) as v (kind text, hash text)
+      join jsonb_to_recordset(${jsonBatch(hashes.flat())}) as v (kind text, hash text)
         on v.kind = s.kind and v.hash = s.hash`.execute(db)
   const found = new Set(rows.map((row) => `${row.kind} ${row.hash}`))
-  return hashes.map((one) => found.has(`${one.kind} ${one.hash}`))
+  return hashes.map((forms) => forms.some((one) => found.has(`${one.kind} ${one.hash}`)))
 }

@@ -1,19 +1,13 @@
-import type { InputName, SourceKind } from '../mapping.ts'
+import type { InputName, NameDetail, SourceKind } from '../mapping.ts'
 import { normalizeDomain } from './domain.ts'
 import { normalizeEmail } from './email.ts'
-import type { LookupInput, LookupKind, NormalizedInput } from './kind.ts'
+import type { InputNote, LookupInput, LookupKind, NormalizedInput } from './kind.ts'
 import { INPUT_NAMES, LOOKUP_KINDS, toLookupKind } from './kind.ts'
 import { normalizeNameCompany } from './name-company.ts'
 import { normalizeProfileUrl } from './profile-url.ts'
 
 /** A row's inputs, as its source's expressions evaluate. */
 export type RawInputs = Readonly<Record<InputName, string | null>>
-
-/** Why an input is unusable. The reason is a fixed phrase without the value. */
-interface InputNote {
-  readonly input: InputName
-  readonly reason: string
-}
 
 export interface ChosenLookup {
   readonly lookup: { readonly kind: LookupKind; readonly key: string; readonly input: LookupInput } | null
@@ -22,8 +16,8 @@ export interface ChosenLookup {
 
 /**
  * Chooses the lookup for a row: its first usable identifier, in the order of `LOOKUP_KINDS`. `notes` lists the invalid
- * ones before it. With `after`, only identifiers that follow that kind count: the next step of a cascade; with `takes`, those
- * that the service takes. If none is usable the lookup is null and the notes say why, `no input` if all are blank.
+ * ones before it, and what is left out of it. With `after`, only identifiers that follow that kind count: the next step of a
+ * cascade; with `takes`, those that the service takes; `details` are sent with name and company. If none is usable the lookup is null and the notes say why, `no input` if all are blank.
  * @param raw without the inputs that the source does not have
  */
 export function chooseLookup(
@@ -33,24 +27,30 @@ export function chooseLookup(
 ): ChosenLookup {
   const notes: InputNote[] = []
   for (const lookupKind of listKinds(kind, options)) {
-    const normalized = normalizeInput(lookupKind, raw)
+    const normalized = normalizeInput(lookupKind, raw, options.details)
     if (normalized === null) continue
-    if (normalized.ok)
-      return { lookup: { kind: lookupKind, key: normalized.key, input: normalized.input }, notes }
+    if (normalized.ok) {
+      const { key, input, notes: leftOut = [] } = normalized
+      return { lookup: { kind: lookupKind, key, input }, notes: [...notes, ...leftOut] }
+    }
     notes.push({ input: normalized.input, reason: normalized.reason })
   }
   if (notes.length === 0) notes.push({ input: INPUT_NAMES[kind][0] ?? 'email', reason: 'no input' })
   return { lookup: null, notes }
 }
 
-function normalizeInput(kind: LookupKind, raw: Partial<RawInputs>): NormalizedInput<LookupInput> {
+function normalizeInput(
+  kind: LookupKind,
+  raw: Partial<RawInputs>,
+  details: KindFilter['details'],
+): NormalizedInput<LookupInput> {
   switch (kind) {
     case 'email':
       return normalizeEmail(raw.email ?? null)
     case 'linkedin_url':
       return normalizeProfileUrl(raw.linkedin_url ?? null)
     case 'name_company':
-      return normalizeNameCompany(raw.name ?? null, raw.company ?? null)
+      return normalizeNameCompany(raw, details)
     case 'domain':
       return normalizeDomain(raw.domain ?? null)
   }
@@ -60,6 +60,8 @@ interface KindFilter {
   readonly after?: LookupKind
   /** What the service takes; null: everything. */
   readonly takes?: readonly InputName[] | null
+  /** Default: none, name and company alone. */
+  readonly details?: readonly NameDetail[]
 }
 
 /** Empty if `after` is not a kind of this source: starting over would repeat the same lookup. */

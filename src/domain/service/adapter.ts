@@ -1,5 +1,6 @@
 import type { JsonObject } from '../json.ts'
 import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
+import type { NameDetail } from '../mapping.ts'
 import type { SentValues, ServiceAuth } from './auth.ts'
 import type { RateDefinition } from './documented-limit.ts'
 import type { FieldDefinition } from './field-shape.ts'
@@ -16,11 +17,24 @@ import type {
 } from './messages.ts'
 
 /**
- * What identifies a person: exactly one of these.
+ * What identifies a person: exactly one of these. A name comes with the details that the endpoint's `inputs` list; a domain may then
+ * stand for the company.
  * @example
  * const input: PersonInput = { linkedinUrl: 'https://www.linkedin.com/in/jane-doe' }
  */
-export type PersonInput = { email: string } | { linkedinUrl: string } | { name: string; company: string }
+export type PersonInput =
+  | { email: string }
+  | { linkedinUrl: string }
+  | ({ name: string; company: string; companyDomain?: string } & SplitName)
+  | ({ name: string; companyDomain: string } & SplitName)
+
+/** A name in parts, as far as they are known. */
+interface SplitName {
+  firstName?: string
+  lastName?: string
+}
+
+type PersonKind = (typeof LOOKUP_KINDS)['person'][number]
 
 /**
  * What identifies a company.
@@ -78,7 +92,7 @@ type CallMethod = (typeof CALL_METHODS)[number]
  * @example
  * const person: LookupEndpoint<PersonInput> = { method: 'GET', path: '/v5/person/enrich', query: (input) => ({ ...input }) }
  */
-export interface LookupEndpoint<Input, Kind extends LookupKind = LookupKind> {
+export interface LookupEndpoint<Input, Taken extends LookupKind | NameDetail = LookupKind | NameDetail> {
   /** Default: POST for a person, GET for a company. */
   readonly method?: CallMethod
   /** Below the base URL. `{email}` and the like stand for a field of the input, encoded. */
@@ -89,8 +103,8 @@ export interface LookupEndpoint<Input, Kind extends LookupKind = LookupKind> {
   readonly body?: (input: Input) => unknown
   /** The body is sent as a form (application/x-www-form-urlencoded): flat values, a list as a repeated field. */
   readonly form?: boolean
-  /** What the service takes. Default: all. */
-  readonly inputs?: readonly Kind[]
+  /** What the service takes. Default: all kinds, without the details of a name: `first_name`, `last_name`, `company_domain`. */
+  readonly inputs?: readonly Taken[]
   /** Where the record is. Default: see `RecordPlace`. */
   readonly record?: RecordPlace
   /** Reads a response. Undefined: it is read in the usual way, by status and by `record`. */
@@ -174,7 +188,7 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly headers?: SentValues
   /** Sent in the query of each call, in the same way. */
   readonly query?: SentValues
-  readonly person?: LookupEndpoint<PersonInput, (typeof LOOKUP_KINDS)['person'][number]>
+  readonly person?: LookupEndpoint<PersonInput, PersonKind | NameDetail>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people with one call. Default: one call a lookup. */
   readonly bulk?: BulkEndpoint
@@ -226,8 +240,11 @@ export interface BulkEndpoint {
   /** Default: POST. */
   readonly method?: CallMethod
   readonly path: string
-  /** What a job may carry, together. Default: emails alone; with more, `body` is required. */
-  readonly inputs?: readonly (typeof LOOKUP_KINDS)['person'][number][]
+  /**
+   * What a job may carry, together. Default: emails alone; with more, `body` is required. With `name_company`, the same details as
+   * `person` takes.
+   */
+  readonly inputs?: readonly (PersonKind | NameDetail)[]
   /** The most inputs of a call, up to 1,000. Default: 100. */
   readonly size?: number
   /** Default, for emails alone: `{ emails, webhook_url }`, without the URL if no delivery arrives. */

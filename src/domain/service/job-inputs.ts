@@ -14,10 +14,23 @@ export const readStoredInputs = (stored: readonly (Readonly<Record<string, strin
   })
 
 /** An input as it is stored. */
-export function readStoredInput(stored: Readonly<Record<string, string>>): JobInput {
-  const { linkedin_url: linkedinUrl, ...input } = stored
-  return linkedinUrl === undefined ? input : { ...input, linkedinUrl }
+export const readStoredInput = (stored: Readonly<Record<string, string>>): JobInput =>
+  Object.fromEntries(Object.entries(stored).map(([field, value]) => [INPUT_FIELDS[field] ?? field, value]))
+
+/** The input under the names that it is stored with, and that lookups have by default: `linkedin_url`. */
+export const toServiceFields = (input: JobInput): Record<string, string> =>
+  Object.fromEntries(Object.entries(input).map(([name, value]) => [SERVICE_FIELDS[name] ?? name, value]))
+
+/** The names that differ. */
+const SERVICE_FIELDS: Readonly<Record<string, string>> = {
+  linkedinUrl: 'linkedin_url',
+  firstName: 'first_name',
+  lastName: 'last_name',
+  companyDomain: 'company_domain',
 }
+const INPUT_FIELDS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(SERVICE_FIELDS).map(([name, field]) => [field, name]),
+)
 
 /** The endpoint of a job: people and companies never go together. An input that was erased is of neither. */
 export const toBulkName = ({ inputs }: Pick<JobInputs, 'inputs'>): 'bulk' | 'companyBulk' =>

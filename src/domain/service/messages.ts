@@ -21,6 +21,9 @@ export interface JobInput {
   readonly linkedinUrl?: string
   readonly name?: string
   readonly company?: string
+  readonly firstName?: string
+  readonly lastName?: string
+  readonly companyDomain?: string
   readonly domain?: string
 }
 

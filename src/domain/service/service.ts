@@ -1,6 +1,6 @@
-import { LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, LOOKUP_KINDS, type LookupKind } from '../identifiers/kind.ts'
 import { JOB_SIZE } from '../job.ts'
-import type { SourceKind } from '../mapping.ts'
+import { NAME_DETAILS, type NameDetail, type SourceKind } from '../mapping.ts'
 import type { CalledEndpoint } from '../spend.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
 import { completeShape, type RecordShapes } from '../record-fields.ts'
@@ -17,7 +17,8 @@ import {
   type WebhookSignature,
 } from './adapter.ts'
 import type { SentValues, ServiceAuth } from './auth.ts'
-import type { BulkInput, JobInput, QueryValues, ServiceAnswer } from './messages.ts'
+import { toServiceFields } from './job-inputs.ts'
+import type { BulkInput, QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
 import { isObject } from '../json.ts'
 import { readCredits, type ServiceCredits } from './credits.ts'
@@ -46,7 +47,9 @@ export interface CalledPath {
 
 /** How one lookup is requested and read, every default filled in and every function chosen once. */
 export interface LookupCall<Input> extends CalledPath {
+  /** The kinds of lookups, and the details of a name. */
   readonly inputs: ReadonlySet<string>
+  readonly details: readonly NameDetail[]
   build(input: Input): RequestParts
   readonly readRecord: RecordReader
   readonly read: ((answer: ServiceAnswer) => ServiceReading | undefined) | null
@@ -174,10 +177,12 @@ function createLookupCall<Input extends object>(
     endpoint.query ?? (method === 'GET' ? (toServiceFields as (input: Input) => QueryValues) : null)
   const toBody = endpoint.body ?? (method === 'POST' ? toServiceFields : null)
   const hasPlaceholders = endpoint.path.includes('{')
+  const inputs = new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind])
   return {
     endpoint: `${method} ${endpoint.path}` as ServiceEndpoint,
     kind,
-    inputs: new Set<string>(endpoint.inputs ?? LOOKUP_KINDS[kind]),
+    inputs,
+    details: NAME_DETAILS.filter((detail) => inputs.has(detail)),
     readRecord,
     read: endpoint.read ?? null,
     build: (input) => ({
@@ -194,7 +199,7 @@ export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'com
 
 function createBulkCall(
   { method = 'POST', path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
-  kinds: readonly LookupKind[],
+  inputs: readonly (LookupKind | NameDetail)[],
   { poll, webhook }: ServiceDefinition,
 ): BulkCall {
   const toBody =
@@ -203,7 +208,7 @@ function createBulkCall(
   return {
     endpoint: `${method} ${path}` as ServiceEndpoint,
     kind: 'bulk',
-    kinds,
+    kinds: ALL_LOOKUP_KINDS.filter((one) => inputs.includes(one)),
     size,
     results: results ?? (poll && !webhook ? 'poll' : 'webhook'),
     needsWebhook: results !== 'answer' && !poll,
@@ -225,12 +230,6 @@ function createPollCall({ method = 'GET', path, query, body, form, after, read }
     read: read ?? null,
     firstMs: after === undefined ? null : parseDuration(after),
   }
-}
-
-/** The input under the names that the lookups have: `linkedin_url`. */
-function toServiceFields(input: JobInput): Record<string, string> {
-  const { linkedinUrl, ...fields } = input
-  return linkedinUrl === undefined ? fields : { ...fields, linkedin_url: linkedinUrl }
 }
 
 const fillPath = (path: string, values: Readonly<Record<string, string>>): string =>

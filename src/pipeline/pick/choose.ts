@@ -1,6 +1,6 @@
 import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
-import type { ServiceTurn } from '../../domain/mapping.ts'
+import { NAME_DETAILS, type ServiceTurn } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
 import type { Database } from '../../store/open.ts'
@@ -58,17 +58,17 @@ const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
     reason: 'filled by Fillrate, so nothing to look up by',
   }))
 
-/** A candidate's usable identifiers, best first. The last item has no lookup, only the reasons. */
+/** A candidate's usable identifiers, best first, by default with all details. The last item has no lookup, only the reasons. */
 export function* listIdentifiers(
   source: Source,
   inputs: Partial<RawInputs>,
-  { takes }: Pick<ServiceTurn, 'takes'> = { takes: null },
+  { takes, details }: Pick<ServiceTurn, 'takes' | 'details'> = { takes: null, details: NAME_DETAILS },
 ) {
   for (let previous: LookupKind | null = null; ;) {
     const choice: ChosenLookup = chooseLookup(
       source.mapping.kind,
       inputs,
-      previous === null ? { takes } : { after: previous, takes },
+      previous === null ? { takes, details } : { after: previous, takes, details },
     )
     yield choice
     if (choice.lookup === null) return

@@ -16,13 +16,16 @@ interface Details {
   readonly email?: string
   readonly linkedin_url?: string
   readonly full_name?: string
+  readonly company_name?: string
   readonly company_website?: string
 }
 
 /** What a request is about, and whether it is found. */
-function readDetails({ identifier, email, linkedin_url, full_name, company_website }: Details) {
-  const input = email ?? linkedin_url ?? full_name ?? company_website ?? ''
-  const n = numberOf(input)
+function readDetails({ identifier, ...details }: Details) {
+  const { email, linkedin_url, full_name, company_name = '', company_website = '' } = details
+  const known = email ?? linkedin_url ?? full_name ?? company_website
+  const input = known === full_name ? [full_name, company_name, company_website].join('|') : known
+  const n = numberOf(known)
   return { identifier, input, n, isInvalid: isInvalid(n), isFound: isKnownNumber(n) }
 }
 

@@ -15,7 +15,7 @@ describe('a valid configuration', () => {
       sources: {
         contacts: {
           name: 'contacts',
-          turn: { service: null, services: [], isFirst: true, next: null, takes: null },
+          turn: { service: null, services: [], isFirst: true, next: null, takes: null, details: [] },
           kind: 'person',
           shapes: BUILT_IN_SERVICE.shapes.person,
           table: 'crm.contacts',
@@ -324,6 +324,20 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'nothing',
     'name and company together',
     'leave out `company`',
+  ],
+  'a first name alone': [
+    contacts({ inputs: { email: 't.email', first_name: 't.f', company_domain: 't.d' } }),
+    'sources.contacts.inputs.name',
+    'nothing',
+    'name and company together',
+    'Add `name`, or leave out `first_name`, `company_domain`',
+  ],
+  'first and last name without a company': [
+    contacts({ inputs: { first_name: 't.f', last_name: 't.l' } }),
+    'sources.contacts.inputs.company',
+    'nothing',
+    'name and company together',
+    'Add `company`, or leave out `first_name`, `last_name`',
   ],
   'a domain of a person': [
     contacts({ inputs: { email: 't.email', domain: 't.d' } }),

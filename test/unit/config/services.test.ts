@@ -95,6 +95,7 @@ describe('several services', () => {
       isFirst: true,
       next: { service: 'pdl', when: 'blank' },
       takes: null,
+      details: [],
     })
     expect(viewOf(config, 'pdl').sources['contacts']).toMatchObject({
       turn: { isFirst: false, next: null },
@@ -178,6 +179,34 @@ describe('several services', () => {
       turn: { takes: ['email'], services: ['acme', 'finder'] },
     })
     expect(viewOf(all, 'acme').sources['others']?.turn.takes).toBeNull()
+  })
+
+  test('are sent the details of a name that each takes', () => {
+    const detailed = {
+      name: 'Detailed',
+      person: { path: '/find', inputs: ['name_company', 'first_name', 'last_name', 'company_domain'] },
+    } as const
+    const named = { ...finder, person: { path: '/find', inputs: ['email', 'name_company'] } } as const
+    const outputs = { title: { detailed: 'a', named: 'b' } }
+    const parse = (inputs: object, services: object = { detailed, named }) =>
+      parseConfig({ services, sources: { contacts: { ...contacts, inputs, outputs } } }, null)
+    const parts = { first_name: 't.f', last_name: 't.l' }
+    const both = parse({ ...parts, company: 't.c', company_domain: 't.d' })
+    const turnOf = (view: typeof both, name: string) => viewOf(view, name).sources['contacts']?.turn
+    expect(turnOf(both, 'detailed')).toMatchObject({
+      takes: null,
+      details: ['first_name', 'last_name', 'company_domain'],
+    })
+    expect(turnOf(both, 'named')).toMatchObject({
+      takes: ['company', 'first_name', 'last_name'],
+      details: [],
+    })
+    // Without a company it can look up nobody by name.
+    const domains = parse({ email: 't.e', ...parts, company_domain: 't.d' })
+    expect(turnOf(domains, 'named')).toMatchObject({ takes: ['email'] })
+    expect(() => parse({ ...parts, company_domain: 't.d' }, { named })).toThrow(
+      /inputs\.company_domain[^]*an input that no service of this source takes/,
+    )
   })
 
   test('may be one, which has a name then', () => {

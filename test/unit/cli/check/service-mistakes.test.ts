@@ -205,7 +205,26 @@ test.each<readonly [string, object, string, RegExp]>([
     'a domain among people',
     { bulk: { ...jobs, inputs: ['domain'], body: ({ inputs }: JobInputs) => inputs } },
     'service.bulk.inputs[0]',
-    /'domain' 'email', 'linkedin_url' or 'name_company'/,
+    /'domain' 'email', 'linkedin_url', 'name_company', .* or 'company_domain'/,
+  ],
+  [
+    'details without a name',
+    { person: { ...named, inputs: ['email', 'company_domain'] } },
+    'service.person.inputs',
+    /`name_company` beside 'first_name', 'last_name' and 'company_domain'/,
+  ],
+  [
+    'details that are not sent singly',
+    {
+      bulk: {
+        ...jobs,
+        inputs: ['name_company', 'first_name'],
+        body: ({ inputs }: JobInputs) => inputs,
+        ordered: true,
+      },
+    },
+    'service.bulk.inputs',
+    /no first_name, last_name or company_domain, as in `person.inputs`: a lookup is one question/,
   ],
 ])('a job of other inputs than emails: %s', async (_, change, place, words) => {
   const problems = await findProblems({ ...good, person: named, bulk: undefined, ...change })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
 import type { RawInputs } from '../../../../src/domain/identifiers/choose.ts'
 
-const raw = (inputs: Partial<RawInputs>): RawInputs => ({
+const raw = (inputs: Partial<RawInputs>): Partial<RawInputs> => ({
   email: null,
   linkedin_url: null,
   name: null,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
@@ -5,6 +6,7 @@ import { normalizeDomain } from '../../../../src/domain/identifiers/domain.ts'
 import { normalizeEmail } from '../../../../src/domain/identifiers/email.ts'
 import type { LookupInput, NormalizedInput } from '../../../../src/domain/identifiers/kind.ts'
 import { normalizeNameCompany } from '../../../../src/domain/identifiers/name-company.ts'
+import { NAME_DETAILS } from '../../../../src/domain/mapping.ts'
 import { normalizeProfileUrl } from '../../../../src/domain/identifiers/profile-url.ts'
 
 /** Any code unit, including lone surrogates, and often the significant characters. */
@@ -105,10 +107,10 @@ test('a name and company: the request has the same key, without white space or u
   let usable = 0
   fc.assert(
     fc.property(anything, anything, (name, company) => {
-      const first = normalizeNameCompany(name, company)
+      const first = normalizeNameCompany({ name, company })
       if (first?.ok !== true) return true
       usable++
-      const again = normalizeNameCompany(first.input.name, first.input.company)
+      const again = normalizeNameCompany(first.input)
       return hasNoSpaceOrUpperCase(first.key) && again?.ok === true && again.key === first.key
     }),
     { numRuns: 4000 },
@@ -116,11 +118,44 @@ test('a name and company: the request has the same key, without white space or u
   expect(usable).toBeGreaterThan(100)
 })
 
+test('two people have one key exactly if what is sent of them is the same after normalising', () => {
+  const word = fc.constantFrom('', ' ', 'Ada', 'ADA ', 'a|b', 'a', 'b', 'a b', 'b+', '|', '%7c', '-')
+  const host = fc.constantFrom('', 'acme.no', 'https://WWW.acme.no/x', 'acme.com', 'gmail.com')
+  const raw = fc.record({
+    name: word,
+    company: word,
+    first_name: word,
+    last_name: word,
+    company_domain: host,
+  })
+  const details = fc.subarray([...NAME_DETAILS])
+  /** What is sent, each field normalised by itself. */
+  const foldAll = (input: object): object =>
+    Object.fromEntries(
+      Object.entries(input).map(([field, value]) => [field, String(value).toLowerCase().trim()]),
+    )
+  let same = 0
+  fc.assert(
+    fc.property(raw, raw, details, (a, b, taken) => {
+      const [one, other] = [normalizeNameCompany(a, taken), normalizeNameCompany(b, taken)]
+      if (one?.ok !== true || other?.ok !== true) return
+      const isOne = one.key === other.key
+      if (isOne) same++
+      expect(isOne).toBe(isDeepStrictEqual(foldAll(one.input), foldAll(other.input)))
+      expect(hasNoSpaceOrUpperCase(one.key)).toBe(true)
+      const again = normalizeNameCompany(one.input, taken)
+      expect(again?.ok === true && again.key).toBe(one.key)
+    }),
+    { numRuns: 4000 },
+  )
+  expect(same).toBeGreaterThan(10)
+})
+
 test('case and white space do not distinguish names', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), (name, company) => {
       const key = (n: string, c: string) => {
-        const normalized = normalizeNameCompany(n, c)
+        const normalized = normalizeNameCompany({ name: n, company: c })
         return normalized?.ok === true ? normalized.key : null
       }
       expect(key(name.toUpperCase(), company.replaceAll(' ', ' \u00a0'))).toBe(key(name, company))
@@ -177,7 +212,7 @@ test('long texts take linear time', () => {
       const raw = { email: value, linkedin_url: value, name: null, company: null, domain: value }
       expect(chooseLookup('person', raw).lookup).toBeNull()
       expect(chooseLookup('company', raw).lookup).toBeNull()
-      const named = normalizeNameCompany(value, value)
+      const named = normalizeNameCompany({ name: value, company: value })
       expect(named?.ok === true ? named.key.length : 0).toBeLessThan(1000)
     }
   }
