@@ -10,7 +10,7 @@ import { type CheckedProblem, createFailedFinding, createFinding, type Finding }
 import { findSecrets } from './secrets.ts'
 
 /**
- * Checks a description beyond its form: whether it holds a key, and whether its cases come out as they say. Asks for cases
+ * Checks a description beyond its form: whether it holds a key, and whether its cases come out as they say. Says so
  * where it has none. Sends nothing.
  * @param cases null: the description is in the configuration itself, which exports none
  */

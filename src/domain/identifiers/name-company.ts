@@ -9,7 +9,6 @@ const MAX_TEXT_LENGTH = 200
 const INVISIBLE = /\p{Default_Ignorable_Code_Point}/gu
 
 type NamePart = 'name' | 'company' | NameDetail
-type NameParts = { readonly [Part in NamePart]?: string | null }
 
 /**
  * Normalizes a person's name and company; both are required. They are sent as typed, with white space collapsed, and
@@ -23,35 +22,47 @@ type NameParts = { readonly [Part in NamePart]?: string | null }
  * @param details those that the service takes
  */
 export function normalizeNameCompany(
-  raw: NameParts,
+  raw: { readonly [Part in NamePart]?: string | null },
   details: readonly NameDetail[] = [],
 ): NormalizedInput<NameInput> {
-  const parts = { ...readPart('first_name', raw), ...readPart('last_name', raw) }
-  const domain = details.includes('company_domain') ? normalizeDomain(raw.company_domain ?? null) : null
-  const given = {
-    name: toText(raw.name) || [parts.first_name, parts.last_name].filter((part) => part).join(' '),
-    company: toText(raw.company),
-  }
-  if (given.name === '' && given.company === '' && domain === null) return null
-  const nameFault = describeFault(given.name)
-  if (nameFault !== null) return { ok: false, reason: nameFault, input: 'name' }
-  const companyFault = describeFault(given.company)
-  if (companyFault !== null && domain?.ok !== true)
-    return given.company === '' && domain !== null
-      ? { ok: false, reason: domain.reason, input: 'company_domain' }
-      : { ok: false, reason: companyFault, input: 'company' }
+  const read = (input: NamePart): ReadPart => readPart(input, raw[input] ?? '')
+  const joined = [read('first_name'), read('last_name')].filter(isUsable).map(({ text }) => text)
+  const name = readPart('name', collapseWhitespace(raw.name ?? '') || joined.join(' '))
+  const rest = [read('company'), ...details.map(read)]
+  const employers = rest.filter(({ input }) => input === 'company' || input === 'company_domain')
+  if ([name, ...employers].every(isBlank)) return null
+  const unusable = isUsable(name)
+    ? employers.some(isUsable)
+      ? undefined
+      : (employers.find((part) => !isBlank(part)) ?? employers[0])
+    : name
+  if (unusable !== undefined) return { ok: false, ...toNote(unusable) }
 
-  const all = { ...parts, ...(domain?.ok === true && { company_domain: domain.key }) }
-  const input: NameInput = {
-    name: given.name,
-    ...(companyFault === null && { company: given.company }),
-    ...Object.fromEntries(Object.entries(all).filter(([detail]) => details.some((one) => one === detail))),
-  }
-  const notes = listLeftOut(input, raw, details, domain)
+  const sent = [name, ...rest].filter(isUsable).map(({ input, text }) => [input, text] as const)
+  const input = Object.fromEntries(sent) as unknown as NameInput
+  const notes = rest.filter((part) => !isBlank(part) && !isUsable(part)).map(toNote)
   return { ok: true, key: toKey(input), input, ...(notes.length > 0 && { notes }) }
 }
 
-const toText = (raw: string | null | undefined): string => collapseWhitespace(raw ?? '')
+interface ReadPart {
+  readonly input: NamePart
+  readonly text: string
+  /** Why it is unusable; null: it is not. */
+  readonly fault: string | null
+}
+
+const isUsable = ({ fault }: ReadPart): boolean => fault === null
+const isBlank = ({ text }: ReadPart): boolean => text === ''
+const toNote = ({ input, fault }: ReadPart): InputNote => ({ input, reason: fault ?? '' })
+
+function readPart(input: NamePart, raw: string): ReadPart {
+  const text = collapseWhitespace(raw)
+  if (input !== 'company_domain' || text === '') return { input, text, fault: describeFault(text) }
+  const domain = normalizeDomain(text)
+  return domain?.ok === true
+    ? { input, text: domain.key, fault: null }
+    : { input, text, fault: domain?.reason ?? 'missing' }
+}
 
 function describeFault(text: string): string | null {
   if (text === '') return 'missing'
@@ -59,30 +70,6 @@ function describeFault(text: string): string | null {
   // People fill a required field with a dash or a question mark, which would cost a call.
   return /[\p{L}\p{N}]/u.test(text.replace(INVISIBLE, '')) ? null : 'without a letter or digit'
 }
-
-/** A first or last name, if it is usable. */
-function readPart<Part extends 'first_name' | 'last_name'>(
-  part: Part,
-  raw: NameParts,
-): { [Name in Part]?: string } {
-  const text = toText(raw[part])
-  return describeFault(text) === null ? ({ [part]: text } as { [Name in Part]: string }) : {}
-}
-
-/** Why what the row has, and the service takes, is not sent. */
-const listLeftOut = (
-  input: NameInput,
-  raw: NameParts,
-  details: readonly NameDetail[],
-  domain: ReturnType<typeof normalizeDomain>,
-): InputNote[] =>
-  (['company', ...details] as const).flatMap((part) => {
-    const text = toText(raw[part])
-    if (text === '' || input[part] !== undefined) return []
-    const reason =
-      part !== 'company_domain' ? describeFault(text) : domain?.ok === false ? domain.reason : null
-    return reason === null ? [] : [{ input: part, reason }]
-  })
 
 function toKey(input: NameInput): string {
   const parts: readonly NamePart[] = ['name', 'company', ...NAME_DETAILS]

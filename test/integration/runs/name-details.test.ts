@@ -29,17 +29,25 @@ const NAMED: ServiceDefinition = {
   fields: { person: { title: 'text' } },
 }
 
+/** A source that is named like its table. */
+const toConfig = (adapter: ServiceDefinition, source: { readonly table: string }) => ({
+  service: { adapter },
+  sources: { [source.table]: source },
+})
+
 /** Runs a source of a service until everything is settled. */
-async function run(service: ServiceDefinition, url: string, source: object): Promise<void> {
+async function run(
+  service: ServiceDefinition,
+  url: string,
+  source: { readonly table: string },
+  route: 'sync' | 'bulk' = 'sync',
+): Promise<void> {
   const fillrate = await createFillrate({
-    config: {
-      service: { adapter: service },
-      sources: { [String(Object.values(source)[0])]: source } as never,
-    },
+    config: toConfig(service, source) as never,
     env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: url, FILLRATE_API_KEY: PROSPEO_KEY },
   })
   onTestFinished(() => fillrate.close())
-  expect(await fillrate.run({ budget: 'unlimited', waitMs: 30_000, route: 'sync' })).toMatchObject({
+  expect(await fillrate.run({ budget: 'unlimited', waitMs: 30_000, route })).toMatchObject({
     status: 'completed',
   })
 }
@@ -51,34 +59,48 @@ const PEOPLE = {
   outputs: { title: 'current_job_title' },
 }
 
-test('two people of one name at different domains are two lookups, one person in two spellings is one', async () => {
-  await database.query(`
-    insert into people (id, first_name, last_name, website) values
-      (1, 'Ada', 'T1', 'one.example.com'), (2, 'Ada', 'T1', 'two.example.com'),
-      (3, ' ADA', 't1', 'https://www.one.example.com/team'), (4, 'Ada', 'T1', 'gmail.com')`)
-  const standIn = await playProspeo()
-  await run(prospeo, standIn.url, PEOPLE)
-  expect([...standIn.billed.keys()]).toEqual(['Ada T1||one.example.com', 'Ada T1||two.example.com'])
-  expect(await database.query(`select key, input from fillrate.lookups order by key`)).toEqual([
-    {
-      key: 'ada+t1||ada|t1|one.example.com',
-      input: { name: 'Ada T1', first_name: 'Ada', last_name: 'T1', company_domain: 'one.example.com' },
-    },
-    {
-      key: 'ada+t1||ada|t1|two.example.com',
-      input: { name: 'Ada T1', first_name: 'Ada', last_name: 'T1', company_domain: 'two.example.com' },
-    },
-  ])
-  expect(await database.query('select title from people order by id')).toEqual([
-    { title: 'Analyst 1' },
-    { title: 'Analyst 1' },
-    { title: 'Analyst 1' },
-    { title: null },
-  ])
-  expect(
-    await database.query(`select state, reason from fillrate.rows where source = 'people' and key = '4'`),
-  ).toEqual([{ state: 'invalid_input', reason: 'company_domain: free-mail host' }])
-})
+test.each([
+  ['sync', 1],
+  ['bulk', 2],
+] as const)(
+  'two people of one name at different domains are two lookups, one in two spellings is one: %s',
+  async (route, n) => {
+    await database.query(`
+      truncate people;
+      insert into people (id, first_name, last_name, website) values
+        (${n}1, 'Ada', 'T${n}', 'one.example.com'), (${n}2, 'Ada', 'T${n}', 'two.example.com'),
+        (${n}3, ' ADA', 't${n}', 'https://www.one.example.com/team'), (${n}4, 'Ada', 'T${n}', 'gmail.com')`)
+    const standIn = await playProspeo()
+    await run(prospeo, standIn.url, PEOPLE, route)
+    expect([...standIn.billed.keys()].sort()).toEqual([
+      `Ada T${n}||one.example.com`,
+      `Ada T${n}||two.example.com`,
+    ])
+    const parts = { name: `Ada T${n}`, first_name: 'Ada', last_name: `T${n}` }
+    expect(
+      await database.query(
+        `select key, input from fillrate.lookups where key like 'ada+t${n}%' order by key`,
+      ),
+    ).toEqual(
+      ['one.example.com', 'two.example.com'].map((company_domain) => ({
+        key: `ada+t${n}||ada|t${n}|${company_domain}`,
+        input: { ...parts, company_domain },
+      })),
+    )
+    const title = `Analyst ${n}`
+    expect(await database.query('select title from people order by id')).toEqual([
+      { title },
+      { title },
+      { title },
+      { title: null },
+    ])
+    expect(
+      await database.query(
+        `select state, reason from fillrate.rows where source = 'people' and key = '${n}4'`,
+      ),
+    ).toEqual([{ state: 'invalid_input', reason: 'company_domain: free-mail host' }])
+  },
+)
 
 test('a service that takes no details is sent name and company, as ever', async () => {
   const { sent, url } = await playNamed()
@@ -99,7 +121,7 @@ test('an erased person is not looked up under a name in any other form, by any s
   await run(prospeo, standIn.url, PEOPLE)
   expect(standIn.calls).toHaveLength(1)
   await database.query(`update people set email = 'eve@engines.example.com'`)
-  await forget('eve@engines.example.com')
+  await forget('eve@engines.example.com', toConfig(prospeo, PEOPLE))
   const left = `select count(*)::int as n from fillrate.lookups where input::text ~* 'eve'`
   expect(await database.query(left)).toEqual([{ n: 0 }])
 
@@ -134,7 +156,7 @@ test('a person who was erased by name and company is not looked up with details'
   await run(NAMED, url, OTHERS)
   expect(sent).toHaveLength(1)
   await database.query(`update others set email = 'kim@mills.example.com'`)
-  await forget('kim@mills.example.com', OTHERS)
+  await forget('kim@mills.example.com', toConfig(NAMED, OTHERS))
   await database.query(`
     insert into people (id, first_name, last_name, company, website) values (9, 'Kim', 'T9', 'Mills', 'mills.example.com')`)
   const standIn = await playProspeo()
@@ -158,16 +180,11 @@ async function playNamed(): Promise<{ readonly url: string; readonly sent: unkno
   return { url, sent }
 }
 
-async function forget(email: string, source: object = PEOPLE): Promise<void> {
-  const name = String(Object.values(source)[0])
-  const [mapping] = Object.values(
-    parseConfig({ sources: { [name]: { ...source, outputs: { title: 'title' } } } }, null).sources,
-  )
+async function forget(email: string, config: object): Promise<void> {
+  const [mapping] = Object.values(parseConfig(config, null).sources)
   const target = parseForgetTarget('email', email)
   if (mapping === undefined || typeof target === 'string') throw new Error('nothing to forget')
-  await forgetSubject(
-    { db: database.db, log: pino({ level: 'silent' }), sources: [await openSource(database.db, mapping)] },
-    [target],
-    { dryRun: false },
-  )
+  const source = await openSource(database.db, mapping)
+  const deps = { db: database.db, log: pino({ level: 'silent' }), sources: [source] }
+  await forgetSubject(deps, [target], { dryRun: false })
 }
