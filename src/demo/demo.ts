@@ -15,7 +15,7 @@ import { migrate } from '../store/migrate.ts'
 import { openDatabase } from '../store/open.ts'
 import { moveService } from '../store/services.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../util/format.ts'
-import { createCrm } from './crm/crm.ts'
+import { createCrm } from './crm.ts'
 import { listExamples, renderExamples, saveContacts } from './examples.ts'
 import { DEMO_APPLICATION, canOthersEnter, freePort, openPostgres } from './postgres.ts'
 import {

@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { Output } from '../cli/terminal.ts'
 import { renderTable } from '../cli/views/table.ts'
-import { placeholderValues } from './crm/words.ts'
+import { placeholderValues } from './untidy-values.ts'
 
 /** A contact before and after the run. */
 export interface ContactExample {

@@ -54,7 +54,6 @@ export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>) =
           industry: 'industry',
           employees: 'employee_count',
           revenue: 'revenue',
-          founded: 'founded_year',
           city: 'location.city',
           country: 'location.country',
           technologies: 'technologies',

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import * as writing from '../../../src/demo/crm/dirty-values.ts'
+import * as writing from '../../../src/demo/untidy-values.ts'
 import { normalizeDomain } from '../../../src/domain/identifiers/domain.ts'
 import { normalizeEmail } from '../../../src/domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../../../src/domain/identifiers/profile-url.ts'
@@ -46,7 +46,7 @@ test('all spellings of a website give the same company', () => {
 test('invalid values give no lookup', () => {
   fc.assert(
     fc.property(luck, (luck) => {
-      const email = writing.writeInvalidEmail(luck, 'anna@alderbridge.example', 'Anna Berg')
+      const email = writing.writeInvalidEmail(luck, 'anna@alderbridge.example')
       expect(normalizeEmail(email)).toMatchObject({ ok: false })
       expect(normalizeProfileUrl(writing.writeInvalidProfile(luck, 'anna-berg'))).toMatchObject({ ok: false })
       expect(normalizeDomain(writing.writeInvalidWebsite(luck, 'alderbridge.example'))).toMatchObject({
