@@ -117,7 +117,6 @@ export function startDemoService({ seed, limit }: DemoSettings, name: DemoServic
     faults: {
       '500': 0.02,
       '503': 0.01,
-      '503-retry-after': 0.005,
       duplicate: 0.15,
       early: 0.1,
       'bad-signature': 0.1,

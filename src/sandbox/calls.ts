@@ -7,14 +7,7 @@ import { type SandboxResponse, errorResponse, malformedRecord, sendResponse } fr
 import { findRecord, toEmailInput } from './results.ts'
 import { abortableDelay } from './rng.ts'
 import type { CountedWork, StatsRecorder } from './stats.ts'
-import {
-  type RateWindow,
-  type WindowDecision,
-  consume,
-  limitHeaders,
-  peek,
-  retryAfterHeader,
-} from './windows.ts'
+import { type RateWindow, type WindowDecision, consume, limitHeaders, retryAfterHeader } from './windows.ts'
 
 export interface CallContext {
   readonly settings: () => SandboxOptions
@@ -52,12 +45,10 @@ export async function handleCall(call: SandboxCall, context: CallContext): Promi
   await abortableDelay(opportunity.drawMs(settings().latencyBeforeMs, 'before'), closing)
   if (closing.aborted) return
   const decision = decideCall(question, opportunity, key, context)
-  if (decision === null) return drop()
-  const { answer, work, job, isDropped = false, isSlow = false } = decision
+  const { answer, work, job, isDropped = false } = decision
   if (work === 'bulk') recorder.done(inputs, 'bulk')
 
-  const slowMs = isSlow ? opportunity.drawMs(settings().slowMs, 'slow') : 0
-  await abortableDelay(opportunity.drawMs(settings().latencyAfterMs, 'after') + slowMs, closing)
+  await abortableDelay(opportunity.drawMs(settings().latencyAfterMs, 'after'), closing)
   const isEarly = job !== undefined && !closing.aborted && job.opportunity.injects('early')
   if (isEarly) await jobs.startNow(job)
   if (closing.aborted) return
@@ -68,7 +59,7 @@ export async function handleCall(call: SandboxCall, context: CallContext): Promi
   if (isDropped) drop()
   else {
     recorder.request(endpoint, answer.status)
-    sendResponse(response, answer, settings())
+    sendResponse(response, answer)
   }
   if (job !== undefined && !isEarly) await jobs.start(job)
 }
@@ -80,38 +71,25 @@ interface CallDecision {
   readonly job?: SandboxJob
   /** The connection is dropped instead of answered. */
   readonly isDropped?: boolean
-  readonly isSlow?: boolean
 }
 
-const FAILURES = ['500', '503', '503-retry-after'] as const satisfies readonly FaultName[]
+const FAILURES = ['500', '503'] as const satisfies readonly FaultName[]
 
-/**
- * Decides on arrival whether a call is counted or throttled, failed or processed. Null if the connection is dropped
- * before the call is counted.
- */
+/** Decides on arrival whether a call is throttled, failed or processed. */
 function decideCall(
   question: SandboxRequest,
   opportunity: Opportunity,
   key: string,
   context: CallContext,
-): CallDecision | null {
+): CallDecision {
   const options = context.settings()
-  if (opportunity.injects('drop-before')) return null
   const failure = FAILURES.find((fault) => isFaultInjected(fault, opportunity.point, options))
-  const verdict = countCall(key, failure === undefined || options.errorsCount, context)
-  const withLimit = (answer: SandboxResponse): SandboxResponse => {
-    const hasHeaders =
-      verdict !== null &&
-      (options.headersShare === 1 || opportunity.draw('headers').below(options.headersShare))
-    return hasHeaders
-      ? { ...answer, headers: { ...limitHeaders(verdict, options), ...answer.headers } }
-      : answer
-  }
+  const verdict = countCall(key, context)
+  const withLimit = (answer: SandboxResponse): SandboxResponse =>
+    verdict === null ? answer : { ...answer, headers: { ...limitHeaders(verdict), ...answer.headers } }
   if (verdict?.accepted === false) return { answer: withLimit(rateLimitedResponse(verdict, options)) }
   const decision =
-    failure === undefined
-      ? doWork(question, opportunity, context)
-      : { answer: failureResponse(failure, options) }
+    failure === undefined ? doWork(question, opportunity, context) : { answer: failureResponse(failure) }
   if (failure !== undefined) context.recorder.fault(failure)
   const isLostByGateway = failure === undefined && opportunity.injects('504')
   const answer = isLostByGateway
@@ -121,27 +99,20 @@ function decideCall(
     ...decision,
     answer: withLimit(answer),
     isDropped: opportunity.injects('drop-after'),
-    isSlow: opportunity.injects('slow'),
   }
 }
 
-/** Counts a call against the limit of its key, or only reads the window; null if there is no limit. */
-function countCall(
-  key: string,
-  counts: boolean,
-  { settings, recorder, windows }: CallContext,
-): WindowDecision | null {
+/** Counts a call against the limit of its key; null if there is no limit. */
+function countCall(key: string, { settings, recorder, windows }: CallContext): WindowDecision | null {
   const options = settings()
   const { limit } = options
   if (limit === null) {
-    if (counts) recorder.counts.calls.accepted += 1
+    recorder.counts.calls.accepted += 1
     return null
   }
-  const verdict = (counts ? consume : peek)(windows.get(key), Date.now(), { ...options, limit })
-  if (counts) {
-    windows.set(key, verdict.window)
-    recorder.verdict(options.keys.indexOf(key) + 1, verdict)
-  }
+  const verdict = consume(windows.get(key), Date.now(), { ...options, limit })
+  windows.set(key, verdict.window)
+  recorder.verdict(options.keys.indexOf(key) + 1, verdict)
   return verdict
 }
 
@@ -149,17 +120,14 @@ function rateLimitedResponse(verdict: WindowDecision, options: SandboxOptions): 
   if (options.banStatus === 403 && Date.now() < verdict.window.bannedUntil)
     return errorResponse(403, 'banned', 'too many calls beyond the limit')
   const message = `the limit of ${verdict.limit} calls per window is reached`
-  return errorResponse(429, 'rate_limited', message, retryAfterHeader(verdict, Date.now(), options))
+  return errorResponse(429, 'rate_limited', message, retryAfterHeader(verdict, Date.now()))
 }
 
-function failureResponse(
-  fault: (typeof FAILURES)[number],
-  { unavailableSeconds }: SandboxOptions,
-): SandboxResponse {
+function failureResponse(fault: (typeof FAILURES)[number]): SandboxResponse {
   const message = `fault ${fault} of the sandbox`
-  if (fault === '500') return errorResponse(500, 'server_error', message)
-  const headers = fault === '503' ? {} : { 'Retry-After': String(unavailableSeconds) }
-  return errorResponse(503, 'unavailable', message, headers)
+  return fault === '500'
+    ? errorResponse(500, 'server_error', message)
+    : errorResponse(503, 'unavailable', message)
 }
 
 function doWork(
@@ -180,8 +148,7 @@ function doWork(
   }
   const { lookup } = question
   if (opportunity.injects('202')) {
-    const registered = options.webhookUrl === null ? null : new URL(options.webhookUrl)
-    const webhookUrl = question.webhookUrl ?? registered
+    const webhookUrl = question.webhookUrl ?? null
     const job = jobs.accept([{ lookup, asWritten: lookup.key }], opportunity, webhookUrl)
     const answer = { status: 202, body: jobs.accepted(job) }
     return { answer, job, ...(webhookUrl !== null && { work: 'bulk' }) }

@@ -72,7 +72,6 @@ export function createDeliveries(
     },
     /** Sends a duplicate; not retried, whatever the answer. */
     async sendAgain(url: URL, body: Buffer): Promise<void> {
-      recorder.counts.deliveries.duplicated += 1
       await postSigned(url, body)
     },
     /** Sends it with the signature of another secret, a truncated one, or none, as `choice` selects. */

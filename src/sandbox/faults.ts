@@ -12,16 +12,12 @@ export type SandboxEndpoint = (typeof ENDPOINTS)[number]
 /** Every fault that can be enabled, and its effect. */
 export const FAULT_MEANINGS = {
   '500': 'the call is answered 500',
-  '503': 'the call is answered 503 without Retry-After',
-  '503-retry-after': 'the call is answered 503 with Retry-After',
-  slow: 'the answer waits `slowMs` longer',
-  'drop-before': 'the connection is dropped before the call is counted or processed',
+  '503': 'the call is answered 503',
   'drop-after': 'the connection is dropped after the call was counted and processed; the answer is lost',
   '504': 'a gateway answers 504 after the call was counted and processed',
   'not-a-record': 'a single lookup is answered 200 with something that is not a record',
   '202': 'a single lookup is answered 202 and becomes a job of one',
   lost: 'the delivery is never sent',
-  late: 'the delivery comes `lateMs` later',
   early: 'the delivery comes before the 202 is answered',
   duplicate: 'the delivery comes twice, with one event_id',
   progress: 'a delivery with the status processing and no results comes first',
@@ -36,7 +32,7 @@ export const FAULT_MEANINGS = {
 export type FaultName = keyof typeof FAULT_MEANINGS
 
 /** The share of opportunities (0 to 1) at which each fault is injected; absent means never. */
-type FaultShares = Readonly<Partial<Record<FaultName, number>>>
+export type FaultShares = Readonly<Partial<Record<FaultName, number>>>
 
 /** An opportunity for a fault: one call, one job, or one input of a job. */
 export interface FaultPoint {

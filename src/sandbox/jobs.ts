@@ -6,13 +6,6 @@ import { type SubmittedInput, createResults, isRejectedInput, makeRequestId } fr
 import { abortableDelay } from './rng.ts'
 import type { StatsRecorder } from './stats.ts'
 
-/** How a job ended: the outcome of its delivery, never sent, without a webhook URL, or cut off by close. */
-export interface JobOutcome {
-  readonly jobId: string
-  readonly status: 'completed' | 'failed'
-  readonly outcome: DeliveryOutcome | 'lost' | 'nowhere'
-}
-
 export interface SandboxJob {
   readonly jobId: string
   readonly inputs: readonly SubmittedInput[]
@@ -20,10 +13,9 @@ export interface SandboxJob {
   readonly webhookUrl: URL | null
   /** Resolves when the delivery was answered for the first time, or will never be sent. */
   readonly firstAnswer: PromiseWithResolvers<void>
-  readonly end: PromiseWithResolvers<JobOutcome>
+  /** Resolves when the job has ended, however it did. */
+  readonly end: PromiseWithResolvers<void>
 }
-
-const MAX_OUTCOMES = 50_000
 
 /** Accepts jobs, processes them after their delay, and delivers each to its webhook URL. */
 export class JobQueue {
@@ -32,8 +24,6 @@ export class JobQueue {
   readonly #closing = new AbortController()
   readonly #deliveries: ReturnType<typeof createDeliveries>
   readonly #pending = new Map<string, SandboxJob>()
-  /** Oldest first; the oldest are dropped. */
-  readonly #ended = new Map<string, JobOutcome>()
   #release = new AbortController()
 
   constructor(settings: () => SandboxOptions, recorder: StatsRecorder) {
@@ -51,7 +41,7 @@ export class JobQueue {
     // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
     // same seed would lose its deliveries.
     const jobId = `job_${randomUUID()}`
-    const [firstAnswer, end] = [Promise.withResolvers<void>(), Promise.withResolvers<JobOutcome>()]
+    const [firstAnswer, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const job: SandboxJob = { jobId, inputs, opportunity, webhookUrl, firstAnswer, end }
     this.#pending.set(jobId, job)
     this.#recorder.counts.jobs.accepted += 1
@@ -85,8 +75,6 @@ export class JobQueue {
       opportunity.drawMs(this.#settings().jobDelayMs, 'delay'),
       AbortSignal.any([closing, this.#release.signal]),
     )
-    if (opportunity.injects('late'))
-      await abortableDelay(opportunity.drawMs(this.#settings().lateMs, 'late'), closing)
     if (!closing.aborted) await this.#deliver(job)
   }
 
@@ -124,31 +112,23 @@ export class JobQueue {
     this.#finish(job, status, await first)
   }
 
-  #finish(job: SandboxJob, status: JobOutcome['status'], outcome: JobOutcome['outcome']): void {
-    const { jobId } = job
-    if (!this.#pending.delete(jobId)) return
+  #finish(
+    job: SandboxJob,
+    status: 'completed' | 'failed',
+    outcome: DeliveryOutcome | 'lost' | 'nowhere',
+  ): void {
+    if (!this.#pending.delete(job.jobId)) return
     const counts = this.#recorder.counts.jobs
     if (outcome === 'acknowledged') counts[status] += 1
     else if (outcome !== 'closed') counts[outcome] += 1
-    const end = { jobId, status, outcome }
-    this.#ended.set(jobId, end)
-    const [oldest] = this.#ended.keys()
-    if (this.#ended.size > MAX_OUTCOMES && oldest !== undefined) this.#ended.delete(oldest)
     job.firstAnswer.resolve()
-    job.end.resolve(end)
+    job.end.resolve()
   }
 
   /** Ends the delay of all pending jobs. */
   release(): void {
     this.#release.abort()
     this.#release = new AbortController()
-  }
-
-  /** Resolves with the outcome when the job has ended. Rejects for an unknown job. */
-  async delivered(jobId: string): Promise<JobOutcome> {
-    const end = this.#ended.get(jobId) ?? (await this.#pending.get(jobId)?.end.promise)
-    if (end === undefined) throw new Error(`The sandbox has no job ${jobId}.`)
-    return end
   }
 
   /** Resolves when no job is pending, including jobs accepted while waiting. */

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { z } from 'zod'
 import {
   canonicalDomain,
@@ -157,4 +158,15 @@ function toWebhookUrl(url: string, inputs: readonly string[]): URL {
   const webhookUrl = parseWebhookUrl(url)
   if (typeof webhookUrl === 'string') throw invalid(webhookUrl, inputs)
   return webhookUrl
+}
+
+/** The key that a call carries in any of the usual ways; null: none. */
+export function readKey(headers: IncomingHttpHeaders, query: URLSearchParams | undefined): string | null {
+  const [scheme = '', credentials = ''] = (headers.authorization ?? '').split(/ +/)
+  if (/^bearer$/i.test(scheme)) return credentials
+  // The key is the user name, the password is empty.
+  if (/^basic$/i.test(scheme))
+    return /^([^:]*):$/.exec(Buffer.from(credentials, 'base64').toString())?.[1] ?? ''
+  const header = headers['x-api-key']
+  return typeof header === 'string' ? header : (query?.get('api_key') ?? null)
 }

@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Rng } from './rng.ts'
-import type { SandboxOptions } from './options.ts'
 
 /** A response with a JSON value, or with text sent as it is. */
 export interface SandboxResponse {
@@ -32,33 +31,10 @@ export const malformedRecord = (rng: Rng): SandboxResponse => ({
   body: rng.pick(MALFORMED_RECORDS),
 })
 
-let dateSecond = 0
-let dateText = ''
-
-/** The Date header, formatted once a second: every response has it, and formatting is slow. */
-function dateHeader(options: Pick<SandboxOptions, 'clockSkewMs'>): string {
-  const second = Math.floor((Date.now() + options.clockSkewMs) / 1000)
-  if (second !== dateSecond) {
-    dateSecond = second
-    dateText = new Date(second * 1000).toUTCString()
-  }
-  return dateText
-}
-
-export function sendResponse(
-  response: ServerResponse,
-  { status, body, headers }: SandboxResponse,
-  options: Pick<SandboxOptions, 'clockSkewMs' | 'dateHeader'>,
-): void {
+export function sendResponse(response: ServerResponse, { status, body, headers }: SandboxResponse): void {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
-  const all: Record<string, string | number> = {
-    'Content-Type': 'application/json',
-    'Content-Length': Buffer.byteLength(text),
-    ...headers,
-  }
-  if (options.dateHeader) all.Date = dateHeader(options)
-  else response.sendDate = false
-  response.writeHead(status, all).end(text)
+  const ownHeaders = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) }
+  response.writeHead(status, { ...ownHeaders, ...headers }).end(text)
 }
 
 /** The largest body that is read; a bulk call of 100 emails is under 40 kB. */

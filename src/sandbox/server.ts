@@ -1,24 +1,27 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { authenticate } from './auth.ts'
 import { type CallContext, handleCall } from './calls.ts'
-import { type SandboxControls, answerControl } from './control.ts'
-import { type JobOutcome, JobQueue } from './jobs.ts'
-import { DEFAULT_OPTIONS, type SandboxOptions, validateOptions } from './options.ts'
-import { findEndpoint, parseRequest } from './requests.ts'
+import { JobQueue } from './jobs.ts'
+import { DEFAULT_OPTIONS, type SandboxOptions } from './options.ts'
+import { findEndpoint, parseRequest, readKey } from './requests.ts'
 import { errorResponse, readRequestBody, sendResponse } from './responses.ts'
-import { StatsRecorder } from './stats.ts'
+import { type SandboxStats, StatsRecorder } from './stats.ts'
 
 /** A running sandbox: the enrichment service on this machine. */
-export interface Sandbox extends SandboxControls {
+export interface Sandbox {
   /** Base URL, without a trailing slash. */
   readonly url: string
   readonly port: number
   readonly keys: readonly string[]
   readonly webhookSecret: string
-  /** Resolves with the outcome when the job has ended; rejects for an unknown job. */
-  delivered(jobId: string): Promise<JobOutcome>
+  readonly settings: SandboxOptions
+  /** Counts since the start or the last reset; `inputs` adds the counts of every input. */
+  stats(options?: { inputs?: boolean }): SandboxStats
+  /** Clears the counts. Jobs, deliveries and open windows continue. */
+  reset(): void
+  /** Changes options while the sandbox runs. Each replaces its former value, so `faults: {}` disables all. */
+  configure(options: Partial<Omit<SandboxOptions, 'host' | 'port'>>): void
   /** Delivers all pending jobs now, whatever their delay: for tests that control the order. */
   releaseJobs(): void
   /** Resolves when no job or delivery is pending. */
@@ -27,9 +30,9 @@ export interface Sandbox extends SandboxControls {
   close(): Promise<void>
 }
 
-/** Starts the sandbox. Rejects for an invalid option, or if it cannot listen. */
+/** Starts the sandbox. Rejects if it cannot listen. */
 export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise<Sandbox> {
-  let options: SandboxOptions = { ...DEFAULT_OPTIONS, ...validateOptions(given) }
+  let options: SandboxOptions = { ...DEFAULT_OPTIONS, ...given }
   const settings = () => options
   const recorder = new StatsRecorder()
   const jobs = new JobQueue(settings, recorder)
@@ -42,19 +45,23 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
     const query = search === undefined ? undefined : new URLSearchParams(search)
     const endpoint = findEndpoint(path)
     readRequestBody(request, (body) => {
-      if (path.startsWith('/_'))
-        return sendResponse(response, answerControl(request, path, query, body, sandbox), DEFAULT_OPTIONS)
+      if (path === '/_stats')
+        return sendResponse(response, {
+          status: 200,
+          body: sandbox.stats({ inputs: query?.get('inputs') === '1' }),
+        })
       if (endpoint === undefined) {
         recorder.request('other', 404)
-        return sendResponse(response, errorResponse(404, 'no_such_endpoint', `there is no ${path}`), options)
+        return sendResponse(response, errorResponse(404, 'no_such_endpoint', `there is no ${path}`))
       }
-      const caller = authenticate(headers, query, options)
-      if ('problem' in caller) {
+      const key = readKey(headers, query)
+      if (key === null || !options.keys.includes(key)) {
         recorder.request(endpoint, 401)
-        return sendResponse(response, errorResponse(401, 'unauthorized', caller.problem), options)
+        const problem = key === null ? 'no API key' : 'the API key is not valid'
+        return sendResponse(response, errorResponse(401, 'unauthorized', problem))
       }
       const question = parseRequest(endpoint, { method, contentType: headers['content-type'], query, body })
-      void handleCall({ request, response, endpoint, question, key: caller.key }, context)
+      void handleCall({ request, response, endpoint, question, key }, context)
     })
   })
   // Longer than any client keeps a connection, so that the server never closes one just as a call starts.
@@ -79,12 +86,8 @@ export async function startSandbox(given: Partial<SandboxOptions> = {}): Promise
     stats: ({ inputs = false } = {}) => recorder.snapshot(jobs.pending, inputs),
     reset: () => recorder.reset(),
     configure: (changes) => {
-      const checked = validateOptions(changes)
-      if (checked.host !== undefined || checked.port !== undefined)
-        throw new Error('Sandbox option host and port cannot change while it runs. Start another.')
-      options = { ...options, ...checked }
+      options = { ...options, ...changes }
     },
-    delivered: (jobId) => jobs.delivered(jobId),
     releaseJobs: () => jobs.release(),
     idle: () => jobs.idle(),
     close: async () => {

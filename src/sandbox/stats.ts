@@ -54,7 +54,6 @@ const emptyCounts = () => ({
     attempts: 0,
     acknowledged: 0,
     retried: 0,
-    duplicated: 0,
     badly_signed: 0,
     /** Wrongly signed and answered 2xx: a defect of the receiver. */
     badly_signed_accepted: 0,
@@ -147,7 +146,6 @@ function summarizeInputs(counts: ReadonlyMap<string, InputCounts>, withAll: bool
     unanswered: 0,
     /** The maximum for one input, single and bulk lookups together. */
     max_requested: 0,
-    requested_more_than_once: 0,
     /** The maximum that one input cost: answered or unanswered. */
     max_paid: 0,
     paid_more_than_once: 0,
@@ -162,7 +160,6 @@ function summarizeInputs(counts: ReadonlyMap<string, InputCounts>, withAll: bool
     sum.unanswered += unanswered
     sum.max_requested = Math.max(sum.max_requested, requested)
     sum.max_paid = Math.max(sum.max_paid, paid)
-    if (requested > 1) sum.requested_more_than_once += 1
     if (paid > 1) {
       sum.paid_more_than_once += 1
       if (repeated.length < MAX_REPEATED) repeated.push([key, { tried, single, bulk, unanswered }])

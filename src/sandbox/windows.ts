@@ -19,21 +19,14 @@ export interface WindowDecision {
   readonly resetsAt: number
 }
 
-export type WindowRules = Pick<
-  SandboxOptions,
-  'windowMs' | 'windows' | 'clockSkewMs' | 'banAfter' | 'banMs'
-> & {
+export type WindowRules = Pick<SandboxOptions, 'windowMs' | 'banAfter' | 'banMs'> & {
   readonly limit: number
 }
 
-/** The window that contains `now`: the open one, that of a ban, or a new one. */
+/** The window that contains `now`: the open one, that of a ban, or one that starts with this call. */
 function windowAt(window: RateWindow | undefined, now: number, rules: WindowRules): RateWindow {
   if (window !== undefined && now < Math.max(window.endsAt, window.bannedUntil)) return window
-  const serverNow = now + rules.clockSkewMs
-  const intoWindow =
-    rules.windows === 'first' ? 0 : serverNow - Math.floor(serverNow / rules.windowMs) * rules.windowMs
-  const startsAt = now - intoWindow
-  return { startsAt, endsAt: startsAt + rules.windowMs, used: 0, refused: 0, bannedUntil: 0 }
+  return { startsAt: now, endsAt: now + rules.windowMs, used: 0, refused: 0, bannedUntil: 0 }
 }
 
 function decide(accepted: boolean, window: RateWindow, limit: number): WindowDecision {
@@ -56,36 +49,14 @@ export function consume(window: RateWindow | undefined, now: number, rules: Wind
   return decide(false, { ...open, refused, bannedUntil: startsBan ? now + banMs : open.bannedUntil }, limit)
 }
 
-/** Reads a window for the headers, without counting a call. */
-export const peek = (window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision =>
-  decide(true, windowAt(window, now, rules), rules.limit)
+/** X-RateLimit-Limit, -Remaining and -Reset, in unix seconds. */
+export const limitHeaders = ({ limit, remaining, resetsAt }: WindowDecision): Record<string, string> => ({
+  'X-RateLimit-Limit': String(limit),
+  'X-RateLimit-Remaining': String(remaining),
+  'X-RateLimit-Reset': String(Math.ceil(resetsAt / 1000)),
+})
 
-const ROUNDED = {
-  up: (milliseconds: number) => String(Math.ceil(milliseconds / 1000)),
-  down: (milliseconds: number) => String(Math.floor(milliseconds / 1000)),
-  ms: (milliseconds: number) => (milliseconds / 1000).toFixed(3),
-}
-
-/** X-RateLimit-Limit, -Remaining and -Reset, on the sandbox's own clock. */
-export function limitHeaders(
-  verdict: WindowDecision,
-  options: Pick<SandboxOptions, 'clockSkewMs' | 'resetRounding'>,
-): Record<string, string> {
-  return {
-    'X-RateLimit-Limit': String(verdict.limit),
-    'X-RateLimit-Remaining': String(verdict.remaining),
-    'X-RateLimit-Reset': ROUNDED[options.resetRounding](verdict.resetsAt + options.clockSkewMs),
-  }
-}
-
-/** Retry-After of a rejected call. Never too early, so seconds and dates are rounded up. */
-export function retryAfterHeader(
-  { resetsAt }: WindowDecision,
-  now: number,
-  { retryAfter, clockSkewMs }: Pick<SandboxOptions, 'clockSkewMs' | 'retryAfter'>,
-): Record<string, string> {
-  if (retryAfter === 'none') return {}
-  if (retryAfter === 'seconds') return { 'Retry-After': String(Math.ceil((resetsAt - now) / 1000)) }
-  const serverSecond = Math.ceil((resetsAt + clockSkewMs) / 1000)
-  return { 'Retry-After': new Date(serverSecond * 1000).toUTCString() }
-}
+/** Retry-After of a rejected call in seconds, rounded up: never too early. */
+export const retryAfterHeader = ({ resetsAt }: WindowDecision, now: number): Record<string, string> => ({
+  'Retry-After': String(Math.ceil((resetsAt - now) / 1000)),
+})

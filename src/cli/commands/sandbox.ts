@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { FAULT_MEANINGS, parseFaults, parseShare } from '../../sandbox/faults.ts'
 import type { SandboxOptions } from '../../sandbox/options.ts'
+import type { MsRange } from '../../sandbox/rng.ts'
+import type { Sandbox } from '../../sandbox/server.ts'
 import {
   CLOSING_MESSAGE,
   type CliCallOf,
@@ -80,7 +82,6 @@ export const sandboxCommand = defineCommand(sandboxParser, {
 
   async handler(call) {
     const { startSandbox } = await import('../../sandbox/server.ts')
-    const { describeSandbox } = await import('../../sandbox/describe.ts')
     const service = await startSandbox(toSandboxOptions(call.flags)).catch(toPortError(call))
     call.onEnd(() => service.close())
     const { lines, ...description } = describeSandbox(service)
@@ -147,3 +148,30 @@ const toPortError =
       `port ${flags.port} is in use by another program; --port 0 takes any free port`,
     )
   }
+
+const describeTime = (range: MsRange): string =>
+  typeof range === 'number' ? `${range} ms` : `${range[0]} to ${range[1]} ms`
+
+const describeShare = (share: number): string => `${Number((share * 100).toFixed(2))}%`
+
+/** What a user or a program needs to call a sandbox, and the same as lines to print. With its keys and its secret. */
+export function describeSandbox({ url, keys, webhookSecret, settings }: Sandbox) {
+  const { limit, windowMs, faults } = settings
+  const rateLimit = limit === null ? 'no limit' : `${limit} calls in ${windowMs} ms for each key`
+  const latency = `${describeTime(settings.latencyBeforeMs)} there, ${describeTime(settings.latencyAfterMs)} to answer`
+  const jobs = `delivered after ${describeTime(settings.jobDelayMs)}, retried ${settings.retryDelaysMs.length} times`
+  const injected = Object.entries(faults).filter(([, share]) => share > 0)
+  const rows = [
+    ['address', url],
+    ['keys', keys.join(', ')],
+    ['webhook secret', webhookSecret],
+    ['rate limit', rateLimit],
+    ['latency', latency],
+    ['jobs', jobs],
+    ['records', `${describeShare(settings.notFoundShare)} not found, seed ${settings.seed}`],
+    ['faults', injected.map(([name, share]) => `${name} ${describeShare(share)}`).join(', ') || 'none'],
+    ['counts', `${url}/_stats`],
+  ] as const
+  const lines = rows.map(([name, value]) => `${name.padEnd(14)}  ${value}`)
+  return { url, keys, webhook_secret: webhookSecret, rate_limit: rateLimit, latency, jobs, faults, lines }
+}

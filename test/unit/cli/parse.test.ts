@@ -88,7 +88,7 @@ describe('a command', () => {
 
   test('parses every option of the sandbox', () => {
     const { flags } = parseCommandLine(
-      'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --knows 45% --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault late=0.1'.split(
+      'sandbox --port 0 --host ::1 --limit 200 --window 2s --key a --key b --secret s --seed 0 --knows 45% --latency 20-200ms --job-delay 1s-1.5s --fault 500=5% --fault lost=0.1'.split(
         ' ',
       ),
     )
@@ -103,7 +103,7 @@ describe('a command', () => {
       knows: 0.45,
       latency: [20, 200],
       jobDelay: [1_000, 1_500],
-      fault: { '500': 0.05, late: 0.1 },
+      fault: { '500': 0.05, lost: 0.1 },
     })
   })
 

@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import type { SandboxAuthStyle } from '../../../src/sandbox/options.ts'
 import { call, sandboxWith } from './support.ts'
 
 const body = { email: 'a@acme.com' }
 const path = '/v1/person/enrich'
 const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` })
 
-const styles: readonly (readonly [SandboxAuthStyle, string, Record<string, string>])[] = [
+const styles: readonly (readonly [string, string, Record<string, string>])[] = [
   ['bearer', path, { authorization: 'Bearer key-one' }],
   ['x-api-key', path, { 'x-api-key': 'key-one' }],
   ['basic', path, basic('key-one:')],
@@ -14,13 +13,9 @@ const styles: readonly (readonly [SandboxAuthStyle, string, Record<string, strin
 ]
 
 describe('keys', () => {
-  it.each(styles)('are accepted as %s', async (style, path, headers) => {
+  it.each(styles)('are accepted as %s', async (_, path, headers) => {
     const sandbox = await sandboxWith({ notFoundShare: 0 })
     expect((await call(sandbox, path, { body, headers })).status).toBe(200)
-    sandbox.configure({ auth: [style] })
-    expect((await call(sandbox, path, { body, headers })).status).toBe(200)
-    sandbox.configure({ auth: styles.map(([other]) => other).filter((other) => other !== style) })
-    expect((await call(sandbox, path, { body, headers })).status).toBe(401)
   })
 
   it.each([
