@@ -75,7 +75,7 @@ export default defineService({
       seniority: 'text',
       departments: 'list',
       email: 'text',
-      linkedin_url: { type: 'text', isAtomic: true },
+      linkedin_url: 'text',
       city: 'text',
       state: 'text',
       country: 'text',

@@ -82,7 +82,7 @@ export default defineService({
       'location.city': 'text',
       'location.region': 'text',
       'location.country': 'text',
-      'social_profiles.professional_network.url': { type: 'text', isAtomic: true },
+      'social_profiles.professional_network.url': 'text',
       skills: 'list',
       'employment.current.title': { type: 'text', form: 'open', description: 'a job title' },
       'employment.current.seniority': 'text',

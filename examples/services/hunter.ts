@@ -92,7 +92,7 @@ export default defineService({
       company: 'text',
       domain: 'text',
       phone_number: 'text',
-      linkedin_url: { type: 'text', isAtomic: true },
+      linkedin_url: 'text',
       twitter: 'text',
       score: 'number',
       'verification.status': { type: 'text', examples: ['valid', 'accept_all', 'webmail', 'unknown'] },

@@ -81,7 +81,7 @@ export default defineService({
   // No header says what is left.
   rate: { limit: { person: '20 per second', bulk: '15 per second' } },
   credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
-  fields: { person: { profile: { type: 'text', isAtomic: true } } },
+  fields: { person: { profile: 'text' } },
 })
 
 const profile = 'https://www.linkedin.com/in/ada'

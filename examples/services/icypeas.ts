@@ -159,7 +159,7 @@ export default defineService({
       lastname: 'text',
       fullname: 'text',
       gender: { type: 'text', examples: ['UNKNOWN'] },
-      email: { type: 'text', isAtomic: true },
+      email: 'text',
       certainty: { type: 'text', examples: ['probable', 'very_sure', 'ultra_sure'] },
       mxProvider: 'text',
       phones: 'list',

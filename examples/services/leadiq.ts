@@ -143,7 +143,7 @@ export default defineService({
       'name.fullName': 'text',
       'name.first': 'text',
       'name.last': 'text',
-      'linkedin.linkedinUrl': { type: 'text', isAtomic: true },
+      'linkedin.linkedinUrl': 'text',
       'position.title': { type: 'text', form: 'open', description: 'a job title' },
       'position.seniority': 'text',
       'position.function': 'text',
@@ -161,7 +161,7 @@ export default defineService({
       industry: 'text',
       numberOfEmployees: 'number',
       foundedYear: 'number',
-      linkedinUrl: { type: 'text', isAtomic: true },
+      linkedinUrl: 'text',
     },
   },
 })

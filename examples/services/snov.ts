@@ -61,7 +61,7 @@ export default defineService({
       lastName: 'text',
       country: 'text',
       locality: 'text',
-      linkedIn: { type: 'text', isAtomic: true },
+      linkedIn: 'text',
       'currentJob.position': { type: 'text', form: 'open', description: 'a job title' },
       'currentJob.companyName': 'text',
       'currentJob.site': 'text',

@@ -34,7 +34,6 @@ const fields = z
           description: z.string().optional(),
           examples: z.array(z.unknown()).optional(),
           form: oneOfStrings(FIELD_FORMS).optional(),
-          isAtomic: z.boolean().optional(),
         }),
       ],
       { error: EXPECTED_FIELD },

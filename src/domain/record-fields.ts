@@ -48,36 +48,35 @@ const createShape = (
   description: string,
   examples: readonly unknown[],
   options: Partial<FieldShape> = {},
-): FieldShape => ({ type: 'text', description, examples, form: 'fixed', isAtomic: false, ...options })
+): FieldShape => ({ type: 'text', description, examples, form: 'fixed', ...options })
 
 const open = (description: string, ...examples: string[]): FieldShape =>
   createShape(description, examples, { form: 'open' })
-const atomic = (description: string, ...examples: string[]): FieldShape =>
-  createShape(description, examples, { isAtomic: true })
+const fixed = (description: string, ...examples: string[]): FieldShape => createShape(description, examples)
 const numeric = (description: string, ...examples: number[]): FieldShape =>
   createShape(description, examples, { type: 'number' })
 
 const identifier = createShape(
   "the service's own identifier",
   ['184467', 'per_8f3a2c91', '5f0c1b0e-7d0a-4a51-9a3e-1f6a0d2b9c77'],
-  { form: 'unknown', isAtomic: true },
+  { form: 'unknown' },
 )
-const domain = atomic('a domain', 'x.com', 'analytical-engines.example')
+const domain = fixed('a domain', 'x.com', 'analytical-engines.example')
 const organization = open('a name', 'IBM', 'The Boston Consulting Group, Inc.')
 
 /** The compiler holds the keys to `RECORD_FIELDS`. */
 const SHAPES: { readonly [Kind in SourceKind]: Readonly<Record<RecordField<Kind>, FieldShape>> } = {
   person: {
     id: identifier,
-    email: atomic('an email address', 'a@x.io', 'ada.lovelace@analytical-engines.example'),
+    email: fixed('an email address', 'a@x.io', 'ada.lovelace@analytical-engines.example'),
     'name.full': open('a name', 'Bo Ek', 'Maria Fernanda Hernandez'),
     'name.first': open('a name', 'Bo', 'Maria Fernanda'),
     'name.last': open('a name', 'Ek', 'Fernandez-Hernandez'),
     title: open('a job title', 'CEO', 'Director of Business Development'),
     seniority: open('a word such as director', 'vp', 'c_suite', 'director', 'manager', 'senior', 'entry'),
     department: open('a word such as engineering', 'sales', 'engineering', 'human_resources'),
-    phone: atomic('a telephone number such as +15551234567', '+4790000000', '+15551234567'),
-    linkedin: atomic(
+    phone: fixed('a telephone number such as +15551234567', '+4790000000', '+15551234567'),
+    linkedin: fixed(
       'a URL',
       'https://linkedin.com/in/bo',
       'https://www.linkedin.com/in/maria-fernanda-hernandez',
@@ -86,7 +85,7 @@ const SHAPES: { readonly [Kind in SourceKind]: Readonly<Record<RecordField<Kind>
     'company.name': organization,
     'company.domain': domain,
     confidence: numeric('a number from 0 to 1', 0.5, 0.93, 1),
-    last_updated: atomic('a time such as 2026-11-21T09:30:00Z', '2026-11-21T09:30:00Z'),
+    last_updated: fixed('a time such as 2026-11-21T09:30:00Z', '2026-11-21T09:30:00Z'),
   },
   company: {
     id: identifier,
@@ -107,12 +106,12 @@ const SHAPES: { readonly [Kind in SourceKind]: Readonly<Record<RecordField<Kind>
       type: 'list',
       form: 'open',
     }),
-    'social.linkedin': atomic(
+    'social.linkedin': fixed(
       'a URL',
       'https://linkedin.com/company/x',
       'https://www.linkedin.com/company/analytical-engines',
     ),
-    'social.twitter': atomic('a URL', 'https://x.com/acme', 'https://twitter.com/analyticalengines'),
+    'social.twitter': fixed('a URL', 'https://x.com/acme', 'https://twitter.com/analyticalengines'),
   },
 }
 

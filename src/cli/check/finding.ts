@@ -54,16 +54,6 @@ export function createFinding(
 export const createFailedFinding = (name: string, ...problems: readonly CheckedProblem[]): Finding =>
   createFinding(name, 'error', describeCounts(problems, 0), { problems })
 
-/** A check that needs a variable which is invalid says only so. Null: none of these is. */
-export function findInvalid(
-  invalid: ConfigProblems | null,
-  name: string,
-  variables: readonly string[],
-): Finding | null {
-  const wrong = invalid?.problems.find(({ place }) => variables.includes(place))
-  return wrong === undefined ? null : createFinding(name, 'skipped', `${wrong.place} is invalid`)
-}
-
 /** A variable that is required is not set. */
 export const createUnsetFinding = (name: string, variable: string, expected: string): Finding =>
   createFailedFinding(name, {

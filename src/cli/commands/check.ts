@@ -2,13 +2,12 @@ import { basename } from 'node:path'
 import type { CalledInput } from '../check/service-call.ts'
 import { type Config, listViews } from '../../config/config.ts'
 import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
-import { ConfigProblems, formatProblems } from '../../config/problems.ts'
+import { formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import {
   type Finding,
   allOfService,
   createFinding,
-  findInvalid,
   ofService,
   toFinding,
   type CheckedProblem,
@@ -75,7 +74,7 @@ export const checkCommand = defineCommand(checkParser, {
   },
 })
 
-/** The checks, each after the checks that it depends on. Of an invalid configuration neither sources nor services are checked. */
+/** The checks, each after the checks that it depends on. Of an invalid configuration neither sources nor services are checked, with an invalid environment nothing else. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env } = call
   const [words] = call.args
@@ -87,21 +86,21 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   } catch (error) {
     yield toFinding('configuration', error, env)
   }
-  const { environment, invalid } = readValidEnvironment(env)
-  if (invalid !== null) yield toFinding('environment', invalid, env)
+  let environment: Environment
+  try {
+    environment = readEnvironment(env)
+  } catch (error) {
+    yield toFinding('environment', error, env)
+    return
+  }
   const named = config && (await chooseNames(config, words))
   if (config !== null) refuseUnknownService(call, config, called)
-  const { checkDatabase, createSkipped } = await import('../check/database.ts')
-  const withoutDatabase = findInvalid(invalid, 'database', ['DATABASE_URL'])
-  if (withoutDatabase !== null) yield withoutDatabase
-  const database =
-    withoutDatabase === null ? yield* checkDatabase(environment, config, env) : createSkipped(null)
+  const { checkDatabase } = await import('../check/database.ts')
+  const database = yield* checkDatabase(environment, config, env)
   try {
     const hasServices = words.length === 0 || called !== null
     const checkService =
-      config !== null && hasServices
-        ? await prepareServices(call, { config, environment, invalid, called })
-        : null
+      config !== null && hasServices ? await prepareServices(call, { config, environment, called }) : null
     for (const view of config === null ? [] : listViews(config)) {
       const sources = Object.values(view.sources).filter(({ name }) => named?.includes(name))
       if (checkService !== null) yield* allOfService(view.serviceName, checkService(view))
@@ -152,12 +151,10 @@ async function prepareServices(
   {
     config,
     environment,
-    invalid,
     called,
   }: {
     readonly config: Config
     readonly environment: Environment
-    readonly invalid: ConfigProblems | null
     readonly called: CalledInput | null
   },
 ): Promise<(view: Config) => AsyncGenerator<Finding>> {
@@ -169,7 +166,6 @@ async function prepareServices(
     checkOneService(view, {
       environment: environmentOf(environment, view.serviceName),
       address: configuredAddress(view, environment),
-      invalid,
       module: modules.get(view.serviceName) ?? null,
       called,
       openLog: () => openLog(call, environment),
@@ -195,21 +191,6 @@ async function findServiceModules({
 }: CliCallOf<typeof checkParser>): Promise<ReadonlyMap<string | null, string>> {
   const load = await import('../../config/load.ts')
   return load.findServiceModules({ cwd, ...(flags.config !== null && { path: flags.config }) })
-}
-
-/** The environment without its invalid variables, which are reported beside. */
-function readValidEnvironment(env: NodeJS.ProcessEnv): {
-  readonly environment: Environment
-  readonly invalid: ConfigProblems | null
-} {
-  try {
-    return { environment: readEnvironment(env), invalid: null }
-  } catch (error) {
-    if (!(error instanceof ConfigProblems)) throw error
-    const wrong = new Set(error.problems.flatMap(({ place }) => [place, place.toLowerCase()]))
-    const valid = Object.entries(env).filter(([name]) => !wrong.has(name))
-    return { environment: readEnvironment(Object.fromEntries(valid)), invalid: error }
-  }
 }
 
 function* checkConfig(config: Config): Generator<Finding> {

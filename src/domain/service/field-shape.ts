@@ -14,8 +14,6 @@ export interface FieldShape {
    * - `unknown`: the service does not document the form
    */
   readonly form: (typeof FIELD_FORMS)[number]
-  /** Whether the first characters of a value are worth nothing: half a URL leads nowhere. */
-  readonly isAtomic: boolean
 }
 
 /** A field: its type, or its type with more facts. */

@@ -4,11 +4,12 @@ import { listNames, suggestion } from '../../util/text.ts'
 import { type Column, findColumn, type Table } from '../catalogue.ts'
 import { coerceValue } from '../coerce/value.ts'
 import type { Fit } from '../column-type.ts'
+import { tokenizeCode } from '../expression.ts'
 import type { ProblemList } from '../problems.ts'
-import { quoteName, splitName } from '../quote.ts'
+import { quoteLiteral, quoteName, splitName } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { listLabels } from './fit.ts'
-import { listInputColumns } from './input-columns.ts'
+import { listReferences } from './references.ts'
 
 /** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */
 export function resolveOutputs(
@@ -25,7 +26,7 @@ export function resolveOutputs(
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
     const resolved: MappedOutput = { ...cell, mapping: output, fit, valueType: 'text' }
     checkDuplicate(outputs, resolved, place, report)
-    checkInputs(table, mapping, resolved, place, report)
+    checkInputs(mapping, resolved, place, report)
     checkMap(resolved, place, report)
     outputs.push(resolved)
   }
@@ -149,23 +150,20 @@ function checkDuplicate(
  * A column that an input is read from may be filled where it is blank. Any other policy would overwrite what the user
  * identifies the row by.
  */
-function checkInputs(
-  table: Table,
-  mapping: SourceMapping,
-  output: MappedOutput,
-  place: string,
-  report: ProblemList,
-): void {
+function checkInputs(mapping: SourceMapping, output: MappedOutput, place: string, report: ProblemList): void {
   const { policy } = output.mapping
   if (policy === 'blank') return
-  const names = table.columns.map((column) => column.name)
-  const read = listInputColumns(mapping.inputs, names).find(
-    ({ column, keys }) => column === output.attribute && output.path.every((key) => keys.includes(key)),
+  const read = Object.entries(mapping.inputs).find(
+    ([, text]) =>
+      // A name in a sub-select may be another table's.
+      !tokenizeCode(text).some((token) => token.text.toLowerCase() === 'select') &&
+      listReferences(text).some(({ kind, name }) => kind === 'column' && name === output.attribute) &&
+      output.path.every((key) => text.includes(quoteLiteral(key))),
   )
   if (read === undefined) return
   report.add(
     place,
-    `policy '${policy}' for a column that the input '${read.input}' is read from`,
+    `policy '${policy}' for a column that the input '${read[0]}' is read from`,
     "policy 'blank': where an input column holds a value, it is the user's, and identifies the row",
     "Take `policy` out ('blank' is the default), or write the field to a column of its own.",
   )

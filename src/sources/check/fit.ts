@@ -79,9 +79,7 @@ function checkMapKeys({ column, mapping }: MappedOutput, shape: FieldShape): Mis
     place: `outputs.${column}.map`,
     found: `${listNames(keys)}, for \`${mapping.field}\`, ${shape.description}`,
     expected: 'numbers: the map is searched for the value itself',
-    todo: /_(?:count|revenue)$|^revenue$/.test(mapping.field)
-      ? `Map \`${mapping.field.replace('_count', '')}_range\` instead, or compute the value with \`sql\`.`
-      : 'Compute the value with `sql`.',
+    todo: 'Map a field of ranges instead, or compute the value with `sql`.',
   }
 }
 
@@ -140,31 +138,19 @@ function describeRemedy(
       return LABEL_REMEDY
     case 'no_match':
       return { expected: 'a `matches` that usual values match', todo: 'Correct `matches`, or take it out.' }
-    case 'too_long': {
-      const length = Math.max(...shape.examples.flat().map((value) => String(value).length))
-      const widen = `alter table ${table} alter column ${quoteName(attribute)} type ${fit.kind === 'array' ? 'text[]' : 'text'}`
-      return {
-        expected: `a column of ${length} characters or more`,
-        todo: `Widen it, or name another column: ${widen}`,
-      }
-    }
+    case 'too_long':
     case 'out_of_range': {
-      const largest = shape.examples.at(-1)
+      const text = fit.kind === 'array' ? 'text[]' : 'text'
+      const type = reason === 'too_long' ? text : 'bigint'
       return {
-        expected: `a column that holds ${String(largest)}`,
-        todo: `Widen it: alter table ${table} alter column ${quoteName(attribute)} type bigint, or convert the unit: sql: '$value / 1000000'.`,
+        expected: `a column that holds ${JSON.stringify(shape.examples.flat().at(-1))}`,
+        todo: `Convert it with \`sql\`, or widen it: alter table ${table} alter column ${quoteName(attribute)} type ${type}`,
       }
     }
     default:
       return {
         expected: `a value of type ${reason.replace(/^not_an?_/, '')}`,
-        todo: describeConversion(mapping.field),
+        todo: 'Convert it with `sql` or `map`, or name another field or column.',
       }
   }
-}
-
-function describeConversion(field: string): string {
-  const count = { employee_range: 'employee_count', revenue_range: 'revenue' }[field]
-  if (count !== undefined) return `Use \`${count}\`, a number, or convert the range with \`map\` or \`sql\`.`
-  return 'Convert it with `sql` or `map`, or name another column.'
 }

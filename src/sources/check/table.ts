@@ -59,17 +59,14 @@ function describeUnusable(table: Table, name: string): TableProblem | null {
 async function suggestTable(db: Db, name: string): Promise<string> {
   const { schema, table } = parseTableName(name)
   const all = await listTables(db)
-  const same = all.filter((other) => other.table === table)
-  const [elsewhere] = same.length === 1 ? same : []
-  if (elsewhere) return `Did you mean ${formatTableName(elsewhere.schema, elsewhere.table)}?`
-  const asWritten = schema === null ? table : `${schema}.${table}`
-  const written = (other: { schema: string; table: string }): string =>
-    schema === null ? other.table : `${other.schema}.${other.table}`
-  const [near = null] = nearestWords(asWritten, all.map(written))
-  const meant = all.find((other) => written(other) === near)
-  if (meant)
-    return `Did you mean ${formatTableName(meant.schema, meant.table)}?${describeCase(name, meant.table)}`
-  return 'Check the name, its schema, and that DATABASE_URL points to the right database.'
+  const toText = (one: { readonly schema: string; readonly table: string }): string =>
+    schema === null ? one.table : `${one.schema}.${one.table}`
+  const same = all.filter((one) => one.table === table)
+  const [near] = nearestWords(toText({ schema: schema ?? '', table }), all.map(toText))
+  const meant = same.length === 1 ? same[0] : all.find((one) => toText(one) === near)
+  if (meant === undefined)
+    return 'Check the name, its schema, and that DATABASE_URL points to the right database.'
+  return `Did you mean ${formatTableName(meant.schema, meant.table)}?${describeCase(name, meant.table)}`
 }
 
 const describeCase = (name: string, meant: string): string =>

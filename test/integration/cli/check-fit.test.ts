@@ -44,7 +44,7 @@ const COMPANY: readonly Case[] = [
   ['place', 'text', { field: 'location', unlisted: true }, ['an object with city', 'location.city']],
   ['place_json', 'jsonb', { field: 'location', unlisted: true }, null],
   // A range.
-  ['range_number', 'integer', 'employee_range', ['a range such as 51-200, into integer', '`employee_count`']],
+  ['range_number', 'integer', 'employee_range', ['a range such as 51-200, into integer', 'Convert it']],
   ['range_text', 'text', 'employee_range', null],
   [
     'range_lower',
@@ -69,7 +69,7 @@ const COMPANY: readonly Case[] = [
     'count_mapped',
     'text',
     { field: 'employee_count', map: { '1-10': 'small', '11-50': 'medium' } },
-    ['1-10, 11-50, for `employee_count`', '`employee_range`', '.map'],
+    ['1-10, 11-50, for `employee_count`', 'Map a field of ranges', '.map'],
   ],
   // Numbers that are too large.
   ['count_small', 'smallint', 'employee_count', null],
