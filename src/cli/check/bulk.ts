@@ -1,11 +1,10 @@
 import type { Log } from '../../util/log.ts'
-import { type BulkCall, listBulkCalls, type Service } from '../../domain/service/service.ts'
+import type { Service } from '../../domain/service/service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { DEFAULT_HOST, toListenProblem } from '../../http/receiver.ts'
 import { openHttpServer } from '../../http/server.ts'
-import { pluralize } from '../../util/format.ts'
 import { type Finding, createFailedFinding, createFinding } from './finding.ts'
 import { describeNetworkError, sendRequest } from './request.ts'
 
@@ -26,28 +25,18 @@ export async function checkBulkSetup(
       todo: bulk.todo && `To enable it, ${bulk.todo}.`,
     })
   if (bulk.usesWebhook !== true) {
-    const calls = listBulkCalls(service).filter(({ needsWebhook }) => !needsWebhook)
     const todo = bulk.todo && `To get results by webhook, sooner and without further calls, ${bulk.todo}.`
-    return createFinding('bulk', 'ok', `on: ${calls.map(describeCalls).join('; ')}`, { todo })
+    return createFinding('bulk', 'ok', 'on: its results are in the answer, or fetched', { todo })
   }
   const { publicUrl } = environment
-  const count = pluralize(environment.webhookSecrets.length, 'webhook secret')
-  const secrets = service.signature === 'none' ? `${count} for their addresses` : count
-  if (publicUrl === null)
-    return createFinding('bulk', 'ok', `on: webhooks are received on this machine, ${secrets}`)
+  if (publicUrl === null) return createFinding('bulk', 'ok', 'on: webhooks are received on this machine')
   const receiver = await openTemporaryReceiver(environment, service, log)
   if (receiver !== null && 'wrong' in receiver) return receiver.wrong
   try {
-    return await deliver(environment, `${publicUrl}/webhooks/${toWebhookPath(name)}`, secrets)
+    return await deliver(environment, `${publicUrl}/webhooks/${toWebhookPath(name)}`)
   } finally {
     await receiver?.close()
   }
-}
-
-function describeCalls({ kinds, size, results }: BulkCall): string {
-  const noun = kinds.includes('domain') ? 'domain' : kinds.join() === 'email' ? 'email' : 'input'
-  const how = results === 'answer' ? 'with the results in the answer' : 'whose results are fetched'
-  return `calls of up to ${pluralize(size, noun)}, ${how}`
 }
 
 /** Deliveries without a signature. Null: they are signed, or none arrives. */
@@ -90,11 +79,7 @@ async function openTemporaryReceiver(
  * Sends a webhook without a signature, which a receiver must reject.
  * @param url for deliveries of the service
  */
-async function deliver(
-  { port, publicUrl, proxies }: Environment,
-  url: string,
-  secrets: string,
-): Promise<Finding> {
+async function deliver({ port, publicUrl, proxies }: Environment, url: string): Promise<Finding> {
   const wrong = (found: string): Finding =>
     createFailedFinding('bulk', {
       place: 'FILLRATE_PUBLIC_URL',
@@ -112,7 +97,7 @@ async function deliver(
       body: '{}',
     })
     if (status === 401 && text.includes('signature'))
-      return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers; ${secrets}`)
+      return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers`)
     return wrong(`something else answers, with ${status}`)
   } catch (error) {
     const reason = describeNetworkError(error)

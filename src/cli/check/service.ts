@@ -1,4 +1,4 @@
-import { isOAuth, type OAuthClient, type ServiceAuth } from '../../domain/service/auth.ts'
+import { isOAuth } from '../../domain/service/auth.ts'
 import type { Service } from '../../domain/service/service.ts'
 import { type Environment, variableOf } from '../../config/environment.ts'
 import { pluralize } from '../../util/format.ts'
@@ -53,15 +53,6 @@ export async function checkApiKey(
   return createFinding(
     'key',
     'ok',
-    `${pluralize(apiKeys.length, 'key')}, sent as ${describeAuth(auth)}; not tested, because a call would be billed`,
+    `${pluralize(apiKeys.length, 'key')}; not tested, because a call would be billed`,
   )
 }
-
-const describeAuth = (
-  auth: Exclude<ServiceAuth, { readonly oauth: OAuthClient }> | Environment['auth'],
-): string =>
-  typeof auth === 'string'
-    ? auth
-    : 'header' in auth
-      ? `the header ${auth.header}`
-      : `the query parameter ${auth.query}`
