@@ -56,33 +56,7 @@ async function check(config: string): Promise<Checked['checks']> {
   return (JSON.parse(stdout) as Checked).checks
 }
 
-describe.each([
-  ['people-data-labs', { job_title: 'job_title', mobile_phone: 'mobile_phone' }, { industry: 'industry' }],
-  ['fullenrich', { job_title: 'employment.current.title', seniority: 'employment.current.seniority' }, null],
-  ['apollo', { job_title: 'title', seniority: 'seniority' }, null],
-  ['leadiq', { job_title: 'position.title', seniority: 'position.seniority' }, { industry: 'industry' }],
-] as const)('%s', (name, person, company) => {
-  test('init proposes its fields, inputs and kinds, and check accepts the proposal', async () => {
-    const module = await copyExample(name)
-    const out = `${name}.json`
-    const ended = await run('init', '--yes', '--service', module, '--out', out)
-    expect(ended).toMatchObject({ code: 0, stderr: '' })
-    const config = JSON.parse(await readFile(join(cli.folder, out), 'utf8')) as {
-      service: object
-      sources: Record<string, { kind: string; inputs: object; outputs: object }>
-    }
-    expect(config.service).toEqual({ adapter: module })
-    expect(config.sources['contacts']?.outputs).toMatchObject(person)
-    expect(Object.keys(config.sources['contacts']?.inputs ?? {}).includes('linkedin_url')).toBe(
-      name !== 'fullenrich',
-    )
-    const outputs = config.sources['accounts']?.outputs ?? null
-    expect(outputs).toEqual(company && { ...outputs, ...company })
-    expect(/accounts[\s\S]*has no endpoint for a company/.test(ended.stdout)).toBe(company === null)
-    const wrong = (await check(out)).filter(({ verdict }) => verdict === 'error')
-    expect(wrong.map(({ name: of }) => of)).toEqual(['service'])
-  })
-
+describe.each(['people-data-labs', 'fullenrich', 'apollo', 'leadiq'] as const)('%s', (name) => {
   test('check names the place of a mistake: a path, a field, an encoding', async () => {
     const paths = {
       'people-data-labs': '/v5/person/enrich',
@@ -120,69 +94,6 @@ export default defineService({ name: 'Own', ${parts} })`
   await writeFile(join(cli.folder, file), text)
   return `./${file}`
 }
-
-interface Written {
-  readonly sources: Record<string, { table: string; inputs: object; outputs: object }>
-}
-
-async function propose(
-  parts: string,
-  ...tables: string[]
-): Promise<{ readonly config: Written; readonly stdout: string }> {
-  const ended = await run(
-    'init',
-    ...tables,
-    '--yes',
-    '--force',
-    '--out',
-    'own.json',
-    '--service',
-    await writeService(parts),
-  )
-  expect(ended).toMatchObject({ code: 0, stderr: '' })
-  const config = JSON.parse(await readFile(join(cli.folder, 'own.json'), 'utf8')) as Written
-  return { config, stdout: ended.stdout }
-}
-
-test('init finds a field by the last parts of its path, in any convention, and takes no other person for this one', async () => {
-  const { config } = await propose(
-    `person: { path: '/people' },
-     company: { path: '/companies' },
-     fields: {
-       person: { 'manager.title': 'text', 'person.jobTitle': 'text', 'currentEmployer.name': 'text', 'company.phone': 'text' },
-       company: { 'company.details.industry': 'text', 'hq.city': 'text' },
-     }`,
-  )
-  expect(config.sources['contacts']?.outputs).toEqual({
-    job_title: 'person.jobTitle',
-    company_name: 'currentEmployer.name',
-  })
-  expect(config.sources['accounts']?.outputs).toMatchObject({
-    industry: 'company.details.industry',
-    city: 'hq.city',
-  })
-})
-
-test.each([
-  [{ position: 'text' }, 'position'],
-  [{ 'currentJob.position': 'text', 'search.position': 'number' }, 'currentJob.position'],
-  [{ position: 'text', 'position.title': 'text', title: 'text' }, 'title'],
-])('init knows a position as a job title: %j', async (person, field) => {
-  const { config } = await propose(
-    `person: { path: '/people' }, fields: { person: ${JSON.stringify(person)} }`,
-  )
-  expect(config.sources['contacts']?.outputs).toEqual({ job_title: field })
-})
-
-test('init says of each table why the service can fill none of it', async () => {
-  const service = await writeService(
-    `person: { path: '/people', inputs: ['email'] }, fields: { person: { 'x.favourite_colour': 'text' } }`,
-  )
-  const { code, stdout } = await run('init', '--yes', '--force', '--out', 'none.json', '--service', service)
-  expect(code).toBe(1)
-  expect(stdout).toContain('contacts: no column fits a field of Own')
-  expect(stdout).toContain('accounts: Own has no endpoint for a company')
-})
 
 test.each([
   ['whose jobs are fetched', `poll: { path: '/jobs/{job_id}' }, bulk: { path: '/jobs', size: 20 }`, true],
