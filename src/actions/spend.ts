@@ -19,7 +19,7 @@ import { listServices } from '../store/services.ts'
 import * as spend from '../store/spend.ts'
 
 /** The parts of a configuration that decide how much may be spent, and the price. */
-export type SpendSettings = Pick<Config, 'price' | 'views' | 'liveSync' | 'sources' | 'adapter'>
+export type SpendSettings = Pick<Config, 'price' | 'views' | 'liveSync' | 'sources' | 'adapter' | 'schedule'>
 
 /** Before a configuration is loaded: no price, and no budget to report. */
 export const NO_SPEND_SETTINGS: SpendSettings = {
@@ -28,6 +28,7 @@ export const NO_SPEND_SETTINGS: SpendSettings = {
   liveSync: { budget: null },
   sources: {},
   adapter: BUILT_IN_SERVICE,
+  schedule: [],
 }
 
 /**

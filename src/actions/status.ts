@@ -1,3 +1,4 @@
+import { listNextRuns } from '../config/cron.ts'
 import { type Backfill, foreseeBackfill } from '../domain/backfill.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
@@ -212,6 +213,8 @@ export interface StatusReport extends Omit<Status, 'limit'> {
   /** By source, as a run counted it; a text says why it is unknown. */
   readonly fill_rate: Readonly<Record<string, MeasuredFillCounts | string>>
   readonly spend: SpendReport
+  /** The entries of the schedule, each with its next time. */
+  readonly schedule: ReturnType<typeof listNextRuns>
   /** Sources that left the configuration, and are in none of the counts above. */
   readonly retired: readonly RetiredSource[]
 }
@@ -237,7 +240,8 @@ export async function createStatusReport(
   const troubles = (await readTroubles(db, observer)).map((one) => toTroubleReport(one, Date.now()))
   const spend = await readSpend(db, settings)
   const paused = state.paused.filter((one) => !retired.some(({ source }) => source === one.source))
-  return { troubles, ...state, paused, limits, fill_rate: fillRate, spend, retired }
+  const schedule = listNextRuns(settings.schedule, Date.now())
+  return { troubles, ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */

@@ -44,3 +44,19 @@ const parseCron = ({ cron: text, timezone }: CronSpec): Cron =>
     fixedTimeRule: 'no-wildcard',
     ...(timezone !== null && { timezone }),
   })
+
+/** The time zone of an entry: its own, or that of this machine. */
+export const timeZoneOf = ({ timezone }: Pick<ScheduleEntry, 'timezone'>): string =>
+  timezone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** The entries of a schedule with their next time, as in JSON. */
+export const listNextRuns = (schedule: readonly ScheduleEntry[], now: number) =>
+  schedule.map((entry) => ({
+    cron: entry.cron,
+    timezone: timeZoneOf(entry),
+    sources: entry.sources,
+    limit: entry.limit,
+    budget: entry.budget,
+    catch_up: entry.catchUp,
+    next: nextTimes(entry, now, 1).map((at) => new Date(at).toISOString()),
+  }))

@@ -32,7 +32,8 @@ export const startCommand = defineCommand(
         host: flags.host ?? given.host,
       }
       const { openApp } = await import('../../app.ts')
-      const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
+      const { renderSchedule } = await import('../views/schedule.ts')
+      const { listNextRuns } = await import('../../config/cron.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
       await runDaemon({
         environment,
@@ -53,7 +54,7 @@ export const startCommand = defineCommand(
         onConfig: (config) => {
           const follows = followed(config)
           printAnswer(call, {
-            json: { schedule: toScheduleJson(config.schedule, now(), 1), follows },
+            json: { schedule: listNextRuns(config.schedule, now()), follows },
             text: () => [
               ...renderSchedule(config.schedule, now(), 1, stdout),
               ...(follows.length > 0 ? [`Live sync: ${follows.join(', ')}.`] : []),

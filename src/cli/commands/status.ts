@@ -49,12 +49,11 @@ export const statusCommand = defineCommand(
         own: await findOwnTroubles(db),
         schedules: await readDueTimes(config, now()),
       })
-      const { renderSchedule, toScheduleJson } = await import('../views/schedule.ts')
+      const { renderSchedule } = await import('../views/schedule.ts')
       const schedule = isInvalid ? [] : config.schedule
       printAnswer(call, {
         json: {
           ...report,
-          schedule: toScheduleJson(schedule, now(), 1),
           configuration_problems: isInvalid ? config.problems : null,
         },
         text: () => [

@@ -1,5 +1,5 @@
 import type { ScheduleEntry } from '../../config/config.ts'
-import { nextTimes } from '../../config/cron.ts'
+import { nextTimes, timeZoneOf } from '../../config/cron.ts'
 import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'
 import { relativeTime } from '../../util/format.ts'
@@ -29,20 +29,6 @@ export function renderSchedule(
     ]
   })
 }
-
-export const toScheduleJson = (schedule: readonly ScheduleEntry[], now: number, count: number) =>
-  schedule.map((entry) => ({
-    cron: entry.cron,
-    timezone: timeZoneOf(entry),
-    sources: entry.sources,
-    limit: entry.limit,
-    budget: entry.budget,
-    catch_up: entry.catchUp,
-    next: nextTimes(entry, now, count).map((at) => new Date(at).toISOString()),
-  }))
-
-const timeZoneOf = ({ timezone }: ScheduleEntry): string =>
-  timezone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** `Sun 2026-03-29 03:00 GMT+2`, in the time zone of the schedule. */
 function formatLocalTime(at: number, entry: ScheduleEntry): string {

@@ -51,7 +51,7 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['follow install contacts others', 'follow of several'],
   ['follow remove others', 'follow'],
   ['run --route sync --dry-run --limit 5 --budget 10', 'run'],
-  ['plan --sample 2', 'plan'],
+  ['plan --list filtered', 'plan'],
   ['run --route sync --limit 30', 'run'],
   ['run --route bulk --wait 1m', 'run'],
   ['cancel 1', 'error'],

@@ -112,6 +112,7 @@ describe('status', () => {
         resume_at: null,
       },
     ],
+    schedule: [],
     spend: {
       ...noSpend,
       today: { calls: 14, lookups: 1_200, in_doubt: 3, cost: { amount: 60, currency: 'EUR' } },
@@ -270,6 +271,7 @@ describe('status', () => {
       slowed_writes: [],
       limits: [],
       fill_rate: {},
+      schedule: [],
       spend: noSpend,
     }
     const text = renderStatus(empty, onTerminal(80).output, now).join('\n')
