@@ -1,8 +1,10 @@
 import { type Column, type Table, readTables } from '../sources/catalogue.ts'
 import { type Db, query } from '../sources/db.ts'
+import { permittedSql } from '../sources/row-security.ts'
 
 /** A table of the user's, as the catalogue lists it for every role. */
 export interface ListedTable {
+  readonly oid: string
   readonly schema: string
   readonly name: string
   /** The name for expressions: quoted if needed, with its schema if that is not on the search path. */
@@ -13,6 +15,10 @@ export interface ListedTable {
   readonly canUseSchema: boolean
   /** Whether row-level security holds for this role. */
   readonly hasRowSecurity: boolean
+  /** Whether it may hide every row, because no policy names this role, and none opens all rows to it. */
+  readonly lacksSelectPolicy: boolean
+  /** The same for the rows that this role may update, if it may update a column. */
+  readonly lacksUpdatePolicy: boolean
   /** Null: this role may not read any column of it. */
   readonly table: Table | null
 }
@@ -27,9 +33,10 @@ export interface TableReference {
 
 /** What the catalogue says. No row was read. */
 export interface DatabaseTables {
-  /** The role that reads, and the name of a policy for it, as SQL writes them. */
+  /** The role that reads, and the names of policies for it, as SQL writes them. */
   readonly role: string
   readonly policy: string
+  readonly updatePolicy: string
   readonly tables: readonly ListedTable[]
   readonly references: readonly TableReference[]
   /** CHECK constraints of one column. */
@@ -42,36 +49,46 @@ export interface DatabaseTables {
 
 /** Reads the catalogue in six statements, however many tables there are. */
 export async function readDatabaseTables(db: Db): Promise<DatabaseTables> {
-  const [role] = await query<{ role: string; policy: string }>(
+  const [role] = await query<Pick<DatabaseTables, 'role' | 'policy' | 'updatePolicy'>>(
     db,
-    `select quote_ident(current_user) as role, quote_ident(current_user || '_select') as policy`,
+    `select quote_ident(current_user) as role, quote_ident(current_user || '_select') as policy,
+            quote_ident(current_user || '_update') as "updatePolicy"`,
   )
   const listed = await query<Omit<ListedTable, 'table'> & { canRead: boolean }>(db, TABLES_QUERY)
   const readable = listed.filter(({ canRead }) => canRead).map(({ sqlName }) => sqlName)
   const read = await readTables(db, readable)
   const byName = new Map(read.map((table) => [`${table.schema}.${table.name}`, table]))
   return {
-    ...(role ?? { role: '', policy: '' }),
+    ...(role ?? { role: '', policy: '', updatePolicy: '' }),
     tables: listed.map((one) => ({ ...one, table: byName.get(`${one.schema}.${one.name}`) ?? null })),
     references: await query(db, REFERENCES_QUERY),
     checks: await query(db, CHECKS_QUERY),
   }
 }
 
+/** SQL: whether row-level security of a table `c` has no policy of a command that was made for this role or opens all rows. */
+const lacksPolicySql = (command: 'r' | 'w'): string =>
+  `row_security_active(c.oid) and ${permittedSql(command)} is distinct from 'true' and not exists (
+           select from pg_policy p
+            where p.polrelid = c.oid and p.polcmd in ('*', '${command}') and p.polpermissive and p.polqual is not null
+              and quote_ident(current_user)::regrole = any (p.polroles))`
+
 /** Partitions are left out, because their parent is listed; so is what belongs to an extension. */
 const TABLES_QUERY = `
-  select n.nspname as schema, c.relname as name, c.oid::regclass::text as "sqlName",
+  select c.oid::text as oid, n.nspname as schema, c.relname as name, c.oid::regclass::text as "sqlName",
          nullif(c.reltuples, -1)::float8 as rows,
          array(select a.attname::text from pg_attribute a
                 where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped order by a.attnum) as "columnNames",
          has_schema_privilege(n.oid, 'usage') as "canUseSchema",
          has_schema_privilege(n.oid, 'usage') and has_any_column_privilege(c.oid, 'select') as "canRead",
-         row_security_active(c.oid) as "hasRowSecurity"
+         row_security_active(c.oid) as "hasRowSecurity",
+         ${lacksPolicySql('r')} as "lacksSelectPolicy",
+         ${lacksPolicySql('w')} and has_any_column_privilege(c.oid, 'update') as "lacksUpdatePolicy"
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
    where c.relkind in ('r', 'p') and not c.relispartition
      and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
      and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
-   order by 1, 2`
+   order by 2, 3`
 
 const REFERENCES_QUERY = `
   select k.conrelid::regclass::text as "from", f.attname as "column",

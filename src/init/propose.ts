@@ -8,7 +8,7 @@ import { type ListedTable, chooseKey, readDatabaseTables } from './database-tabl
 import { type SampledTable, draftSource } from './draft.ts'
 import { sampleRows } from './measure.ts'
 import { isLogName, rankDomainName, rankEmailName } from './names.ts'
-import { listUnreadTables } from './privileges.ts'
+import { listRefusedTables, listUnreadTables } from './privileges.ts'
 import type { Proposal } from './proposal.ts'
 import { type Identified, identify } from './recognize.ts'
 
@@ -33,8 +33,13 @@ export async function proposeSources(db: Database, wanted: readonly string[]): P
     const sample = await sampleRows(db, one.table, one.rows)
     return { ...one, cells: listCells(one.table, sample ?? []), sampled: sample?.length ?? null }
   })
-  const judged = tables
-    .filter((table) => wanted.length === 0 || isNamed(table))
+  const wantedTables = tables.filter((table) => wanted.length === 0 || isNamed(table))
+  const refused = await listRefusedTables(
+    db,
+    wantedTables.filter(({ sampled }) => sampled === null),
+  )
+  const judged = wantedTables
+    .filter(({ sqlName }) => !refused.some(({ table }) => table === sqlName))
     .map((table) => ({ table, ...judge(table, isNamed(table)) }))
   const found = judged.flatMap(({ table, identified }) =>
     identified === null ? [] : [{ table, identified }],
@@ -51,7 +56,7 @@ export async function proposeSources(db: Database, wanted: readonly string[]): P
     ...judged.map(({ table, reason }) => ({ table: table.sqlName, reason })),
     ...drafts.map(({ table, outputs }) => ({ table, reason: outputs.length === 0 ? NO_OUTPUTS : null })),
   ].flatMap(({ table, reason }) => (reason === null ? [] : [{ table, reason, grants: [] }]))
-  return { tables: tables.length, sources, left: [...unread, ...rejected] }
+  return { tables: tables.length, sources, left: [...unread, ...refused, ...rejected] }
 }
 
 /** Whether a table was named, with or without its schema, or its schema was. */
@@ -81,13 +86,14 @@ function selectTables(
 
 /** Whether a table is a source. A reason is given where it was named, or where its columns look like those of one. Pure. */
 function judge(
-  { name, hasRowSecurity, table, cells, sampled }: SampledTable,
+  { name, hasRowSecurity, lacksSelectPolicy, table, cells, sampled }: SampledTable,
   isNamed: boolean,
 ): { readonly identified: Identified | null; readonly reason: string | null } {
   const isLikely = cells.some(({ ownName }) => rankEmailName(ownName) > 1 || rankDomainName(ownName) > 1)
   const reject = (reason: string) => ({ identified: null, reason: isNamed || isLikely ? reason : null })
   // Where row-level security may hide the rows, the missing policy is named.
-  if (sampled === 0 && hasRowSecurity) return { identified: null, reason: null }
+  if (sampled === 0 && lacksSelectPolicy) return { identified: null, reason: null }
+  if (sampled === 0 && hasRowSecurity) return reject('row-level security shows this role no row of it')
   if (sampled === 0) return reject('it has no rows, so nothing was measured')
   if (sampled === null) return reject('its rows could not be read within five seconds')
   const identified = identify(cells)

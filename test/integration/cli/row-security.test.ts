@@ -117,11 +117,19 @@ test.each([
     expect(code).toBe(2)
   }
   expect(calls()).toBe(before)
-  const proposal = await fillrate('init', 'people', '--yes', '--out', 'proposed.config.ts')
+  const proposal = await fillrate('init', 'people', '--force', '--out', 'proposed.config.ts')
   for (const statement of statements) expect(proposal.stdout).toContain(statement)
   // What is printed is enough.
   await database.query(statements.join('\n'))
   expect((await fillrate('check')).stdout).toContain('Ready to run')
+})
+
+test('init asks for no policy in place of one that was made for the role and shows no row', async () => {
+  await database.query(`create policy ${ROLE}_select on people for select to ${ROLE} using (id > 100)`)
+  const { code, stdout } = await fillrate('init', 'people', '--force', '--out', 'proposed.config.ts')
+  expect(code).toBe(1)
+  expect(stdout).toContain('people: row-level security shows this role no row of it')
+  expect(stdout).not.toContain('CREATE POLICY')
 })
 
 test('a joined table of which no row may be read is reported, with its policy', async () => {
