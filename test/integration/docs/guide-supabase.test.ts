@@ -58,7 +58,7 @@ async function fillrate(url: string, ...words: string[]): Promise<{ code: number
 test('without policies, init and check print them and say which of the users’ policies are in the way', async () => {
   await runSql(createRole)
   await runSql('revoke select on memberships from fillrate_app')
-  const proposed = await fillrate(direct, 'init', '--yes', '--out', 'proposed.config.ts')
+  const proposed = await fillrate(direct, 'init', '--force', '--out', 'proposed.config.ts')
   const checked = await fillrate(direct, 'check')
   for (const { printed } of [proposed, checked]) {
     expect(printed).toContain('which policies of contacts use: "members see contacts"')
@@ -70,6 +70,7 @@ test('without policies, init and check print them and say which of the users’ 
   expect(checked.printed.match(/_select ON public.organizations/g)).toHaveLength(1)
   // Of profiles the role sees no row, though a policy applies to it.
   expect(proposed.printed).toContain(`CREATE POLICY ${ROLE}_select ON public.profiles FOR SELECT`)
+  expect(proposed.printed).toContain(`CREATE POLICY ${ROLE}_update ON public.profiles FOR UPDATE`)
   expect(proposed.code).toBe(1)
   expect(checked.code).toBe(2)
   await runSql('grant select on memberships to fillrate_app')
@@ -99,8 +100,13 @@ test('with all steps of the guide, check is satisfied, and init proposes the con
   const { code, printed } = await fillrate(direct, 'check')
   expect(printed).toContain('Ready to run')
   expect([code, printed.includes(' ! source')]).toEqual([0, false])
-  const proposed = await fillrate(direct, 'init', '--yes', '--out', 'proposed.config.ts')
-  expect(proposed).toMatchObject({ code: 0, printed: expect.stringContaining('contacts people in contacts') })
+  const proposed = await fillrate(direct, 'init', '--force', '--out', 'proposed.config.ts')
+  expect(proposed.code).toBe(0)
+  expect(proposed.printed).toContain(
+    'contacts: people by email; fills 2 columns; 2 conditions in force, 0 to choose from',
+  )
+  // What the steps have granted is not asked for again.
+  expect(proposed.printed).not.toContain('ON public.')
   // The API's roles have no right in the schema of Fillrate.
   expect(
     await database.query(`select rolname from pg_roles
