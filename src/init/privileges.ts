@@ -36,7 +36,7 @@ export function listUnreadTables(
   const isLikely = (column: string): boolean => rankEmailName(column) > 1 || rankDomainName(column) > 0
   return tables.flatMap((one) => {
     const isHidden = one.table === null || (one.lacksSelectPolicy && !seen.has(one.sqlName))
-    // Another role meant the role to read what it was granted.
+    // What the role was granted, it is meant to read.
     const isMeant = one.table !== null || isNamed(one) || joined.has(one.sqlName)
     if (!isHidden || !(isMeant || one.columnNames.some(isLikely))) return []
     const on = formatTableName(one.schema, one.name)
