@@ -190,9 +190,8 @@ async function tryNode(wanted: string, program: string): Promise<void> {
   try {
     for await (const text of demo.stdout.setEncoding('utf8')) if (String(text).includes('Ctrl-C stops')) break
     // As the demo suggests, on its database and with its services.
-    const here = join(consumer, '.fillrate/try')
+    const here = join(consumer, '.fillrate')
     const fillrate = (...words: string[]): string => run(node, [program, ...words], here, [0, 3, 4]).stdout
-    fillrate('init', '--yes', '--force')
     fillrate('check')
     fillrate('plan')
     const report = JSON.parse(fillrate('run', '--limit', '20', '--json')) as { run: number }
@@ -202,7 +201,7 @@ async function tryNode(wanted: string, program: string): Promise<void> {
     demo.kill('SIGINT')
     await ended
   }
-  console.log(`✓ Node ${version}: --help, demo, init, check, plan, run, undo and status`)
+  console.log(`✓ Node ${version}: --help, demo, check, plan, run, undo and status`)
 }
 
 /** The machine's own Node if it is too old. `npm run` puts the project's Node before it in PATH. */
