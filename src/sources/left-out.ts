@@ -32,10 +32,9 @@ const outsideSql = (source: Source): string => {
       from ${source.table.sql} as t ${joinsSql(source)} where (${belongsSql(source)}) is not true`
 }
 
-/** Counts what each condition leaves out. Reads the whole table once. */
+/** Counts what each condition of a source that has some leaves out. Reads the whole table once. */
 export async function countLeftOut(db: Db, source: Source): Promise<ConditionCount[]> {
   const { where } = source.mapping
-  if (where.length === 0) return []
   const counts = where.map(
     (_, n) =>
       `count(*) filter (where c${n})::float8 as rows${n}, count(*) filter (where c${n} and unmet = 1)::float8 as alone${n}`,

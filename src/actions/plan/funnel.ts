@@ -191,6 +191,7 @@ async function countConditions(
   source: Source,
   isListed: boolean,
 ): Promise<CountedConditions> {
+  if (source.mapping.where.length === 0) return { conditions: [], conditions_error: null }
   const count = async (tx: Tx): Promise<ConditionCount[]> => {
     const counts = await countLeftOut(tx, source)
     return isListed ? addLeftOutKeys(tx, source, counts, LISTED_OF_CONDITION) : counts

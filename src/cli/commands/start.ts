@@ -56,7 +56,7 @@ export const startCommand = defineCommand(
           printAnswer(call, {
             json: { schedule: listNextRuns(config.schedule, now()), follows },
             text: () => [
-              ...renderSchedule(config.schedule, now(), 1, stdout),
+              ...renderSchedule(config.schedule, now(), stdout),
               ...(follows.length > 0 ? [`Live sync: ${follows.join(', ')}.`] : []),
             ],
           })

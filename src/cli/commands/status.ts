@@ -58,7 +58,7 @@ export const statusCommand = defineCommand(
         },
         text: () => [
           ...renderStatus(report, stdout, now()),
-          ...(schedule.length === 0 ? [] : ['', ...renderSchedule(schedule, now(), 1, stdout)]),
+          ...(schedule.length === 0 ? [] : ['', ...renderSchedule(schedule, now(), stdout)]),
         ],
       })
       if (isInvalid && !call.flags.json)

@@ -4,11 +4,10 @@ import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'
 import { relativeTime } from '../../util/format.ts'
 
-/** The next times of each entry of the schedule. */
+/** The next time of each entry of the schedule. */
 export function renderSchedule(
   schedule: readonly ScheduleEntry[],
   now: number,
-  count: number,
   output: Pick<Output, 'paint'>,
 ): string[] {
   if (schedule.length === 0) return ['No `schedule` in the configuration: there are no scheduled runs.']
@@ -23,7 +22,7 @@ export function renderSchedule(
     ])
     return [
       `${output.paint('heading', cron)}  ${output.paint('quiet', details.join(', '))}`,
-      ...nextTimes(entry, now, count).map(
+      ...nextTimes(entry, now, 1).map(
         (at) => `  ${formatLocalTime(at, entry)}  ${output.paint('quiet', relativeTime(new Date(at), now))}`,
       ),
     ]
