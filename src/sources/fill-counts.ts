@@ -36,29 +36,6 @@ export async function readTableNode(db: Db, source: Source): Promise<string | nu
   ])
 }
 
-/** The number of rows in a source's table. Reads the whole table. */
-export async function countTableRows(db: Db, source: Source): Promise<number> {
-  return (await queryValue<number>(db, `select count(*)::float8 from ${source.table.sql}`)) ?? 0
-}
-
-interface EligibleCounts {
-  /** Rows that belong to the source and have a key. */
-  readonly rows: number
-  /** Rows that its filter and joins let in, with NULL in a column of the key: they are never picked. */
-  readonly withoutKey: number
-}
-
-/** The number of rows that the filter and joins of a source let in. Reads the whole table. */
-export async function countEligibleRows(db: Db, source: Source): Promise<EligibleCounts> {
-  const hasKey = hasKeySql(source)
-  const [row] = await query<EligibleCounts>(
-    db,
-    `select count(*) filter (where ${hasKey})::float8 as rows, count(*) filter (where not (${hasKey}))::float8 as "withoutKey"
-       from ${source.table.sql} as t ${joinsSql(source)} where ${belongsSql(source)}`,
-  )
-  return row ?? { rows: 0, withoutKey: 0 }
-}
-
 /** The number of rows of a source without a key, up to a limit. */
 export async function countRowsWithoutKey(db: Db, source: Source, limit: number): Promise<number> {
   const count = await queryValue<number>(

@@ -23,31 +23,64 @@ export interface ConditionCount {
 export const listUnmetSql = ({ mapping }: Pick<Source, 'mapping'>): string[] =>
   mapping.where.map((condition) => `(${renderExpression(condition).sql}\n) is not true`)
 
-/** SQL: the rows outside a source with, for each condition, whether it leaves them out: `c0`, `c1`, and how many do. */
-const outsideSql = (source: Source): string => {
-  const unmet = listUnmetSql(source)
+/** SQL: the rows of a table: whether each is in the source, and for each condition whether it leaves the row out: `c0`, `c1`. */
+const rowsSql = (source: Source, unmet: readonly string[]): string => {
+  const leftOut = unmet.map((sql, n) => `case when "~inside" then false else ${sql} end as c${n}`)
+  const hasKey = hasKeySql(source)
+  const columns = ['"~inside" as inside', `${hasKey} as has_key`, ...leftOut]
   return `
-    select ${unmet.map((sql, n) => `${sql} as c${n}`).join(', ')}, ${unmet.map((sql) => `(${sql})::int`).join(' + ')} as unmet,
-           case when ${hasKeySql(source)} then ${keyTextSql(source)} end as key
-      from ${source.table.sql} as t ${joinsSql(source)} where (${belongsSql(source)}) is not true`
+    select ${columns.join(', ')}, case when ${hasKey} then ${keyTextSql(source)} end as key
+      from ${source.table.sql} as t ${joinsSql(source)}
+     cross join lateral (select (${belongsSql(source)}) is true as "~inside" offset 0) as "~source"`
 }
 
-/** Counts what each condition of a source that has some leaves out. Reads the whole table once. */
-export async function countLeftOut(db: Db, source: Source): Promise<ConditionCount[]> {
-  const { where } = source.mapping
-  const counts = where.map(
-    (_, n) =>
-      `count(*) filter (where c${n})::float8 as rows${n}, count(*) filter (where c${n} and unmet = 1)::float8 as alone${n}`,
-  )
-  const [row] = await query<Readonly<Record<string, number>>>(
+const toUnmetSql = (unmet: readonly string[]): string => unmet.map((_, n) => `c${n}::int`).join(' + ')
+
+/** The rows of a source's table. */
+export interface RowCounts {
+  readonly table: number
+  /** Rows that belong to the source and have a key. */
+  readonly eligible: number
+  /** Rows that its filter and joins let in, with NULL in a column of the key: they are never picked. */
+  readonly withoutKey: number
+  /** Null: not counted. */
+  readonly conditions: readonly ConditionCount[] | null
+}
+
+/** Counts the rows of a source's table, and what each condition of the source leaves out. Reads the whole table. */
+export async function countRows(
+  db: Db,
+  source: Source,
+  { conditions: areCounted }: { readonly conditions: boolean },
+): Promise<RowCounts> {
+  const unmet = areCounted ? listUnmetSql(source) : []
+  const table = source.mapping.joins === null ? 'count(*)' : `(select count(*) from ${source.table.sql})`
+  const counts = [
+    `${table}::float8 as "table"`,
+    'count(*) filter (where inside and has_key)::float8 as eligible',
+    'count(*) filter (where inside and not has_key)::float8 as "withoutKey"',
+    ...unmet.flatMap((_, n) => [
+      `count(*) filter (where c${n})::float8 as rows${n}`,
+      `count(*) filter (where c${n} and ${toUnmetSql(unmet)} = 1)::float8 as alone${n}`,
+    ]),
+  ]
+  const [row = {}] = await query<Readonly<Record<string, number>>>(
     db,
-    `select ${counts.join(', ')} from (${outsideSql(source)}) as outside`,
+    `select ${counts.join(', ')} from (${rowsSql(source, unmet)}) as x`,
   )
-  return where.map((condition, n) => ({
-    condition,
-    rows: row?.[`rows${n}`] ?? 0,
-    alone: row?.[`alone${n}`] ?? 0,
-  }))
+  const count = (name: string): number => row[name] ?? 0
+  return {
+    table: count('table'),
+    eligible: count('eligible'),
+    withoutKey: count('withoutKey'),
+    conditions: areCounted
+      ? source.mapping.where.map((condition, n) => ({
+          condition,
+          rows: count(`rows${n}`),
+          alone: count(`alone${n}`),
+        }))
+      : null,
+  }
 }
 
 /** Adds some keys of the rows that each condition leaves out. Reads the table once for each condition that leaves any out. */
@@ -57,6 +90,7 @@ export async function addLeftOutKeys(
   counts: readonly ConditionCount[],
   limit: number,
 ): Promise<ConditionCount[]> {
+  const unmet = listUnmetSql(source)
   const withKeys: ConditionCount[] = []
   for (const [n, count] of counts.entries()) {
     const rows =
@@ -64,8 +98,8 @@ export async function addLeftOutKeys(
         ? []
         : await query<{ key: string }>(
             db,
-            `select key from (${outsideSql(source)}) as outside where c${n} and key is not null
-              order by unmet <> 1, key limit ${limit}`,
+            `select key from (${rowsSql(source, unmet)}) as x where c${n} and key is not null
+              order by ${toUnmetSql(unmet)} <> 1, key limit ${limit}`,
           )
     withKeys.push({ ...count, keys: rows.map(({ key }) => key) })
   }

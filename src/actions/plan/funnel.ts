@@ -3,16 +3,16 @@ import { roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
 import { createPass, nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
-import { countEligibleRows, countTableRows } from '../../sources/fill-counts.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
 import {
   addLeftOutKeys,
   type ConditionCount,
-  countLeftOut,
+  countRows,
   describeUncounted,
+  type RowCounts,
 } from '../../sources/left-out.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { inTransaction, type Tx } from '../../store/transaction.ts'
+import { inTransaction } from '../../store/transaction.ts'
 import type { LookupEstimate } from './lookup-estimate.ts'
 import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './planned-page.ts'
 
@@ -137,12 +137,7 @@ export async function planSource(
     signal.throwIfAborted()
   }
   const isWhole = stoppedAt === null && changedSince === null
-  const { listsFiltered = false } = options
-  const conditions =
-    isWhole || listsFiltered ? await countConditions(deps, source, listsFiltered) : NOT_COUNTED
-  const before = isWhole
-    ? await countFilteredOut(deps, source, options, counts.rows)
-    : { table: null, without_key: null, filtered_out: null, where_out: null }
+  const before = await countOutside(deps, source, options, isWhole ? counts.rows : null)
   counts.fresh += recentlyEnriched
   const stamped =
     source.freshness === null ? null : { rows: recentlyEnriched, reason: describeFreshness(source) }
@@ -151,7 +146,6 @@ export async function planSource(
     stopped_at: stoppedAt,
     changed_since: changedSince,
     ...before,
-    ...conditions,
     ...counts,
     recently_enriched: stamped,
     invalid_input: invalid,
@@ -182,54 +176,73 @@ function resolveChain(
 /** Rows that are named of those that one condition leaves out. */
 const LISTED_OF_CONDITION = 5
 
-type CountedConditions = Pick<SourcePlan, 'conditions' | 'conditions_error'>
+type OutsideCounts = Pick<
+  SourcePlan,
+  'table' | 'without_key' | 'filtered_out' | 'where_out' | 'conditions' | 'conditions_error'
+>
 
-const NOT_COUNTED: CountedConditions = { conditions: null, conditions_error: null }
-
-async function countConditions(
-  { db, policy }: Pick<Deps, 'db' | 'policy'>,
-  source: Source,
-  isListed: boolean,
-): Promise<CountedConditions> {
-  if (source.mapping.where.length === 0) return { conditions: [], conditions_error: null }
-  const count = async (tx: Tx): Promise<ConditionCount[]> => {
-    const counts = await countLeftOut(tx, source)
-    return isListed ? addLeftOutKeys(tx, source, counts, LISTED_OF_CONDITION) : counts
-  }
-  try {
-    return { conditions: await inTransaction(db, count, policy.sourceTimeoutMs), conditions_error: null }
-  } catch (error) {
-    return { conditions: null, conditions_error: describeUncounted(error) }
-  }
+const NOT_COUNTED: OutsideCounts = {
+  table: null,
+  without_key: null,
+  filtered_out: null,
+  where_out: null,
+  conditions: null,
+  conditions_error: null,
 }
 
-/** Counts what the filters exclude. A separate query: concurrent changes count as filtered out. */
-async function countFilteredOut(
-  deps: Pick<Deps, 'db' | 'policy'>,
+/**
+ * Counts what the filters exclude. A separate query: concurrent changes count as filtered out.
+ * @param read eligible rows that were read; null: the plan has not read the whole source
+ */
+async function countOutside(
+  { db, policy }: Pick<Deps, 'db' | 'policy'>,
   source: Source,
-  { where }: FunnelOptions,
-  read: number,
-): Promise<Pick<SourcePlan, 'table' | 'without_key' | 'filtered_out' | 'where_out'>> {
+  { where, listsFiltered = false }: FunnelOptions,
+  read: number | null,
+): Promise<OutsideCounts> {
   const { mapping, keyColumns } = source
-  const haveKeys = keyColumns.every((one) => one.notNull)
-  const isUnfiltered = mapping.where.length === 0 && mapping.joins === null && haveKeys
-  if (isUnfiltered && where === null) return { table: read, without_key: 0, filtered_out: 0, where_out: 0 }
-  const { table, eligible } = await inTransaction(
-    deps.db,
-    async (tx) => ({
-      table: await countTableRows(tx, source),
-      eligible:
-        where === null && haveKeys ? { rows: read, withoutKey: 0 } : await countEligibleRows(tx, source),
-    }),
-    deps.policy.sourceTimeoutMs,
-  )
-  const withoutKey = eligible.withoutKey
-  const whereOut = where === null ? 0 : Math.max(0, eligible.rows - read)
-  const filteredOut = Math.max(0, table - read - whereOut - withoutKey)
+  const isUnfiltered =
+    mapping.where.length === 0 && mapping.joins === null && keyColumns.every((one) => one.notNull)
+  if (isUnfiltered && where === null && read !== null)
+    return {
+      table: read,
+      without_key: 0,
+      filtered_out: 0,
+      where_out: 0,
+      conditions: [],
+      conditions_error: null,
+    }
+  if (read === null && !listsFiltered) return NOT_COUNTED
+  const count = (conditions: boolean): Promise<RowCounts> =>
+    inTransaction(
+      db,
+      async (tx) => {
+        const counted = await countRows(tx, source, { conditions })
+        if (counted.conditions === null || !listsFiltered) return counted
+        const withKeys = await addLeftOutKeys(tx, source, counted.conditions, LISTED_OF_CONDITION)
+        return { ...counted, conditions: withKeys }
+      },
+      policy.sourceTimeoutMs,
+    )
+  let counted: RowCounts
+  let conditions_error: string | null = null
+  try {
+    counted = await count(true)
+  } catch (error) {
+    conditions_error = describeUncounted(error)
+    if (read === null) return { ...NOT_COUNTED, conditions_error }
+    counted = await count(false)
+  }
+  const { withoutKey, conditions } = counted
+  if (read === null) return { ...NOT_COUNTED, conditions }
+  const whereOut = where === null ? 0 : Math.max(0, counted.eligible - read)
+  const filteredOut = Math.max(0, counted.table - read - whereOut - withoutKey)
   return {
     table: read + whereOut + filteredOut + withoutKey,
     without_key: withoutKey,
     filtered_out: filteredOut,
     where_out: whereOut,
+    conditions,
+    conditions_error,
   }
 }
