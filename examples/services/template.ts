@@ -1,7 +1,7 @@
 /**
  * A service of your own: copy this file, and keep what differs from the defaults. docs/services.md explains each part.
  *
- *     fillrate check                                runs the cases below; sends nothing
+ *     fillrate check                                names mistakes of the description; looks up nothing
  *     fillrate check --call email=ada@example.com   one lookup, which may be billed
  */
 import { defineService, type ServiceCase } from 'fillrate'
@@ -77,7 +77,7 @@ export default defineService({
   fields: { person: { job_title: 'text', mobile_phone: 'text', 'employer.name': 'text' } },
 })
 
-/** For `fillrate check`, and for testService(service, cases) in any test runner. */
+/** For testService(service, cases) in any test runner. */
 export const cases: readonly ServiceCase[] = [
   {
     name: 'a match',

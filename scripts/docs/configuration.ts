@@ -79,7 +79,7 @@ export function configurationPage(): string {
       "`{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field that is not " +
       'listed above is an error, because it is mostly a typing error.',
     '`fillrate check` reports a field that can never fit its column as an error (a list in a text column, a range such as ' +
-      '`51-200` in an integer, a name in a foreign key). ' +
+      '`51-200` in an integer, a name in a number). What `map`, `sql` and constraints make of values shows in `fillrate run --dry-run`. ' +
       '[Schema shapes](how-it-works.md#schema-shapes) lists what each shape of schema needs.',
     '## `service`',
     fields(objectIn(service)),

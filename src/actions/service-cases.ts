@@ -119,7 +119,7 @@ interface CaseReport {
 }
 
 /** A key for requests that go no further than this machine. */
-export const PLACEHOLDER_KEY = 'test-key'
+const PLACEHOLDER_KEY = 'test-key'
 
 /**
  * Checks a service against cases: requests and canned answers, or deliveries. Everything runs as in a run, over HTTP on

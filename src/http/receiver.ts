@@ -151,7 +151,7 @@ const publicUrlFor = (environment: Environment, listens: string): string =>
   (environment.publicUrl ?? listens).replace(/\/+$/, '')
 
 /** Why a process cannot listen there, and what to do. Null: another Fillrate process on this machine does. */
-export async function toListenProblem(error: unknown, host: string, port: number): Promise<Problem | null> {
+async function toListenProblem(error: unknown, host: string, port: number): Promise<Problem | null> {
   const { code, message, syscall = '' } = error as NodeJS.ErrnoException
   if (!['listen', 'bind', 'getaddrinfo'].includes(syscall)) throw error
   if (code === 'EADDRINUSE')

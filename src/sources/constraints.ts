@@ -9,12 +9,8 @@ export interface TableConstraint {
   readonly name: string
   /** Columns of the source's table. */
   readonly columns: readonly string[]
-  /** It is one of the table itself, not of a partition, an inheritor or a table that refers to it. */
-  readonly isOwn: boolean
   /** Of a foreign key: the other table, as SQL, and its columns in the order of `columns`. */
   readonly target: { readonly table: string; readonly columns: readonly string[] } | null
-  /** Of a CHECK constraint: its condition, over unqualified columns. */
-  readonly condition: string | null
 }
 
 /**
@@ -34,14 +30,13 @@ export const readTableConstraints = (
     ), tables as (
       select oid from own union all select h.inhrelid from pg_inherits h join tables on tables.oid = h.inhparent
     )
-    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns, k.conrelid = (select oid from own) as "isOwn",
+    select 'constraint' as names, k.conname::text as name, ${columnNames('k.conrelid', 'k.conkey')} as columns,
            case when k.contype = 'f' then jsonb_build_object(
-             'table', k.confrelid::regclass::text, 'columns', ${columnNames('k.confrelid', 'k.confkey')}) end as target,
-           case when k.contype = 'c' then pg_get_expr(k.conbin, k.conrelid) end as condition
+             'table', k.confrelid::regclass::text, 'columns', ${columnNames('k.confrelid', 'k.confkey')}) end as target
       from pg_constraint k join tables on tables.oid = k.conrelid
      where k.contype <> 't' and k.conkey is not null
      union all
-    select 'constraint', k.conname::text, ${columnNames('k.confrelid', 'k.confkey')}, false, null, null
+    select 'constraint', k.conname::text, ${columnNames('k.confrelid', 'k.confkey')}, null
       from pg_constraint k join tables on tables.oid = k.confrelid
      union all
     select 'constraint', c.relname::text, array(
@@ -51,11 +46,11 @@ export const readTableConstraints = (
                      or exists (select from pg_depend d
                                  where d.classid = 'pg_class'::regclass and d.objid = i.indexrelid
                                    and d.refclassid = 'pg_class'::regclass and d.refobjid = a.attrelid and d.refobjsubid = a.attnum))),
-           false, null, null
+           null
       from pg_index i join tables on tables.oid = i.indrelid join pg_class c on c.oid = i.indexrelid
      where (i.indisunique or i.indisexclusion)
      union all
-    select 'type', y.typname::text, array_agg(a.attname::text), false, null, null
+    select 'type', y.typname::text, array_agg(a.attname::text), null
       from pg_attribute a join pg_type y on y.oid = a.atttypid
      where a.attrelid = (select oid from own) and a.attnum > 0 and y.typtype = 'd' group by y.typname`,
     [table.schema, table.name],

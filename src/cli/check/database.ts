@@ -12,7 +12,7 @@ import { type Database, openDatabase } from '../../store/open.ts'
 import { readOne } from '../../store/sql.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import { checkSchema } from './schema.ts'
-import { checkSource, checkTriggerFunctions, checkTriggers } from './source.ts'
+import { checkSource, checkTriggers } from './source.ts'
 import {
   type Finding,
   createFailedFinding,
@@ -64,15 +64,12 @@ export async function* checkDatabase(
     const schema = await checkSchema(db, env)
     yield schema
     if (schema.verdict === 'ok') yield* checkScopes(db, environment, config)
-    const functions = await checkTriggerFunctions(db)
-    if (functions !== null) yield functions
     const found = [schema]
-    const reported = new Set<string>()
     return {
       async *checkSources(sources) {
         for await (const one of checkSources(db, sources, { env, schema })) {
           found.push(one)
-          yield withoutReported(one, reported)
+          yield one
         }
       },
       summarizeGrants: () => summarizeGrants(found),
@@ -91,19 +88,6 @@ const createSkipped = (why: string): CheckedDatabase => ({
   *summarizeGrants() {},
   close: async () => {},
 })
-
-/** A finding about a table, without what was said of it for another service. */
-function withoutReported(finding: Finding, reported: Set<string>): Finding {
-  const { name, verdict, problems } = finding
-  const toKey = ({ place, found }: Finding['problems'][number]): string => [name, place, found].join('\0')
-  const others = problems.filter((one) => !reported.has(toKey(one)))
-  for (const one of others) reported.add(toKey(one))
-  if (others.length === problems.length) return finding
-  if (others.length > 0) return { ...finding, problems: others }
-  return verdict === 'error'
-    ? createFinding(name, 'skipped', 'the same problems as for the service before')
-    : { ...finding, verdict: 'ok', problems: others }
-}
 
 async function* checkSources(
   db: Database,

@@ -1,11 +1,17 @@
-import { isOAuth } from '../../domain/service/auth.ts'
+import { type Dispatcher, request } from 'undici'
+import { type OAuthClient, isOAuth } from '../../domain/service/auth.ts'
 import type { Service } from '../../domain/service/service.ts'
 import { type Environment, variableOf } from '../../config/environment.ts'
+import { ClientToken } from '../../service/client-token.ts'
+import { type ProxySettings, openDispatcher, parseBaseUrl } from '../../service/dispatcher.ts'
+import { ServiceError, TokenUnavailableError } from '../../service/errors.ts'
+import { TokenFailure } from '../../service/token-endpoint.ts'
 import { pluralize } from '../../util/format.ts'
-import { networkErrorCode } from '../../util/network-errors.ts'
-import { checkClient } from './client.ts'
+import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import { type Finding, createFailedFinding, createFinding, createUnsetFinding } from './finding.ts'
-import { describeNetworkError, sendRequest } from './request.ts'
+
+/** The timeout of network requests, in milliseconds. */
+const CHECK_TIMEOUT_MS = 5_000
 
 /** Checks that the service is reachable, by one HEAD request at its root without the key: free, and reveals nothing. */
 export async function checkService(environment: Environment): Promise<Finding> {
@@ -55,4 +61,63 @@ export async function checkApiKey(
     'ok',
     `${pluralize(apiKeys.length, 'key')}; not tested, because a call would be billed`,
   )
+}
+
+/** Requests a token, which is not billed, and shows whether the endpoint issues one. */
+async function checkClient(environment: Environment, oauth: OAuthClient): Promise<Finding> {
+  const { baseUrl, apiKeys, proxies } = environment
+  const [client] = apiKeys
+  // The checks before this one have reported what is missing.
+  if (baseUrl === null || client === undefined)
+    return createFinding('key', 'skipped', 'the address or the client of the service is missing')
+  const base = parseBaseUrl(baseUrl)
+  const options = { oauth, client, proxies, userAgent: 'fillrate', timeoutMs: CHECK_TIMEOUT_MS }
+  const token = new ClientToken({ ...base, ...options })
+  try {
+    await token.get('the token', undefined)
+    return createFinding('key', 'ok', 'a client, for which the token endpoint issues a token')
+  } catch (error) {
+    if (!(error instanceof TokenFailure || error instanceof ServiceError)) throw error
+    const isRefused = error instanceof TokenFailure
+    return createFailedFinding('key', {
+      place: isRefused ? variableOf(environment, 'API_KEY') : 'auth.oauth.tokenUrl',
+      found: error instanceof TokenUnavailableError ? error.reason : error.message,
+      expected: 'an access token',
+      todo: isRefused ? "Correct the client's id and secret." : 'Correct the address, or try again later.',
+    })
+  } finally {
+    await token.close()
+  }
+}
+
+/** Sends one request, and reads its answer. */
+export async function sendRequest(
+  url: string,
+  proxies: ProxySettings | undefined,
+  options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const dispatcher = openDispatcher(new URL(url).origin, proxies, {})
+  try {
+    const { statusCode, body } = await request(url, {
+      dispatcher,
+      ...options,
+      headersTimeout: CHECK_TIMEOUT_MS,
+      bodyTimeout: CHECK_TIMEOUT_MS,
+      signal: AbortSignal.timeout(CHECK_TIMEOUT_MS),
+    })
+    return { status: statusCode, text: await body.text() }
+  } finally {
+    await dispatcher.destroy()
+  }
+}
+
+/** The reason why a request failed, in words. */
+export function describeNetworkError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const code = networkErrorCode(error)
+  if (error.name === 'TimeoutError' || code === 'UND_ERR_HEADERS_TIMEOUT')
+    return `no response within ${CHECK_TIMEOUT_MS / 1_000} s`
+  const meaning = networkErrorMeaning(code)
+  if (meaning === null) return code ?? error.message
+  return code?.startsWith('UND_ERR') ? meaning : `${meaning} (${code})`
 }

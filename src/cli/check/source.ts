@@ -2,25 +2,25 @@ import type { Problem } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSource } from '../../sources/describe-source.ts'
 import { explainPageFailure, findInheritedKey } from '../../sources/page-failure.ts'
-import { type Misfit } from '../../sources/check/fit.ts'
-import { findMisfits } from '../../sources/check/values.ts'
+import { findMisfits } from '../../sources/check/fit.ts'
 import { NOT_REVIEWED, resolveSource } from '../../sources/source.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { showFound, type SourceProblem } from '../../sources/problems.ts'
+import { showFound } from '../../sources/problems.ts'
 import { FIRST_PAGE, findVolatileInputs, type InputRow, readInputs } from '../../sources/volatile-inputs.ts'
 import type { Database } from '../../store/open.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../../util/sqlstates.ts'
-import { type Finding, createFailedFinding, createFinding, createMixedFinding, toFinding } from './finding.ts'
-import { listExecutors, readTriggerState } from '../../sources/triggers/install.ts'
+import { type Finding, createFinding, createMixedFinding, toFinding } from './finding.ts'
+import { readTriggerState } from '../../sources/triggers/install.ts'
 
 /** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
 const CHECK_MS = 10_000
 
 /**
  * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
- * then rows and query plans. Each problem has a verdict of its own: what can never work is an error.
+ * then rows and query plans. Each problem has a verdict of its own: what can never work is an error. Of several services, the
+ * problems of the table are those of the first; each other has those of the columns that it fills.
  */
 export async function checkSource(
   db: Database,
@@ -28,13 +28,23 @@ export async function checkSource(
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const name = `source ${mapping.name}`
+  const { isFirst } = mapping.turn
   try {
     const { source, problems } = await resolveSource(db, { ...mapping, reviewed: true })
-    const misfits = source === null ? [] : await findNewMisfits(db, source, problems)
-    const errors: Problem[] = [...problems, ...misfits.map((one) => ({ source: mapping.name, ...one }))]
+    const others = problems.filter(({ grant }) => grant === undefined)
+    const misfits = (source === null ? [] : findMisfits(source)).filter(
+      ({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
+    )
+    const errors: Problem[] = [
+      ...problems.filter(({ place }) => isFirst || place.startsWith('outputs.')),
+      ...misfits.map((one) => ({ source: mapping.name, ...one })),
+    ]
+    if (errors.length === 0 && problems.length > 0)
+      return createFinding(name, 'skipped', 'as for the service before, the table has problems')
     const warnings: Problem[] = []
-    if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
-    if (source !== null && problems.length === 0) {
+    if (isFirst && !mapping.reviewed)
+      warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
+    if (isFirst && source !== null && problems.length === 0) {
       const rows = await wrongRows(db, source)
       errors.push(...rows.map((one) => ({ ...one, found: showFound(one) })))
       // The plan and the data are of interest once the rows can be read.
@@ -48,19 +58,6 @@ export async function checkSource(
       return createFinding(name, 'warning', mapping.table, { problems: [tooSlow] })
     return toFinding(name, error, env)
   }
-}
-
-/** Misfits of the outputs that have no other problem, apart from missing privileges. */
-async function findNewMisfits(
-  db: Database,
-  source: Source,
-  problems: readonly SourceProblem[],
-): Promise<readonly Misfit[]> {
-  const others = problems.filter(({ grant }) => grant === undefined)
-  const misfits = await inTransaction(db, (tx) => findMisfits(tx, source), CHECK_MS)
-  return misfits.filter(
-    ({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
-  )
 }
 
 /** Checks the first rows: joins that duplicate rows, expressions that fail or are volatile. */
@@ -102,20 +99,4 @@ export async function checkTriggers(db: Database, source: Source): Promise<Findi
   return isPolled
     ? createFinding(name, 'warning', `${why}: it is polled by changedAt`, { todo })
     : createFinding(name, 'error', why, { todo })
-}
-
-/** Trigger functions that let a role gain the privileges of their owner; null if there are none. */
-export async function checkTriggerFunctions(db: Database): Promise<Finding | null> {
-  const open = await listExecutors(db)
-  if (open.length === 0) return null
-  return createFailedFinding(
-    'functions',
-    ...open.map(({ name, role }) => ({
-      place: name,
-      found: `${role} may execute it`,
-      expected:
-        'executable by its owner only: it runs with the privileges of its owner, and another role could make it run its own code',
-      todo: `revoke all on function ${name} from ${role}; \`fillrate follow install\` does it for its source`,
-    })),
-  )
 }

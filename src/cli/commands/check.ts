@@ -24,7 +24,7 @@ import {
   defineCommand,
 } from '../command.ts'
 import { pluralize } from '../../util/format.ts'
-import { openLog, readConfig } from '../settings.ts'
+import { readConfig } from '../settings.ts'
 import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
 import { placeBeside } from '../views/layout.ts'
 import { sanitize } from '../../util/text.ts'
@@ -168,7 +168,6 @@ async function prepareServices(
       address: configuredAddress(view, environment),
       module: modules.get(view.serviceName) ?? null,
       called,
-      openLog: () => openLog(call, environment),
     })
 }
 

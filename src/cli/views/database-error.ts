@@ -1,5 +1,6 @@
 import type { Problem } from '../../config/problems.ts'
 import { describeError } from '../../util/error-text.ts'
+import { networkErrorMeaning } from '../../util/network-errors.ts'
 
 interface DatabaseError extends Error {
   readonly code?: string
@@ -11,18 +12,8 @@ interface DatabaseError extends Error {
   readonly errors?: readonly unknown[]
 }
 
-/** Failed connections, by error code of the system or of Postgres. */
-const UNREACHABLE: Readonly<Record<string, readonly [found: string, todo: string]>> = {
-  ECONNREFUSED: ['connection refused', 'Start Postgres, or correct the host and the port.'],
-  ENOTFOUND: ['host not found', 'Correct the host.'],
-  EAI_AGAIN: ['DNS lookup failed', 'Correct the host, or check your network.'],
-  ETIMEDOUT: ['connection timed out', 'Correct the host and the port, or check the firewall.'],
-  EHOSTUNREACH: ['host unreachable', 'Correct the host, or check your network.'],
-  ENETUNREACH: ['host unreachable', 'Correct the host, or check your network.'],
-  ECONNRESET: [
-    'connection closed',
-    'Check that Postgres listens there; some servers require ?sslmode=require.',
-  ],
+/** Connections that Postgres refuses, by SQLSTATE. */
+const REFUSED: Readonly<Record<string, readonly [found: string, todo: string]>> = {
   '28P01': [
     'password authentication failed',
     `Check the user and the password: psql "$DATABASE_URL" -c 'select 1' must work. In the password, write @ as %40, : as %3A, / as %2F.`,
@@ -42,17 +33,16 @@ const LIMITING_SETTINGS: Readonly<Record<string, readonly [setting: string, expe
 }
 
 /** Explains an error that a setting of Postgres has raised; null for any other error. */
-export function explainLimit(error: unknown, url: string | undefined): Problem | null {
+export function explainLimit(error: unknown): Problem | null {
   if (!(error instanceof Error)) return null
   const first = firstOf(error)
   const [setting, expected] = LIMITING_SETTINGS[first.code ?? ''] ?? []
   if (setting === undefined || expected === undefined) return null
-  const value = first.code === '25006' ? 'off' : `'5min'`
   return {
     place: setting,
     found: describeError(first),
     expected,
-    todo: `Look for it with: show ${setting}. To set it for this role alone: alter role ${roleIn(databaseAddress(url))} set ${setting} = ${value};`,
+    todo: `Look for it with: show ${setting}. \`alter role\` sets it for one role alone.`,
   }
 }
 
@@ -70,9 +60,20 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
     expected,
     todo,
   })
+  const [why, fix] = REFUSED[code] ?? []
+  if (why !== undefined && fix !== undefined) return explain(`${why} (${code})`, fix)
+  // What it read of the files that the URL names, or of a certificate.
+  const isConnecting = severity === undefined || code.startsWith('28')
+  const isOfUrl = path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`)
+  if (isOfUrl || (isConnecting && /SSL|certificate/i.test(message)))
+    return explain(message, 'Correct sslmode, and the files that sslrootcert, sslcert and sslkey name.')
   const isTimeout = message.includes('timeout exceeded when trying to connect')
-  const [why, fix] = UNREACHABLE[code] ?? (isTimeout ? UNREACHABLE['ETIMEDOUT'] : undefined) ?? []
-  if (why !== undefined && fix !== undefined) return explain(`${why} (${code || 'no response'})`, fix)
+  const network = networkErrorMeaning(isTimeout ? 'ETIMEDOUT' : code)
+  if (network !== null)
+    return explain(
+      `${network} (${code || 'no response'})`,
+      'Start Postgres, or correct the host and the port; some servers require ?sslmode=require.',
+    )
   // Postgres, or a proxy before it, closed the connection in the middle of a statement: pg gives it no code.
   if (code === '' && /^connection terminated/i.test(message))
     return explain('the connection was closed', 'Postgres may be restarting: try again in a moment.')
@@ -82,20 +83,12 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
       'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
       'postgres://user:password@host:5432/name',
     )
-  if (path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`))
-    return explain(
-      message,
-      'Correct the path at the end of the URL, or the permissions of the file.',
-      'files that this user can read, in sslrootcert, sslcert and sslkey',
-    )
-  const isConnecting = severity === undefined || code.startsWith('28')
-  if (/SSL|certificate/i.test(message) && isConnecting)
-    return explain(
-      message,
-      'Correct sslmode at the end of the URL: ?sslmode=disable, require or verify-full.',
-    )
   if (code === '42501')
-    return explain(message, describeGrant(message, address), 'a user with the required privileges')
+    return explain(
+      message,
+      '`fillrate check` lists the statements that grant what is missing.',
+      'a user with the required privileges',
+    )
   const isOfSchema = /\bfillrate\b/.test(message) && (code === '42P01' || code === '42703')
   return code === '3F000' || isOfSchema ? createSchemaProblem(address) : null
 }
@@ -105,26 +98,8 @@ export const createSchemaProblem = (address: string): Problem => ({
   place: 'the schema "fillrate"',
   found: `${address}: missing, older than this version, or hidden from this role`,
   expected: 'the schema of this version',
-  todo: `Run \`fillrate migrate\`. If it was run: GRANT USAGE ON SCHEMA fillrate TO ${roleIn(address)};`,
+  todo: 'Run `fillrate migrate`. If it was run, `fillrate check` lists the statements that grant what is missing.',
 })
-
-/** The statements for privileges on the schema, as `fillrate check` lists them; other objects are left to it. */
-function describeGrant(message: string, address: string): string {
-  const role = roleIn(address)
-  const database = nameFrom(/\/([^/]*)$/, address)
-  if (/\bfor database\b/.test(message))
-    return `GRANT CREATE ON DATABASE ${database} TO ${role}; or as an owner of the database: CREATE SCHEMA fillrate AUTHORIZATION ${role};`
-  if (/\bfillrate\b/.test(message))
-    return `GRANT USAGE ON SCHEMA fillrate TO ${role}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA fillrate TO ${role};`
-  return 'Grant the user the privilege that the message names; `fillrate check` lists all statements.'
-}
-
-const roleIn = (address: string): string => nameFrom(/^([^@]*)@/, address)
-
-function nameFrom(pattern: RegExp, address: string): string {
-  const name = decodeURIComponent(pattern.exec(address)?.[1] ?? '…')
-  return /^[a-z_][a-z0-9_$]*$|^…$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`
-}
 
 /** Node tries each address of a host and reports all failures; the first is enough. */
 function firstOf(error: DatabaseError): DatabaseError {

@@ -95,7 +95,7 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
   }
   const problem = explainDatabaseError(error, url)
   if (problem !== null) return list(Exit.usage, 'database', [problem])
-  const limit = explainLimit(error, url)
+  const limit = explainLimit(error)
   if (limit !== null) return list(Exit.failed, 'database', [limit])
 
   // Of a command that is run by a schedule, what is written here is a log: values at level debug only.

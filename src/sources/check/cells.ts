@@ -6,7 +6,7 @@ import { coerceValue } from '../coerce/value.ts'
 import type { Fit } from '../column-type.ts'
 import { tokenizeCode } from '../expression.ts'
 import type { ProblemList } from '../problems.ts'
-import { quoteLiteral, quoteName, splitName } from '../quote.ts'
+import { quoteLiteral, splitName } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { listLabels } from './fit.ts'
 import { listReferences } from './references.ts'
@@ -72,21 +72,12 @@ export function resolveCell(
     return null
   }
   const { kind } = column.type.fit
-  if (path.length > 0 && kind !== 'json' && kind !== 'jsonb') {
+  if (path.length > 0 && kind !== 'jsonb') {
     report.add(
       place,
       `a key inside '${column.name}', which is ${column.type.name}`,
-      'a jsonb column: keys can be written only there',
-      `Name the column alone, or one of ${listNames(jsonColumns(table))}.`,
-    )
-    return null
-  }
-  if (path.length > 0 && kind === 'json') {
-    report.add(
-      place,
-      `a key inside '${column.name}', which is json`,
       'a jsonb column: writing a key into json would lose duplicate keys, their order and the notation of numbers',
-      `Map the column as a whole, or make it jsonb: alter table ${table.sql} alter column ${quoteName(column.name)} type jsonb`,
+      'Name the column alone, or one that is jsonb.',
     )
     return null
   }
@@ -117,11 +108,6 @@ function isWritable(
     return false
   }
   return true
-}
-
-const jsonColumns = (table: Table): string[] => {
-  const names = table.columns.filter(({ type }) => type.fit.kind === 'jsonb').map((column) => column.name)
-  return names.length > 0 ? names : ['none: this table has no such column']
 }
 
 function checkDuplicate(

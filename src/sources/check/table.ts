@@ -66,10 +66,5 @@ async function suggestTable(db: Db, name: string): Promise<string> {
   const meant = same.length === 1 ? same[0] : all.find((one) => toText(one) === near)
   if (meant === undefined)
     return 'Check the name, its schema, and that DATABASE_URL points to the right database.'
-  return `Did you mean ${formatTableName(meant.schema, meant.table)}?${describeCase(name, meant.table)}`
+  return `Did you mean ${formatTableName(meant.schema, meant.table)}?`
 }
-
-const describeCase = (name: string, meant: string): string =>
-  /[A-Z]/.test(meant) && !name.includes('"')
-    ? ' Postgres reads a name without quotes as lower case, so the quotes belong to it.'
-    : ''

@@ -148,22 +148,18 @@ interface Executor {
 }
 
 /**
- * Roles that may execute SECURITY DEFINER functions: by default PUBLIC may, until it is revoked. Such a role could put a
+ * Roles that may execute a SECURITY DEFINER function of this name: by default PUBLIC may, until it is revoked. Such a role could put a
  * trigger's function on a temporary table with a type of its own, whose cast then runs with the privileges of the
  * function's owner. An installed trigger fires without the privilege.
- * @param functionName only this function
  */
-export async function listExecutors(
-  db: Db,
-  functionName: string | null = null,
-): Promise<readonly Executor[]> {
+async function listExecutors(db: Db, functionName: string): Promise<readonly Executor[]> {
   return query<Executor>(
     db,
     `select distinct p.oid::regprocedure::text as name,
             case when a.grantee = 0 then 'PUBLIC' else quote_ident(pg_get_userbyid(a.grantee)) end as role
        from pg_proc p join pg_namespace f on f.oid = p.pronamespace,
             lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
-      where f.nspname = 'fillrate' and p.prosecdef and p.proname = coalesce($1, p.proname)
+      where f.nspname = 'fillrate' and p.prosecdef and p.proname = $1
         and a.grantee <> p.proowner
       order by 1, 2`,
     [functionName],

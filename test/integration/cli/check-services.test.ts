@@ -108,7 +108,7 @@ describe('with several services', () => {
       // A range of numbers does not fit into a number; which the other service does not fill it with.
       expect.stringMatching(/^source people (?:warning|error)$/),
     ])
-    expect(checks.find(({ name }) => name === 'description')?.text).toBe('Finder, 1 case')
+    expect(checks.find(({ name }) => name === 'description')?.text).toBe('Finder')
     expect(of('third')).toEqual(['sources warning'])
   })
 
@@ -154,7 +154,7 @@ describe('with several services', () => {
     const found = checks.filter(({ name }) => name === 'source people')
     expect(found.map(({ service, verdict, text }) => [service, verdict, text])).toEqual([
       ['acme', 'error', '1 problem'],
-      ['finder', 'skipped', 'the same problems as for the service before'],
+      ['finder', 'skipped', 'as for the service before, the table has problems'],
     ])
   })
 

@@ -7,12 +7,11 @@ import {
   type ServiceCase,
   testService,
 } from '../../../src/actions/service-cases.ts'
-import { checkDescribed } from '../../../src/cli/check/cases.ts'
 import { parseService } from '../../../src/config/service.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { defineConfig } from '../../../src/config/define.ts'
-import { defineService } from '../../../src/domain/service/adapter.ts'
+import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInputs } from '../../../src/domain/service/messages.ts'
 
 interface ServiceModule {
@@ -22,11 +21,10 @@ interface ServiceModule {
 
 const EXAMPLES = globSync('examples/services/*.ts').toSorted()
 
-test.each(EXAMPLES)('check finds nothing in %s, and its cases come out as they say', async (file) => {
+test.each(EXAMPLES)('%s has no mistake, and its cases come out as they say', async (file) => {
   const { default: definition, cases } = (await import(resolve(file))) as ServiceModule
-  const { service, problems } = parseService({ definition, place: file })
-  expect(problems).toEqual([])
-  expect((await checkDescribed(service!, cases)).problems).toEqual([])
+  expect(parseService({ definition, place: file }).problems).toEqual([])
+  await testService(definition as ServiceDefinition, cases)
 })
 
 /** The first ones, which were written before there was an outcome for each. */

@@ -2,14 +2,12 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
-import { describeUnsigned } from '../../../../src/cli/check/bulk.ts'
 import { checkApiKey } from '../../../../src/cli/check/service.ts'
 import { makeOneCall, parseCall } from '../../../../src/cli/check/service-call.ts'
 import type { Finding } from '../../../../src/cli/check/finding.ts'
 import { parseService } from '../../../../src/config/service.ts'
 import { readEnvironment } from '../../../../src/config/environment.ts'
 import { defineService } from '../../../../src/domain/service/adapter.ts'
-import { checkBulkAvailability } from '../../../../src/actions/bulk-availability.ts'
 
 const { service } = parseService({
   definition: defineService({
@@ -59,7 +57,7 @@ test('reads an input in the words of a lookup, and the service that is asked', (
   expect(parseCall(['name=Ada Lovelace'])).toBeNull()
 })
 
-describe('a service with a client of OAuth, second secrets and deliveries without a signature', () => {
+describe('a service with a client of OAuth and second secrets', () => {
   const acme = parseService({
     definition: defineService({
       name: 'Acme Data',
@@ -67,8 +65,6 @@ describe('a service with a client of OAuth, second secrets and deliveries withou
       headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
       query: { tenant: { env: 'ACME_TENANT' } },
       person: { path: '/people', inputs: ['email'], form: true },
-      bulk: { path: '/bulk', form: true },
-      webhook: { signature: 'none' },
     }),
     place: 'service',
   }).service!
@@ -78,25 +74,8 @@ describe('a service with a client of OAuth, second secrets and deliveries withou
       FILLRATE_API_KEY: 'id-1:hush',
       ACME_APP_ID: 'hush',
       ACME_TENANT: 'hush',
-      FILLRATE_PUBLIC_URL: 'https://crm.example',
-      FILLRATE_WEBHOOK_SECRET: 'hush-of-the-addresses-1',
       ...changes,
     })
-
-  test('its deliveries are said to be worth what their addresses are', () => {
-    const finding = describeUnsigned(environment(), acme)
-    expect([finding?.verdict, finding?.text]).toEqual([
-      'warning',
-      'deliveries are not signed: the address of its job proves one',
-    ])
-    expect(finding?.todo).toContain('webhook.signature')
-    expect(describeUnsigned(environment(), service!)).toBeNull()
-    // None arrives.
-    expect(describeUnsigned(environment({ FILLRATE_WEBHOOK_SECRET: '' }), acme)).toBeNull()
-    expect(checkBulkAvailability(environment({ FILLRATE_WEBHOOK_SECRET: '' }), acme).todo).toMatch(
-      /a secret of your own/,
-    )
-  })
 
   test('its client is proved by a token, without a billed call', async () => {
     const answers = [200, 401, 503].map((status) => ({

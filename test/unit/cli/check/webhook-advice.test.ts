@@ -1,15 +1,13 @@
-import pino from 'pino'
 import { expect, test } from 'vitest'
 import apollo from '../../../../examples/services/apollo.ts'
 import fullEnrich from '../../../../examples/services/fullenrich.ts'
-import { checkBulkSetup } from '../../../../src/cli/check/bulk.ts'
+import { checkBulkSetup } from '../../../../src/cli/check/one-service.ts'
 import { readEnvironment } from '../../../../src/config/environment.ts'
 import type { ServiceDefinition } from '../../../../src/domain/service/adapter.ts'
 import { createService } from '../../../../src/domain/service/service.ts'
 
 const environment = readEnvironment({ FILLRATE_BASE_URL: 'https://api.example', FILLRATE_API_KEY: 'k' })
-const checkBulk = (definition: ServiceDefinition) =>
-  checkBulkSetup(environment, createService(definition), pino({ level: 'silent' }))
+const checkBulk = (definition: ServiceDefinition) => checkBulkSetup(environment, createService(definition))
 const WEBHOOK = /webhook|FILLRATE_PUBLIC_URL|secret/i
 
 const { webhook: _, ...polled } = fullEnrich
