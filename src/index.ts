@@ -1,10 +1,12 @@
 /**
- * The public API, `import 'fillrate'`: the configuration's types, Fillrate for programs with their own scheduler, and the
- * service's client and webhook signatures for use on their own.
+ * The public API, `import 'fillrate'`: the configuration's types, descriptions of services, Fillrate for programs with their
+ * own scheduler, and webhook signatures.
  */
 export { defineConfig, type ConfigInput } from './config/define.ts'
 export {
   defineService,
+  type CompanyInput,
+  type PersonInput,
   type ServiceDefinition,
   type ServiceReading,
   type StatusMeaning,
@@ -13,6 +15,8 @@ export type { ServiceAuth } from './domain/service/auth.ts'
 export {
   type BulkInput,
   type BulkReading,
+  type GivenInputs,
+  type JobInput,
   type JobInputs,
   type JobReading,
   type ServiceAnswer,
@@ -29,18 +33,4 @@ export type { ServiceReport, ServiceReportOptions } from './actions/service-repo
 export type { RunProgress } from './runs/counters.ts'
 export type { RunReport } from './runs/report.ts'
 export type { UndoReport } from './actions/undo/report.ts'
-export { EnrichmentClient } from './service/client.ts'
-export type {
-  LookupResponse,
-  BulkResponse,
-  GivenInputs,
-  JobInput,
-  CallOptions,
-  ClientOptions,
-  CompanyInput,
-  PersonInput,
-} from './service/client.ts'
-export * from './service/errors.ts'
-export type { AuthStyle } from './service/api-keys.ts'
-export type { RequestObserver } from './service/exchange.ts'
 export { signWebhook, verifyWebhook } from './webhook/signature.ts'

@@ -16,10 +16,9 @@ import {
   unlessRefused,
   withMeaning,
 } from './read-response.ts'
-import { errorDetails, isMissingRoute } from './response-errors.ts'
+import { errorDetails, isMissingRoute, parseResponseBody } from './response-errors.ts'
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
-import { parseCompanyInput, parseJobRequest, parsePersonInput, parseResponseBody } from './request-bodies.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
 import { toBulkName, toJobInputs } from '../domain/service/job-inputs.ts'
@@ -34,22 +33,12 @@ import {
 } from '../domain/service/messages.ts'
 import type { CalledPath, LookupCall, RequestParts, Service } from '../domain/service/service.ts'
 
-/**
- * Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required.
- * @example
- * const options: ClientOptions = { baseUrl: 'https://api.example.com', apiKey: ['new-key', 'old-key'], timeoutMs: 10_000 }
- */
+/** Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required. */
 export type ClientOptions = TransportOptions
 export type { CallOptions } from './transport.ts'
 export type { KeyRejection } from './key-judge.ts'
-export type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
-export type { GivenInputs, JobInput } from '../domain/service/messages.ts'
 
-/**
- * The service's response about one person or company. `credits` is what it says that this has cost.
- * @example
- * if (response.outcome === 'accepted') console.log(`job ${response.jobId} will deliver it`)
- */
+/** The service's response about one person or company. `credits` is what it says that this has cost. */
 export type LookupResponse =
   /** `record` is the JSON as received, without its wrapper; `confidence` is 0 to 1, or null for a company. */
   | { outcome: 'found'; record: JsonObject; confidence: number | null; credits?: number | null | undefined }
@@ -57,11 +46,7 @@ export type LookupResponse =
   /** Accepted for later (202): the result is delivered by webhook, as a job of one. */
   | { outcome: 'accepted'; jobId: string | null }
 
-/**
- * An accepted bulk job; `raw` is the parsed body, null if it could not be read.
- * @example
- * const { jobId, requestIds, raw } = await client.submitBulk(input)
- */
+/** An accepted bulk job; `raw` is the parsed body, null if it could not be read. */
 export type BulkResponse = BulkAcceptance & {
   raw: unknown
   /** The results, of a service that sends them in the answer. */
@@ -73,12 +58,6 @@ export type BulkResponse = BulkAcceptance & {
  * redirect, no second key, so that one permit of the rate limit is one call. It does not limit the rate itself.
  *
  * @throws ServiceError for anything but a usable response; its `action` says what to do
- * @throws TypeError for invalid input, before anything is sent
- * @example
- * const client = new EnrichmentClient({ baseUrl: 'https://api.example.com', apiKey: process.env.API_KEY! })
- * const response = await client.enrichPerson({ email: 'jane.doe@acme.com' })
- * if (response.outcome === 'found') console.log(response.record, response.confidence)
- * await client.close()
  */
 export class EnrichmentClient {
   readonly #transport: Transport
@@ -113,22 +92,14 @@ export class EnrichmentClient {
     this.#transport.keys.reset()
   }
 
-  /**
-   * Looks up a person by email, by LinkedIn profile URL, or by name and company.
-   * @example
-   * await client.enrichPerson({ name: 'Jane Doe', company: 'Acme' })
-   */
+  /** Looks up a person by email, by LinkedIn profile URL, or by name and company. */
   enrichPerson(input: PersonInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('person', this.#service.person, () => parsePersonInput(input), options)
+    return this.#enrich('person', this.#service.person, input, options)
   }
 
-  /**
-   * Looks up a company by domain.
-   * @example
-   * await client.enrichCompany({ domain: 'acme.com' })
-   */
+  /** Looks up a company by domain. */
   enrichCompany(input: CompanyInput, options: CallOptions = {}): Promise<LookupResponse> {
-    return this.#enrich('company', this.#service.company, () => parseCompanyInput(input), options)
+    return this.#enrich('company', this.#service.company, input, options)
   }
 
   /**
@@ -136,19 +107,16 @@ export class EnrichmentClient {
    * are the answer, or are fetched. Companies go to an endpoint of their own. Once the head of a 202 has
    * arrived the job exists, so this resolves even if the body is lost or unreadable, with `jobId` null. As an error it
    * would be submitted, and billed, again.
-   * @example
-   * const { jobId } = await client.submitBulk({ emails, webhookUrl: 'https://example.com/webhooks/enrichment/42' })
    */
   async submitBulk(
     request: GivenInputs & { readonly webhookUrl: string | null },
     options: CallOptions = {},
   ): Promise<BulkResponse> {
     const { webhookUrl } = request
-    const { inputs } = toJobInputs(request)
-    const name = toBulkName({ inputs })
+    const job = toJobInputs(request)
+    const name = toBulkName(job)
     const bulk = this.#require(name)
     const { read, results } = bulk
-    const job = toJobInputs({ inputs: parseJobRequest({ inputs, webhookUrl }, bulk) })
     const { response, own } = await this.#send(
       // An address in the body of a job whose results come otherwise would bring them twice.
       bulk,
@@ -171,7 +139,7 @@ export class EnrichmentClient {
     // Every further answer would be lost in the same way, and its inputs paid again.
     if (results === 'answer' && failure?.kind === 'too_large')
       throw new UnexpectedStatusError(
-        `the answer to ${inputs.length} inputs is larger than 16 MiB: lower \`${name}.size\` of the service`,
+        `the answer to ${job.inputs.length} inputs is larger than 16 MiB: lower \`${name}.size\` of the service`,
         { ...errorDetails(response.exchange, response.context), action: 'abort_run' },
       )
     const value = parseSuccessBody(response)
@@ -198,9 +166,6 @@ export class EnrichmentClient {
   /**
    * Fetches a job whose results have not been delivered, or the page of them at `cursor`.
    * @throws TypeError if the service does not describe how
-   * @example
-   * const reading = await client.fetchJob({ jobId, emails })
-   * if (reading.outcome === 'results') console.log(reading.delivery.results)
    */
   async fetchJob(
     given: GivenInputs & { readonly jobId: string; readonly cursor?: string | null },
@@ -238,12 +203,11 @@ export class EnrichmentClient {
   async #enrich<Input>(
     name: string,
     call: LookupCall<Input> | null,
-    parseInput: (call: LookupCall<Input>) => Input,
+    input: Input,
     options: CallOptions,
   ): Promise<LookupResponse> {
     if (call === null) throw this.#missing(name)
     const { build, read } = call
-    const input = parseInput(call)
     if (read === null) return this.#readLookup(call, await this.#transport.send(call, build(input), options))
     const { response, own } = await this.#send(call, build(input), options, read)
     return own ?? this.#readLookup(call, response)

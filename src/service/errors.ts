@@ -7,17 +7,10 @@ import { FillrateError } from '../util/error-text.ts'
  * - `release`: neither is at fault; retry later without counting an attempt
  * - `rotate_key`: retry at once with a new permit: the client has switched to its next key
  * - `abort_run`: every further call would fail in the same way until a setting is changed
- *
- * @example
- * if (error.action === 'abort_run') process.exitCode = 1
  */
 type ErrorAction = 'reject' | 'retry' | 'release' | 'rotate_key' | 'abort_run'
 
-/**
- * Facts that every `ServiceError` carries.
- * @example
- * const details: ErrorDetails = { endpoint: 'POST /v1/person/enrich', status: 503, retryAfterMs: 30_000 }
- */
+/** Facts that every `ServiceError` carries. */
 export type ErrorDetails = {
   /** `POST /v1/person/enrich`: method and path without prefix, query or input. */
   endpoint: string
@@ -32,14 +25,6 @@ export type ErrorDetails = {
 /**
  * A call that returned no usable response. Neither the message nor any enumerable property holds the key, the input
  * or the response: `detail` is not enumerable, so that loggers do not print it.
- *
- * @example
- * try {
- *   await client.enrichPerson({ email })
- * } catch (error) {
- *   if (error instanceof ServiceError && error.action === 'retry') await delay(error.retryAfterMs ?? 1_000)
- *   else throw error
- * }
  */
 export abstract class ServiceError extends FillrateError {
   abstract readonly action: ErrorAction
@@ -67,20 +52,12 @@ export abstract class ServiceError extends FillrateError {
   }
 }
 
-/**
- * 400: the service cannot read the request.
- * @example
- * if (error instanceof BadRequestError) skip(input)
- */
+/** 400: the service cannot read the request. */
 export class BadRequestError extends ServiceError {
   readonly action = 'reject'
 }
 
-/**
- * 422: the service reads the request but does not accept this input.
- * @example
- * if (error instanceof UnprocessableError) skip(input)
- */
+/** 422: the service reads the request but does not accept this input. */
 export class UnprocessableError extends ServiceError {
   readonly action = 'reject'
   /** What the lookup cost all the same, if the service says it. */
@@ -92,11 +69,7 @@ export class UnprocessableError extends ServiceError {
   }
 }
 
-/**
- * 401, or 403 for several inputs: the service does not accept the key. Or its token endpoint does not: nothing was sent then.
- * @example
- * if (error instanceof UnauthorizedError && !error.hasNextKey) throw new Error(`key ${error.keyId} was rejected`)
- */
+/** 401, or 403 for several inputs: the service does not accept the key. Or its token endpoint does not: nothing was sent then. */
 export class UnauthorizedError extends ServiceError {
   readonly action: 'rotate_key' | 'abort_run'
   /** The fingerprint of the key; no secret. */
@@ -121,27 +94,17 @@ export class UnauthorizedError extends ServiceError {
 /**
  * 403 that is not a rate limit and not yet attributable to the key or the input. Once a second input gets it too, the
  * key counts as rejected (`UnauthorizedError`).
- * @example
- * if (error instanceof ForbiddenError) retryLater(input)
  */
 export class ForbiddenError extends ServiceError {
   readonly action = 'retry'
 }
 
-/**
- * 403 for this input only: others are accepted.
- * @example
- * if (error instanceof InputForbiddenError) skip(input)
- */
+/** 403 for this input only: others are accepted. */
 export class InputForbiddenError extends ServiceError {
   readonly action = 'reject'
 }
 
-/**
- * Not sent: a rejected key is being tried again, one call at a time.
- * @example
- * if (error instanceof KeyOnTrialError) await delay(error.retryAfterMs)
- */
+/** Not sent: a rejected key is being tried again, one call at a time. */
 export class KeyOnTrialError extends ServiceError {
   readonly action = 'release'
 
@@ -154,20 +117,12 @@ export class KeyOnTrialError extends ServiceError {
   }
 }
 
-/**
- * 401 for an access token that had ended: the next call has a new one.
- * @example
- * if (error instanceof TokenEndedError) retryNow(input)
- */
+/** 401 for an access token that had ended: the next call has a new one. */
 export class TokenEndedError extends ServiceError {
   readonly action = 'release'
 }
 
-/**
- * Not sent: the token endpoint issues no token at the moment.
- * @example
- * if (error instanceof TokenUnavailableError) await delay(error.retryAfterMs ?? 1_000)
- */
+/** Not sent: the token endpoint issues no token at the moment. */
 export class TokenUnavailableError extends ServiceError {
   readonly action = 'retry'
   /** In a few words: `token endpoint auth.example.com: HTTP 503`. */
@@ -182,63 +137,35 @@ export class TokenUnavailableError extends ServiceError {
   }
 }
 
-/**
- * 429, or a 403 that reports a rate limit.
- * @example
- * if (error instanceof RateLimitedError) await delay(error.retryAfterMs ?? 1_000)
- */
+/** 429, or a 403 that reports a rate limit. */
 export class RateLimitedError extends ServiceError {
   readonly action = 'release'
 }
 
-/**
- * The service says that it has banned the key for a while.
- * @example
- * if (error instanceof BannedError) await delay(error.retryAfterMs ?? 30_000)
- */
+/** The service says that it has banned the key for a while. */
 export class BannedError extends RateLimitedError {}
 
-/**
- * The account has no credits left. The breaker then lets a call through once an hour.
- * @example
- * if (error instanceof OutOfCreditsError) notifyWhoPays()
- */
+/** The account has no credits left. The breaker then lets a call through once an hour. */
 export class OutOfCreditsError extends ServiceError {
   readonly action = 'abort_run'
 }
 
-/**
- * 500, and every other 5xx except 503.
- * @example
- * if (error instanceof ServerError) retryLater(input)
- */
+/** 500, and every other 5xx except 503. */
 export class ServerError extends ServiceError {
   readonly action = 'retry'
 }
 
-/**
- * 503: the service is temporarily unavailable.
- * @example
- * if (error instanceof UnavailableError) await delay(error.retryAfterMs ?? 60_000)
- */
+/** 503: the service is temporarily unavailable. */
 export class UnavailableError extends ServiceError {
   readonly action = 'retry'
 }
 
-/**
- * The exchange exceeded the timeout.
- * @example
- * if (error instanceof TimeoutError && error.maybeSent) console.warn('may have been billed')
- */
+/** The exchange exceeded the timeout. */
 export class TimeoutError extends ServiceError {
   readonly action = 'retry'
 }
 
-/**
- * No connection, or a connection lost before the response was complete.
- * @example
- * if (error instanceof ConnectionError && !error.maybeSent) retryNow(input)
- */
+/** No connection, or a connection lost before the response was complete. */
 export class ConnectionError extends ServiceError {
   readonly action = 'retry'
   /** The same for all calls that fail in this way, such as `could not connect to api.example.com (ECONNREFUSED)`. */
@@ -250,20 +177,12 @@ export class ConnectionError extends ServiceError {
   }
 }
 
-/**
- * Ended by the caller's AbortSignal; its reason is the `cause`.
- * @example
- * if (error instanceof AbortedError) return
- */
+/** Ended by the caller's AbortSignal; its reason is the `cause`. */
 export class AbortedError extends ServiceError {
   readonly action = 'release'
 }
 
-/**
- * A success status with an unusable body.
- * @example
- * if (error instanceof MalformedResponseError) await writeFile('response.bin', error.body)
- */
+/** A success status with an unusable body. */
 export class MalformedResponseError extends ServiceError {
   readonly action = 'retry'
   /** The first 64 KiB of the body, for inspection, or all of what the service's own reader fails on; may hold personal data. */
@@ -276,11 +195,7 @@ export class MalformedResponseError extends ServiceError {
   }
 }
 
-/**
- * A status that the interface does not define for this endpoint.
- * @example
- * if (error instanceof UnexpectedStatusError) console.error(error.status, error.action)
- */
+/** A status that the interface does not define for this endpoint. */
 export class UnexpectedStatusError extends ServiceError {
   readonly action: 'retry' | 'reject' | 'abort_run'
   /** The action where the endpoint answers other inputs. */
@@ -303,11 +218,7 @@ export class UnexpectedStatusError extends ServiceError {
   }
 }
 
-/**
- * Not sent: the circuit breaker is open after too many consecutive failures.
- * @example
- * if (error instanceof CircuitOpenError) await delay(error.retryAfterMs ?? 1_000)
- */
+/** Not sent: the circuit breaker is open after too many consecutive failures. */
 export class CircuitOpenError extends ServiceError {
   readonly action = 'release'
 }

@@ -144,14 +144,6 @@ export type ResponseHead = AnswerHead & {
  * `sent` is called when the request is about to be written to an open connection; waiting for a connection is not yet
  * a call that the service can count. Exactly one of `answered` and `lost` follows each `sent`. A call that ends without
  * `sent` (connection refused, unknown host, aborted while waiting) never reached the service and uses no quota.
- *
- * @example
- * const observer: RequestObserver = {
- *   sent: () => inFlight++,
- *   answered: ({ headers }) => { inFlight--; remaining = headers['x-ratelimit-remaining'] },
- *   lost: () => inFlight--,
- * }
- * await client.enrichPerson({ email }, { observer })
  */
 export interface RequestObserver {
   /**

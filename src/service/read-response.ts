@@ -20,8 +20,7 @@ import type { HttpExchange } from './exchange.ts'
 import type { Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from './bulk-response.ts'
 import { MalformedResponseError, type ServiceError, UnavailableError, UnprocessableError } from './errors.ts'
-import { parseResponseBody } from './request-bodies.ts'
-import { errorDetails, statusError, transportError } from './response-errors.ts'
+import { errorDetails, parseResponseBody, statusError, transportError } from './response-errors.ts'
 import type { RawResponse } from './transport.ts'
 
 /** What the service's own reader makes of a response. */

@@ -1,4 +1,6 @@
 import { isUtf8 } from 'node:buffer'
+import { type ParsedJson, parseJson } from '../domain/json.ts'
+import { cleanText } from '../domain/text.ts'
 import {
   AbortedError,
   BadRequestError,
@@ -197,4 +199,14 @@ function toErrorCode(cause: unknown): string {
 function redactParserError(cause: unknown): unknown {
   if (!(cause instanceof Error) || !('data' in cause)) return cause
   return Object.assign(new Error(cause.message), { name: cause.name, code: toErrorCode(cause) })
+}
+
+/** Parses the JSON of a response, its strings cleaned of what Postgres cannot store. */
+export function parseResponseBody(bytes: Buffer): ParsedJson {
+  if (!isUtf8(bytes)) return { ok: false, reason: 'not UTF-8' }
+  const json = bytes.toString('utf8')
+  const parsed = parseJson(json)
+  if (!parsed.ok) return parsed
+  // NUL and lone surrogates occur in JSON only as escapes, so most texts need no cleaning.
+  return { ok: true, value: json.includes('\\u') ? cleanText(parsed.value) : parsed.value }
 }

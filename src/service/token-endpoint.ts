@@ -6,8 +6,7 @@ import { isLoopbackUrl } from '../util/url.ts'
 import { type IssuedToken, parseTokenLife } from './access-token.ts'
 import { exchange, type ExchangeRequest, type HttpExchange } from './exchange.ts'
 import { parseHttpDate, parseRetryAfter } from './rate-limit/headers.ts'
-import { parseResponseBody } from './request-bodies.ts'
-import { isHtml } from './response-errors.ts'
+import { isHtml, parseResponseBody } from './response-errors.ts'
 
 /** Why there is no token. Nothing here holds what was sent or answered, but for the error code of the answer. */
 export class TokenFailure extends Error {

@@ -50,11 +50,7 @@ export type EndedCall = {
   durationMs: number
 }
 
-/**
- * Options of one call. An aborted `signal` ends it with an `AbortedError`.
- * @example
- * await client.enrichCompany({ domain: 'acme.com' }, { signal: AbortSignal.timeout(5_000) })
- */
+/** Options of one call. An aborted `signal` ends it with an `AbortedError`. */
 export type CallOptions = {
   signal?: AbortSignal | undefined
   observer?: RequestObserver | undefined
@@ -108,7 +104,7 @@ export class Transport {
     const service = options.service ?? BUILT_IN_SERVICE
     this.#service = service
     const auth = service.auth ?? authOfStyle(options.auth ?? 'bearer')
-    const timeoutMs = requirePositiveInteger('timeoutMs', options.timeoutMs ?? 30_000)
+    const { timeoutMs = 30_000 } = options
     this.#timeoutMs = timeoutMs
     const { userAgent = 'fillrate', variables = {} } = options
     this.#writeRequest = createRequestWriter({ origin, prefix, service, auth, userAgent, variables })
@@ -123,7 +119,7 @@ export class Transport {
     this.#variables = Object.values(variables)
     this.#onCallEnd = options.onCallEnd
     this.#dispatcher = openDispatcher(origin, options.proxies, {
-      connections: requirePositiveInteger('connections', options.connections ?? 32),
+      connections: options.connections ?? 32,
       pipelining: 1,
       // Over HTTP/2 all calls would share one connection; losing it would leave all of them in doubt.
       allowH2: false,
@@ -248,11 +244,6 @@ const hasHead = (completed: HttpExchange): completed is RawResponse['exchange'] 
 /** Whether a 403 is about the rate limit. The limiter knows of rejections of other calls, also those of the previous leader. */
 const isForRate = ({ head, body }: RawResponse['exchange'], observer: RequestObserver | undefined): boolean =>
   head.isBan === true || (observer?.banMs ?? 0) > 0 || isRateLimitResponse(head.headers, body)
-
-function requirePositiveInteger(name: string, value: number): number {
-  if (Number.isInteger(value) && value > 0) return value
-  throw new TypeError(`${name} is ${value}: expected a whole number above 0`)
-}
 
 /** Masking a shorter value would hide half of every text. */
 const MIN_MASKED_LENGTH = 6

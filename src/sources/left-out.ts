@@ -48,7 +48,7 @@ export interface RowCounts {
 }
 
 /** Counts the rows of a source's table, and what each condition of the source leaves out. Reads the whole table. */
-export async function countRows(
+export async function countTableRows(
   db: Db,
   source: Source,
   { conditions: areCounted }: { readonly conditions: boolean },

@@ -7,7 +7,7 @@ import { describeFreshness } from '../../sources/freshness.ts'
 import {
   addLeftOutKeys,
   type ConditionCount,
-  countRows,
+  countTableRows,
   describeUncounted,
   type RowCounts,
 } from '../../sources/left-out.ts'
@@ -217,7 +217,7 @@ async function countOutside(
     inTransaction(
       db,
       async (tx) => {
-        const counted = await countRows(tx, source, { conditions })
+        const counted = await countTableRows(tx, source, { conditions })
         if (counted.conditions === null || !listsFiltered) return counted
         const withKeys = await addLeftOutKeys(tx, source, counted.conditions, LISTED_OF_CONDITION)
         return { ...counted, conditions: withKeys }
