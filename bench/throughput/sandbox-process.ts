@@ -12,20 +12,21 @@ process.on('message', (command: SandboxCommand) => {
     reply({ type: 'begun', ...cpu() })
   } else {
     const { requests, inputs, deliveries } = sandbox.stats()
-    const calls = Object.values(requests)
-      .flatMap((byStatus) => Object.values(byStatus))
-      .reduce((sum, count) => sum + count, 0)
+    const calls = Object.values(requests).reduce((total, byStatus) => total + sum(byStatus), 0)
     reply({
       type: 'counts',
       ...cpu(),
       calls,
       maxRequests: inputs.max_requested,
-      deliveries: deliveries.attempts,
+      deliveries: sum(deliveries.answers),
     })
   }
 })
 process.on('disconnect', () => void sandbox.close())
 reply({ type: 'ready', url: sandbox.url, keys: sandbox.keys, webhookSecret: sandbox.webhookSecret })
+
+const sum = (counts: Readonly<Record<string, number>>): number =>
+  Object.values(counts).reduce((total, count) => total + count, 0)
 
 function cpu(): { readonly cpuMs: number } {
   const { user, system } = process.cpuUsage()

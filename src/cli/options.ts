@@ -49,18 +49,6 @@ export function parseMs(text: string): number {
   return read
 }
 
-/** A duration in milliseconds, or a range of two, such as `20-200ms`. */
-export function parseMsRange(text: string): number | readonly [number, number] {
-  const [low = '', high, more] = text.split('-').map((side) => side.trim())
-  if (high === undefined) return parseMs(low)
-  const unit = /[a-z]+$/i.exec(high)?.[0] ?? ''
-  const from = parseMs(/[a-z]$/i.test(low) ? low : low + unit)
-  const to = parseMs(high)
-  if (more !== undefined || from > to)
-    throw new ExpectedError("two durations, the shorter first, such as '20-200ms'")
-  return [from, to]
-}
-
 /** The number of a run. */
 export function parseRunNumber(word: string): number {
   const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
@@ -70,7 +58,7 @@ export function parseRunNumber(word: string): number {
 }
 
 /** An option that can be repeated; `join` combines the values. */
-export function repeatableOption<const Flags extends string, Value, Default>(
+function repeatableOption<const Flags extends string, Value, Default>(
   flags: Flags,
   help: string,
   fallback: Default,

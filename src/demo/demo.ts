@@ -68,7 +68,7 @@ export async function showDemo(
     const services = await startServices(postgres.url, settings, ending)
     for (const name of DEMO_SERVICE_NAMES) {
       const { knows, lookup } = DEMO_SERVICES[name]
-      const limit = formatLimit(settings.limit, services[name].settings.windowMs)
+      const limit = formatLimit(settings.limit, 2_000)
       step(
         stdout,
         `a service, ${name}: knows ${formatPercent(knows)} of all, EUR ${lookup.toFixed(2)} a lookup, ${limit}`,

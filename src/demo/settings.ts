@@ -108,8 +108,7 @@ export function startDemoService({ seed, limit }: DemoSettings, name: DemoServic
     webhookSecret: 'demo-webhook-secret',
     limit,
     windowMs: 2_000,
-    latencyBeforeMs: [5, 20],
-    latencyAfterMs: [20, 120],
+    latencyAfterMs: [25, 140],
     // Matches results to emails in any order, however early they arrive.
     requestIds: 'email',
     jobDelayMs: [500, 2_000],

@@ -1,37 +1,17 @@
-import { createRng, seededIdentifier } from './rng.ts'
-import type { Rng } from './rng.ts'
+import { type Rng, createRng, seededIdentifier } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
-import { industries, places, technologies } from './fixtures.ts'
-import type { FixturePlace } from './fixtures.ts'
+import { type FixturePlace, industries, places, technologies } from './fixtures.ts'
 
-export type CompanyLookup =
-  | { readonly kind: 'domain'; readonly key: string }
-  | { readonly kind: 'company'; readonly key: string; readonly name: string }
+export interface CompanyLookup {
+  readonly kind: 'domain'
+  readonly key: string
+}
 
-/** The exclusive upper end of each range and its name; the last name covers all larger values. */
-type Steps = readonly (readonly [below: number, name: string])[]
-
-const employeeSteps: Steps = [
-  [11, '1-10'],
-  [51, '11-50'],
-  [201, '51-200'],
-  [501, '201-500'],
-  [1_001, '501-1000'],
-  [5_001, '1001-5000'],
-  [10_001, '5001-10000'],
-  [Infinity, '10001+'],
-]
-const revenueSteps: Steps = [
-  [1e6, '$0-$1M'],
-  [10e6, '$1M-$10M'],
-  [50e6, '$10M-$50M'],
-  [100e6, '$50M-$100M'],
-  [500e6, '$100M-$500M'],
-  [1e9, '$500M-$1B'],
-  [Infinity, '$1B+'],
-]
-
-const rangeName = (value: number, steps: Steps) => steps.find(([below]) => value < below)?.[1] ?? ''
+/** As `11-50`: the numbers from one step to the next; the last one is open. */
+function toRange(value: number, steps: readonly number[]): string {
+  const at = steps.findIndex((step) => value <= step)
+  return at === -1 ? `${steps.at(-1)}+` : `${(steps[at - 1] ?? 0) + 1}-${steps[at]}`
+}
 
 export const capitalize = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
 
@@ -76,9 +56,9 @@ export function companyRecord(seed: number, domain: string) {
     industry: industry.industry,
     sub_industry: draw.pick(industry.parts),
     employee_count: employees,
-    employee_range: rangeName(employees, employeeSteps),
+    employee_range: toRange(employees, [10, 50, 200, 500, 1_000, 5_000, 10_000]),
     revenue,
-    revenue_range: rangeName(revenue, revenueSteps),
+    revenue_range: `${toRange(revenue / 1e6, [1, 10, 50, 100, 500, 1_000])} million`,
     founded_year: draw.between(1890, 2022),
     location: { city, state, country },
     technologies: someTechnologies(draw),
@@ -92,5 +72,5 @@ export function findCompany(
   options: Pick<SandboxOptions, 'seed' | 'notFoundShare'>,
 ): ReturnType<typeof companyRecord> | undefined {
   if (createRng(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
-  return companyRecord(options.seed, lookup.kind === 'domain' ? lookup.key : domainFromName(lookup.name))
+  return companyRecord(options.seed, lookup.key)
 }

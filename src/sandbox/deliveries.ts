@@ -2,10 +2,13 @@ import { createHmac } from 'node:crypto'
 import { Agent, type OutgoingHttpHeaders, request } from 'node:http'
 import type { SandboxOptions } from './options.ts'
 import { abortableDelay } from './rng.ts'
-import type { PostOutcome, StatsRecorder } from './stats.ts'
+import { type StatsRecorder, increment } from './stats.ts'
 
-/** How a delivery ended: acknowledged with 2xx, given up after the last retry, or cut off by close. */
-export type DeliveryOutcome = 'acknowledged' | 'given_up' | 'closed'
+/** The outcome of one post: the receiver's status, or why there was none. */
+type PostOutcome = number | 'timeout' | 'unreachable' | 'closed'
+
+/** A delivery without an answer in this time has failed. */
+const ACK_TIMEOUT_MS = 5_000
 
 const isAcknowledged = (posted: PostOutcome) => typeof posted === 'number' && posted >= 200 && posted < 300
 
@@ -24,12 +27,12 @@ export function createDeliveries(
   const agent = new Agent({ keepAlive: true, maxSockets: 100 })
 
   /** Posts once and waits for the status line; never throws. Redirects are not followed. */
-  async function post(url: URL, body: Buffer, signature: string | undefined): Promise<PostOutcome> {
+  async function post(url: URL, body: Buffer, signature: string): Promise<PostOutcome> {
     const { promise, resolve } = Promise.withResolvers<PostOutcome>()
     const headers: OutgoingHttpHeaders = {
       'Content-Type': 'application/json',
       'Content-Length': body.length,
-      ...(signature !== undefined && { 'x-webhook-signature': signature }),
+      'x-webhook-signature': signature,
     }
     const sent = request(url, { method: 'POST', headers, agent, signal }, (response) => {
       response.resume()
@@ -40,46 +43,39 @@ export function createDeliveries(
       const timer = setTimeout(() => {
         resolve('timeout')
         sent.destroy()
-      }, settings().ackTimeoutMs)
+      }, ACK_TIMEOUT_MS)
       sent.once('close', () => clearTimeout(timer))
     })
     sent.on('error', () => resolve(signal.aborted ? 'closed' : 'unreachable'))
     sent.end(body)
     const posted = await promise
-    recorder.answer(posted)
+    increment(recorder.counts.deliveries.answers, posted)
     return posted
   }
 
-  const postSigned = (url: URL, body: Buffer) => post(url, body, sign(body, settings().webhookSecret))
+  /** Sends it once, whatever the answer. @returns whether it was acknowledged */
+  const send = async (url: URL, body: Buffer): Promise<boolean> =>
+    isAcknowledged(await post(url, body, sign(body, settings().webhookSecret)))
 
   return {
-    /** `answered` is called once, when the first post was answered. */
-    async sendUntilAcknowledged(url: URL, body: Buffer, answered?: () => void): Promise<DeliveryOutcome> {
+    send,
+    /** `answered` is called once, when the first post was answered. @returns whether it was acknowledged */
+    async sendUntilAcknowledged(url: URL, body: Buffer, answered?: () => void): Promise<boolean> {
       const delays = settings().retryDelaysMs
       for (let attempt = 0; ; attempt += 1) {
-        const posted = await postSigned(url, body)
+        const isDone = await send(url, body)
         if (attempt === 0) answered?.()
-        if (isAcknowledged(posted)) {
-          recorder.counts.deliveries.acknowledged += 1
-          return 'acknowledged'
-        }
         const delay = delays[attempt]
-        if (delay === undefined) return signal.aborted ? 'closed' : 'given_up'
+        if (isDone || delay === undefined) return isDone
         await abortableDelay(delay, signal)
-        if (signal.aborted) return 'closed'
-        recorder.counts.deliveries.retried += 1
+        if (signal.aborted) return false
       }
     },
-    /** Sends a duplicate; not retried, whatever the answer. */
-    async sendAgain(url: URL, body: Buffer): Promise<void> {
-      await postSigned(url, body)
-    },
-    /** Sends it with the signature of another secret, a truncated one, or none, as `choice` selects. */
-    async sendBadlySigned(url: URL, body: Buffer, choice: number): Promise<void> {
-      const { webhookSecret } = settings()
-      const bad = [sign(body, `not ${webhookSecret}`), sign(body, webhookSecret).slice(0, 32), undefined]
+    /** Sends it with the signature of another secret. */
+    async sendBadlySigned(url: URL, body: Buffer): Promise<void> {
+      const signature = sign(body, `not ${settings().webhookSecret}`)
       recorder.counts.deliveries.badly_signed += 1
-      if (isAcknowledged(await post(url, body, bad[choice])))
+      if (isAcknowledged(await post(url, body, signature)))
         recorder.counts.deliveries.badly_signed_accepted += 1
     },
     close: (): void => agent.destroy(),

@@ -1,4 +1,4 @@
-import { type MsRange, type Rng, createRng, drawMs } from './rng.ts'
+import { type MsRange, type Rng, createRng } from './rng.ts'
 
 /** The endpoints of docs/service-interface.md. */
 export const ENDPOINTS = [
@@ -52,37 +52,27 @@ interface FaultSettings {
   readonly plan: FaultPlan | null
 }
 
-export const FAULT_NAMES = Object.keys(FAULT_MEANINGS) as readonly FaultName[]
-
-const isFaultName = (name: string): name is FaultName => Object.hasOwn(FAULT_MEANINGS, name)
-
-const toKey = ({ nth, endpoint, inputs }: FaultPoint): string => `${nth} ${endpoint} ${inputs[0] ?? ''}`
-
-/** Whether the fault is injected here: by the plan, else by a draw that the seed determines. */
-export function isFaultInjected(fault: FaultName, point: FaultPoint, settings: FaultSettings): boolean {
-  const planned = settings.plan?.(fault, point)
-  if (planned !== undefined) return planned
-  const share = settings.faults[fault] ?? 0
-  return share > 0 && createRng(settings.seed, `${fault} ${toKey(point)}`).below(share)
-}
-
 /** A fault point of a running sandbox: the faults injected there, which it counts, and draws of its own. */
 export class Opportunity {
-  readonly point: FaultPoint
+  readonly #point: FaultPoint
   /** Different for each opportunity, and the same in every run. */
   readonly key: string
   readonly #settings: () => FaultSettings
   readonly #count: (fault: FaultName) => void
 
   constructor(point: FaultPoint, settings: () => FaultSettings, count: (fault: FaultName) => void) {
-    this.point = point
-    this.key = toKey(point)
+    const { nth, endpoint, inputs } = point
+    this.#point = point
+    this.key = `${nth} ${endpoint} ${inputs[0] ?? ''}`
     this.#settings = settings
     this.#count = count
   }
 
+  /** Whether the fault is injected here: by the plan, else by a draw that the seed determines. */
   injects(fault: FaultName): boolean {
-    const isInjected = isFaultInjected(fault, this.point, this.#settings())
+    const { faults, plan } = this.#settings()
+    const share = faults[fault] ?? 0
+    const isInjected = plan?.(fault, this.#point) ?? (share > 0 && this.draw(fault).below(share))
     if (isInjected) this.#count(fault)
     return isInjected
   }
@@ -92,43 +82,12 @@ export class Opportunity {
   }
 
   drawMs(range: MsRange, what: string): number {
-    return drawMs(range, this.#settings().seed, `${what} ${this.key}`)
+    if (typeof range === 'number') return range
+    return this.draw(what).between(range[0], range[1])
   }
 
   /** The same for one input of a job. */
   ofInput(key: string): Opportunity {
-    return new Opportunity({ ...this.point, inputs: [key] }, this.#settings, this.#count)
+    return new Opportunity({ ...this.#point, inputs: [key] }, this.#settings, this.#count)
   }
-}
-
-/** `0.05` or `5%`; undefined: neither. */
-export function parseShare(text: string): number | undefined {
-  const match = /^(\d*\.?\d+)(%?)$/.exec(text)
-  if (match === null) return undefined
-  const share = Number(match[1]) / (match[2] === '%' ? 100 : 1)
-  return share <= 1 ? share : undefined
-}
-
-/**
- * Parses faults as typed: `500=0.05,duplicate=10%`. Empty text means no faults.
- * @throws Error that names the part, what was found and what was expected
- */
-export function parseFaults(text: string): FaultShares {
-  const faults: Partial<Record<FaultName, number>> = {}
-  for (const part of text.split(',').map((part) => part.trim())) {
-    if (part === '' && text.trim() === '') continue
-    const [name = '', value, ...rest] = part.split('=').map((side) => side.trim())
-    if (!isFaultName(name)) {
-      throw new Error(`Unknown fault '${name}' in '${part}'. The faults are: ${FAULT_NAMES.join(', ')}.`)
-    }
-    const share = value === undefined || rest.length > 0 ? undefined : parseShare(value)
-    if (share === undefined) {
-      throw new Error(
-        `Fault '${name}' has no share that can be read in '${part}'. Write ${name}=0.05 or ${name}=5%, from 0 to 1.`,
-      )
-    }
-    if (faults[name] !== undefined) throw new Error(`Fault '${name}' is given twice. Give it once.`)
-    faults[name] = share
-  }
-  return faults
 }

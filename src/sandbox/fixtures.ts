@@ -29,14 +29,11 @@ export interface Department {
 // prettier-ignore
 export const departments: NonEmptyList<Department> = [
   { department: 'engineering', field: 'Engineering', chief: 'Chief Technology Officer', roles: ['Software Engineer', 'Data Engineer', 'Site Reliability Engineer'] },
-  { department: 'product', field: 'Product', chief: 'Chief Product Officer', roles: ['Product Designer', 'Product Analyst'] },
   { department: 'sales', field: 'Sales', chief: 'Chief Revenue Officer', roles: ['Account Executive', 'Sales Representative', 'Sales Engineer'] },
   { department: 'marketing', field: 'Marketing', chief: 'Chief Marketing Officer', roles: ['Content Strategist', 'Growth Marketer', 'Brand Specialist'] },
   { department: 'finance', field: 'Finance', chief: 'Chief Financial Officer', roles: ['Accountant', 'Financial Analyst'] },
   { department: 'operations', field: 'Operations', chief: 'Chief Operating Officer', roles: ['Operations Analyst', 'Logistics Coordinator'] },
-  { department: 'human_resources', field: 'People', chief: 'Chief People Officer', roles: ['Recruiter', 'People Partner'] },
   { department: 'support', field: 'Customer Success', chief: 'Chief Customer Officer', roles: ['Support Specialist', 'Onboarding Specialist'] },
-  { department: 'legal', field: 'Legal', chief: 'General Counsel', roles: ['Counsel', 'Compliance Analyst'] },
 ]
 
 export interface FixturePlace {
@@ -52,14 +49,8 @@ export interface FixturePlace {
 export const places: NonEmptyList<FixturePlace> = [
   { city: 'Austin', state: 'Texas', country: 'United States', dial: ['1', '5', 9], company: 'Inc.' },
   { city: 'Boston', state: 'Massachusetts', country: 'United States', dial: ['1', '6', 9], company: 'LLC' },
-  { city: 'Seattle', state: 'Washington', country: 'United States', dial: ['1', '2', 9], company: 'Inc.' },
-  { city: 'Toronto', state: 'Ontario', country: 'Canada', dial: ['1', '4', 9], company: 'Ltd.' },
-  { city: 'Manchester', state: 'England', country: 'United Kingdom', dial: ['44', '7', 9], company: 'Ltd' },
   { city: 'Oslo', state: 'Oslo', country: 'Norway', dial: ['47', '9', 7], company: 'AS' },
-  { city: 'Göteborg', state: 'Västra Götaland', country: 'Sweden', dial: ['46', '7', 8], company: 'AB' },
   { city: 'München', state: 'Bayern', country: 'Germany', dial: ['49', '1', 10], company: 'GmbH' },
-  { city: 'Lyon', state: 'Auvergne-Rhône-Alpes', country: 'France', dial: ['33', '6', 8], company: 'SAS' },
-  { city: 'Utrecht', state: 'Utrecht', country: 'Netherlands', dial: ['31', '6', 8], company: 'B.V.' },
   { city: 'Valencia', state: 'Comunidad Valenciana', country: 'Spain', dial: ['34', '6', 8], company: 'S.L.' },
   { city: 'Pune', state: 'Maharashtra', country: 'India', dial: ['91', '9', 9], company: 'Pvt. Ltd.' },
 ]
@@ -76,9 +67,6 @@ export const industries: NonEmptyList<Industry> = [
   { industry: 'Financial Services', parts: ['Banking', 'Insurance', 'Payments'] },
   { industry: 'Health Care', parts: ['Medical Devices', 'Hospitals', 'Biotechnology'] },
   { industry: 'Retail', parts: ['Grocery', 'Fashion', 'Home Goods'] },
-  { industry: 'Transportation', parts: ['Shipping', 'Logistics', 'Rail'] },
-  { industry: 'Energy', parts: ['Utilities', 'Renewables', 'Oil and Gas'] },
-  { industry: 'Professional Services', parts: ['Consulting', 'Accounting', 'Recruiting'] },
 ]
 
 // prettier-ignore
@@ -86,16 +74,3 @@ export const technologies: NonEmptyList<string> = [
   'PostgreSQL', 'React', 'Kubernetes', 'Terraform', 'Kafka', 'Redis', 'Salesforce', 'HubSpot', 'Stripe',
   'Snowflake', 'dbt', 'Airflow', 'Go', 'TypeScript', 'Python', 'Grafana',
 ]
-
-// prettier-ignore
-export const companyWords: NonEmptyList<string> = [
-  'north', 'blue', 'bright', 'stone', 'river', 'iron', 'green', 'atlas', 'nova', 'peak', 'harbor', 'cedar',
-  'vector', 'lumen', 'orbit', 'summit',
-]
-
-/** Mail hosts that say nothing about the employer. */
-// prettier-ignore
-export const mailHosts: ReadonlySet<string> = new Set([
-  'gmail.com', 'googlemail.com', 'hotmail.com', 'outlook.com', 'live.com', 'yahoo.com', 'icloud.com', 'aol.com',
-  'proton.me', 'protonmail.com', 'gmx.de', 'gmx.net', 'web.de', 'mail.ru',
-])

@@ -1,21 +1,16 @@
 import { randomUUID } from 'node:crypto'
-import { type DeliveryOutcome, createDeliveries } from './deliveries.ts'
+import { createDeliveries } from './deliveries.ts'
 import type { Opportunity } from './faults.ts'
 import type { SandboxOptions } from './options.ts'
-import { type SubmittedInput, createResults, isRejectedInput, makeRequestId } from './results.ts'
+import {
+  type SandboxJob,
+  type SubmittedInput,
+  createResults,
+  isRejectedInput,
+  makeRequestId,
+} from './results.ts'
 import { abortableDelay } from './rng.ts'
 import type { StatsRecorder } from './stats.ts'
-
-export interface SandboxJob {
-  readonly jobId: string
-  readonly inputs: readonly SubmittedInput[]
-  readonly opportunity: Opportunity
-  readonly webhookUrl: URL | null
-  /** Resolves when the delivery was answered for the first time, or will never be sent. */
-  readonly firstAnswer: PromiseWithResolvers<void>
-  /** Resolves when the job has ended, however it did. */
-  readonly end: PromiseWithResolvers<void>
-}
 
 /** Accepts jobs, processes them after their delay, and delivers each to its webhook URL. */
 export class JobQueue {
@@ -41,29 +36,26 @@ export class JobQueue {
     // Random, unlike everything else here: receivers drop an event_id they have seen, so a second sandbox with the
     // same seed would lose its deliveries.
     const jobId = `job_${randomUUID()}`
-    const [firstAnswer, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const job: SandboxJob = { jobId, inputs, opportunity, webhookUrl, firstAnswer, end }
+    const firstAnswer = Promise.withResolvers<void>()
+    const job: SandboxJob = { jobId, inputs, opportunity, webhookUrl, firstAnswer }
     this.#pending.set(jobId, job)
     this.#recorder.counts.jobs.accepted += 1
     return job
   }
 
   /** The body of the 202 response. */
-  accepted({ jobId, inputs }: SandboxJob): object {
+  accepted(job: SandboxJob): object {
     const options = this.#settings()
+    const { jobId, inputs } = job
     const accepted = inputs.flatMap((input, at) => (isRejectedInput(input, options) ? [] : { input, at }))
+    const emails = accepted.map(({ input }) => input.asWritten)
     switch (options.acceptedShape) {
       case 'job_id':
         return { job_id: jobId }
       case 'job_id+request_ids':
-        return {
-          job_id: jobId,
-          request_ids: accepted.map(({ at }) => makeRequestId({ jobId, inputs }, at, options)),
-        }
-      case 'job_id+emails': {
-        const emails = accepted.map(({ input }) => input.asWritten)
+        return { job_id: jobId, request_ids: accepted.map(({ at }) => makeRequestId(job, at, options)) }
+      case 'job_id+emails':
         return { job_id: jobId, requests: emails.toSorted().toReversed() }
-      }
     }
   }
 
@@ -85,11 +77,18 @@ export class JobQueue {
   }
 
   async #deliver(job: SandboxJob): Promise<void> {
-    const { jobId, opportunity, webhookUrl: url } = job
-    const deliveries = this.#deliveries
+    const { opportunity, webhookUrl } = job
     const status = opportunity.injects('job-failed') ? 'failed' : 'completed'
-    if (url === null) return this.#finish(job, status, 'nowhere')
-    if (opportunity.injects('lost')) return this.#finish(job, status, 'lost')
+    const isSent = webhookUrl !== null && !opportunity.injects('lost')
+    const isAcknowledged = isSent && (await this.#send(job, webhookUrl, status))
+    if (isAcknowledged) this.#recorder.counts.jobs[status] += 1
+    this.#pending.delete(job.jobId)
+    job.firstAnswer.resolve()
+  }
+
+  async #send(job: SandboxJob, url: URL, status: 'completed' | 'failed'): Promise<boolean> {
+    const { jobId, opportunity } = job
+    const deliveries = this.#deliveries
     const results = createResults(job, status === 'failed', this.#settings())
     const toBody = (changes: object): Buffer =>
       Buffer.from(
@@ -97,32 +96,14 @@ export class JobQueue {
       )
     if (opportunity.injects('progress'))
       await deliveries.sendUntilAcknowledged(url, toBody({ status: 'processing', results: [] }))
-    const half = opportunity.injects('in-parts') ? Math.ceil(results.length / 2) : null
-    if (half !== null)
-      await deliveries.sendUntilAcknowledged(url, toBody({ results: results.slice(0, half) }))
-    const body = toBody({ results: results.slice(half ?? 0) })
-    if (opportunity.injects('bad-signature'))
-      await deliveries.sendBadlySigned(url, body, opportunity.draw('signature').between(0, 2))
-    const first = deliveries.sendUntilAcknowledged(url, body, job.firstAnswer.resolve)
-    if (opportunity.injects('duplicate')) {
-      const { duplicateMs } = this.#settings()
-      await abortableDelay(opportunity.drawMs(duplicateMs, 'duplicate'), this.#closing.signal)
-      await deliveries.sendAgain(url, body)
-    }
-    this.#finish(job, status, await first)
-  }
-
-  #finish(
-    job: SandboxJob,
-    status: 'completed' | 'failed',
-    outcome: DeliveryOutcome | 'lost' | 'nowhere',
-  ): void {
-    if (!this.#pending.delete(job.jobId)) return
-    const counts = this.#recorder.counts.jobs
-    if (outcome === 'acknowledged') counts[status] += 1
-    else if (outcome !== 'closed') counts[outcome] += 1
-    job.firstAnswer.resolve()
-    job.end.resolve()
+    const half = opportunity.injects('in-parts') ? Math.ceil(results.length / 2) : 0
+    if (half > 0) await deliveries.sendUntilAcknowledged(url, toBody({ results: results.slice(0, half) }))
+    const body = toBody({ results: results.slice(half) })
+    if (opportunity.injects('bad-signature')) await deliveries.sendBadlySigned(url, body)
+    const again = opportunity.injects('duplicate') ? deliveries.send(url, body) : null
+    const isAcknowledged = await deliveries.sendUntilAcknowledged(url, body, job.firstAnswer.resolve)
+    await again
+    return isAcknowledged
   }
 
   /** Ends the delay of all pending jobs. */
@@ -131,14 +112,9 @@ export class JobQueue {
     this.#release = new AbortController()
   }
 
-  /** Resolves when no job is pending, including jobs accepted while waiting. */
-  async idle(): Promise<void> {
-    while (this.pending > 0) await Promise.all([...this.#pending.values()].map((job) => job.end.promise))
-  }
-
+  /** Ends the deliveries; pending jobs never arrive. */
   close(): void {
     this.#closing.abort()
     this.#deliveries.close()
-    for (const job of this.#pending.values()) this.#finish(job, 'failed', 'closed')
   }
 }

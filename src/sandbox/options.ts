@@ -1,10 +1,8 @@
 import type { FaultPlan, FaultShares } from './faults.ts'
 import type { MsRange } from './rng.ts'
 
-/** All options of the sandbox. All but `host` and `port` can change while it runs. */
+/** All options of the sandbox. All but `port` can change while it runs. */
 export interface SandboxOptions {
-  /** Address to listen on. */
-  readonly host: string
   /** 0 picks a free port. */
   readonly port: number
   /** Active keys; remove one to revoke it. */
@@ -16,15 +14,11 @@ export interface SandboxOptions {
   /** Calls per window and key; null means no limit and no rate-limit headers. */
   readonly limit: number | null
   readonly windowMs: number
-  /** More 429 responses than this in one window ban the key for `banMs`; null never bans. */
+  /** More 429 responses than this in one window ban the key for `banMs`: 403 without a time; null never bans. */
   readonly banAfter: number | null
   readonly banMs: number
-  /** What a banned key is answered: 429 with Retry-After, or 403 without a time. */
-  readonly banStatus: 429 | 403
 
-  /** Delay between receiving a call and counting it: the way there. */
-  readonly latencyBeforeMs: MsRange
-  /** Delay between counting a call and answering it: processing and the way back. */
+  /** Delay between counting a call and answering it. */
   readonly latencyAfterMs: MsRange
 
   /** Share of inputs without a match. */
@@ -39,12 +33,10 @@ export interface SandboxOptions {
   readonly acceptedShape: 'job_id' | 'job_id+request_ids' | 'job_id+emails'
   /** Share of a job's emails that are rejected on acceptance: no request_id, no result. */
   readonly refusedShare: number
-  /** The form of a request_id: made up, the email as sent, or the index from 0. */
-  readonly requestIds: 'opaque' | 'email' | 'index'
+  /** The form of a request_id: made up, or the email as sent. */
+  readonly requestIds: 'opaque' | 'email'
   /** Delay between the 202 and the delivery. */
   readonly jobDelayMs: MsRange
-  /** A delivery without a 2xx answer in this time has failed. */
-  readonly ackTimeoutMs: number
   /** Delays before each retry of a failed delivery; after the last one it is given up. */
   readonly retryDelaysMs: readonly number[]
   /** What a failed job delivers: no results, or those of some inputs. */
@@ -53,12 +45,9 @@ export interface SandboxOptions {
   readonly faults: FaultShares
   /** Decides single faults, in tests. */
   readonly plan: FaultPlan | null
-  /** Delay between the two deliveries of a 'duplicate'; 0 sends both at once. */
-  readonly duplicateMs: MsRange
 }
 
 export const DEFAULT_OPTIONS: SandboxOptions = {
-  host: '127.0.0.1',
   port: 0,
   keys: ['sandbox-key'],
   webhookSecret: 'sandbox-webhook-secret',
@@ -67,8 +56,6 @@ export const DEFAULT_OPTIONS: SandboxOptions = {
   windowMs: 10_000,
   banAfter: null,
   banMs: 60_000,
-  banStatus: 429,
-  latencyBeforeMs: 0,
   latencyAfterMs: 0,
   notFoundShare: 0.125,
   missingShare: 0.15,
@@ -76,10 +63,8 @@ export const DEFAULT_OPTIONS: SandboxOptions = {
   refusedShare: 0,
   requestIds: 'opaque',
   jobDelayMs: [200, 1_000],
-  ackTimeoutMs: 5_000,
   retryDelaysMs: [500, 2_000, 5_000, 15_000],
   failedResults: 'none',
   faults: {},
   plan: null,
-  duplicateMs: [0, 200],
 }

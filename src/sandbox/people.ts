@@ -1,9 +1,7 @@
-import { createRng, seededIdentifier } from './rng.ts'
-import type { Rng } from './rng.ts'
+import { type Rng, createRng, seededIdentifier } from './rng.ts'
 import { capitalize, companyIdentity, domainFromName, companyPlace } from './companies.ts'
 import type { SandboxOptions } from './options.ts'
-import { companyWords, departments, firstNames, lastNames, mailHosts } from './fixtures.ts'
-import type { FixturePlace } from './fixtures.ts'
+import { type FixturePlace, departments, firstNames, lastNames } from './fixtures.ts'
 
 /**
  * One lookup in canonical form. `key` is equal for all spellings of the same lookup, and different for different
@@ -37,11 +35,10 @@ function namePart(lookup: PersonLookup): string {
 }
 
 function workDomain(lookup: PersonLookup, draw: Rng): string {
-  const madeUp = `${draw.pick(companyWords)}${draw.pick(companyWords)}.com`
+  const madeUp = domainFromName(draw.pick(lastNames) + draw.pick(lastNames))
   if (lookup.kind === 'linkedin') return madeUp
   if (lookup.kind === 'name') return domainFromName(lookup.company)
-  const domain = lookup.key.slice(lookup.key.lastIndexOf('@') + 1)
-  return mailHosts.has(domain) ? madeUp : domain
+  return lookup.key.slice(lookup.key.lastIndexOf('@') + 1)
 }
 
 /** A job title with its seniority and department. */

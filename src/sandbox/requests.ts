@@ -1,12 +1,5 @@
-import type { IncomingHttpHeaders } from 'node:http'
+import { domainToASCII } from 'node:url'
 import { z } from 'zod'
-import {
-  canonicalDomain,
-  canonicalEmail,
-  canonicalProfileUrl,
-  collapseSpaces,
-  parseWebhookUrl,
-} from './normalize.ts'
 import type { CompanyLookup } from './companies.ts'
 import { ENDPOINTS, type SandboxEndpoint } from './faults.ts'
 import type { PersonLookup } from './people.ts'
@@ -17,73 +10,54 @@ const MAX_BULK_EMAILS = 100
 /** Why a call is rejected: with 400 if it cannot be parsed, with 422 if its input is invalid. */
 class RequestProblem extends Error {
   readonly status: 400 | 422
-  readonly code: string
-  readonly inputs: readonly string[]
 
-  constructor(status: 400 | 422, code: string, message: string, inputs: readonly string[] = []) {
+  constructor(status: 400 | 422, message: string) {
     super(message)
     this.status = status
-    this.code = code
-    this.inputs = inputs
   }
 }
 
-/** A parsed call. `inputs` are the keys that it names, even if it is rejected. */
+/** A parsed call. `inputs` are the keys that it names. */
 export type SandboxRequest = { readonly inputs: readonly string[] } & (
-  | { readonly kind: 'problem'; readonly problem: RequestProblem }
-  | { readonly kind: 'person'; readonly lookup: PersonLookup; readonly webhookUrl: URL | undefined }
-  | { readonly kind: 'company'; readonly lookup: CompanyLookup; readonly webhookUrl: undefined }
+  | { readonly kind: 'problem'; readonly status: 400 | 422; readonly message: string }
+  | {
+      readonly kind: 'single'
+      readonly lookup: PersonLookup | CompanyLookup
+      readonly webhookUrl: URL | null
+    }
   | { readonly kind: 'bulk'; readonly emails: readonly string[]; readonly webhookUrl: URL }
 )
 
-interface RawRequest {
-  readonly method: string
-  readonly contentType: string | undefined
-  readonly query: URLSearchParams | undefined
-  /** Undefined if it is too large. */
-  readonly body: Buffer | undefined
-}
-
-/** The endpoint at a path, whatever the method. */
-export function findEndpoint(path: string): SandboxEndpoint | undefined {
-  return ENDPOINTS.find((endpoint) => endpoint.slice(endpoint.indexOf(' ') + 1) === path)
+/** The endpoint of a method and a path. */
+export function findEndpoint(method: string, path: string): SandboxEndpoint | undefined {
+  return ENDPOINTS.find((endpoint) => endpoint === `${method} ${path}`)
 }
 
 /** Parses a call to an endpoint, or says what is wrong with it. */
-export function parseRequest(endpoint: SandboxEndpoint, call: RawRequest): SandboxRequest {
+export function parseRequest(
+  endpoint: SandboxEndpoint,
+  query: URLSearchParams,
+  body: string,
+): SandboxRequest {
   try {
-    return parseCall(endpoint, call)
+    if (endpoint === 'GET /v1/company/enrich') {
+      const key = parseInput('domain', query.get('domain') ?? '', canonicalDomain)
+      return { kind: 'single', lookup: { kind: 'domain', key }, inputs: [key], webhookUrl: null }
+    }
+    if (endpoint === 'POST /v1/person/bulk') return parseBulk(parseFields(bulkSchema, body))
+    const fields = parseFields(personSchema, body)
+    if (endpoint === 'POST /v1/person') parseInput('email', fields.email ?? '', canonicalEmail)
+    const lookup = parsePerson(fields)
+    // In case it is answered 202.
+    const webhookUrl = fields.webhook_url === undefined ? null : parseWebhookUrl(fields.webhook_url)
+    return { kind: 'single', lookup, inputs: [lookup.key], webhookUrl }
   } catch (error) {
     if (!(error instanceof RequestProblem)) throw error
-    return { kind: 'problem', problem: error, inputs: error.inputs }
+    return { kind: 'problem', status: error.status, message: error.message, inputs: [] }
   }
 }
 
-function parseCall(
-  endpoint: SandboxEndpoint,
-  { method, contentType, query, body }: RawRequest,
-): SandboxRequest {
-  if (body === undefined) throw unreadable('the body is larger than 1 MiB')
-  if (!endpoint.startsWith(`${method} `))
-    throw new RequestProblem(400, 'wrong_method', `expected ${endpoint}, found ${method}`)
-  if (endpoint === 'GET /v1/company/enrich') return parseCompany(query)
-  if (!/^application\/json\b/i.test(contentType ?? ''))
-    throw unreadable('expected Content-Type: application/json')
-  if (endpoint === 'POST /v1/person/bulk') return parseBulk(parseFields(bulkSchema, body))
-  const fields = parseFields(personSchema, body)
-  if (endpoint === 'POST /v1/person' && fields.email === undefined) throw invalid('email is missing')
-  const lookup = parsePerson(fields)
-  const inputs = [lookup.key]
-  // In case it is answered 202.
-  const webhookUrl = fields.webhook_url === undefined ? undefined : toWebhookUrl(fields.webhook_url, inputs)
-  return { kind: 'person', lookup, inputs, webhookUrl }
-}
-
-const unreadable = (message: string) => new RequestProblem(400, 'unreadable_body', message)
-const invalid = (message: string, inputs: readonly string[] = []) =>
-  new RequestProblem(422, 'invalid_input', message, inputs)
-
-const text = z.string('must be a string').optional()
+const text = z.string().optional()
 const personSchema = z.object({
   email: text,
   linkedin_url: text,
@@ -91,82 +65,95 @@ const personSchema = z.object({
   company: text,
   webhook_url: text,
 })
-const texts = 'must be an array of strings'
-const bulkSchema = personSchema.extend({ emails: z.array(z.string(texts), texts).default([]) })
+const bulkSchema = z.object({ emails: z.array(z.string()), webhook_url: z.string() })
 
 /** The fields of a JSON body. */
-function parseFields<T>(schema: z.ZodType<T>, body: Buffer): T {
+function parseFields<T>(schema: z.ZodType<T>, body: string): T {
   let parsed: unknown
   try {
-    parsed = JSON.parse(body.toString('utf8'))
+    parsed = JSON.parse(body)
   } catch {
-    throw unreadable('the body is not JSON')
+    throw new RequestProblem(400, 'the body is not JSON')
   }
   const { data, error } = schema.safeParse(parsed)
-  const issue = error?.issues[0]
-  if (issue === undefined) return data as T
-  const [name] = issue.path
-  if (name === undefined) throw unreadable('the body is not a JSON object')
-  throw new RequestProblem(400, 'wrong_type', `${String(name)} ${issue.message}`)
+  if (error !== undefined) throw new RequestProblem(400, z.prettifyError(error))
+  return data as T
 }
 
 function parsePerson({ email, linkedin_url: url, ...fields }: z.output<typeof personSchema>): PersonLookup {
-  if (email !== undefined) {
-    const key = canonicalEmail(email)
-    if (key === undefined) throw invalid('email is not an email address', [collapseSpaces(email)])
-    return { kind: 'email', key }
-  }
+  if (email !== undefined) return { kind: 'email', key: parseInput('email', email, canonicalEmail) }
   if (url !== undefined) {
-    const key = canonicalProfileUrl(url)
-    if (key === undefined) throw invalid('linkedin_url is not the URL of a profile', [collapseSpaces(url)])
+    const key = parseInput('linkedin_url', url, canonicalProfileUrl)
     return { kind: 'linkedin', key, url: `https://${key}` }
   }
   const [name, company] = [collapseSpaces(fields.name), collapseSpaces(fields.company)]
-  const key = `name:${name}|${company}`.toLowerCase()
-  if (name === '' && company === '') throw invalid('expected email, linkedin_url, or name with company')
-  if (name === '' || company === '') throw invalid('name and company are needed together', [key])
-  return { kind: 'name', key, name, company }
+  if (name === '' || company === '')
+    throw new RequestProblem(422, 'expected email, linkedin_url, or name with company')
+  return { kind: 'name', key: `name:${name}|${company}`.toLowerCase(), name, company }
 }
 
 function parseBulk({ emails, webhook_url: url }: z.output<typeof bulkSchema>): SandboxRequest {
-  const keys = emails.map((email) => canonicalEmail(email))
-  const inputs = emails.map((email, at) => keys[at] ?? collapseSpaces(email))
-  if (emails.length === 0) throw invalid('emails is missing or empty')
-  if (emails.length > MAX_BULK_EMAILS)
-    throw invalid(`emails has ${emails.length} entries; at most ${MAX_BULK_EMAILS} are allowed`, inputs)
-  const wrong = keys.flatMap((key, at) => (key === undefined ? [at] : []))
-  if (wrong.length > 0)
-    throw invalid(`emails at ${wrong.join(', ')} (from 0) are not email addresses`, inputs)
-  if (url === undefined) throw invalid('webhook_url is missing', inputs)
-  return { kind: 'bulk', emails, webhookUrl: toWebhookUrl(url, inputs), inputs }
+  if (emails.length === 0 || emails.length > MAX_BULK_EMAILS)
+    throw new RequestProblem(422, `emails has ${emails.length} entries; 1 to ${MAX_BULK_EMAILS} are allowed`)
+  const inputs = emails.map((email, at) => parseInput(`emails[${at}]`, email, canonicalEmail))
+  return { kind: 'bulk', emails, webhookUrl: parseWebhookUrl(url), inputs }
 }
 
-function parseCompany(query: URLSearchParams | undefined): SandboxRequest {
-  const [domain, name] = [query?.get('domain') ?? undefined, collapseSpaces(query?.get('name') ?? undefined)]
-  const webhookUrl = undefined
-  if (domain !== undefined) {
-    const key = canonicalDomain(domain)
-    if (key === undefined) throw invalid('domain is not a domain', [collapseSpaces(domain)])
-    return { kind: 'company', lookup: { kind: 'domain', key }, inputs: [key], webhookUrl }
-  }
-  if (name === '') throw invalid('expected domain or name')
-  const key = `company:${name}`.toLowerCase()
-  return { kind: 'company', lookup: { kind: 'company', key, name }, inputs: [key], webhookUrl }
+// Canonical forms of inputs: equal for all spellings of one input, and undefined for what the service answers with 422.
+
+function parseInput(
+  field: string,
+  written: string,
+  canonical: (written: string) => string | undefined,
+): string {
+  const key = canonical(written)
+  if (key === undefined) throw new RequestProblem(422, `${field} is missing or invalid`)
+  return key
 }
 
-function toWebhookUrl(url: string, inputs: readonly string[]): URL {
-  const webhookUrl = parseWebhookUrl(url)
-  if (typeof webhookUrl === 'string') throw invalid(webhookUrl, inputs)
-  return webhookUrl
+/** Trims and collapses white space. */
+const collapseSpaces = (written = ''): string => written.trim().replaceAll(/\s+/g, ' ')
+
+/** Two labels or more. The last label of an IP address is a number; that of a domain never is. */
+const HOST = /^([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)+(?!\d+$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$/
+
+function canonicalHost(written: string): string | undefined {
+  const lower = written.toLowerCase()
+  // Most hosts are plain ASCII, and the conversion is the slowest part of parsing a call.
+  const host = /^[a-z0-9.-]+$/.test(lower) ? lower : domainToASCII(lower)
+  return HOST.test(host) ? host : undefined
 }
 
-/** The key that a call carries in any of the usual ways; null: none. */
-export function readKey(headers: IncomingHttpHeaders, query: URLSearchParams | undefined): string | null {
-  const [scheme = '', credentials = ''] = (headers.authorization ?? '').split(/ +/)
-  if (/^bearer$/i.test(scheme)) return credentials
-  // The key is the user name, the password is empty.
-  if (/^basic$/i.test(scheme))
-    return /^([^:]*):$/.exec(Buffer.from(credentials, 'base64').toString())?.[1] ?? ''
-  const header = headers['x-api-key']
-  return typeof header === 'string' ? header : (query?.get('api_key') ?? null)
+/** One bare email address; case and surrounding white space are ignored. */
+export function canonicalEmail(written: string): string | undefined {
+  const [, local, domain = ''] = /^([^\s@<>()[\],;:"\\]+)@([^@]+)$/.exec(written.trim().toLowerCase()) ?? []
+  const host = canonicalHost(domain)
+  return local === undefined || host === undefined ? undefined : `${local}@${host}`
+}
+
+/** Host and path of an http(s) URL that has both. */
+function canonicalProfileUrl(written: string): string | undefined {
+  const url = URL.parse(written.trim())
+  if (url === null || !/^https?:$/.test(url.protocol)) return undefined
+  // A country host (`no.linkedin.com`) shows the same profile.
+  const host = canonicalHost(url.hostname)?.replace(/^(www\.|.+\.(?=linkedin\.com$))/, '')
+  const path = url.pathname.replace(/\/+$/, '')
+  return host === undefined || path === '' ? undefined : `${host}${path}`.toLowerCase()
+}
+
+/** A bare domain, with or without `www.`. */
+function canonicalDomain(written: string): string | undefined {
+  return canonicalHost(written.trim())?.replace(/^www\.(?=.+\.)/, '')
+}
+
+/**
+ * The webhook URL. Only this machine is a target: a sandbox that posted to any URL could be used to reach other hosts.
+ */
+function parseWebhookUrl(written: string): URL {
+  const url = URL.parse(written)
+  if (url?.protocol === 'http:' && /^(localhost|\[::1\]|127\.\d+\.\d+\.\d+)$/.test(url.hostname)) return url
+  throw new RequestProblem(
+    422,
+    `webhook_url is ${written}; the sandbox delivers over http: and to this machine only (127.0.0.1, [::1], localhost)`,
+  )
 }

@@ -1,9 +1,9 @@
 import { createRng, seededIdentifier } from './rng.ts'
 import { type CompanyLookup, findCompany } from './companies.ts'
 import type { Opportunity } from './faults.ts'
-import { canonicalEmail } from './normalize.ts'
 import type { SandboxOptions } from './options.ts'
 import { type PersonLookup, findPerson, personRecord } from './people.ts'
+import { canonicalEmail } from './requests.ts'
 
 /** One input of a job: the lookup, and the text that the client sent. */
 export interface SubmittedInput {
@@ -17,10 +17,14 @@ interface DeliveryResult {
   readonly data: object | null
 }
 
-interface AcceptedJob {
+/** An accepted job. */
+export interface SandboxJob {
   readonly jobId: string
   readonly inputs: readonly SubmittedInput[]
   readonly opportunity: Opportunity
+  readonly webhookUrl: URL | null
+  /** Resolves when the delivery was answered for the first time, or will never be sent. */
+  readonly firstAnswer: PromiseWithResolvers<void>
 }
 
 export function toEmailInput(email: string): SubmittedInput {
@@ -32,17 +36,14 @@ export function findRecord(
   lookup: PersonLookup | CompanyLookup,
   options: SandboxOptions,
 ): object | undefined {
-  return lookup.kind === 'domain' || lookup.kind === 'company'
-    ? findCompany(lookup, options)
-    : findPerson(lookup, options)
+  return lookup.kind === 'domain' ? findCompany(lookup, options) : findPerson(lookup, options)
 }
 
 export function makeRequestId(
-  { jobId, inputs }: Pick<AcceptedJob, 'jobId' | 'inputs'>,
+  { jobId, inputs }: SandboxJob,
   at: number,
   { requestIds }: Pick<SandboxOptions, 'requestIds'>,
 ): string {
-  if (requestIds === 'index') return String(at)
   const written = inputs[at]?.asWritten
   if (requestIds === 'email' && written !== undefined) return written
   return `req_${seededIdentifier(at, jobId)}`
@@ -58,8 +59,8 @@ function emptyResult(lookup: PersonLookup | CompanyLookup, seed: number): object
 }
 
 /** A result for an input that the job did not contain. */
-function strangerResult(job: AcceptedJob, more: number, options: SandboxOptions): DeliveryResult {
-  const at = job.inputs.length + more
+function strangerResult(job: SandboxJob, options: SandboxOptions): DeliveryResult {
+  const at = job.inputs.length
   const email = `stranger.${seededIdentifier(at, job.opportunity.key)}@elsewhere.example`
   return {
     request_id: options.requestIds === 'email' ? email : makeRequestId(job, at, options),
@@ -78,7 +79,7 @@ export function isRejectedInput(
 
 /** The results that a job delivers: one per input, except for injected faults. */
 export function createResults(
-  job: AcceptedJob,
+  job: SandboxJob,
   isFailed: boolean,
   options: SandboxOptions,
 ): readonly DeliveryResult[] {
@@ -95,14 +96,9 @@ export function createResults(
     const data = findRecord(lookup, options) ?? emptyResult(lookup, options.seed)
     return [{ request_id: makeRequestId(job, at, options), data }]
   })
-  if (opportunity.injects('foreign-result')) {
-    const count = opportunity.draw('foreign').between(1, 3)
-    for (let more = 0; more < count; more += 1) results.push(strangerResult(job, more, options))
-  }
+  if (opportunity.injects('foreign-result')) results.push(strangerResult(job, options))
   if (!opportunity.injects('shuffle')) return results
   const draw = opportunity.draw('shuffle')
-  return results
-    .map((result) => ({ result, place: draw.next() }))
-    .toSorted((one, other) => one.place - other.place)
-    .map(({ result }) => result)
+  const places = new Map(results.map((result) => [result, draw.next()]))
+  return results.toSorted((one, other) => (places.get(one) ?? 0) - (places.get(other) ?? 0))
 }

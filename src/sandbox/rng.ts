@@ -56,12 +56,6 @@ export function createRng(seed: number, text: string): Rng {
   }
 }
 
-/** Draws from a range of milliseconds. */
-export function drawMs(range: MsRange, seed: number, text: string): number {
-  if (typeof range === 'number') return range
-  return range[0] === range[1] ? range[0] : createRng(seed, text).between(range[0], range[1])
-}
-
 /** Waits, but ends early without an error when the signal aborts; the caller checks the signal afterwards. */
 export async function abortableDelay(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return

@@ -1,62 +1,60 @@
 import type { SandboxOptions } from './options.ts'
 
-/** One fixed window of one key. Times are in milliseconds of true time. */
-export interface RateWindow {
-  readonly startsAt: number
-  readonly endsAt: number
-  readonly used: number
-  readonly refused: number
-  readonly bannedUntil: number
+/** One fixed window of one key, as the statistics show it. Times are in Unix milliseconds. */
+interface RateWindow {
+  readonly starts_at: number
+  /** The end of the window, or of a ban that began in it. */
+  ends_at: number
+  limit: number
+  accepted: number
+  refused: number
+  is_banned: boolean
 }
 
-/** The decision on one call, and the window after it. */
+type WindowRules = Pick<SandboxOptions, 'windowMs' | 'banAfter' | 'banMs'> & { readonly limit: number }
+
+/** The decision on one call. */
 export interface WindowDecision {
-  readonly accepted: boolean
-  readonly window: RateWindow
-  readonly limit: number
-  readonly remaining: number
-  /** When calls are accepted again: the end of the window, or of the ban. */
-  readonly resetsAt: number
+  readonly isAccepted: boolean
+  readonly isBanned: boolean
+  /** X-RateLimit-Limit, -Remaining and -Reset, and Retry-After of a 429: seconds, rounded up, never too early. */
+  readonly headers: Readonly<Record<string, string>>
 }
 
-export type WindowRules = Pick<SandboxOptions, 'windowMs' | 'banAfter' | 'banMs'> & {
-  readonly limit: number
+const MAX_WINDOWS = 10_000
+
+/** The rate limit: fixed windows of each key, each of which begins with a call. */
+export class RateLimit {
+  /** The latest windows of all keys, oldest first. */
+  readonly windows: RateWindow[] = []
+  readonly #open = new Map<string, RateWindow>()
+
+  /**
+   * Counts one call on arrival: accepted while the window has room, refused afterwards. A refused call does not reduce
+   * the next window, but more than `banAfter` of them ban the key.
+   */
+  count(key: string, now: number, { limit, windowMs, banAfter, banMs }: WindowRules): WindowDecision {
+    let window = this.#open.get(key)
+    if (window === undefined || now >= window.ends_at) {
+      window = { starts_at: now, ends_at: now + windowMs, limit, accepted: 0, refused: 0, is_banned: false }
+      this.#open.set(key, window)
+      this.windows.push(window)
+      if (this.windows.length > MAX_WINDOWS) this.windows.shift()
+    }
+    window.limit = limit
+    const isAccepted = !window.is_banned && window.accepted < limit
+    window[isAccepted ? 'accepted' : 'refused'] += 1
+    if (banAfter !== null && window.refused > banAfter && !window.is_banned) {
+      window.is_banned = true
+      window.ends_at = Math.max(window.ends_at, now + banMs)
+    }
+    const headers = {
+      'X-RateLimit-Limit': String(limit),
+      'X-RateLimit-Remaining': String(isAccepted ? limit - window.accepted : 0),
+      'X-RateLimit-Reset': String(Math.ceil(window.ends_at / 1000)),
+      ...(!isAccepted &&
+        !window.is_banned && { 'Retry-After': String(Math.ceil((window.ends_at - now) / 1000)) }),
+    }
+    return { isAccepted, isBanned: window.is_banned, headers }
+  }
 }
-
-/** The window that contains `now`: the open one, that of a ban, or one that starts with this call. */
-function windowAt(window: RateWindow | undefined, now: number, rules: WindowRules): RateWindow {
-  if (window !== undefined && now < Math.max(window.endsAt, window.bannedUntil)) return window
-  return { startsAt: now, endsAt: now + rules.windowMs, used: 0, refused: 0, bannedUntil: 0 }
-}
-
-function decide(accepted: boolean, window: RateWindow, limit: number): WindowDecision {
-  const { used, endsAt, bannedUntil } = window
-  const remaining = accepted ? Math.max(0, limit - used) : 0
-  return { accepted, window, limit, remaining, resetsAt: Math.max(endsAt, bannedUntil) }
-}
-
-/**
- * Counts one call on arrival: accepted while the window has room, rejected afterwards. A rejected call does not
- * reduce the next window, but more than `banAfter` of them ban the key.
- */
-export function consume(window: RateWindow | undefined, now: number, rules: WindowRules): WindowDecision {
-  const { limit, banAfter, banMs } = rules
-  const open = windowAt(window, now, rules)
-  const isBanned = now < open.bannedUntil
-  if (!isBanned && open.used < limit) return decide(true, { ...open, used: open.used + 1 }, limit)
-  const refused = open.refused + 1
-  const startsBan = !isBanned && banAfter !== null && refused > banAfter
-  return decide(false, { ...open, refused, bannedUntil: startsBan ? now + banMs : open.bannedUntil }, limit)
-}
-
-/** X-RateLimit-Limit, -Remaining and -Reset, in unix seconds. */
-export const limitHeaders = ({ limit, remaining, resetsAt }: WindowDecision): Record<string, string> => ({
-  'X-RateLimit-Limit': String(limit),
-  'X-RateLimit-Remaining': String(remaining),
-  'X-RateLimit-Reset': String(Math.ceil(resetsAt / 1000)),
-})
-
-/** Retry-After of a rejected call in seconds, rounded up: never too early. */
-export const retryAfterHeader = ({ resetsAt }: WindowDecision, now: number): Record<string, string> => ({
-  'Retry-After': String(Math.ceil((resetsAt - now) / 1000)),
-})

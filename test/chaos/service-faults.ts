@@ -11,7 +11,7 @@ const FAULTS: Readonly<Record<string, Partial<SandboxOptions>>> = {
     plan: (fault, { endpoint }) => fault === 'drop-after' && endpoint.endsWith('bulk'),
   },
   'the delivery comes before the 202': { faults: { early: 1 } },
-  'every delivery comes twice at once': { faults: { duplicate: 1 }, duplicateMs: 0 },
+  'every delivery comes twice at once': { faults: { duplicate: 1 } },
   'deliveries badly signed first': { faults: { 'bad-signature': 1 } },
   'results for inputs never requested, shuffled': { faults: { 'foreign-result': 0.5, shuffle: 1 } },
   'answers 500 and 503': { faults: { '500': 0.1, '503': 0.05 }, plan: onlyOnce },

@@ -41,8 +41,7 @@ export async function killLeaders(postgresUrl: string): Promise<KillResult> {
   const sandbox = await startSandbox({
     limit: LIMIT,
     windowMs: WINDOW_MS,
-    latencyBeforeMs: [2, 20],
-    latencyAfterMs: [15, 60],
+    latencyAfterMs: [17, 80],
   })
   const cli = await createCommandLine(postgresUrl, sandbox, {
     ...crmConfig,

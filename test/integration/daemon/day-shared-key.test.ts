@@ -101,7 +101,7 @@ test('another client of the key is seen, and that it is gone, while the daemons 
 })
 
 test('a ban for the calls of another client is seen, and its end', async () => {
-  day.sandbox.configure({ limit: 20, windowMs: 3_000, banStatus: 403, banMs: 5_000 })
+  day.sandbox.configure({ limit: 20, windowMs: 3_000, banMs: 5_000 })
   const other = new OtherClient()
   const refused = await countRefused()
   await insertUntil(async () => (await countRefused()) > refused)

@@ -126,7 +126,7 @@ test('a service that is away, fails, or rejects the key is seen, and nothing is 
   at = Date.now()
   await day.over(at, 'circuit_open')
 
-  const { keys } = sandbox.settings
+  const { keys } = sandbox
   sandbox.configure({ keys: ['another'] })
   at = Date.now()
   await insertContacts(day, 21, 23)

@@ -14,7 +14,7 @@ import { openCommandLine } from '../cli/command-line.ts'
 const hasPython = spawnSync('python3', ['--version']).status === 0
 const { database, cli, sandbox } = await openCommandLine({
   prepare: (pool) => createCrm(pool, 30),
-  service: { notFoundShare: 0, missingShare: 0, latencyBeforeMs: [100, 200] },
+  service: { notFoundShare: 0, missingShare: 0, latencyAfterMs: [100, 200] },
 })
 const [config = ''] = readGuide('schedulers').configs
 const python =

@@ -50,7 +50,7 @@ test('plan, run, explain and undo work as the commands do', async () => {
 
 test('an aborted run saves its state, and the next run continues', async () => {
   const stop = new AbortController()
-  harness.sandbox.configure({ latencyBeforeMs: [50, 50] })
+  harness.sandbox.configure({ latencyAfterMs: [50, 50] })
   const report = await fillrate.run({
     signal: stop.signal,
     onProgress: ({ picked }) => {

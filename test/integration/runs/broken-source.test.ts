@@ -43,7 +43,7 @@ test.each([
 test('a dry run leaves out a source that breaks while its answers come', async () => {
   const harness = await startHarness({
     config: withAccounts,
-    sandbox: { missingShare: 0, notFoundShare: 0, latencyBeforeMs: 500 },
+    sandbox: { missingShare: 0, notFoundShare: 0, latencyAfterMs: 500 },
     prepare: ({ pool }) => createCrm(pool, 10, 20),
   })
   onTestFinished(() => harness.close())

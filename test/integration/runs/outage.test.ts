@@ -149,7 +149,7 @@ test('a key rejected within a run stops it after the calls in flight, and loses 
 test('a key that is accepted again is no trouble, also after a reload, whose client knows no rejection', async () => {
   const harness = await start(10)
   const own = new OwnTroubles()
-  const { keys } = harness.sandbox.settings
+  const { keys } = harness.sandbox
   harness.sandbox.configure({ keys: ['another key'] })
   const before = await harness.open({ own })
   await before.run(runRequest({ route: 'sync' }))

@@ -43,21 +43,28 @@ describe('the rate limit', () => {
     expect(again.status).not.toBe(429)
     expect(limitOf(again)).toEqual(['1', '0', reset(5_000)])
     expect(sandbox.stats().windows).toEqual([
-      { key: 1, starts_at: start, ends_at: start + 2_000, limit: 1, accepted: 1, refused: 1 },
-      { key: 1, starts_at: start + 3_000, ends_at: start + 5_000, limit: 1, accepted: 1, refused: 0 },
+      { starts_at: start, ends_at: start + 2_000, limit: 1, accepted: 1, refused: 1, is_banned: false },
+      {
+        starts_at: start + 3_000,
+        ends_at: start + 5_000,
+        limit: 1,
+        accepted: 1,
+        refused: 0,
+        is_banned: false,
+      },
     ])
     expect(sandbox.stats().calls).toEqual({ accepted: 2, refused: 1 })
   })
 
   it('counts each key separately', async () => {
     const sandbox = await sandboxWith({ limit: 1, windowMs: 60_000, keys: ['key-one', 'key-two'] })
-    const other = { headers: { 'x-api-key': 'key-two' }, body: { email: 'a@acme.com' } }
+    const other = { headers: { authorization: 'Bearer key-two' }, body: { email: 'a@acme.com' } }
     await person(sandbox, 'a@acme.com')
     expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
     expect((await call(sandbox, '/v1/person/enrich', other)).status).not.toBe(429)
-    expect(sandbox.stats().windows.map(({ key, accepted, refused }) => [key, accepted, refused])).toEqual([
-      [1, 1, 1],
-      [2, 1, 0],
+    expect(sandbox.stats().windows.map(({ accepted, refused }) => [accepted, refused])).toEqual([
+      [1, 1],
+      [1, 0],
     ])
   })
 
@@ -84,5 +91,21 @@ describe('the rate limit', () => {
     sandbox.configure({ limit: 5 })
     expect(limitOf(await person(sandbox, 'a@acme.com'))).toEqual(['5', '3', reset(60_000)])
     expect(sandbox.stats().windows).toMatchObject([{ limit: 5, accepted: 2 }])
+  })
+  it('bans a key that continues after 429s: 403 without a Retry-After, until the ban is over', async () => {
+    const sandbox = await sandboxWith({ limit: 1, windowMs: 2_000, banAfter: 1, banMs: 10_000 })
+    const answers = []
+    for (const ms of [0, 100, 200, 10_100, 10_200]) {
+      vi.setSystemTime(start + ms)
+      const response = await person(sandbox, 'a@acme.com')
+      answers.push([response.status, response.headers['retry-after']])
+    }
+    expect(answers).toEqual([
+      [200, undefined],
+      [429, '2'],
+      [403, undefined],
+      [403, undefined],
+      [200, undefined],
+    ])
   })
 })

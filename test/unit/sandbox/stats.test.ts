@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { describeSandbox } from '../../../src/cli/commands/sandbox.ts'
 import { startSandbox } from '../../../src/sandbox/server.ts'
-import { bulk, call, company, emailsFrom, person, sandboxWith, startReceiver } from './support.ts'
+import { bulk, call, company, emailsFrom, idle, person, sandboxWith, startReceiver } from './support.ts'
 import type { Sandbox } from '../../../src/sandbox/server.ts'
 
 const plain = (sandbox: Sandbox, path: string) => call(sandbox, path, { headers: {} })
@@ -25,54 +24,40 @@ describe('GET /_stats', () => {
     await call(sandbox, '/v1/person', { text: '{' })
     await person(sandbox, 'e@acme.com')
     await call(sandbox, '/elsewhere')
-    await sandbox.idle()
+    await idle(sandbox)
 
-    const stats = (await plain(sandbox, '/_stats?inputs=1')).json()
-    expect(stats).toEqual(JSON.parse(JSON.stringify(sandbox.stats({ inputs: true }))))
+    const { all, ...inputs } = sandbox.stats({ inputs: true }).inputs
+    const stats = (await plain(sandbox, '/_stats')).json()
     expect(stats).toMatchObject({
       requests: {
         'POST /v1/person/enrich': { 200: 2, 401: 1, 404: 1, 422: 1, 429: 1, 500: 1 },
         'POST /v1/person': { 400: 1 },
         'GET /v1/company/enrich': { 200: 1 },
         'POST /v1/person/bulk': { 202: 1, 422: 1 },
-        other: { 404: 1 },
       },
       calls: { accepted: 9, refused: 1 },
-      windows: [{ key: 1, limit: 9, accepted: 9, refused: 1 }],
+      windows: [{ limit: 9, accepted: 9, refused: 1 }],
       jobs: { accepted: 1, completed: 1, pending: 0 },
-      deliveries: { attempts: 1, acknowledged: 1, answers: { 200: 1 } },
+      deliveries: { answers: { 200: 1 } },
       faults: { 500: 1 },
     })
-    expect(stats.inputs).toEqual({
-      distinct: 8,
-      tried: 11,
-      requested_singly: 5,
+    expect(stats['inputs']).toEqual(inputs)
+    expect(inputs).toEqual({
+      distinct: 5,
+      requested_singly: 4,
       requested_in_bulk: 2,
       unanswered: 0,
       max_requested: 3,
       max_paid: 3,
       paid_more_than_once: 1,
-      repeated: { 'a@acme.com': { tried: 3, single: 2, bulk: 1, unanswered: 0 } },
-      all: {
-        'a@acme.com': { tried: 3, single: 2, bulk: 1, unanswered: 0 },
-        'not an email': { tried: 1, single: 1, bulk: 0, unanswered: 0 },
-        'acme.com': { tried: 1, single: 1, bulk: 0, unanswered: 0 },
-        'b@acme.com': { tried: 1, single: 0, bulk: 1, unanswered: 0 },
-        'c@acme.com': { tried: 1, single: 0, bulk: 0, unanswered: 0 },
-        wrong: { tried: 1, single: 0, bulk: 0, unanswered: 0 },
-        'd@acme.com': { tried: 2, single: 1, bulk: 0, unanswered: 0 },
-        'e@acme.com': { tried: 1, single: 0, bulk: 0, unanswered: 0 },
-      },
     })
-  })
-
-  it('lists the inputs only on demand, and is itself not counted', async () => {
-    const sandbox = await sandboxWith()
-    await person(sandbox, 'a@acme.com')
-    await plain(sandbox, '/_stats')
-    const stats = (await plain(sandbox, '/_stats')).json()
-    expect(stats.inputs).not.toHaveProperty('all')
-    expect(Object.keys(Object(stats.requests))).toEqual(['POST /v1/person/enrich'])
+    expect(all).toEqual({
+      'a@acme.com': { tried: 3, single: 2, bulk: 1, unanswered: 0 },
+      'acme.com': { tried: 1, single: 1, bulk: 0, unanswered: 0 },
+      'b@acme.com': { tried: 1, single: 0, bulk: 1, unanswered: 0 },
+      'd@acme.com': { tried: 2, single: 1, bulk: 0, unanswered: 0 },
+      'e@acme.com': { tried: 1, single: 0, bulk: 0, unanswered: 0 },
+    })
   })
 
   it('starts over after a reset, but the window continues', async () => {
@@ -87,7 +72,7 @@ describe('GET /_stats', () => {
     })
     await person(sandbox, 'a@acme.com')
     expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
-    expect(sandbox.stats().windows).toMatchObject([{ accepted: 1, refused: 1 }])
+    expect(sandbox.stats().calls).toEqual({ accepted: 1, refused: 1 })
   })
 })
 
@@ -97,29 +82,11 @@ describe('starting', () => {
     await expect(startSandbox({ port: sandbox.port })).rejects.toThrow('EADDRINUSE')
   })
 
-  it('is described with everything needed to use it', async () => {
-    const sandbox = await sandboxWith({
-      limit: 50,
-      windowMs: 2_000,
-      faults: { 500: 0.05, lost: 0 },
-    })
-    const description = describeSandbox(sandbox)
-    expect(description).toMatchObject({
-      url: sandbox.url,
-      keys: ['key-one'],
-      webhook_secret: sandbox.webhookSecret,
-    })
-    const text = description.lines.join('\n')
-    expect(text).toContain(`http://127.0.0.1:${sandbox.port}`)
-    expect(text).toMatch(/key-one[^]*sandbox-webhook-secret[^]*50 calls in 2000 ms/)
-    expect(text).toMatch(/faults +500 5%$/m)
-  })
-
   it('keeps its counts small: 20,000 inputs in bulk', async () => {
     const receiver = await startReceiver()
     const sandbox = await sandboxWith({ faults: { lost: 1 } })
     for (let at = 0; at < 200; at += 1) await bulk(sandbox, emailsFrom(100, `firm${at}.com`), receiver.url)
-    await sandbox.idle()
+    await idle(sandbox)
     expect(sandbox.stats().inputs).toMatchObject({
       distinct: 20_000,
       requested_in_bulk: 20_000,

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { IncomingHttpHeaders } from 'node:http'
 import { request } from 'undici'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { startSandbox } from '../../../src/sandbox/server.ts'
 import type { Sandbox } from '../../../src/sandbox/server.ts'
@@ -12,6 +12,11 @@ export async function sandboxWith(options: Partial<SandboxOptions> = {}): Promis
   const sandbox = await startSandbox({ keys: ['key-one'], jobDelayMs: 0, retryDelaysMs: [1, 1], ...options })
   onTestFinished(() => sandbox.close())
   return sandbox
+}
+
+/** Waits until no job is pending. */
+export async function idle(sandbox: Sandbox): Promise<void> {
+  await expect.poll(() => sandbox.stats().jobs.pending, { interval: 2, timeout: 30_000 }).toBe(0)
 }
 
 export interface Response {
