@@ -44,7 +44,7 @@ function act(stage: string, step: Step): void {
 /** Tests the entry command as far as possible without a database. */
 async function tryEntry(stage: string): Promise<void> {
   const main = join(stage, 'app/dist/src/main.js')
-  const version = spawnSync(process.execPath, [main, 'version'], { encoding: 'utf8' })
+  const version = spawnSync(process.execPath, [main, '--version'], { encoding: 'utf8' })
   console.log(`version: ${version.stdout.trim()}`)
   if (version.status !== 0) throw new Error(version.stderr)
   const sandbox = await startServer(stage, ['sandbox', '--port', '0', '--json'], {})

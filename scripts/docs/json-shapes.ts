@@ -428,32 +428,6 @@ export const JSON_SHAPES = {
       problems: list('the single problems, if there are several', problem),
     }).describe('why the command failed'),
   }),
-  version: object({ version: text('version of Fillrate') }),
-  help: object({
-    commands: list(
-      'all commands, or the named one',
-      object({
-        command: text('its name'),
-        summary: text('what it does, in a line'),
-        description: text('what it does'),
-        usage: text('its arguments and flags'),
-        options: list(
-          'its flags',
-          object({
-            name: text('with its dashes'),
-            value: orNull(text('name of its value; null: it takes none')),
-            description: text('what it does'),
-          }),
-        ),
-        examples: list(
-          'command lines',
-          object({ line: text('to be copied'), description: text('what it does') }),
-        ),
-        environment: texts('variables that it reads'),
-        exit_codes: list('exit codes that it ends with', integer),
-      }),
-    ),
-  }),
   migrate: object({ applied: texts('migrations that were applied now') }),
   check: object({
     ok: boolean('no check failed'),

@@ -58,8 +58,7 @@ function listCommandLine(): Surface {
     ...program.options.flatMap((option) => listOption('', option)),
   ]
   for (const command of commands) {
-    const { name, parser, exits, json, group } = command
-    if (group === 'hidden') continue
+    const { name, parser, exits, json } = command
     promises.push(`${name}: command`)
     if (json) promises.push(`${name} --json`)
     promises.push(...exits.map((code) => `${name} ends with ${code}`))

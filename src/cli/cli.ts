@@ -1,6 +1,18 @@
-import { type CliCall, type Context, Exit, type ExitCode, type Invocation, printAnswer } from './command.ts'
+import { CommanderError } from '@commander-js/extra-typings'
+import { maskPasswords, sanitize } from '../util/text.ts'
+import {
+  type CliCall,
+  type CliCommand,
+  type Context,
+  Exit,
+  type ExitCode,
+  type Invocation,
+  UsageError,
+  printAnswer,
+  program,
+} from './command.ts'
+import { commands, findCommand } from './commands.ts'
 import { DeniedError } from './confirm.ts'
-import { parseCommandLine } from './parse.ts'
 import { renderError } from './views/errors.ts'
 import { writeJson } from './terminal.ts'
 
@@ -15,12 +27,49 @@ export async function runCli({ words, contextFor }: CliOptions): Promise<ExitCod
   let invocation: Invocation | null = null
   let context: Context | null = null
   try {
-    invocation = parseCommandLine(words)
+    const parsed = parseCommandLine(words)
+    if (typeof parsed === 'string') {
+      contextFor(null).stdout.write(parsed)
+      return Exit.done
+    }
+    invocation = parsed
     context = contextFor(invocation)
     return await execute(invocation, context)
   } catch (error) {
     return printError(error, invocation, context ?? contextFor(invocation), wantsJson(words))
   }
+}
+
+/** What commander has printed: help, or the version. */
+let printed = ''
+const output = { writeOut: collect, writeErr: collect }
+program.configureOutput(output)
+for (const { parser } of commands) program.addCommand(parser.configureOutput(output))
+
+function collect(text: string): void {
+  printed += text
+}
+
+/**
+ * Parses a command line, without the name of the program. Pure.
+ * @returns a text where it is for help or the version
+ * @throws UsageError, with the nearest right word if there is one
+ */
+export function parseCommandLine(words: readonly string[]): Invocation | string {
+  let parsed: CliCommand | null = null
+  for (const command of commands) command.parser.action(() => void (parsed = command))
+  printed = ''
+  try {
+    program.parse(words, { from: 'user' })
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    if (/^commander\.(?:help|helpDisplayed|version)$/.test(error.code)) return printed
+    const message = sanitize(maskPasswords(error.message.replace(/^error: /, '').replaceAll('\n', ' ')))
+    throw new UsageError(words.map(findCommand).find((one) => one !== null) ?? null, message)
+  }
+  const command = parsed as unknown as CliCommand
+  const { parser } = command
+  return { command, args: parser.processedArgs, flags: parser.optsWithGlobals() as Invocation['flags'] }
 }
 
 /** Runs a command, prints its answer, and closes the app or database that it opened. */

@@ -1,20 +1,45 @@
-import { Command, Option, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
-import { type EnvironmentVariable, LOG_LEVELS } from '../config/environment.ts'
+import {
+  Command,
+  Help,
+  Option,
+  type CommandUnknownOpts,
+  type HelpConfiguration,
+  type OptionValues,
+} from '@commander-js/extra-typings'
+import { ENVIRONMENT_VARIABLES, type EnvironmentVariable, LOG_LEVELS } from '../config/environment.ts'
+import { readVersion } from '../util/version.ts'
 import { formatChoices, DRY_RUN_SAMPLE_ROWS, parseText } from './options.ts'
 import type { Readable } from 'node:stream'
 import { type Output, writeJson } from './terminal.ts'
 
-/** A parser that throws where commander would print and exit. */
+/** A list of terms that help shows below what commander knows, with a heading. */
+type HelpList = readonly [heading: string, terms: Readonly<Record<string, string>>]
+
+/** commander's help, with lists below it. Descriptions say themselves what is chosen from, and the default. */
+const toHelp = (lists: readonly HelpList[]): HelpConfiguration => ({
+  showGlobalOptions: true,
+  subcommandTerm: (command) => command.name(),
+  optionDescription: ({ description }) => description,
+  argumentDescription: ({ description }) => description,
+  formatHelp: (command, helper) => {
+    const more = lists.flatMap(([heading, terms]) => {
+      const width = Math.max(...Object.keys(terms).map((term) => term.length))
+      const items = Object.entries(terms).map(([term, text]) => helper.formatItem(term, width, text, helper))
+      return items.length === 0 ? [] : [`${heading}:`, ...items, '']
+    })
+    return [Help.prototype.formatHelp.call(helper, command, helper), ...more].join('\n')
+  },
+})
+
+/** A parser that throws where commander would exit. */
 export const createParser = <const Name extends string>(name: Name) =>
-  new Command(name)
-    .helpOption(false)
-    .showSuggestionAfterError(false)
-    .exitOverride()
-    .configureOutput({ writeErr: () => {} })
+  new Command(name).exitOverride().configureHelp(toHelp([]))
 
 /** The program, with the options of every command. */
 export const program = createParser('fillrate')
-  .helpCommand(false)
+  .description(
+    'Enriches CRM records in Postgres from an HTTP enrichment API, at full rate limit, without overwriting manually entered data.',
+  )
   .option(
     '--config <FILE>',
     'configuration file; default: fillrate.config.ts, .js, .mjs or .json in this folder',
@@ -33,8 +58,7 @@ export const program = createParser('fillrate')
       .default(null),
   )
   .option('--no-color', 'disable colours')
-  .option('-h, --help', 'show help', false)
-  .option('-v, --version', 'print the version', false)
+  .version(readVersion(), '-v, --version', 'print the version')
 
 type GlobalFlags = ReturnType<typeof program.opts>
 
@@ -76,7 +100,7 @@ export function printAnswer(
   else stdout.lines(text())
 }
 
-/** The groups of help, in order. Hidden commands are not listed. */
+/** The groups of help, in order. */
 export const COMMAND_GROUPS = {
   setup: 'Getting started',
   work: 'Enrichment',
@@ -85,7 +109,7 @@ export const COMMAND_GROUPS = {
 } as const
 
 interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
-  readonly group: keyof typeof COMMAND_GROUPS | 'hidden'
+  readonly group: keyof typeof COMMAND_GROUPS
   readonly examples: readonly (readonly [command: string, what: string])[]
   readonly exits: readonly ExitCode[]
   readonly environment: readonly EnvironmentVariable[]
@@ -122,7 +146,7 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
   commandParser: Command<Args, Flags>,
   details: CommandSpec<Args, Flags>,
 ): CliCommand<Args, Flags> {
-  return {
+  const command = {
     name: commandParser.name(),
     parser: commandParser as unknown as CommandUnknownOpts,
     exits: [0, 1, 2],
@@ -133,8 +157,25 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
     waitsForDatabase: false,
     terms: null,
     ...details,
-  }
+  } satisfies CliCommand<Args, Flags>
+  const { terms, examples, environment, exits } = command
+  commandParser
+    .helpGroup(`${COMMAND_GROUPS[command.group]}:`)
+    .configureHelp(
+      toHelp([
+        ...(terms === null ? [] : [[terms.title, terms.list] as const]),
+        ['Examples', Object.fromEntries(examples)],
+        ['Environment', pick(ENVIRONMENT_VARIABLES, environment)],
+        ['Exit codes', pick(EXIT_MEANINGS, exits)],
+      ]),
+    )
+  return command
 }
+
+const pick = <Name extends PropertyKey>(
+  all: Readonly<Record<Name, string>>,
+  names: readonly Name[],
+): Readonly<Record<string, string>> => Object.fromEntries(names.map((name) => [name, all[name]]))
 
 /** Messages at the first signal. */
 export const FINISHING_MESSAGE = 'finishing current work; repeat to stop immediately'
@@ -153,21 +194,13 @@ export function formatArguments({ parser: { registeredArguments } }: CliCommand)
   })
 }
 
-/** `fillrate run [SOURCE…] [options]`. */
-export function formatUsage({ name, parser }: CliCommand): string {
-  const words = parser
-    .usage()
-    .replaceAll('...', '…')
-    .replaceAll(/[<>]|\[options\]/g, '')
-  return `fillrate ${name} ${words} [options]`.replaceAll(/ +/g, ' ')
-}
-
-export const PROGRAM_USAGE = 'fillrate COMMAND [options]'
+/** `fillrate run [options] [SOURCE...]`. */
+export const formatUsage = ({ name, parser }: CliCommand): string => `fillrate ${name} ${parser.usage()}`
 
 /** The command line is invalid. Nothing was done. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
-  /** The usage line, `fillrate run [SOURCE…] [options]`. */
+  /** The usage line, `fillrate run [options] [SOURCE...]`. */
   readonly usage: string
   /** The command that shows more help, `fillrate run --help`. */
   readonly help: string
@@ -176,7 +209,7 @@ export class UsageError extends Error {
   /** @param command null: the program */
   constructor(command: CliCommand | null, message: string, suggestion: string | null = null) {
     super(message)
-    this.usage = command === null ? PROGRAM_USAGE : formatUsage(command)
+    this.usage = command === null ? 'fillrate COMMAND [options]' : formatUsage(command)
     this.help = command === null ? 'fillrate help' : `fillrate ${command.name} --help`
     this.suggestion = suggestion
   }
@@ -217,6 +250,19 @@ export const EXIT_MEANINGS: Readonly<Record<ExitCode, string>> = {
   4: 'budget reached, or no credits left at the service',
   130: 'interrupted, state saved',
 }
+
+program.configureHelp(
+  toHelp([
+    [
+      'Environment',
+      {
+        ...ENVIRONMENT_VARIABLES,
+        'FILLRATE_NAME_…': 'those of NAME where there are several services, such as FILLRATE_PDL_API_KEY',
+      },
+    ],
+    ['Exit codes', EXIT_MEANINGS],
+  ]),
+)
 
 /** What a command uses of the process: only `main.ts` and `process.ts` access `process`. */
 export interface Context {

@@ -6,7 +6,6 @@ import { explainCommand } from './commands/explain.ts'
 import { failuresCommand } from './commands/failures.ts'
 import { followCommand } from './commands/follow.ts'
 import { forgetCommand } from './commands/forget.ts'
-import { createHelpCommand, versionCommand } from './commands/help.ts'
 import { initCommand } from './commands/init.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { pauseCommand, resumeCommand } from './commands/pause.ts'
@@ -48,8 +47,6 @@ export const commands: readonly CliCommand[] = [
   failuresCommand,
   explainCommand,
   sandboxCommand,
-  createHelpCommand(() => commands),
-  versionCommand,
 ]
 
 export const findCommand = (name: string | undefined): CliCommand | null =>

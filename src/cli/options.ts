@@ -1,13 +1,10 @@
-import { Option } from '@commander-js/extra-typings'
+import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { parseDuration } from '../util/format.ts'
 
-/** Thrown by a parser. Its message completes the sentence "expected …". */
-export class ExpectedError extends Error {
-  readonly suggestion: string | null
-
-  constructor(message: string, suggestion: string | null = null) {
-    super(message)
-    this.suggestion = suggestion
+/** Thrown by a parser of a value. commander says before it which option or argument has which text. */
+export class ExpectedError extends InvalidArgumentError {
+  constructor(expected: string) {
+    super(`Expected ${expected}.`)
   }
 }
 
@@ -15,18 +12,13 @@ export class ExpectedError extends Error {
 export const valuePlaceholder = ({ flags }: Pick<Option, 'flags'>): string | null =>
   /<(.*)>/.exec(flags)?.[1] ?? null
 
-// Parsers of values, for `option()` and `argument()`. What they throw names the option and the text in parse.ts.
+// Parsers of values, for `option()` and `argument()`.
 
 export function parseText(text: string): string {
   if (text.trim() === '') throw new ExpectedError('a text that is not empty')
+  // commander takes an option in the place of a value for the value.
+  if (/^--[a-z][\w-]*$/.test(text)) throw new ExpectedError('a text that is not an option')
   return text
-}
-
-/** One of a fixed set of words, of an option or argument with `choices()`; commander itself does not accept capitals. */
-export function parseChoice<Word extends string>(text: string, words: readonly Word[]): Word {
-  const word = words.find((one) => one === text.trim().toLowerCase())
-  if (word === undefined) throw new ExpectedError(formatChoices(words))
-  return word
 }
 
 /** A whole number. Thousands separators are accepted: `10,000`, `10_000`. */
@@ -53,7 +45,7 @@ export function parseMs(text: string): number {
 export function parseRunNumber(word: string): number {
   const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
   if (!Number.isSafeInteger(run))
-    throw new ExpectedError('the number of a run', '`fillrate runs` lists them.')
+    throw new ExpectedError('the number of a run, as `fillrate runs` lists them')
   return run
 }
 

@@ -40,8 +40,6 @@ async function print(line: string): Promise<unknown[]> {
 }
 
 const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAPES])[] = [
-  ['version', 'version'],
-  ['help', 'help'],
   ['rnu', 'error'],
   ['undo 99', 'error'],
   ['migrate', 'migrate'],

@@ -99,9 +99,11 @@ test('a mistake is reported in one message, and changes nothing', async () => {
   expect(await inside('undo 99 --yes', 2)).toMatch(
     /RUN[\s\S]*99, and there is no such run[\s\S]*fillrate runs/,
   )
-  expect(await inside('undo last', 2)).toMatch(/expected the number of a run, found 'last'/)
+  expect(await inside('undo last', 2)).toMatch(/'last' is invalid.*Expected the number of a run/)
   expect(await inside('remap accounts', 2)).toMatch(/source accounts[\s\S]*one of: contacts/)
-  expect(await inside('retry --state undon', 2)).toMatch(/--state: expected .*undone, found 'undon'/)
+  expect(await inside('retry --state undon', 2)).toMatch(
+    /'--state .*' argument 'undon' is invalid. Expected .*undone/,
+  )
   expect(await inside('remap contacts --sample 3', 2)).toContain('--sample requires --dry-run')
   expect(await inside('explain contacts 4711', 2)).toMatch(/crm\.contacts has no row with this key \(4711\)/)
   expect(await contacts()).toBe(was)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
-import { parseCommandLine } from '../../../src/cli/parse.ts'
+import { parseCommandLine } from '../../../src/cli/cli.ts'
 import { startLoopback } from '../../support/loopback.ts'
 import { isPromtoolMissing } from '../../support/promtool.ts'
 

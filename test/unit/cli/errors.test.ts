@@ -32,12 +32,12 @@ describe('an error that the user can fix names the place and the fix', () => {
     const shown = renderError(error, view)
     expect(shown.exit).toBe(2)
     expect(shown.text).toMatch(/^fillrate: there is no option --limt\. Did you mean '--limit'\?\n/)
-    expect(shown.text).toContain('fillrate run [SOURCE…] [options]')
+    expect(shown.text).toContain('fillrate run [options] [SOURCE...]')
     expect(shown.text).toContain('fillrate run --help')
     const problem = {
       place: 'the command line',
       found: 'there is no option --limt',
-      expected: 'fillrate run [SOURCE…] [options]',
+      expected: 'fillrate run [options] [SOURCE...]',
       todo: "Did you mean '--limit'?",
     }
     expect(shown.json.error).toEqual({

@@ -1,30 +1,36 @@
 import { describe, expect, test } from 'vitest'
 import { EXIT_MEANINGS, program } from '../../../src/cli/command.ts'
 import { commands } from '../../../src/cli/commands.ts'
-import { parseCommandLine } from '../../../src/cli/parse.ts'
-import { renderCommandHelp, renderProgramHelp } from '../../../src/cli/commands/help.ts'
-import { createPaint, textWidth } from '../../../src/cli/terminal.ts'
+import { parseCommandLine } from '../../../src/cli/cli.ts'
 import { ENVIRONMENT_VARIABLES, readEnvironment } from '../../../src/config/environment.ts'
-import { unstyled } from './terminal.ts'
+import { readVersion } from '../../../src/util/version.ts'
 
-const at = (textColumns: number, color = false) => ({ textColumns, paint: createPaint(color) })
+test.each(['', 'help', '--help', '-h'])(
+  'the help of the program lists every command, option, variable and exit code: "%s"',
+  (word) => {
+    const text = parseCommandLine(word === '' ? [] : [word])
+    for (const { name } of commands) expect(text).toMatch(new RegExp(`^  ${name} +\\S`, 'm'))
+    for (const { long } of program.options) expect(text).toContain(long)
+    for (const name of Object.keys(ENVIRONMENT_VARIABLES)) expect(text).toContain(name)
+    for (const [code, meaning] of Object.entries(EXIT_MEANINGS))
+      expect(text).toMatch(new RegExp(`^  ${code} +${meaning}`, 'm'))
+  },
+)
 
-test('the help of the program lists every command, option, variable and exit code', () => {
-  const text = renderProgramHelp(commands, at(80)).join('\n')
-  for (const { name } of commands.filter((one) => one.group !== 'hidden'))
-    expect(text).toMatch(new RegExp(`^  ${name} +\\S`, 'm'))
-  for (const { long } of program.options) expect(text).toContain(long)
-  for (const name of Object.keys(ENVIRONMENT_VARIABLES)) expect(text).toContain(name)
-  for (const [code, meaning] of Object.entries(EXIT_MEANINGS))
-    expect(text).toMatch(new RegExp(`^  ${code} +${meaning}`, 'm'))
+test.each(['-v', '--version', 'run --version', '--json --version'])('%s gives the version', (line) => {
+  expect(parseCommandLine(line.split(' '))).toBe(`${readVersion()}\n`)
 })
 
 describe.each(commands.map((one) => [one.name, one] as const))('%s', (name, command) => {
-  const text = renderCommandHelp(command, at(80)).join('\n')
-
-  test('shows usage, options, variables and exit codes', () => {
-    expect(text).toContain(`fillrate ${name}`)
-    for (const { long } of command.parser.options) expect(text).toContain(long)
+  test.each([
+    [name, '--help'],
+    [name, '-h'],
+    ['help', name],
+  ])('%s %s shows usage, options, examples, variables and exit codes', (...words) => {
+    const text = parseCommandLine(words)
+    expect(text).toContain(`Usage: fillrate ${name}`)
+    for (const { long } of [...command.parser.options, ...program.options]) expect(text).toContain(long)
+    for (const [example] of command.examples) expect(text).toContain(example)
     for (const code of command.exits) expect(text).toContain(EXIT_MEANINGS[code])
     for (const variable of command.environment) expect(text).toContain(variable)
   })
@@ -34,23 +40,9 @@ describe.each(commands.map((one) => [one.name, one] as const))('%s', (name, comm
       const [line = ''] = example.split(' | ')
       const words = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? '')
       expect(words[0]).toBe('fillrate')
-      expect(parseCommandLine(words.slice(1)).command).toBe(command)
+      expect(parseCommandLine(words.slice(1))).toMatchObject({ command })
     }
   })
-
-  test.each([60, 80, 120])('fits %i columns', (columns) => {
-    for (const line of renderCommandHelp(command, at(columns)))
-      expect(textWidth(line)).toBeLessThanOrEqual(columns)
-  })
-
-  test('reads the same with colours', () => {
-    expect(unstyled(renderCommandHelp(command, at(80, true)).join('\n'))).toBe(text)
-  })
-})
-
-test.each([60, 80, 120])('the program fits %i columns', (columns) => {
-  for (const line of renderProgramHelp(commands, at(columns)))
-    expect(textWidth(line)).toBeLessThanOrEqual(columns)
 })
 
 test('the listed environment variables are those that are read', () => {
