@@ -6,12 +6,11 @@ import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
 import { isOAuth } from '../domain/service/auth.ts'
 import { kindOfInput, toJobInputs } from '../domain/service/job-inputs.ts'
-import type { BulkAcceptance, GivenInputs, JobInputs } from '../domain/service/messages.ts'
+import type { BulkAcceptance, GivenInputs, JobInputs, OUTCOMES } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
-import { roundCredits } from '../domain/spend.ts'
+import { type CalledEndpoint, roundCredits } from '../domain/spend.ts'
 import { EnrichmentClient, type LookupResponse } from '../service/client.ts'
 import {
-  BannedError,
   MalformedResponseError,
   OutOfCreditsError,
   RateLimitedError,
@@ -23,26 +22,8 @@ import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
 import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
 import { findDifferences, readResults } from './case-results.ts'
 
-/** What a lookup came to, in the words that a run uses. */
-export type CaseOutcome =
-  | 'found'
-  | 'not_found'
-  | 'accepted'
-  | 'rejected'
-  | 'transient'
-  | 'unauthorized'
-  | 'rate_limited'
-  | 'banned'
-  | 'out_of_credits'
-  | 'unreadable'
-  /** Of a job that is fetched: not ready, or not there any more. */
-  | 'pending'
-  | 'results'
-  /** A page of results. */
-  | 'more'
-  | 'gone'
-  /** It ended because the account had no credits. */
-  | 'unpaid'
+/** What a call came to, in the words that a run uses. */
+export type CaseOutcome = (typeof OUTCOMES)[CalledEndpoint][number]
 
 /**
  * A request, what the service answers, and what that means. Objects are compared by the fields that are given.
@@ -244,7 +225,6 @@ const isJob = (input: ServiceCase['input']): input is GivenInputs =>
   !('jobId' in input) && ('emails' in input || 'inputs' in input)
 
 function outcomeOf(error: ServiceError): CaseOutcome {
-  if (error instanceof BannedError) return 'banned'
   if (error instanceof RateLimitedError) return 'rate_limited'
   if (error instanceof UnauthorizedError) return 'unauthorized'
   if (error instanceof OutOfCreditsError) return 'out_of_credits'

@@ -5,55 +5,44 @@ import { objectLike, oneOfStrings } from './primitives.ts'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
-export const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
+const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
 const EXPECTED_AUTH =
   "'bearer', 'basic', { header: 'x-api-key' }, { query: 'api_key' } or { oauth: { tokenUrl: '/oauth/token' } }"
 
 const EXPECTED_TOKEN_URL =
   "an https address, such as 'https://auth.example.com/oauth/token', or a path below the base URL, such as '/oauth/token'"
 /** RFC 6749, section 3.2: credentials are sent in clear text, so the endpoint requires TLS; its address has no fragment. */
-const tokenUrl = z.string({ error: EXPECTED_TOKEN_URL }).superRefine((text, context) => {
-  if (/^\/[^\s#]*$/.test(text) && !text.startsWith('//')) return
-  const url = URL.parse(text)
-  const isWeb = url !== null && /^https?:$/.test(url.protocol)
-  const hasLogin = isWeb && (url.username !== '' || url.password !== '')
-  const isOpen = isWeb && url.protocol === 'http:' && !isLoopbackUrl(text)
-  if (isWeb && !hasLogin && !isOpen && url.hash === '') return
-  context.addIssue({
-    code: 'custom',
-    message: EXPECTED_TOKEN_URL,
-    ...(hasLogin && {
-      params: {
-        found: 'an address with a user name or a password (not shown)',
-        todo: "Leave them out: the client's id and secret go into FILLRATE_API_KEY, as id:secret.",
-      },
-    }),
-    ...(isOpen && { params: { todo: "Use https: the client's secret is sent there." } }),
-  })
-})
+const tokenUrl = z.string({ error: EXPECTED_TOKEN_URL }).refine(
+  (text) => {
+    if (/^\/[^/\s#][^\s#]*$/.test(text)) return true
+    const { protocol, username, password, hash } = URL.parse(text) ?? {}
+    const isSafe = protocol === 'https:' || (protocol === 'http:' && isLoopbackUrl(text))
+    return isSafe && username === '' && password === '' && hash === ''
+  },
+  { error: EXPECTED_TOKEN_URL, params: { found: 'a text that is none (not shown)' } },
+)
 
 const EXPECTED_VARIABLE = "the name of an environment variable, such as 'ACME_APP_ID'"
 const EXPECTED_VALUE = "a text, or { env: 'ACME_APP_ID' } for a secret in the environment"
-/** Headers or parameters of every request. */
-export const sentValues = (name: z.ZodString, example: string) =>
-  z
-    .record(
-      name,
-      z.union(
-        [
-          z.string(),
-          z.strictObject({
-            env: z.string({ error: EXPECTED_VARIABLE }).regex(/^[A-Za-z_]\w*$/, { error: EXPECTED_VARIABLE }),
-          }),
-        ],
-        { error: EXPECTED_VALUE },
-      ),
-      { error: objectLike(example) },
-    )
-    .optional()
+/** Headers of every request. */
+export const sentHeaders = z
+  .record(
+    headerName,
+    z.union(
+      [
+        z.string(),
+        z.strictObject({
+          env: z.string({ error: EXPECTED_VARIABLE }).regex(/^[A-Za-z_]\w*$/, { error: EXPECTED_VARIABLE }),
+        }),
+      ],
+      { error: EXPECTED_VALUE },
+    ),
+    { error: objectLike("{ accept: 'application/json' }") },
+  )
+  .optional()
 
 const EXPECTED_NAME = 'a name'
-export const parameterName = z.string({ error: EXPECTED_NAME }).min(1, { error: EXPECTED_NAME })
+const parameterName = z.string({ error: EXPECTED_NAME }).min(1, { error: EXPECTED_NAME })
 
 /** How the key is sent, or exchanged for a token. */
 export const serviceAuth = z.union(

@@ -90,7 +90,6 @@ export const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, PERSON_INPUTS)
 export const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
 
 const bulkFields = {
-  method,
   path: pathWith([]),
   size: positive(MAX_JOB_SIZE).optional(),
   body: aFunction.optional(),

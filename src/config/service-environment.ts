@@ -11,33 +11,29 @@ const named = new Set<string>()
 export const listNamedVariables = (): readonly string[] => [...named]
 
 /** From now on the values of the variables that the description names are masked. */
-export function maskNamedVariables(service: Pick<Service, 'headers' | 'query'>): void {
+export function maskNamedVariables(service: Pick<Service, 'headers'>): void {
   for (const { variable } of listVariables(service)) named.add(variable)
 }
 
-/** The variables that a description names, and what each is for. */
-export function listVariables({
+/** The variables that a description names, and the header that each is for. */
+export const listVariables = ({
   headers,
-  query,
-}: Pick<Service, 'headers' | 'query'>): { readonly variable: string; readonly use: string }[] {
-  const uses = (what: string, values: Service['headers']) =>
-    Object.entries(values)
-      .filter((entry): entry is [string, FromEnvironment] => typeof entry[1] === 'object')
-      .map(([name, { env }]) => ({ variable: env, use: `the ${what} ${name}` }))
-  return [...uses('header', headers), ...uses('query parameter', query)]
-}
+}: Pick<Service, 'headers'>): { readonly variable: string; readonly header: string }[] =>
+  Object.entries(headers)
+    .filter((entry): entry is [string, FromEnvironment] => typeof entry[1] === 'object')
+    .map(([header, { env }]) => ({ variable: env, header }))
 
 /**
  * What the description of a service requires of the environment, beside an address and a key: the variables that it names,
  * with their values, and what is wrong.
  */
 export function readServiceEnvironment(
-  service: Pick<Service, 'name' | 'auth' | 'headers' | 'query'>,
+  service: Pick<Service, 'name' | 'auth' | 'headers'>,
   environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'variable' | 'prefix'>,
 ): { readonly variables: Readonly<Record<string, string>>; readonly problems: readonly Problem[] } {
   const variables: Record<string, string> = {}
   const problems: Problem[] = []
-  for (const { variable, use } of listVariables(service)) {
+  for (const { variable, header } of listVariables(service)) {
     const text = environment.variable(variable)
     const parsed = text === null ? null : parseSecretValue(text)
     if (parsed?.ok === true) variables[variable] = parsed.value
@@ -45,7 +41,7 @@ export function readServiceEnvironment(
       problems.push({
         place: variable,
         found: parsed?.found ?? 'not set',
-        expected: `the value of ${use}, which the description of ${service.name} takes from it`,
+        expected: `the value of the header ${header}, which the description of ${service.name} takes from it`,
         todo: 'Set it in the environment or in a .env file in this folder.',
       })
   }

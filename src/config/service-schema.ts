@@ -1,17 +1,11 @@
 import { z } from 'zod'
 import { ALL_LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
-import { PAUSED_MEANINGS, STATUS_MEANINGS } from '../domain/service/adapter.ts'
+import { STATUS_MEANINGS } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames } from '../util/text.ts'
 import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
-import {
-  deliverySignature,
-  headerName,
-  parameterName,
-  sentValues,
-  serviceAuth,
-} from './service-auth-schema.ts'
+import { deliverySignature, sentHeaders, serviceAuth } from './service-auth-schema.ts'
 import {
   bulkEndpoint,
   companyBulkEndpoint,
@@ -77,42 +71,28 @@ const limitTexts = z.union([limitText, z.array(limitText).min(1, { error: EXPECT
   error: EXPECTED_LIMITS,
 })
 
-const EXPECTED_PAUSE = 'a whole number of milliseconds'
-const pause = z.int({ error: EXPECTED_PAUSE }).min(0, { error: EXPECTED_PAUSE })
-const pausedMeaning = z.strictObject({ outcome: oneOfStrings(PAUSED_MEANINGS), retryAfterMs: pause })
-const EXPECTED_MEANING = "a meaning such as 'transient', or { outcome: 'transient', retryAfterMs: 60_000 }"
-
 /** What `defineService` describes, with a message for each mistake. `createService` fills in the defaults. */
 export const serviceSchema = z
   .strictObject(
     {
       name: requiredString("the service's name"),
       auth: serviceAuth.optional(),
-      headers: sentValues(headerName, "{ accept: 'application/json' }"),
-      query: sentValues(parameterName, "{ version: '2' }"),
+      headers: sentHeaders,
       person: personEndpoint.optional(),
       company: companyEndpoint.optional(),
       bulk: bulkEndpoint.optional(),
       companyBulk: companyBulkEndpoint.optional(),
       statuses: z
         .record(
-          z.string().regex(/^[2-5]\d\d$/, { error: 'a status, such as 402' }),
-          z.union([oneOfStrings(STATUS_MEANINGS), pausedMeaning], { error: EXPECTED_MEANING }),
+          // What the body of a success says decides, in `read`.
+          z
+            .string()
+            .regex(/^(?!20[01]$)[2-5]\d\d$/, {
+              error: 'a status other than 200 and 201, which `read` tells apart, such as 402',
+            }),
+          oneOfStrings(STATUS_MEANINGS),
           { error: objectLike("{ 402: 'out_of_credits' }") },
         )
-        .superRefine((statuses, context) => {
-          for (const status of ['200', '201']) {
-            const meaning = statuses[status]
-            // Some services answer each lookup with a job and a 200.
-            if (meaning === undefined || meaning === 'accepted') continue
-            context.addIssue({
-              code: 'custom',
-              path: [status],
-              message: "'accepted', or nothing: what the body says decides, in `read`",
-              params: { found: `'${meaning}', for every answer with a record, too` },
-            })
-          }
-        })
         .optional(),
       webhook: z
         .strictObject(

@@ -17,8 +17,6 @@ export function parseTokenLife(expiresIn: unknown): number {
   return Math.min(seconds * 1_000, MAX_LIFE_MS)
 }
 
-/** After this share of its life a token is renewed beside the calls, which go on with it. */
-const RENEW_AFTER = 0.75
 /** A token is not used in the last twentieth of its life, a minute at most: a call with it may arrive later. */
 const UNUSED_SHARE = 0.05
 const MAX_UNUSED_MS = 60_000
@@ -31,7 +29,6 @@ const MAX_PAUSE_MS = 8_000
 interface HeldToken {
   readonly text: string
   readonly requestedAt: number
-  readonly renewAt: number
   /** Not used from then on. */
   readonly endsAt: number
   /** It takes the place of one that the service refused. */
@@ -48,8 +45,8 @@ interface AccessTokenOptions {
 }
 
 /**
- * The access token of one client: requested once for all calls that wait for it, renewed before it ends, and replaced if the
- * service refuses it for its age. There are no timers: the calls renew it.
+ * The access token of one client: requested once for all calls that wait for it, before it ends, and replaced if the service
+ * refuses it for its age. There are no timers: the calls request it.
  */
 export class AccessToken {
   readonly #options: AccessTokenOptions
@@ -71,10 +68,7 @@ export class AccessToken {
   get(): string | Promise<string> {
     const now = this.#options.now()
     const held = this.#held
-    if (held === null || now >= held.endsAt) return this.#request(now)
-    // What a failed renewal means is known when the token has ended.
-    if (now >= held.renewAt) this.#request(now).catch(() => {})
-    return held.text
+    return held === null || now >= held.endsAt ? this.#request(now) : held.text
   }
 
   /** The service has accepted a call with this token. */
@@ -125,7 +119,6 @@ export class AccessToken {
     this.#held = {
       text,
       requestedAt,
-      renewAt: requestedAt + lifeMs * RENEW_AFTER,
       endsAt: requestedAt + lifeMs - Math.min(lifeMs * UNUSED_SHARE, MAX_UNUSED_MS),
       isReplacement: this.#isRefused,
       // Some endpoints issue the same token until it ends.

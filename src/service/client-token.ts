@@ -27,11 +27,10 @@ const MAX_TOKEN_TIMEOUT_MS = 30_000
 export class ClientToken {
   readonly #dispatcher: Dispatcher
   readonly #token: AccessToken
-  /** A renewal that no call waits for ends with the client. */
+  /** A request that no call waits for any more ends with the client. */
   readonly #closed = new AbortController()
   #waiting = 0
 
-  /** @throws TypeError that holds no secret */
   constructor({ oauth, client, proxies, userAgent, ...options }: ClientTokenOptions) {
     const timeoutMs = Math.min(options.timeoutMs, MAX_TOKEN_TIMEOUT_MS)
     const endpoint = locateTokenEndpoint(oauth, options)

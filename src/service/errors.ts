@@ -142,9 +142,6 @@ export class RateLimitedError extends ServiceError {
   readonly action = 'release'
 }
 
-/** The service says that it has banned the key for a while. */
-export class BannedError extends RateLimitedError {}
-
 /** The account has no credits left. The breaker then lets a call through once an hour. */
 export class OutOfCreditsError extends ServiceError {
   readonly action = 'abort_run'

@@ -94,7 +94,6 @@ export function failureError(reading: ServiceFailure, response: RawResponse): Se
       return new UnavailableError(reading.reason ?? 'the service is temporarily unavailable', details)
     case 'unauthorized':
     case 'rate_limited':
-    case 'banned':
     case 'out_of_credits':
       return statusError(response.exchange, response.context)
   }

@@ -1,4 +1,4 @@
-import type { FromEnvironment, SentValues, ServiceAuth } from '../domain/service/auth.ts'
+import type { FromEnvironment, ServiceAuth } from '../domain/service/auth.ts'
 import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import { credentialFor } from './api-keys.ts'
 import type { ExchangeRequest } from './exchange.ts'
@@ -10,7 +10,7 @@ interface RequestSettings {
   readonly origin: string
   /** Of every path. */
   readonly prefix: string
-  readonly service: Pick<Service, 'headers' | 'query'>
+  readonly service: Pick<Service, 'headers'>
   readonly auth: ServiceAuth
   readonly userAgent: string
   readonly variables: ServiceVariables
@@ -28,18 +28,16 @@ export function createRequestWriter({
   userAgent,
   variables,
 }: RequestSettings): (endpoint: ServiceEndpoint, parts: RequestParts, secret: string) => ExchangeRequest {
-  const fill = (values: SentValues): [string, string][] =>
-    Object.entries(values).map(([name, value]) => [name, fillFromEnvironment(value, variables)])
-  const ownHeaders = fill(service.headers).flat()
-  const ownQuery = fill(service.query)
-    .map((pair) => pair.map(encodeURIComponent).join('='))
-    .join('&')
+  const ownHeaders = Object.entries(service.headers).flatMap(([name, value]) => [
+    name,
+    fillFromEnvironment(value, variables),
+  ])
   // No compression: records are small, and a broken encoding is one more way to lose a response.
   const common = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', userAgent]
   return (endpoint, parts, secret) => {
     const [method, ownPath] = endpoint.split(' ') as ['GET' | 'POST', string]
     const credential = credentialFor(auth, secret)
-    const query = [parts.query, ownQuery, credential.query].filter((part) => part != null && part !== '')
+    const query = [parts.query, credential.query].filter((part) => part != null && part !== '')
     const headers = [...common]
     if (parts.body !== undefined)
       headers.push(

@@ -4,7 +4,6 @@ import { cleanText } from '../domain/text.ts'
 import {
   AbortedError,
   BadRequestError,
-  BannedError,
   ConnectionError,
   MalformedResponseError,
   OutOfCreditsError,
@@ -94,8 +93,6 @@ export function transportError(
 export function statusError(completed: HttpExchange, context: ErrorContext): ServiceError {
   const details = errorDetails(completed, context)
   const { status } = details
-  if (completed.head?.isBan === true)
-    return new BannedError('the service has banned the key for a while', details)
   if (completed.head?.isOutOfCredits === true) return new OutOfCreditsError(OUT_OF_CREDITS, details)
   const unexpected = (action: UnexpectedStatusError['action'], what = 'unexpected status'): ServiceError =>
     new UnexpectedStatusError(`${what} (${status})`, { ...details, action })

@@ -2,7 +2,6 @@ import type { Dispatcher } from 'undici'
 import type { OAuthClient } from '../domain/service/auth.ts'
 import { isObject, toNumberText } from '../domain/json.ts'
 import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts'
-import { isLoopbackUrl } from '../util/url.ts'
 import { type IssuedToken, parseTokenLife } from './access-token.ts'
 import { exchange, type ExchangeRequest, type HttpExchange } from './exchange.ts'
 import { parseHttpDate, parseRetryAfter } from './rate-limit/headers.ts'
@@ -38,45 +37,29 @@ export interface TokenEndpoint {
   readonly path: string
 }
 
-/**
- * The token endpoint of a service.
- * @throws TypeError if secrets would be sent to it without TLS
- */
+/** The token endpoint of a service: with TLS, or on this machine, which the configuration has checked. */
 export function locateTokenEndpoint(
   { tokenUrl }: OAuthClient,
   base: { readonly origin: string; readonly prefix: string },
 ): TokenEndpoint {
   const url = new URL(tokenUrl.startsWith('/') ? base.origin + base.prefix + tokenUrl : tokenUrl)
-  if (url.protocol !== 'https:' && !isLoopbackUrl(url.origin))
-    throw new TypeError(
-      `the token endpoint ${url.host} has no TLS, and the client's secret is sent there: expected https in ` +
-        '`auth.oauth.tokenUrl`, or in FILLRATE_BASE_URL if it is a path',
-    )
   return { origin: url.origin, path: url.pathname + url.search }
 }
 
 /**
- * The id and the secret of a client, from `id:secret`. The id ends at the first colon.
- * @throws TypeError that does not show them
+ * The request for a token by client credentials (RFC 6749, section 4.4.2), with the client in the body (section 2.3.1).
+ * @param key `id:secret`: the id ends at the first colon
  */
-function splitClient(key: string): { readonly id: string; readonly secret: string } {
-  const at = key.indexOf(':')
-  if (at < 1 || at === key.length - 1)
-    throw new TypeError('a client without an id or a secret: expected id:secret (FILLRATE_API_KEY)')
-  return { id: key.slice(0, at), secret: key.slice(at + 1) }
-}
-
-/** The request for a token by client credentials (RFC 6749, section 4.4.2), with the client in the body (section 2.3.1). */
 export function createTokenRequest(
   { origin, path }: TokenEndpoint,
   key: string,
   userAgent: string,
 ): ExchangeRequest {
-  const { id, secret } = splitClient(key)
+  const at = key.indexOf(':')
   const form = new URLSearchParams({
     grant_type: 'client_credentials',
-    client_id: id,
-    client_secret: secret,
+    client_id: key.slice(0, at),
+    client_secret: key.slice(at + 1),
   })
   const headers = [
     'accept',

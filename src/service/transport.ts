@@ -92,7 +92,7 @@ export class Transport {
   readonly #onCallEnd: TransportOptions['onCallEnd']
   #closed: Promise<void> | null = null
 
-  /** Opens no connection. Throws a TypeError for an invalid option, without quoting secrets. */
+  /** Opens no connection. The environment and the description have been checked. */
   constructor(options: TransportOptions) {
     const { origin, prefix } = parseBaseUrl(options.baseUrl)
     this.keys = new KeyRing(options.apiKey)
@@ -108,10 +108,6 @@ export class Transport {
     this.#timeoutMs = timeoutMs
     const { userAgent = 'fillrate', variables = {} } = options
     this.#writeRequest = createRequestWriter({ origin, prefix, service, auth, userAgent, variables })
-    if (isOAuth(auth) && this.keys.count > 1)
-      throw new TypeError(
-        'several keys of a service that issues tokens: expected one, id:secret (FILLRATE_API_KEY)',
-      )
     const client = this.keys.current.secret
     this.#token = isOAuth(auth)
       ? new ClientToken({ ...options, ...auth, origin, prefix, client, userAgent, timeoutMs })
@@ -243,7 +239,7 @@ const hasHead = (completed: HttpExchange): completed is RawResponse['exchange'] 
 
 /** Whether a 403 is about the rate limit. The limiter knows of rejections of other calls, also those of the previous leader. */
 const isForRate = ({ head, body }: RawResponse['exchange'], observer: RequestObserver | undefined): boolean =>
-  head.isBan === true || (observer?.banMs ?? 0) > 0 || isRateLimitResponse(head.headers, body)
+  (observer?.banMs ?? 0) > 0 || isRateLimitResponse(head.headers, body)
 
 /** Masking a shorter value would hide half of every text. */
 const MIN_MASKED_LENGTH = 6

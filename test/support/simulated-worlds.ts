@@ -69,7 +69,6 @@ const said = (
 const SAID: readonly (() => OddAnswer)[] = [
   said({ outcome: 'rate_limited', retryAfterMs: 5_000 }, 'never', true),
   said({ outcome: 'rate_limited' }, 'never', true),
-  said({ outcome: 'banned', retryAfterMs: 60_000 }, 'never', true),
   said({ outcome: 'transient', retryAfterMs: 20_000 }, 'never'),
   said({ outcome: 'transient' }, 'never'),
   said({ outcome: 'unauthorized' }, 'never'),

@@ -22,7 +22,6 @@ const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
   transient: 'warning',
   unauthorized: 'error',
   rate_limited: 'warning',
-  banned: 'error',
   out_of_credits: 'error',
   unreadable: 'warning',
   pending: 'ok',

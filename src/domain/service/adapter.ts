@@ -45,8 +45,8 @@ export type CompanyInput = { domain: string }
 
 /**
  * What a response means for one lookup. `confidence` is 0 to 1; null for a service that sends none. Of the failures
- * `transient` is tried again, `rejected` is not, `unauthorized` counts against the key, `rate_limited` and `banned` stop
- * all calls for a while, as a status of 429 and a ban do, and `out_of_credits` stops the run. `credits` is what the lookup cost, if
+ * `transient` is tried again, `rejected` is not, `unauthorized` counts against the key, `rate_limited` stops all calls for a
+ * while, as a status of 429 does, and `out_of_credits` stops the run. `credits` is what the lookup cost, if
  * the service says it; otherwise `credits` of the description says it.
  * @example
  * const reading: ServiceReading = { outcome: 'found', record: { title: 'CEO' }, confidence: 0.9 }
@@ -64,25 +64,10 @@ export const STATUS_MEANINGS = [
   'transient',
   'unauthorized',
   'rate_limited',
-  'banned',
   'out_of_credits',
 ] as const
-/**
- * What a status means, if not what HTTP says. `banned`: the key is banned for a while, which is waited out. `out_of_credits`: the
- * account has none left.
- */
+/** What a status means, if not what HTTP says. `out_of_credits`: the account has none left. */
 export type StatusMeaning = (typeof STATUS_MEANINGS)[number]
-
-export const PAUSED_MEANINGS = ['transient', 'rate_limited', 'banned'] as const
-/**
- * A meaning of a status with how long to wait, where the response does not say it.
- * @example
- * const statuses: ServiceDefinition['statuses'] = { 423: { outcome: 'transient', retryAfterMs: 60_000 } }
- */
-interface PausedMeaning {
-  readonly outcome: (typeof PAUSED_MEANINGS)[number]
-  readonly retryAfterMs: number
-}
 
 export const CALL_METHODS = ['GET', 'POST'] as const
 type CallMethod = (typeof CALL_METHODS)[number]
@@ -186,8 +171,6 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly auth?: ServiceAuth
   /** Sent with each call. The key comes from FILLRATE_API_KEY, a second secret from a variable: `{ env: 'ACME_APP_ID' }`. */
   readonly headers?: SentValues
-  /** Sent in the query of each call, in the same way. */
-  readonly query?: SentValues
   readonly person?: LookupEndpoint<PersonInput, PersonKind | NameDetail>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people with one call. Default: one call a lookup. */
@@ -195,7 +178,7 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   /** Many companies by domain with one call. Its jobs are delivered and fetched as those of people. */
   readonly companyBulk?: Omit<BulkEndpoint, 'inputs'>
   /** By status, what an answer means if it is not what HTTP says: `{ 402: 'out_of_credits' }`. */
-  readonly statuses?: Readonly<Record<number, StatusMeaning | PausedMeaning>>
+  readonly statuses?: Readonly<Record<number, StatusMeaning>>
   /** Required for bulk whose results come by webhook. */
   readonly webhook?: WebhookDefinition
   /** How jobs are fetched whose delivery is lost, or that have none. */
@@ -228,7 +211,7 @@ export function defineService<const Person extends string, const Company extends
 export const BULK_RESULTS = ['webhook', 'answer', 'poll'] as const
 
 /**
- * How many inputs are requested with one call.
+ * How many inputs are requested with one call, a POST.
  * @example
  * const bulk: BulkEndpoint = {
  *   path: '/v2/people/bulk',
@@ -237,8 +220,6 @@ export const BULK_RESULTS = ['webhook', 'answer', 'poll'] as const
  * }
  */
 export interface BulkEndpoint {
-  /** Default: POST. */
-  readonly method?: CallMethod
   readonly path: string
   /**
    * What a job may carry, together. Default: emails alone; with more, `body` is required. With `name_company`, the same details as

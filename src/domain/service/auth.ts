@@ -13,7 +13,7 @@ export type SentValues = Readonly<Record<string, string | FromEnvironment>>
 
 /**
  * How an access token is had with the client's own credentials (RFC 6749, section 4.4). FILLRATE_API_KEY holds them as
- * `id:secret`; they are sent in the body, as `client_id` and `client_secret`. The token is kept in memory, renewed before it ends, and sent as `Authorization: Bearer TOKEN`.
+ * `id:secret`; they are sent in the body, as `client_id` and `client_secret`. The token is kept in memory, replaced before it ends, and sent as `Authorization: Bearer TOKEN`.
  * @example
  * const auth: ServiceAuth = { oauth: { tokenUrl: '/oauth/token' } }
  */

@@ -22,7 +22,6 @@ export const BUILT_IN_SERVICE: Service = createService(
       record: { wrappers: ['data', 'company', 'result', 'record', 'results'] },
     },
     bulk: {
-      method: 'POST',
       path: '/v1/person/bulk',
       size: 100,
       body: ({ emails, webhookUrl }) => ({ emails, webhook_url: webhookUrl }),

@@ -5,8 +5,6 @@ import type { ServiceAnswer } from './messages.ts'
 export interface AnswerHead {
   status: number
   headers: ServiceAnswer['headers']
-  /** The service says that it has banned the key for a while. The status is then 403. */
-  isBan?: boolean
   /** The service says that the account has no credits left. The status is then 402. */
   isOutOfCredits?: boolean
 }
@@ -22,7 +20,6 @@ const STATUS_OF: Readonly<Record<StatusMeaning, number>> = {
   transient: 503,
   unauthorized: 401,
   rate_limited: 429,
-  banned: 403,
   out_of_credits: 402,
 }
 
@@ -31,23 +28,14 @@ export function createNormalizer({
   statuses = {},
   rate,
 }: Pick<ServiceDefinition, 'statuses' | 'rate'>): NormalizeHead {
-  const meaningOf = new Map(
-    Object.entries(statuses).map(([status, means]) => [
-      Number(status),
-      typeof means === 'string' ? { outcome: means } : means,
-    ]),
-  )
+  const meaningOf = new Map(Object.entries(statuses).map(([status, outcome]) => [Number(status), outcome]))
   const toHeaders = rate?.headers ?? null
   if (meaningOf.size === 0 && toHeaders === null) return null
   return ({ status, headers }) => {
-    const meaning = meaningOf.get(status)
+    const outcome = meaningOf.get(status)
     const usual = toHeaders === null ? headers : { ...headers, ...toHeaders(headers) }
-    if (meaning === undefined) return { status, headers: usual }
-    const { [RETRY_AFTER]: stated } = usual
-    return applyMeaning(
-      { status, headers: usual },
-      stated === undefined ? meaning : { outcome: meaning.outcome },
-    )
+    const head = { status, headers: usual }
+    return outcome === undefined ? head : applyMeaning(head, { outcome })
   }
 }
 
@@ -61,10 +49,7 @@ export function applyMeaning(
     headers:
       retryAfterMs === undefined
         ? headers
-        : { ...headers, [RETRY_AFTER]: String(Math.ceil(retryAfterMs / 1_000)) },
-    ...(outcome === 'banned' && { isBan: true }),
+        : { ...headers, 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) },
     ...(outcome === 'out_of_credits' && { isOutOfCredits: true }),
   }
 }
-
-const RETRY_AFTER = 'retry-after'

@@ -72,7 +72,7 @@ export type ServiceFailure =
   | { outcome: 'unauthorized' | 'out_of_credits'; reason?: string }
   /** `retryAfterMs`: how long to wait, if the response says so. */
   | { outcome: 'transient'; reason?: string; retryAfterMs?: number }
-  | { outcome: 'rate_limited' | 'banned'; retryAfterMs?: number }
+  | { outcome: 'rate_limited'; retryAfterMs?: number }
 
 const FAILURES = [
   'unreadable',
@@ -80,7 +80,6 @@ const FAILURES = [
   'unauthorized',
   'transient',
   'rate_limited',
-  'banned',
   'out_of_credits',
 ] as const satisfies readonly ServiceFailure['outcome'][]
 

@@ -88,7 +88,6 @@ export interface Service {
   /** Null: FILLRATE_AUTH decides. */
   readonly auth: ServiceAuth | null
   readonly headers: SentValues
-  readonly query: SentValues
   readonly person: LookupCall<PersonInput> | null
   readonly company: LookupCall<CompanyInput> | null
   readonly bulk: BulkCall | null
@@ -131,7 +130,6 @@ export function createService(definition: ServiceDefinition): Service {
     definition,
     auth: definition.auth ?? null,
     headers: definition.headers ?? {},
-    query: definition.query ?? {},
     person: person ? call(person, 'person') : null,
     company: company ? call(company, 'company') : null,
     bulk: bulk ? createBulkCall(bulk, bulk.inputs ?? ['email'], definition) : null,
@@ -198,7 +196,7 @@ export const listBulkCalls = ({ bulk, companyBulk }: Pick<Service, 'bulk' | 'com
   [bulk, companyBulk].filter((one) => one !== null)
 
 function createBulkCall(
-  { method = 'POST', path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
+  { path, size = JOB_SIZE, body, form, results, ordered = false, read }: BulkEndpoint,
   inputs: readonly (LookupKind | NameDetail)[],
   { poll, webhook }: ServiceDefinition,
 ): BulkCall {
@@ -206,7 +204,7 @@ function createBulkCall(
     body ??
     (({ emails, webhookUrl }: BulkInput) => ({ emails, ...(webhookUrl && { webhook_url: webhookUrl }) }))
   return {
-    endpoint: `${method} ${path}` as ServiceEndpoint,
+    endpoint: `POST ${path}` as ServiceEndpoint,
     kind: 'bulk',
     kinds: ALL_LOOKUP_KINDS.filter((one) => inputs.includes(one)),
     size,

@@ -228,7 +228,7 @@ export class RateLimitModel {
     this.#updateLimit(rate, now)
     if (rate.reset === null) this.#reset.onUninformativeAnswer(now)
     else this.#reset.record(rate.reset, call.sentAt, now)
-    const isBan = answer.isBan === true || (status === 403 && this.#cooldown.isBanResponse(call.sentAt))
+    const isBan = status === 403 && this.#cooldown.isBanResponse(call.sentAt)
     const isRejected = status === 429 || isBan || (status === 403 && headers['retry-after'] !== undefined)
     if (rate.reset !== null && !isRejected) this.models.onReset(rate.reset, call.sentAt, now)
     const isStale = rate !== credible

@@ -3,7 +3,6 @@ import type { ServiceAnswer, ServiceFailure } from '../../../src/domain/service/
 import { createService } from '../../../src/domain/service/service.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import {
-  BannedError,
   OutOfCreditsError,
   RateLimitedError,
   type ServiceError,
@@ -15,7 +14,6 @@ import { clientOf, serve } from './loopback-service.ts'
 /** What counts is in the body: the status is 200, whatever happened. */
 const service = createService({
   name: 'In the body',
-  statuses: { 418: 'banned', 423: { outcome: 'transient', retryAfterMs: 70_000 } },
   person: {
     path: '/find',
     read: readCode,
@@ -32,8 +30,6 @@ function readCode({ body }: ServiceAnswer): ServiceFailure | undefined {
       return { outcome: 'transient', reason: 'down for maintenance', retryAfterMs: 80_000 }
     case 'SLOW_DOWN':
       return { outcome: 'rate_limited', retryAfterMs: 90_000 }
-    case 'BANNED':
-      return { outcome: 'banned', retryAfterMs: 600_000 }
     case 'BROKE':
       return { outcome: 'out_of_credits' }
     case 'WRONG':
@@ -79,17 +75,6 @@ describe('what a body says in place of its status', () => {
     expect(limiter.state()).toMatchObject({ state: 'cooldown', throttled: 1 })
     expect(limiter.state().nextWindowInMs).toBeGreaterThan(80_000)
   })
-
-  test.each([{ code: 'BANNED' }, { status: 418, code: '' }])(
-    'a ban, in the body or by status: %o',
-    async (answer) => {
-      const { limiter, call, client } = await open(answer)
-      expect(await call()).toBeInstanceOf(BannedError)
-      expect(limiter.state()).toMatchObject({ state: 'banned', throttled: 0 })
-      expect(limiter.state().nextWindowInMs).toBeGreaterThan(answer.code === 'BANNED' ? 590_000 : 20_000)
-      expect(client.allKeysRejected).toBe(false)
-    },
-  )
 
   test('a refused key: the next call uses the next one, and no answer accepts it before', async () => {
     const accepted: string[] = []
@@ -154,11 +139,6 @@ describe('what a body says in place of its status', () => {
     expect(await call()).toBeInstanceOf(OutOfCreditsError)
     expect(client.allKeysRejected).toBe(false)
     expect(limiter.state()).toMatchObject({ throttled: 0 })
-  })
-
-  test('a pause of a status, where the response states none', async () => {
-    const { call } = await open({ status: 423, code: '' })
-    expect(await call()).toMatchObject({ name: 'UnavailableError', status: 503, retryAfterMs: 70_000 })
   })
 
   test('an outage: the circuit counts it', async () => {

@@ -20,19 +20,18 @@ const describeService = (definition: Partial<ServiceDefinition>) => parse(defini
 
 describe('values from the environment', () => {
   const service = describeService({
-    headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
-    query: { tenant: { env: 'ACME_TENANT' } },
+    headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-tenant': { env: 'ACME_TENANT' }, 'x-version': '2' },
   })
-  const env = { FILLRATE_API_KEY: 'sk-1', ACME_APP_ID: ' app-secret-1 ', ACME_TENANT: 'tenant/1' }
+  const env = { FILLRATE_API_KEY: 'sk-1', ACME_APP_ID: ' app-secret-1 ', ACME_TENANT: 'tenant-1' }
 
-  test('are sent with every call, in a header and in the query', async () => {
+  test('are sent with every call, in a header', async () => {
     const { variables, problems } = readServiceEnvironment(service, readEnvironment(env))
     expect(problems).toEqual([])
     const { baseUrl, received } = await serve((_, response) => response.writeHead(404).end())
     const client = clientOf({ baseUrl }, { service, variables })
     await client.enrichPerson({ email: 'ada@x.example' })
-    expect(received.map(({ url, headers }) => [url, headers['x-app-id'], headers['x-version']])).toEqual([
-      ['/people?tenant=tenant%2F1', 'app-secret-1', '2'],
+    expect(received.map(({ headers }) => headers)).toMatchObject([
+      { 'x-app-id': 'app-secret-1', 'x-tenant': 'tenant-1', 'x-version': '2' },
     ])
   })
 
@@ -48,7 +47,7 @@ describe('values from the environment', () => {
       [
         'ACME_TENANT',
         'not set',
-        'the value of the query parameter tenant, which the description of Acme Data takes from it',
+        'the value of the header x-tenant, which the description of Acme Data takes from it',
       ],
     ])
     expect(() => clientOf({ baseUrl: 'http://127.0.0.1:1' }, { service, variables: {} })).toThrow(
@@ -59,7 +58,7 @@ describe('values from the environment', () => {
   test('are masked in every text, also if the description is read after the log was opened', () => {
     const late = { ...env, LATE_SECRET: 'late-secret-1' }
     const mask = createSecretMask(late)
-    const text = 'app-secret-1 of tenant/1 and late-secret-1'
+    const text = 'app-secret-1 of tenant-1 and late-secret-1'
     expect(mask(text)).toBe('*** of *** and late-secret-1')
     describeService({ headers: { 'x-late': { env: 'LATE_SECRET' } } })
     expect(mask(text)).toBe('*** of *** and ***')
@@ -169,7 +168,7 @@ test('a call is reported by what it requests, where several endpoints have one p
   const service = describeService({
     person: graphql,
     company: graphql,
-    bulk: { ...graphql, results: 'poll' },
+    bulk: { path: '/graphql', results: 'poll' },
     poll: { ...graphql, body: (job) => ({ job }) },
   })
   const kinds: unknown[] = []
@@ -190,7 +189,7 @@ describe('mistakes in a description', () => {
       { auth: { oauth: { tokenUrl: 'http://auth.example/token' } } },
       'service.auth.oauth.tokenUrl',
       'an https address',
-      "Use https: the client's secret is sent there.",
+      null,
     ],
     [
       'a tokenUrl that is no address',
@@ -211,7 +210,7 @@ describe('mistakes in a description', () => {
       { auth: { oauth: { tokenUrl: 'https://id:hush@auth.example/token' } } },
       'service.auth.oauth.tokenUrl',
       'an https address',
-      "Leave them out: the client's id and secret go into FILLRATE_API_KEY, as id:secret.",
+      null,
     ],
     ['no tokenUrl', { auth: { oauth: {} } }, 'service.auth.oauth.tokenUrl', 'an https address', null],
     [
@@ -236,7 +235,6 @@ describe('mistakes in a description', () => {
       'the name of an environment variable',
       null,
     ],
-    ['a query of another form', { query: { app: { variable: 'X' } } }, 'service.query.app', '', null],
     [
       'a form that is no flag',
       { person: { path: '/p', form: 'yes' } },
@@ -295,12 +293,17 @@ describe('mistakes in a description', () => {
     },
   )
 
-  test('a client in another form, and a base URL without TLS, are mistakes of the environment', () => {
+  test.each([
+    ['id:hush,only-hush', '2 clients (not shown)'],
+    ['only-hush', 'a key without an id or a secret (not shown)'],
+    [':hush', 'a key without an id or a secret (not shown)'],
+    ['hush:', 'a key without an id or a secret (not shown)'],
+  ])('the client %s, and a base URL without TLS, are mistakes of the environment', (key, client) => {
     const service = describeService({ auth: { oauth: { tokenUrl: '/oauth/token' } } })
-    const env = { FILLRATE_API_KEY: 'id:hush,only-hush', FILLRATE_BASE_URL: 'http://api.acme.example' }
+    const env = { FILLRATE_API_KEY: key, FILLRATE_BASE_URL: 'http://api.acme.example' }
     const { problems } = readServiceEnvironment(service, readEnvironment(env))
     expect(problems.map(({ place, found }) => [place, found])).toEqual([
-      ['FILLRATE_API_KEY', '2 clients (not shown)'],
+      ['FILLRATE_API_KEY', client],
       ['FILLRATE_BASE_URL', 'http://api.acme.example, without TLS'],
     ])
     expect(JSON.stringify(problems)).not.toContain('hush')

@@ -63,7 +63,6 @@ describe('a service with a client of OAuth and second secrets', () => {
       name: 'Acme Data',
       auth: { oauth: { tokenUrl: '/oauth/token' } },
       headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
-      query: { tenant: { env: 'ACME_TENANT' } },
       person: { path: '/people', inputs: ['email'], form: true },
     }),
     place: 'service',
@@ -73,7 +72,6 @@ describe('a service with a client of OAuth and second secrets', () => {
       FILLRATE_BASE_URL: 'https://api.acme.example',
       FILLRATE_API_KEY: 'id-1:hush',
       ACME_APP_ID: 'hush',
-      ACME_TENANT: 'hush',
       ...changes,
     })
 

@@ -134,7 +134,7 @@ const MISTAKES: readonly (readonly [
     'every answer as a miss',
     { ...good, statuses: { 200: 'not_found' } },
     'service.statuses["200"]',
-    /for every answer with a record/,
+    /which `read` tells apart/,
   ],
   ['a limit in short', { ...good, rate: { limit: '60 per min' } }, 'service.rate.limit', /60 per minute/],
   [
