@@ -85,11 +85,9 @@ export const serviceSchema = z
       statuses: z
         .record(
           // What the body of a success says decides, in `read`.
-          z
-            .string()
-            .regex(/^(?!20[01]$)[2-5]\d\d$/, {
-              error: 'a status other than 200 and 201, which `read` tells apart, such as 402',
-            }),
+          z.string().regex(/^(?!20[01]$)[2-5]\d\d$/, {
+            error: 'a status other than 200 and 201, which `read` tells apart, such as 402',
+          }),
           oneOfStrings(STATUS_MEANINGS),
           { error: objectLike("{ 402: 'out_of_credits' }") },
         )

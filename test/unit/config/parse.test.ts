@@ -163,69 +163,6 @@ describe('a valid configuration', () => {
       ],
     })
   })
-
-  test('may be the example of the design', () => {
-    const config = parseConfig(
-      {
-        sources: {
-          contacts: {
-            kind: 'person',
-            table: 'crm.contacts',
-            joins: 'left join crm.accounts a on a.id = t.account_id',
-            key: 'id',
-            where: 't.deleted_at is null',
-            changedAt: 't.updated_at',
-            inputs: {
-              email: 't.email',
-              linkedin_url: 't.linkedin',
-              name: "concat_ws(' ', t.first_name, t.last_name)",
-              company: 'a.name',
-            },
-            minConfidence: 0.7,
-            outputs: {
-              title: 'title',
-              phone: { field: 'phone', policy: 'tracked', minConfidence: 0.9 },
-              seniority: { field: 'seniority', policy: 'always', map: { c_suite: 'Executive', vp: 'VP' } },
-              'attributes.department': 'department',
-              country_id: {
-                field: 'company.domain',
-                sql: '(select id from crm.domains where name = $value)',
-              },
-              phone_number: {
-                field: 'phone',
-                sql: "regexp_replace($value, '^\\+\\d\\d', '')",
-                group: 'phone',
-              },
-              phone_country: { field: 'phone', sql: 'substr($value, 2, 2)', group: 'phone' },
-            },
-            touch: { updated_at: 'now()', enriched_at: 'now()', confidence: '$confidence' },
-          },
-          accounts: {
-            kind: 'company',
-            table: 'crm.accounts',
-            inputs: { domain: 't.website' },
-            outputs: { industry: 'industry', employees: 'employee_count' },
-          },
-        },
-        service: { concurrency: 32, timeout: '30s' },
-        bulk: { minimum: 50, deadline: '6h' },
-        refreshAfter: '90d',
-        retryNotFoundAfter: '30d',
-        budget: 10_000,
-        schedule: [{ cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] }],
-      },
-      null,
-    )
-    expect(config.sources['contacts']?.outputs.map((output) => output.policy)).toEqual([
-      'blank',
-      'tracked',
-      'always',
-      'blank',
-      'blank',
-      'blank',
-      'blank',
-    ])
-  })
 })
 
 function problemsOf(config: unknown): readonly Problem[] {
@@ -255,7 +192,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     "'my contacts'",
     'letters, digits',
   ],
-  'no kind': [contacts({ kind: undefined }), 'sources.contacts.kind', 'nothing', "'person' or 'company'"],
   'a wrong kind': [
     contacts({ kind: 'persona' }),
     'sources.contacts.kind',
@@ -270,13 +206,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'minConfidence',
     "Did you mean 'minConfidence'?",
   ],
-  'a misspelt key at the top': [
-    { ...good, refreshafter: '1d' },
-    'refreshafter',
-    'an unknown key',
-    'refreshAfter',
-    "Did you mean 'refreshAfter'?",
-  ],
   'a key of another place': [{ ...good, timeout: '1d' }, 'timeout', 'an unknown key', 'service'],
   'no table': [contacts({ table: undefined }), 'sources.contacts.table', 'nothing', "'crm.contacts'"],
   'a query as a table': [
@@ -285,14 +214,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     "'select 1'",
     "'crm.contacts'",
   ],
-  'a table of another database': [
-    contacts({ table: 'a.b.c' }),
-    'sources.contacts.table',
-    "'a.b.c'",
-    "'crm.contacts'",
-  ],
   'an empty key': [contacts({ key: [] }), 'sources.contacts.key', 'an empty list', 'at least one column'],
-  'a blank filter': [contacts({ where: ' ' }), 'sources.contacts.where', 'white space', 'an SQL expression'],
   'a blank condition of several': [
     contacts({ where: ['t.id > 1', ' '] }),
     'sources.contacts.where[1]',
@@ -361,13 +283,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     "'title'",
     "kind 'company'",
   ],
-  'a field of the other kind, for a company': [
-    accounts({ outputs: { a: { field: 'seniority' } } }),
-    'sources.accounts.outputs.a.field',
-    "'seniority'",
-    "'industry'",
-    "kind 'person'",
-  ],
   'a misspelt field': [
     outputs({ title: 'titel' }),
     'sources.contacts.outputs.title',
@@ -381,13 +296,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     "'firstName'",
     "'name.first'",
     "Did you mean 'name.first'?",
-  ],
-  'an object as a field': [
-    outputs({ a: 'company' }),
-    'sources.contacts.outputs.a',
-    "'company'",
-    "'company.name'",
-    "Did you mean 'company.id', 'company.name' or 'company.domain'?",
   ],
   'an unknown field': [
     outputs({ a: 'shoe.size' }),
@@ -408,26 +316,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'sources.contacts.outputs.title.unlisted',
     "'yes'",
     'true, or nothing',
-  ],
-  'an unlisted field with an empty part': [
-    title({ field: 'a..b', unlisted: true }),
-    'sources.contacts.outputs.title.field',
-    "'a..b'",
-    "a field's path",
-  ],
-  'a wrong policy': [
-    title({ policy: 'blnk' }),
-    'sources.contacts.outputs.title.policy',
-    "'blnk'",
-    "'blank', 'tracked' or 'always'",
-    "Did you mean 'blank'?",
-  ],
-  'a misspelt option': [
-    title({ polcy: 'tracked' }),
-    'sources.contacts.outputs.title.polcy',
-    'an unknown key',
-    'policy',
-    "Did you mean 'policy'?",
   ],
   'a map to nothing': [
     title({ map: { vp: null } }),
@@ -465,12 +353,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     outputs({ a: 'title', 'a.b.c': 'id' }),
     'sources.contacts.outputs["a.b.c"]',
     'a key inside a, which is an output as a whole',
-    'either',
-  ],
-  'a key and a key inside it': [
-    outputs({ 'a.b': 'title', 'a.b.c': 'id' }),
-    'sources.contacts.outputs["a.b.c"]',
-    'a key inside a.b, which is an output as a whole',
     'either',
   ],
   'an output on the key': [
@@ -548,14 +430,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     '30',
     'with its unit',
   ],
-  'a duration with an unknown unit': [
-    { ...good, bulk: { deadline: '6 moons' } },
-    'bulk.deadline',
-    "'6 moons'",
-    'with its unit',
-  ],
   'no time at all': [{ ...good, service: { timeout: '0s' } }, 'service.timeout', "'0s'", 'above zero'],
-  'a negative duration': [{ ...good, refreshAfter: '-1d' }, 'refreshAfter', "'-1d'", 'with its unit'],
   'a duration past all time': [
     { ...good, refreshAfter: '1000y' },
     'refreshAfter',
@@ -563,8 +438,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'with its unit',
   ],
   'no concurrency': [{ ...good, service: { concurrency: 0 } }, 'service.concurrency', '0', 'from 1 to'],
-  'half a call': [{ ...good, service: { concurrency: 1.5 } }, 'service.concurrency', '1.5', 'a whole number'],
-  'a negative budget': [{ ...good, budget: -1 }, 'budget', '-1', "or 'unlimited'"],
   'a budget in words': [{ ...good, budget: 'lots' }, 'budget', "'lots'", "or 'unlimited'"],
   'an hour past midnight': [
     scheduled({ cron: '0 25 * * *' }),
@@ -576,18 +449,6 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     scheduled({ cron: '0 0 2 * * *' }),
     'schedule[0].cron',
     "'0 0 2 * * *': not five fields",
-    'five fields',
-  ],
-  'words as cron': [
-    scheduled({ cron: 'every night' }),
-    'schedule[0].cron',
-    "'every night': not five fields",
-    'five fields',
-  ],
-  'a date as cron': [
-    scheduled({ cron: '2030-01-01T00:00:00' }),
-    'schedule[0].cron',
-    "'2030-01-01T00:00:00': not five fields",
     'five fields',
   ],
   'a day that never comes': [
