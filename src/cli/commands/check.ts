@@ -8,7 +8,6 @@ import {
   type Finding,
   allOfService,
   createFinding,
-  ofService,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
@@ -82,7 +81,7 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
   let config: Config | null = null
   try {
     config = await readConfig(call)
-    yield* checkConfig(config)
+    yield describeConfig(config)
   } catch (error) {
     yield toFinding('configuration', error, env)
   }
@@ -106,7 +105,6 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
       if (checkService !== null) yield* allOfService(view.serviceName, checkService(view))
       yield* allOfService(view.serviceName, database.checkSources(sources))
     }
-    if (config !== null && hasServices) yield* checkUnused(config)
     yield* database.summarizeGrants()
   } finally {
     await database.close()
@@ -132,8 +130,10 @@ function refuseUnknownService(
 ): void {
   const name = called?.service ?? null
   if (name === null || serviceNames.includes(name)) return
-  const known = serviceNames.length === 0 ? '' : `, but ${serviceNames.join(', ')}`
-  throw new UsageError(command, `--call service=${name}: the configuration has no such service${known}`)
+  throw new UsageError(
+    command,
+    `--call service=${name}: the configuration has no such service, but ${serviceNames.join(', ') || 'one without a name'}`,
+  )
 }
 
 /** The sources that words name; without a word, all. */
@@ -171,18 +171,6 @@ async function prepareServices(
     })
 }
 
-/** Services that no source names. */
-function* checkUnused({ serviceNames, views }: Config): Generator<Finding> {
-  for (const name of serviceNames)
-    if (!views.some(({ serviceName }) => serviceName === name))
-      yield ofService(
-        name,
-        createFinding('sources', 'warning', 'none: it is not called', {
-          todo: 'Name it in `services` of a source, or remove it.',
-        }),
-      )
-}
-
 /** The modules of the services that the configuration names, which may export cases. */
 async function findServiceModules({
   cwd,
@@ -192,18 +180,14 @@ async function findServiceModules({
   return load.findServiceModules({ cwd, ...(flags.config !== null && { path: flags.config }) })
 }
 
-function* checkConfig(config: Config): Generator<Finding> {
-  const { path, serviceNames } = config
+/** What the configuration has. A run refuses one without a budget, and says so. */
+function describeConfig({ path, sources, serviceNames }: Config): Finding {
   const parts = [
     path === null ? 'from code' : basename(path),
-    pluralize(Object.keys(config.sources).length, 'source'),
+    pluralize(Object.keys(sources).length, 'source'),
     ...(serviceNames.length === 0 ? [] : [pluralize(serviceNames.length, 'service')]),
   ]
-  yield createFinding('configuration', 'ok', parts.join(', '))
-  if (listViews(config).some(({ budget }) => budget === null))
-    yield createFinding('budget', 'warning', 'none', {
-      todo: 'Every run requires --budget. To set a default, add `budget` to the configuration.',
-    })
+  return createFinding('configuration', 'ok', parts.join(', '))
 }
 
 const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {
