@@ -20,21 +20,14 @@ export function parseTokenLife(expiresIn: unknown): number {
 /** A token is not used in the last twentieth of its life, a minute at most: a call with it may arrive later. */
 const UNUSED_SHARE = 0.05
 const MAX_UNUSED_MS = 60_000
-/** A token that was refused within this time of its issue is not refused for its age. */
-const YOUNG_MS = 60_000
 /** Between requests for a token that fail: doubled each time, up to the longest pause of the circuit breaker. */
 const FIRST_PAUSE_MS = 1_000
 const MAX_PAUSE_MS = 8_000
 
 interface HeldToken {
   readonly text: string
-  readonly requestedAt: number
   /** Not used from then on. */
   readonly endsAt: number
-  /** It takes the place of one that the service refused. */
-  readonly isReplacement: boolean
-  /** The service has accepted a call with it. */
-  isAccepted: boolean
 }
 
 interface AccessTokenOptions {
@@ -53,7 +46,7 @@ export class AccessToken {
   #held: HeldToken | null = null
   /** The request on its way. There is never a second one. */
   #pending: Promise<string> | null = null
-  /** The service has refused the last token, and no other has come since. */
+  /** The service has refused a token, and accepted none since. */
   #isRefused = false
   #failure: { readonly error: unknown; readonly until: number; readonly pauseMs: number } | null = null
 
@@ -73,21 +66,20 @@ export class AccessToken {
 
   /** The service has accepted a call with this token. */
   accept(text: string): void {
-    if (this.#held?.text === text) this.#held.isAccepted = true
+    if (this.#held?.text === text) this.#isRefused = false
   }
 
   /**
-   * The service has refused a call with this token. If its age explains it, the next call has another one.
-   * @returns false: a new token would be refused, too; the client itself is
+   * The service has refused a call with this token. It may have ended: the next call has another one.
+   * @returns false: the token takes the place of one that was refused, so the client itself is
    */
   refuse(text: string): boolean {
-    const held = this.#held
     // Another call has found out before.
-    if (held?.text !== text) return true
-    const isYoung = this.#options.now() - held.requestedAt < YOUNG_MS
+    if (this.#held?.text !== text) return true
+    const isFirst = !this.#isRefused
     this.#held = null
     this.#isRefused = true
-    return !isYoung || (held.isAccepted && !held.isReplacement)
+    return isFirst
   }
 
   /** The next call requests a token, whatever is known. */
@@ -115,16 +107,7 @@ export class AccessToken {
 
   /** @param requestedAt it was issued later, and so lives longer than is reckoned here */
   #hold({ text, lifeMs }: IssuedToken, requestedAt: number): string {
-    const before = this.#held
-    this.#held = {
-      text,
-      requestedAt,
-      endsAt: requestedAt + lifeMs - Math.min(lifeMs * UNUSED_SHARE, MAX_UNUSED_MS),
-      isReplacement: this.#isRefused,
-      // Some endpoints issue the same token until it ends.
-      isAccepted: before?.text === text && before.isAccepted,
-    }
-    this.#isRefused = false
+    this.#held = { text, endsAt: requestedAt + lifeMs - Math.min(lifeMs * UNUSED_SHARE, MAX_UNUSED_MS) }
     this.#failure = null
     return text
   }
