@@ -1,7 +1,6 @@
 import type pg from 'pg'
 import type { Output } from '../cli/terminal.ts'
 import { renderTable } from '../cli/views/table.ts'
-import { placeholderValues } from './untidy-values.ts'
 
 /** A contact before and after the run. */
 export interface ContactExample {
@@ -25,27 +24,20 @@ export async function saveContacts(client: pg.Client): Promise<void> {
   )
 }
 
-/** Contacts that changed since `saveContacts`: first those with a value that a person typed, which stays. */
+/** Contacts that changed since `saveContacts`: first one with a placeholder that a person typed, then one with a phone. */
 export async function listExamples(client: pg.Client): Promise<ContactExample[]> {
   const { rows } = await client.query<ContactExample>(
-    `with compared as (
-       select c.id, btrim(concat_ws(' ', btrim(c.first_name), btrim(c.last_name))) as name, b.cells as before, ${CELLS_SQL} as after
-         from crm.contacts c join contacts_before b using (id)
-     ), ranked as (
-       select *, (before ->> 'title' = any ($1)) as has_placeholder, (before ->> 'phone' ~ '[0-9]{4}') as has_phone,
-              (select count(*) from jsonb_each(before) o join jsonb_each(after) n using (key) where o.value <> n.value) as filled
-         from compared where before <> after and name ~ '^[^ ]+ [^ ]+$'
-     ), chosen as (
-       (select * from ranked where has_placeholder order by filled desc, id limit 1) union
-       (select * from ranked where has_phone order by filled desc, id limit 1) union
-       (select * from ranked order by filled desc, id limit 2)
+    `with changed as (
+       select c.id, btrim(concat_ws(' ', btrim(c.first_name), btrim(c.last_name))) as name, b.cells as before, ${CELLS_SQL} as after,
+              case when b.cells ->> 'title' = 'N/A' then 1 when b.cells ->> 'phone' ~ '[0-9]{4}' then 2 else 3 end as kind
+         from crm.contacts c join contacts_before b using (id) where b.cells <> ${CELLS_SQL}
      )
-     select id::text as key, name,
+     select distinct on (kind) id::text as key, name,
             (select jsonb_agg(jsonb_build_object('column', key, 'before', before ->> key, 'after', after ->> key) order by place)
                from unnest(array['title', 'phone', 'seniority', 'department']) with ordinality as x (key, place)
               where after ->> key is not null) as cells
-       from chosen order by coalesce(has_placeholder, false) desc, coalesce(has_phone, false) desc, id`,
-    [placeholderValues],
+       from changed where name ~ '^[^ ]+ [^ ]+$'
+      order by kind, (select count(*) from jsonb_each(before) o join jsonb_each(after) n using (key) where o.value <> n.value) desc, id`,
   )
   return rows
 }

@@ -1,20 +1,12 @@
 import { defineConfig } from '../config/define.ts'
-import type { Duration } from '../config/define-service.ts'
 import { startSandbox, type Sandbox } from '../sandbox/server.ts'
 
-/** The size and duration of a demo: large enough to reach the rate limit, and done within a minute. */
+/** The size of a demo: large enough to reach the rate limit, and done within a minute. */
 export const FULL_DEMO = {
   /** Determines the companies, the people, the records and the faults. */
   seed: 7,
   accounts: 800,
   contacts: 5_000,
-  /** Calls that the service allows in 2 s. */
-  limit: 150,
-  /**
-   * Deadline of a job; afterwards its members are looked up singly. The sandbox loses its jobs when a demo is
-   * interrupted, so the next demo would wait for them in vain.
-   */
-  jobDeadline: '15s' as Duration,
 }
 
 export type DemoSettings = Readonly<typeof FULL_DEMO>
@@ -27,20 +19,23 @@ export const DEMO_SERVICES = {
 export type DemoServiceName = keyof typeof DEMO_SERVICES
 export const DEMO_SERVICE_NAMES = Object.keys(DEMO_SERVICES) as DemoServiceName[]
 
+/** The rate limit of each service. */
+export const DEMO_LIMIT = { limit: 150, windowMs: 2_000 } as const
+
 /** Why the demo cannot continue, and what to do about it. Printed as it is. */
 export class DemoError extends Error {
   override readonly name = 'DemoError'
 }
 
 /** The demo's configuration, as in a fillrate.config file. */
-export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>) =>
+export const demoConfig = () =>
   defineConfig({
     services: Object.fromEntries(
       DEMO_SERVICE_NAMES.map((name) => [
         name,
         {
           price: { currency: 'EUR', lookup: DEMO_SERVICES[name].lookup },
-          bulk: { deadline: jobDeadline, grace: '1s' as const },
+          bulk: { grace: '1s' as const },
         },
       ]),
     ),
@@ -50,16 +45,7 @@ export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>) =
         table: 'crm.accounts',
         where: 't.archived_at is null',
         inputs: { domain: 't.website' },
-        outputs: {
-          industry: 'industry',
-          employees: 'employee_count',
-          revenue: 'revenue',
-          city: 'location.city',
-          country: 'location.country',
-          technologies: 'technologies',
-          'attributes.sub_industry': 'sub_industry',
-        },
-        touch: { updated_at: 'now()', enriched_at: 'now()' },
+        outputs: { industry: 'industry', employees: 'employee_count', country: 'location.country' },
       },
       contacts: {
         kind: 'person',
@@ -76,55 +62,35 @@ export const demoConfig = ({ jobDeadline }: Pick<DemoSettings, 'jobDeadline'>) =
         outputs: {
           title: 'title',
           phone: { field: 'phone', policy: 'tracked', minConfidence: 0.7 },
-          seniority: {
-            field: 'seniority',
-            map: {
-              c_suite: 'Executive',
-              vp: 'VP',
-              director: 'Director',
-              manager: 'Manager',
-              senior: 'Senior',
-              entry: 'Entry',
-            },
-          },
+          seniority: 'seniority',
           'attributes.department': 'department',
         },
-        touch: { updated_at: 'now()', enriched_at: 'now()', match_confidence: '$confidence' },
+        touch: { enriched_at: 'now()' },
       },
     },
     budget: 'unlimited',
   })
 
-/**
- * An enrichment service of the demo: the sandbox with a low rate limit and typical faults. It keeps no state between
- * demos, but the same lookup always gets the same answer.
- */
-export function startDemoService({ seed, limit }: DemoSettings, name: DemoServiceName): Promise<Sandbox> {
+/** An enrichment service of the demo: the sandbox with a low rate limit and typical faults. */
+export function startDemoService({ seed }: DemoSettings, name: DemoServiceName): Promise<Sandbox> {
   const { seedStep, knows } = DEMO_SERVICES[name]
   return startSandbox({
+    ...DEMO_LIMIT,
     seed: seed + seedStep,
     notFoundShare: 1 - knows,
     keys: [`${name}-key`],
-    webhookSecret: 'demo-webhook-secret',
-    limit,
-    windowMs: 2_000,
     latencyAfterMs: [25, 140],
     // Matches results to emails in any order, however early they arrive.
     requestIds: 'email',
     jobDelayMs: [500, 2_000],
-    retryDelaysMs: [300, 1_000, 2_000, 5_000],
+    // Not 500: a job that it answers may have been accepted, and waits for its deadline, too long for a demo.
     faults: {
-      '500': 0.02,
       '503': 0.01,
       duplicate: 0.15,
       early: 0.1,
       'bad-signature': 0.1,
-      'job-failed': 0.04,
       'missing-result': 0.005,
       shuffle: 0.5,
     },
-    // A job answered 500 may have been accepted and waits for its deadline, which takes too long for a demo.
-    plan: (fault, moment) =>
-      moment.endpoint === 'POST /v1/person/bulk' && fault === '500' ? false : undefined,
   })
 }

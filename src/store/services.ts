@@ -78,8 +78,3 @@ export async function recordServiceName(db: Database, id: number, name: string):
   const named = db.updateTable('fillrate.services').set({ name }).where('id', '=', id)
   await named.where('name', 'is distinct from', name).execute()
 }
-
-/** A service has moved: its results belong to another host from now on. */
-export async function moveService(db: Database, name: string, host: string): Promise<void> {
-  await db.updateTable('fillrate.services').set({ host }).where('name', '=', name).execute()
-}

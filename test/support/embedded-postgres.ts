@@ -28,7 +28,7 @@ export async function startEmbeddedPostgres(
   { onLog = () => {}, folder = tmpdir() }: { onLog?: (text: string) => void; folder?: string } = {},
 ): Promise<EmbeddedServer> {
   const databaseDir = await mkdtemp(join(folder, 'fillrate-postgres-'))
-  const EmbeddedPostgres = await loadEmbeddedPostgres(databaseDir)
+  const EmbeddedPostgres = await loadEmbeddedPostgres(null)
   const port = await freePort()
   const server = new EmbeddedPostgres({
     databaseDir,

@@ -1,12 +1,12 @@
-import { FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { CLOSING_MESSAGE, createParser, defineCommand } from '../command.ts'
 
 export const demoCommand = defineCommand(
   createParser('demo')
     .summary('runs a complete demo on this machine; needs no configuration')
     .description(
-      'Starts an embedded Postgres in .fillrate/, fills it with a CRM of 800 companies and 5,000 people, starts two ' +
-        'sandboxes that know different people, and runs plan, run and status there. A second demo repeats no lookup. ' +
-        'With --keep, database, sandboxes and a dashboard run until Ctrl-C.',
+      'Starts an embedded Postgres, fills it with a CRM of 800 companies and 5,000 people, starts two sandboxes that know ' +
+        'different people, and runs plan, run and status on them. With --keep, database, sandboxes and a dashboard run until ' +
+        'Ctrl-C, and .fillrate/ has the settings for commands on them. Nothing of it stays.',
     )
     .option('--keep', 'leave database, sandboxes and dashboard running until Ctrl-C', false),
   {
@@ -18,7 +18,7 @@ export const demoCommand = defineCommand(
     exits: [0, 1, 130],
     environment: [],
     json: false,
-    onInterrupt: FINISHING_MESSAGE,
+    onInterrupt: CLOSING_MESSAGE,
 
     async handler(call) {
       const { showDemo } = await import('../../demo/demo.ts')

@@ -5,7 +5,7 @@ import { showDemo } from '../../../src/demo/demo.ts'
 import type { DemoSettings } from '../../../src/demo/settings.ts'
 
 /** Takes seconds instead of half a minute. */
-const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600, limit: 150, jobDeadline: '5s' }
+const SMALL: DemoSettings = { seed: 7, accounts: 80, contacts: 600 }
 
 export interface ShownDemo {
   readonly exit: number

@@ -22,22 +22,13 @@ test('a seed determines the CRM', () => {
   expect(createAccounts(FULL_DEMO.seed + 1, FULL_DEMO.accounts)).not.toEqual(accounts)
 })
 
-test('has the requested number of rows with unique keys', () => {
-  expect(new Set(accounts.map((account) => account.id)).size).toBe(FULL_DEMO.accounts)
-  expect(new Set(contacts.map((contact) => contact.id)).size).toBe(FULL_DEMO.contacts)
-  expect(contacts.every(({ account_id: id }) => id === null || (id >= 1 && id <= FULL_DEMO.accounts))).toBe(
-    true,
-  )
-})
-
 test('every host is under .example, which is reserved', () => {
-  const hosts = contacts.flatMap(({ email }) => email?.match(/(?<=@|@\.)[\p{L}\d-]+(\.[\p{L}\d-]+)*/gu) ?? [])
-  const valid = hosts.filter((host) => host.includes('.'))
-  expect(valid.length).toBeGreaterThan(3_000)
-  expect(valid.filter((host) => !/\.example$/i.test(host))).toEqual([])
+  const hosts = contacts.flatMap(({ email }) => email?.match(/(?<=@)[^\s>,]+/gu) ?? [])
+  expect(hosts.length).toBeGreaterThan(3_000)
+  expect(hosts.filter((host) => !/\.example$/i.test(host))).toEqual([])
 })
 
-test('people have every kind of identifier, and some have none', () => {
+test('people have every kind of identifier, some have none, and some occur several times', () => {
   const counts = Object.groupBy(questions, ({ lookup }) => lookup?.kind ?? 'none')
   expect(counts.email?.length).toBeGreaterThan(3_500)
   expect(counts.linkedin_url?.length).toBeGreaterThan(200)
@@ -47,9 +38,6 @@ test('people have every kind of identifier, and some have none', () => {
   expect(questions.filter(({ lookup, notes }) => lookup !== null && notes.length > 0).length).toBeGreaterThan(
     100,
   )
-})
-
-test('contains duplicates of people and companies', () => {
   const keys = questions.flatMap(({ lookup }) => (lookup === null ? [] : [lookup.key]))
   expect(keys.length - new Set(keys).size).toBeGreaterThan(200)
   expect(accounts.length - new Set(accounts.map(({ name }) => name.toLowerCase())).size).toBeGreaterThan(10)
@@ -60,8 +48,7 @@ test('contains manually entered values and every form of blank', () => {
   for (const value of ['N/A', '0', '?', 'CEO', '', ' ', '\u00a0', '\u200b', null])
     expect(titles).toContain(value)
   expect(accounts.some(({ employees }) => employees === 0)).toBe(true)
-  expect(accounts.some(({ technologies }) => technologies?.length === 0)).toBe(true)
   expect(contacts.some(({ attributes }) => attributes.department === null)).toBe(true)
-  expect(contacts.some(({ deleted }) => deleted)).toBe(true)
-  expect(accounts.some(({ archived }) => archived)).toBe(true)
+  expect(contacts.some(({ deleted_at: deleted }) => deleted !== null)).toBe(true)
+  expect(accounts.some(({ archived_at: archived }) => archived !== null)).toBe(true)
 })
