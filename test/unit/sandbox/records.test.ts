@@ -4,7 +4,6 @@ import { companyRecord, findCompany } from '../../../src/sandbox/companies.ts'
 import { DEFAULT_OPTIONS } from '../../../src/sandbox/options.ts'
 import { type PersonRecord, findPerson, personRecord } from '../../../src/sandbox/people.ts'
 import { canonicalEmail } from '../../../src/sandbox/requests.ts'
-import { person, sandboxWith } from './support.ts'
 
 const count = 20_000
 const ofEmail = (email: string, options = DEFAULT_OPTIONS) =>
@@ -66,18 +65,6 @@ describe('a record', () => {
       }),
     )
     expect.hasAssertions()
-  })
-
-  it('does not depend on earlier calls', async () => {
-    const emails = Array.from({ length: 30 }, (_, at) => `p${at}@acme.com`)
-    const answers = async (order: readonly string[]) => {
-      const sandbox = await sandboxWith()
-      const pairs = await Promise.all(
-        order.map(async (email) => [email, (await person(sandbox, email)).text] as const),
-      )
-      return Object.fromEntries(pairs)
-    }
-    expect(await answers(emails.toReversed())).toEqual(await answers(emails))
   })
 })
 

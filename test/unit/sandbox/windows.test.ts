@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { RateLimit } from '../../../src/sandbox/windows.ts'
 
 const rules = fc.record({
@@ -41,44 +41,24 @@ function byWindow(calls: readonly CountedCall[]): CountedCall[][] {
 
 const startOf = (calls: readonly CountedCall[]) => calls[0]?.startsAt ?? Number.NaN
 
-describe('fixed windows', () => {
-  it('accept exactly the limit', () => {
-    fc.assert(
-      fc.property(rules, waits, (applied, gaps) => {
-        for (const calls of byWindow(takeAll(gaps, applied))) {
-          const wanted = calls.map((_, at) => Math.max(0, applied.limit - at - 1))
-          expect(calls.map(({ remaining }) => remaining)).toEqual(wanted)
-          expect(calls.map(({ isAccepted }) => isAccepted)).toEqual(calls.map((_, at) => at < applied.limit))
-        }
-      }),
-    )
-    expect.hasAssertions()
-  })
-
-  it('contain their calls, have the right length, and never overlap', () => {
-    fc.assert(
-      fc.property(rules, waits, (applied, gaps) => {
-        const windows = byWindow(takeAll(gaps, applied))
-        for (const { now, startsAt, endsAt } of windows.flat()) {
+it('fixed windows accept exactly the limit, start with a call, have their length and never overlap', () => {
+  fc.assert(
+    fc.property(rules, waits, (applied, gaps) => {
+      const windows = byWindow(takeAll(gaps, applied))
+      for (const calls of windows) {
+        const wanted = calls.map((_, at) => Math.max(0, applied.limit - at - 1))
+        expect(calls.map(({ remaining }) => remaining)).toEqual(wanted)
+        expect(calls.map(({ isAccepted }) => isAccepted)).toEqual(calls.map((_, at) => at < applied.limit))
+        for (const { now, startsAt, endsAt } of calls) {
           expect(endsAt - startsAt).toBe(applied.windowMs)
           expect(now).toBeGreaterThanOrEqual(startsAt)
           expect(now).toBeLessThan(endsAt)
         }
-        for (const [at, calls] of windows.slice(1).entries()) {
-          expect(startOf(calls)).toBeGreaterThanOrEqual(startOf(windows[at] ?? []) + applied.windowMs)
-        }
-      }),
-    )
-    expect.hasAssertions()
-  })
-
-  it('start with the first call after the last window', () => {
-    fc.assert(
-      fc.property(rules, waits, (applied, gaps) => {
-        const windows = byWindow(takeAll(gaps, applied))
-        expect(windows.map(startOf)).toEqual(windows.map((calls) => calls[0]?.now))
-      }),
-    )
-    expect.hasAssertions()
-  })
+      }
+      expect(windows.map(startOf)).toEqual(windows.map((calls) => calls[0]?.now))
+      for (const [at, calls] of windows.slice(1).entries())
+        expect(startOf(calls)).toBeGreaterThanOrEqual(startOf(windows[at] ?? []) + applied.windowMs)
+    }),
+  )
+  expect.hasAssertions()
 })
