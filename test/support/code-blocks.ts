@@ -1,4 +1,5 @@
 import { globSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 
 export interface CodeBlock {
   readonly file: string
@@ -38,3 +39,7 @@ export function fillrateLines(code: string): string[][] {
     ]
   })
 }
+
+/** A snippet that imports from the sources: the package is neither built nor installed here. */
+export const fromSources = (code: string): string =>
+  code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`)

@@ -3,9 +3,10 @@ import { writeFile } from 'node:fs/promises'
 import { expect, onTestFinished } from 'vitest'
 import type { ServiceDefinition } from '../../src/domain/service/adapter.ts'
 import { createFillrate, type Fillrate } from '../../src/fillrate.ts'
+import type { RunReport } from '../../src/runs/report.ts'
 import { expireLeases } from '../chaos/fixture.ts'
 import { createCommandLine } from './cli.ts'
-import type { TestDatabase } from './database.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
 import type { StandIn, StandInPlay } from './described-service.ts'
 
 /** What a test chooses of a stand-in. */
@@ -26,11 +27,16 @@ export interface PeopleSource {
   readonly kind?: 'person' | 'company'
 }
 
+export const MAILED = { email: 't.email' }
+export const NAMED = { name: 't.name', company: 't.company' }
+
 /**
- * Creates the tables. The nth row is `pn@TABLE.example`, `https://www.linkedin.com/in/TABLE-n`, `Ada Tn` of `cn.example`: each input
+ * Creates the tables in a database of the test's own. The nth row is `pn@TABLE.example`, `https://www.linkedin.com/in/TABLE-n`, `Ada Tn` of `cn.example`: each input
  * ends in, or begins with, its number, so that a stand-in knows by `numberOf` which person it is about.
  */
-export async function createPeople(database: TestDatabase, sources: readonly PeopleSource[]): Promise<void> {
+export async function createPeople(sources: readonly PeopleSource[]): Promise<TestDatabase> {
+  const database = await createTestDatabase()
+  onTestFinished(() => database.drop())
   for (const { table, people } of sources)
     await database.query(
       `create table ${table} as
@@ -40,6 +46,7 @@ export async function createPeople(database: TestDatabase, sources: readonly Peo
            from generate_series(1, ${people}) n;
        alter table ${table} add primary key (id)`,
     )
+  return database
 }
 
 /** Which row an input belongs to: its last number. */
@@ -73,17 +80,26 @@ export const scale = (service: ServiceDefinition, { limit, after }: Scaled): Ser
   ...(service.poll && after !== undefined && { poll: { ...service.poll, after } }),
 })
 
-/** Opens Fillrate in this process for a described service, until the test is over. */
-export async function openDescribed(options: {
-  readonly database: TestDatabase
+interface DescribedRun {
+  /** Default: a new one with the tables of the sources. */
+  readonly database?: TestDatabase
   readonly service: ServiceDefinition
-  readonly standIn: Pick<StandIn, 'url'>
+  readonly standIn: StandIn
   readonly sources: readonly PeopleSource[]
   /** The key: `id:secret` for OAuth. */
   readonly key: string
   readonly env?: Readonly<Record<string, string>>
-}): Promise<Fillrate> {
-  const { database, service, standIn, sources, key, env } = options
+}
+
+interface OpenedRun {
+  readonly database: TestDatabase
+  readonly fillrate: Fillrate
+}
+
+/** Opens Fillrate in this process for a described service, until the test is over. */
+export async function openDescribed(options: DescribedRun): Promise<OpenedRun> {
+  const { service, standIn, sources, key, env } = options
+  const { database = await createPeople(sources) } = options
   const fillrate = await createFillrate({
     config: {
       service: { adapter: service, concurrency: CONCURRENCY },
@@ -93,7 +109,28 @@ export async function openDescribed(options: {
     env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: standIn.url, FILLRATE_API_KEY: key, ...env },
   })
   onTestFinished(() => fillrate.close())
-  return fillrate
+  return { database, fillrate }
+}
+
+export const UNLIMITED = { budget: 'unlimited', waitMs: 60_000 } as const
+
+/** Runs a described service to its end: nothing waits, has failed, or was refused for a limit. */
+export async function runDescribed({
+  route = 'auto',
+  ...options
+}: DescribedRun & { readonly route?: 'auto' | 'sync' }): Promise<OpenedRun & { readonly report: RunReport }> {
+  const opened = await openDescribed(options)
+  const report = await opened.fillrate.run({ ...UNLIMITED, route })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(options.standIn.refused()).toBe(0)
+  return { ...opened, report }
+}
+
+/** A second run makes no call. */
+export async function expectNoCall(fillrate: Fillrate, standIn: StandIn): Promise<void> {
+  const calls = standIn.calls.length
+  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
+  expect(standIn.calls.length).toBe(calls)
 }
 
 /** What runs have counted, in the description's credits: one a lookup, where it describes none. */

@@ -1,6 +1,6 @@
-import { writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
-import { codeBlocks } from './code-blocks.ts'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { codeBlocks, fromSources } from './code-blocks.ts'
 
 /** The blocks of a guide, so that its test does what its reader does. */
 export interface Guide {
@@ -15,9 +15,8 @@ export function readGuide(name: string): Guide {
   return { sql: of('sql'), configs: of('ts').filter((code) => code.includes('export default defineConfig')) }
 }
 
-/** Writes a configuration of a guide, with the sources in place of the installed package. */
-export const writeGuideConfig = (folder: string, code: string): Promise<void> =>
-  writeFile(
-    join(folder, 'fillrate.config.ts'),
-    code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`),
-  )
+/** Writes a configuration of a guide in place of the folder's own. */
+export async function writeGuideConfig(folder: string, code: string): Promise<void> {
+  await rm(join(folder, 'fillrate.config.json'), { force: true })
+  await writeFile(join(folder, 'fillrate.config.ts'), fromSources(code))
+}

@@ -1,14 +1,9 @@
-import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { programPath } from '../../support/cli.ts'
-import { codeBlocks } from '../../support/code-blocks.ts'
+import { expect, test } from 'vitest'
+import { codeBlocks, fromSources } from '../../support/code-blocks.ts'
 import { copyExampleServices } from '../../support/example-services.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { openCommandLine } from '../cli/command-line.ts'
 
 // The schema that fillrate.config.example.ts and the configurations of README and docs are written for.
 const SCHEMA = `
@@ -54,35 +49,11 @@ interface Check {
   readonly problems: readonly { readonly place: string }[]
 }
 
-let database: TestDatabase
-let sandbox: Sandbox
-let folder: string
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await database.query(SCHEMA)
-  sandbox = await startSandbox()
-  folder = await mkdtemp(join(tmpdir(), 'fillrate-example-'))
-  await copyExampleServices(folder)
-})
-afterAll(async () => {
-  await rm(folder, { recursive: true, force: true })
-  await sandbox.close()
-  await database.drop()
-})
+const { cli, here } = await openCommandLine({ prepare: (pool) => pool.query(SCHEMA) })
+await copyExampleServices(cli.folder)
 
-/** In a process of its own: under vitest a TypeScript file would go through Vite. */
 async function check(config: string): Promise<readonly Check[]> {
-  const env = {
-    NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
-    DATABASE_URL: database.url,
-    FILLRATE_BASE_URL: sandbox.url,
-    FILLRATE_API_KEY: sandbox.keys.join(','),
-    FILLRATE_WEBHOOK_SECRET: sandbox.webhookSecret,
-  }
-  const words = [programPath(), 'check', '--json', '--config', config]
-  const { stdout } = await promisify(execFile)(process.execPath, words, { env }).catch(
-    (error: { stdout: string }) => error,
-  )
+  const { stdout } = await here(['check', '--json', '--config', config])
   return (JSON.parse(stdout) as { checks: Check[] }).checks
 }
 
@@ -109,8 +80,8 @@ const blocks = codeBlocks().filter(
 test.each(blocks.map((block) => [`${block.file}:${block.line}`, block] as const))(
   'the configuration of %s passes check',
   async (name, { code }) => {
-    const file = join(folder, `${name.replaceAll(/\W/g, '-')}.ts`)
-    await writeFile(file, code.replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`))
+    const file = join(cli.folder, `${name.replaceAll(/\W/g, '-')}.ts`)
+    await writeFile(file, fromSources(code))
     expect(remarks(await check(file))).toEqual([])
   },
 )

@@ -1,5 +1,4 @@
-import { readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { readGuide, writeGuideConfig } from '../../support/guide.ts'
 import { openCommandLine } from '../cli/command-line.ts'
@@ -13,7 +12,6 @@ const { database, cli, here, sandbox } = await openCommandLine({
 const guide = readGuide('mirrors')
 const [config = ''] = guide.configs
 const [rejections = ''] = guide.sql
-await rm(join(cli.folder, 'fillrate.config.json'))
 await writeGuideConfig(cli.folder, config)
 
 const json = async (...words: string[]) => {

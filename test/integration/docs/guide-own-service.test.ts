@@ -1,7 +1,7 @@
-import { rm, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { codeBlocks } from '../../support/code-blocks.ts'
+import { codeBlocks, fromSources } from '../../support/code-blocks.ts'
 import { writeGuideConfig } from '../../support/guide.ts'
 import { answerJson, startLoopback } from '../../support/loopback.ts'
 import { type ServiceCase, testService } from '../../../src/actions/service-cases.ts'
@@ -19,11 +19,7 @@ const { database, cli, here } = await openCommandLine({
 })
 const blocks = codeBlocks().filter(({ file }) => file === 'docs/guides/own-service.md')
 const codeOf = (start: string): string => blocks.find(({ code }) => code.startsWith(start))?.code ?? ''
-await rm(join(cli.folder, 'fillrate.config.json'))
-await writeFile(
-  join(cli.folder, 'finder.ts'),
-  codeOf('// finder.ts').replaceAll("from 'fillrate'", `from '${resolve('src/index.ts')}'`),
-)
+await writeFile(join(cli.folder, 'finder.ts'), fromSources(codeOf('// finder.ts')))
 
 test('the cases come out as they say, and the service that answers so fills rows', async () => {
   const { default: definition, cases } = (await import(join(cli.folder, 'finder.ts'))) as {

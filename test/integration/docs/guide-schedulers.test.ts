@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { chmod, rm, writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
@@ -20,7 +20,6 @@ const [config = ''] = readGuide('schedulers').configs
 const python =
   codeBlocks().find(({ file, language }) => file === 'docs/guides/schedulers.md' && language === 'python')
     ?.code ?? ''
-await rm(join(cli.folder, 'fillrate.config.json'))
 await writeGuideConfig(cli.folder, config)
 const command = join(cli.folder, 'fillrate')
 await writeFile(command, `#!/bin/sh\nexec "${process.execPath}" "${programPath()}" "$@"\n`)

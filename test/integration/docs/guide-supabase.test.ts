@@ -1,5 +1,4 @@
-import { readFile, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { readFile } from 'node:fs/promises'
 import { afterAll, expect, inject, test } from 'vitest'
 import { hasPgBouncer, type PgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import { readGuide, writeGuideConfig } from '../../support/guide.ts'
@@ -30,7 +29,6 @@ const { database, cli, here } = await openCommandLine({
   },
   service: { notFoundShare: 0, missingShare: 0 },
 })
-await rm(join(cli.folder, 'fillrate.config.json'))
 await writeGuideConfig(cli.folder, config)
 
 const urlOf = (username: string, password: string, port?: number): string => {

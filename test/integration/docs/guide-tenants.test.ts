@@ -1,5 +1,3 @@
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { codeBlocks } from '../../support/code-blocks.ts'
 import { readGuide, writeGuideConfig } from '../../support/guide.ts'
@@ -24,7 +22,6 @@ const { database, cli, here, sandbox } = await openCommandLine({
   service: { notFoundShare: 0, missingShare: 0 },
 })
 const [config = ''] = readGuide('tenants').configs
-await rm(join(cli.folder, 'fillrate.config.json'))
 await writeGuideConfig(cli.folder, config)
 
 const LIMITS: Readonly<Record<string, number>> = {

@@ -1,19 +1,22 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import dropcontact from '../../../examples/services/dropcontact.ts'
 import icypeasProfiles from '../../../examples/services/icypeas-profiles.ts'
 import icypeas from '../../../examples/services/icypeas.ts'
 import lusha from '../../../examples/services/lusha.ts'
 import prospeo from '../../../examples/services/prospeo.ts'
-import type { Fillrate } from '../../../src/fillrate.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import type { TestDatabase } from '../../support/database.ts'
 import {
   countKnown,
   countSpend,
-  createPeople,
+  expectNoCall,
   isKnownNumber,
+  MAILED,
+  NAMED,
   openDescribed,
   type PeopleSource,
+  runDescribed,
   scale,
+  UNLIMITED,
 } from '../../support/described-runs.ts'
 import type { StandIn } from '../../support/described-service.ts'
 import { DROPCONTACT_KEY, DROPCONTACT_LIMIT, playDropcontact } from '../../support/stand-ins/dropcontact.ts'
@@ -23,17 +26,6 @@ import { isInvalid, playProspeo, PROSPEO_KEY } from '../../support/stand-ins/pro
 
 // Services with jobs or many people in a call, described from their documentation, against stand-ins with their documented limits,
 // bills and faults: 5% of the calls get a 5xx, and 5% an error in a 200.
-
-const UNLIMITED = { budget: 'unlimited', waitMs: 60_000 } as const
-const MAILED = { email: 't.email' }
-const NAMED = { name: 't.name', company: 't.company' }
-
-async function openPeople(sources: readonly PeopleSource[]): Promise<TestDatabase> {
-  const database = await createTestDatabase()
-  onTestFinished(() => database.drop())
-  await createPeople(database, sources)
-  return database
-}
 
 /** Every cell has what the stand-in has of its row, or nothing. */
 async function expectTitles(
@@ -52,13 +44,6 @@ const ofKnown =
   (n: number): string | null =>
     isKnownNumber(n) ? titleOf(n) : null
 
-/** A second run makes no call. */
-async function expectNoCall(fillrate: Fillrate, standIn: StandIn): Promise<void> {
-  const calls = standIn.calls.length
-  expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'completed' })
-  expect(standIn.calls.length).toBe(calls)
-}
-
 /** What was billed is what was counted, and nothing was billed twice. */
 async function expectCounted(database: TestDatabase, standIn: StandIn): Promise<void> {
   const { credits } = await countSpend(database)
@@ -76,6 +61,8 @@ function expectFaults(standIn: StandIn): void {
 
 const ANALYST = (n: number): string => `Analyst ${n}`
 const INDUSTRY = (n: number): string => `Industry ${n}`
+const WORK = (n: number): string => `work${n}@found.example`
+const EMAIL = (n: number): string => `p${n}@found.example`
 
 test('Dropcontact: jobs that are fetched, whose rows come back in another order', async () => {
   const sources: PeopleSource[] = [
@@ -83,42 +70,30 @@ test('Dropcontact: jobs that are fetched, whose rows come back in another order'
     { table: 'named', people: 20, inputs: NAMED, title: 'work_email' },
     { table: 'profiled', people: 12, inputs: { linkedin_url: 't.profile' }, title: 'job' },
   ]
-  const database = await openPeople(sources)
   const standIn = await playDropcontact({ hasFaults: true })
   const service = scale(dropcontact, { limit: DROPCONTACT_LIMIT, after: '200ms' })
-  const fillrate = await openDescribed({ database, standIn, sources, service, key: DROPCONTACT_KEY })
-  const report = await fillrate.run(UNLIMITED)
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(standIn.refused()).toBe(0)
+  const { database, fillrate } = await runDescribed({ standIn, sources, service, key: DROPCONTACT_KEY })
   expectFaults(standIn)
   expect(standIn.jobs.filter(({ size }) => size === 250).length).toBe(2)
   // An email costs its verification, found or not.
   expect(standIn.credits()).toBe(510 + countKnown(20) + countKnown(12))
   await expectCounted(database, standIn)
   await expectTitles(database, 'mailed', ofKnown(ANALYST))
-  await expectTitles(
-    database,
-    'named',
-    ofKnown((n) => `work${n}@found.example`),
-  )
+  await expectTitles(database, 'named', ofKnown(WORK))
   await expectTitles(database, 'profiled', ofKnown(ANALYST))
   await expectNoCall(fillrate, standIn)
 })
 
 test('Dropcontact: deliveries without a signature, and a lost one that is fetched', async () => {
   const sources: PeopleSource[] = [{ table: 'mailed', people: 500, inputs: MAILED, title: 'job' }]
-  const database = await openPeople(sources)
   const standIn = await playDropcontact({ isDelivered: (job) => job !== 2 })
-  const fillrate = await openDescribed({
-    database,
+  const { database, fillrate } = await runDescribed({
     standIn,
     sources,
     service: scale(dropcontact, { limit: DROPCONTACT_LIMIT, after: '2s' }),
     key: DROPCONTACT_KEY,
     env: { FILLRATE_WEBHOOK_SECRET: 'a secret of the test' },
   })
-  const report = await fillrate.run(UNLIMITED)
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
   expect(await Promise.all(standIn.receipts)).toEqual([200])
   expect(standIn.calls.filter(({ endpoint }) => endpoint === 'fetch').length).toBeGreaterThan(0)
   await expectCounted(database, standIn)
@@ -132,24 +107,17 @@ test('Prospeo: a miss is a 400, results name their identifier, and headers tell 
     { table: 'named', people: 240, inputs: NAMED, title: 'email.email' },
     { table: 'firms', people: 200, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
   ]
-  const database = await openPeople(sources)
   const standIn = await playProspeo({ hasFaults: true })
   const service = scale(prospeo, { limit: undefined })
-  const fillrate = await openDescribed({ database, standIn, sources, service, key: PROSPEO_KEY })
-  const report = await fillrate.run(UNLIMITED)
+  const { database, fillrate, report } = await runDescribed({ standIn, sources, service, key: PROSPEO_KEY })
   // Of each hundred two are no input that it takes.
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 9 + 5 + 4 } })
-  expect(standIn.refused()).toBe(0)
+  expect(report.rows.rejected).toBe(9 + 5 + 4)
   expectFaults(standIn)
   await expectCounted(database, standIn)
   const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
     isInvalid(n) ? null : ofKnown(titleOf)(n)
   await expectTitles(database, 'mailed', ofTaken(ANALYST))
-  await expectTitles(
-    database,
-    'named',
-    ofTaken((n) => `work${n}@found.example`),
-  )
+  await expectTitles(database, 'named', ofTaken(WORK))
   await expectTitles(database, 'firms', ofTaken(INDUSTRY))
   await expectNoCall(fillrate, standIn)
   // All that was found is requested again, which is free, and the answers say so.
@@ -171,13 +139,10 @@ test('Lusha: failures and refusals within a 200, a hundred people in a call', as
     { table: 'named', people: 40, inputs: NAMED, title: 'work_email' },
     { table: 'firms', people: 40, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
   ]
-  const database = await openPeople(sources)
   const standIn = await playLusha({ hasFaults: true })
   const service = scale(lusha, { limit: LUSHA_LIMIT })
-  const fillrate = await openDescribed({ database, standIn, sources, service, key: LUSHA_KEY })
-  const report = await fillrate.run(UNLIMITED)
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0, rejected: 6 } })
-  expect(standIn.refused()).toBe(0)
+  const { database, fillrate, report } = await runDescribed({ standIn, sources, service, key: LUSHA_KEY })
+  expect(report.rows.rejected).toBe(6)
   expectFaults(standIn)
   // A person cost one, half of the most, and a company two.
   expect(standIn.credits()).toBe(countKnown(240) + countKnown(40) - 6 + 2 * countKnown(40))
@@ -185,11 +150,7 @@ test('Lusha: failures and refusals within a 200, a hundred people in a call', as
   const ofAllowed = (titleOf: (n: number) => string) => (n: number) =>
     isRestricted(n) ? null : ofKnown(titleOf)(n)
   await expectTitles(database, 'mailed', ofAllowed(ANALYST))
-  await expectTitles(
-    database,
-    'named',
-    ofAllowed((n) => `work${n}@found.example`),
-  )
+  await expectTitles(database, 'named', ofAllowed(WORK))
   await expectTitles(database, 'firms', ofKnown(INDUSTRY))
   await expectNoCall(fillrate, standIn)
 })
@@ -203,16 +164,9 @@ test.each([
     { table: 'named', people: 20, inputs: NAMED, title },
     { table: 'firms', people: 12, inputs: { domain: 't.domain' }, title: 'industry', kind: 'company' },
   ]
-  const database = await openPeople(sources)
   const standIn = await play({ hasFaults: true })
-  const fillrate = await openDescribed({ database, standIn, sources, service, key })
-  const report = await fillrate.run({ ...UNLIMITED, route: 'sync' })
-  expect(report).toMatchObject({
-    status: 'completed',
-    rows: { waiting: 0, failed: 0 },
-    requests: { bulk: 0 },
-  })
-  expect(standIn.refused()).toBe(0)
+  const { database, report } = await runDescribed({ standIn, sources, service, key, route: 'sync' })
+  expect(report.requests.bulk).toBe(0)
   expectFaults(standIn)
   await expectCounted(database, standIn)
   const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
@@ -224,18 +178,13 @@ test.each([
 
 test('Icypeas profiles: results that name nothing, each in the row of its place', async () => {
   const sources: PeopleSource[] = [{ table: 'mailed', people: 231, inputs: MAILED, title: 'profile' }]
-  const database = await openPeople(sources)
   const standIn = await playIcypeas({ hasFaults: true })
-  const fillrate = await openDescribed({
-    database,
+  const { database, fillrate } = await runDescribed({
     standIn,
     sources,
     service: icypeasProfiles,
     key: ICYPEAS_KEY,
   })
-  const report = await fillrate.run(UNLIMITED)
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(standIn.refused()).toBe(0)
   await expectCounted(database, standIn)
   await expectTitles(
     database,
@@ -250,22 +199,14 @@ test.each([
   ['a job of one, within the limit of reads', 32, [32, 200]],
 ] as const)('Icypeas: %s', async (_, people, [least, most]) => {
   const sources: PeopleSource[] = [{ table: 'named', people, inputs: NAMED, title: 'email' }]
-  const database = await openPeople(sources)
   const standIn = await playIcypeas({ hasFaults: true })
   const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
-  const fillrate = await openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
-  const report = await fillrate.run(UNLIMITED)
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(standIn.refused()).toBe(0)
+  const { database, fillrate } = await runDescribed({ standIn, sources, service, key: ICYPEAS_KEY })
   const reads = standIn.calls.filter(({ endpoint }) => endpoint === ICYPEAS_READS.endpoint).length
   expect(reads).toBeGreaterThanOrEqual(least)
   expect(reads).toBeLessThan(most)
   await expectCounted(database, standIn)
-  await expectTitles(
-    database,
-    'named',
-    ofKnown((n) => `p${n}@found.example`),
-  )
+  await expectTitles(database, 'named', ofKnown(EMAIL))
   await expectNoCall(fillrate, standIn)
 })
 
@@ -278,10 +219,9 @@ test.each([
   '%s: an account that runs out of credits stops the run, and the next one goes on when there are more',
   async (name, service, play, title) => {
     const sources: PeopleSource[] = [{ table: 'people', people: 20, inputs: MAILED, title }]
-    const database = await openPeople(sources)
     const standIn = await play({ balance: 5 })
     const key = { Dropcontact: DROPCONTACT_KEY, Prospeo: PROSPEO_KEY, Lusha: LUSHA_KEY }[name as 'Lusha']
-    const fillrate = await openDescribed({ database, standIn, sources, service, key: key ?? ICYPEAS_KEY })
+    const { database, fillrate } = await openDescribed({ standIn, sources, service, key: key ?? ICYPEAS_KEY })
     expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
     standIn.account.deposit(100)
     expect(await fillrate.run(UNLIMITED)).toMatchObject({
@@ -306,11 +246,10 @@ test.each([
   'Icypeas: %s that ended without credits stop one run, and are made again by the next one with a deposit',
   async (_, people, balance, inDoubt) => {
     const sources: PeopleSource[] = [{ table: 'people', people, inputs: NAMED, title: 'email' }]
-    const database = await openPeople(sources)
     const standIn = await playIcypeas({ balance })
     const service = scale(icypeas, { limit: ICYPEAS_LIMIT, after: '400ms' })
-    const open = () => openDescribed({ database, standIn, sources, service, key: ICYPEAS_KEY })
-    const fillrate = await open()
+    const options = { standIn, sources, service, key: ICYPEAS_KEY }
+    const { database, fillrate } = await openDescribed(options)
     const stopped = await fillrate.run(UNLIMITED)
     expect(stopped).toMatchObject({
       status: 'out_of_credits',
@@ -321,17 +260,13 @@ test.each([
     await expectCounted(database, standIn)
     standIn.account.deposit(100)
     // Another process, which knows nothing of the searches before.
-    const report = await (await open()).run(UNLIMITED)
+    const report = await (await openDescribed({ ...options, database })).fillrate.run(UNLIMITED)
     expect(report).toMatchObject({
       status: 'completed',
       rows: { waiting: 0, failed: 0 },
       lookups: { in_doubt: inDoubt },
     })
-    await expectTitles(
-      database,
-      'people',
-      ofKnown((n) => `p${n}@found.example`),
-    )
+    await expectTitles(database, 'people', ofKnown(EMAIL))
     await expectCounted(database, standIn)
   },
 )

@@ -1,9 +1,10 @@
-import { expect, onTestFinished, test } from 'vitest'
-import { createTestDatabase } from '../../support/database.ts'
+import { expect, test } from 'vitest'
 import {
   countKnown,
   countSpend,
   createPeople,
+  MAILED,
+  NAMED,
   type PeopleSource,
   runKilled,
   type Scaled,
@@ -14,7 +15,6 @@ import { ICYPEAS_KEY, ICYPEAS_LIMIT, playIcypeas } from '../../support/stand-ins
 import { LEADIQ_KEY, LEADIQ_LIMIT, playLeadiq } from '../../support/stand-ins/leadiq.ts'
 import { playSnov, SNOV_CLIENT, SNOV_LIMIT } from '../../support/stand-ins/snov.ts'
 
-const NAMED = { name: 't.name', company: 't.company' }
 const PEOPLE = 48
 
 interface Service {
@@ -42,7 +42,7 @@ const SERVICES: readonly Service[] = [
     module: 'leadiq',
     play: playLeadiq,
     key: LEADIQ_KEY,
-    inputs: { email: 't.email' },
+    inputs: MAILED,
     title: 'position.title',
     limit: LEADIQ_LIMIT,
     filled: countKnown(PEOPLE),
@@ -51,7 +51,7 @@ const SERVICES: readonly Service[] = [
     module: 'snov',
     play: playSnov,
     key: SNOV_CLIENT,
-    inputs: { email: 't.email' },
+    inputs: MAILED,
     title: 'currentJob.position',
     limit: SNOV_LIMIT,
     filled: countKnown(PEOPLE),
@@ -88,10 +88,8 @@ const SERVICES: readonly Service[] = [
 test.each(SERVICES)(
   '$module: three SIGKILLs lose nothing, and what is paid twice was counted as in doubt',
   async ({ module, play, key, inputs, title, limit, filled }) => {
-    const database = await createTestDatabase()
-    onTestFinished(() => database.drop())
     const sources: PeopleSource[] = [{ table: 'people', people: PEOPLE, inputs, title }]
-    await createPeople(database, sources)
+    const database = await createPeople(sources)
     const standIn = await play({ hasFaults: true, latencyMs: [20, 60] })
     const { report, killed } = await runKilled({
       database,

@@ -1,12 +1,11 @@
-import { expect, onTestFinished, test } from 'vitest'
+import { test } from 'vitest'
 import hunter from '../../../examples/services/hunter.ts'
 import leadiq from '../../../examples/services/leadiq.ts'
-import { createTestDatabase } from '../../support/database.ts'
 import {
-  createPeople,
   expectBilledAsCounted,
-  openDescribed,
+  NAMED,
   type PeopleSource,
+  runDescribed,
   scale,
 } from '../../support/described-runs.ts'
 import { playDescribed, type StatedWindow, utilisationOf } from '../../support/described-service.ts'
@@ -53,12 +52,8 @@ test.each([
   ['Hunter', HUNTER, 1],
   ['LeadIQ', LEADIQ, 0.1],
 ])('%s: the limit is used, and not exceeded', async (name, { service, ...measured }, price) => {
-  const inputs = { name: 't.name', company: 't.company' }
   const title = name === 'Hunter' ? 'position' : 'position.title'
-  const sources: PeopleSource[] = [{ table: 'people', people: measured.people, inputs, title }]
-  const database = await createTestDatabase()
-  onTestFinished(() => database.drop())
-  await createPeople(database, sources)
+  const sources: PeopleSource[] = [{ table: 'people', people: measured.people, inputs: NAMED, title }]
   const standIn = await playDescribed({
     windows: measured.windows,
     faults: { inBody: () => ({ body: measured.error }) },
@@ -69,10 +64,7 @@ test.each([
     },
   })
   const limited = scale(service, { limit: measured.limit })
-  const fillrate = await openDescribed({ database, standIn, sources, service: limited, key: 'key' })
-  const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
-  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(standIn.refused()).toBe(0)
+  const { database } = await runDescribed({ standIn, sources, service: limited, key: 'key' })
   await expectBilledAsCounted(database, standIn)
   const shares = measured.windows.map((window) => utilisationOf(standIn.calls, window).toFixed(3))
   console.log(`${name}: ${standIn.calls.length} calls, of the limits used: ${shares.join(', ')}`)

@@ -95,7 +95,11 @@ describe('a table', () => {
 
   test('a view is rejected', async () => {
     expect(await problems({ table: 'crm.people' })).toMatchObject([
-      { place: 'table', found: `'crm.people', a view` },
+      {
+        place: 'table',
+        found: `'crm.people', a view`,
+        todo: expect.stringContaining('Name the underlying table') as string,
+      },
     ])
   })
 })
@@ -146,8 +150,8 @@ describe('outputs', () => {
     ['plian', `'plian', which is not a column`, `Did you mean 'plain'?`],
     ['firstname', `'firstname', which is not a column`, `Did you mean 'firstName'?`],
     ['id', `a column of the key`, ''],
-    ['number', 'an identity column', ''],
-    ['search', 'a generated column', ''],
+    ['number', 'an identity column', 'name another'],
+    ['search', 'a generated column', 'name another'],
     ['plain.x', `a key inside 'plain', which is text`, 'one that is jsonb'],
   ])('%s is rejected', async (column, found, todo) => {
     const [problem, ...more] = await problems({ outputs: [output(column, 'title')] })

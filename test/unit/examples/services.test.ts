@@ -144,31 +144,6 @@ test('outputs are checked against the fields of the service', () => {
   ).toEqual([['sources.contacts.outputs.t', expect.stringContaining("'job_title'")]])
 })
 
-test('a mistake in a service is a problem with its place', () => {
-  const wrong = {
-    name: 'Acme Data',
-    person: { path: 'people/find', confidense: 'score' },
-    bulk: { path: '/bulk/{email}', size: 1_001 },
-    webhook: { signature: { header: 'x-signature', encoding: 'hexx' } },
-    rate: { limit: 'sixty' },
-    credits: { fields: { phone: 8 } },
-    poll: { path: '/jobs/{id}', after: 'soon' },
-  }
-  const places = problemsOf({ service: wrong, sources: { contacts } }).map(([place]) => place)
-  expect(places).toEqual(
-    expect.arrayContaining([
-      'service.person.path',
-      'service.person.confidense',
-      'service.bulk.path',
-      'service.bulk.size',
-      'service.webhook.signature.encoding',
-      'service.rate.limit',
-      'service.poll.path',
-      'service.poll.after',
-    ]),
-  )
-})
-
 test('a source that the service cannot serve is a problem', () => {
   const sources = {
     contacts: { ...contacts, inputs: { linkedin_url: 't.linkedin' } },

@@ -104,6 +104,13 @@ const MISTAKES: readonly (readonly [
   ['an input by another name', withPerson({ inputs: ['mail'] }), 'service.person.inputs[0]', /'email'/],
   ['no input', withPerson({ inputs: [] }), 'service.person.inputs', /at least one input/],
   ['an async read', withPerson({ read: async () => undefined }), 'service.person.read', /an async function/],
+  ['a key by another name', withPerson({ confidense: 'score' }), 'service.person.confidense', /unknown key/],
+  [
+    'a placeholder in the path of jobs',
+    { ...good, bulk: { ...bulk, path: '/bulk/{email}' } },
+    'service.bulk.path',
+    /a path without placeholders/,
+  ],
   ['a size of 0', { ...good, bulk: { ...bulk, size: 0 } }, 'service.bulk.size', /from 1 to/],
   [
     'jobs whose results never come',
