@@ -1,13 +1,10 @@
 import pino from 'pino'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
-import { nextTimes, scheduleName } from '../../../src/config/cron.ts'
+import { scheduleName } from '../../../src/config/cron.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
 import { SchedulerDaemon } from '../../support/scheduler-daemon.ts'
 
-// Daylight saving starts in Oslo in this period. In the past, because future times are not recorded.
-const START = Date.parse('2021-03-28T00:30:00Z')
 const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
   cron,
   timezone: 'Europe/Oslo',
@@ -18,7 +15,8 @@ const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
 })
 
 let database: TestDatabase
-let clock = START
+/** In the past, because future times are not recorded. */
+let clock = Date.parse('2021-06-01T12:00:00Z')
 const warnings: { readonly at?: string; readonly msg: string }[] = []
 const log = pino(
   { level: 'warn' },
@@ -41,56 +39,6 @@ const ticks = () =>
     reason: string | null
     owner: string | null
   }>('select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule')
-
-test('two daemons run each scheduled run once, even if either dies', async () => {
-  await database.query('truncate fillrate.scheduled_runs')
-  clock = START
-  const entries = [entry('*/5 * * * *', 'a'), entry('*/15 * * * *', 'b')]
-  let daemons = [openDaemon('one', entries), openDaemon('two', entries)]
-  const all = [...daemons]
-  const expected = entries.flatMap((one) =>
-    nextTimes(one, START - 1, 50).filter((at) => at <= START + 3_600_000),
-  )
-  const killAt = [START + 15 * 60_000 + 10_000, START + 40 * 60_000 + 10_000]
-  for (; clock <= START + 3_600_000; clock += 10_000) {
-    await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
-    if (killAt.includes(clock)) {
-      // Right after runs have started: the other daemon finishes those of the dead one.
-      const [victim, survivor] = [daemons.find((one) => one.begun.length > 0), daemons.at(-1)]
-      if (!victim || !survivor) throw new Error('nothing has begun')
-      await victim.kill()
-      const next = openDaemon(`after ${killAt.indexOf(clock)}`, entries)
-      all.push(next)
-      daemons = [...daemons.filter((one) => one !== victim), next]
-      do {
-        await Promise.all(daemons.map((daemon) => daemon.schedule.startDue()))
-        for (const daemon of daemons) for (const one of daemon.begun.splice(0)) one.end()
-        await sleep(50)
-      } while ((await ticks()).some((one) => one.state === 'running'))
-    }
-    if (clock % 60_000 === 30_000)
-      for (const daemon of daemons) for (const one of daemon.begun.splice(0)) one.end()
-  }
-  await expect
-    .poll(async () => {
-      for (const daemon of daemons) {
-        await daemon.schedule.startDue()
-        for (const one of daemon.begun.splice(0)) one.end()
-      }
-      return (await ticks()).every(
-        (one) => one.state === 'done' || one.reason === 'before the schedule was known',
-      )
-    })
-    .toBe(true)
-  const done = (await ticks()).filter((one) => one.state === 'done')
-  expect(done.map((one) => one.at.getTime()).toSorted()).toEqual(expected.toSorted())
-  // Restarted only if its daemon had died.
-  const again = done.filter((one) => one.attempts > 1).length
-  expect(again).toBeGreaterThan(0)
-  expect(again).toBeLessThanOrEqual(4)
-  await Promise.all(daemons.map((daemon) => daemon.stop()))
-  for (const daemon of all) for (const one of daemon.begun) one.end()
-})
 
 test('runs of one source queue up; one still queued when the next is due is skipped', async () => {
   await database.query('truncate fillrate.scheduled_runs')

@@ -410,25 +410,6 @@ test.each(RUNS)('a failed run %s', async (_, runs, isTrouble) => {
   )
 })
 
-test('a run that failed for a refused key is part of that, and no trouble when the key is mended', async () => {
-  const processes = [startProcess(), startProcess()]
-  const [one] = processes as [Watched, Watched]
-  one.own.raise('key_refused', SCOPE, { reason: 'HTTP 401' })
-  await one.tick()
-  await database.query(ended('schedule', 'failed'))
-  await database.query(
-    `update fillrate.runs set failed_for = 'key_refused', finished_at = now() - interval '11 s'`,
-  )
-  await tickAll(processes)
-  await tickAll(processes)
-  one.own.acceptKey(SCOPE)
-  await one.tick()
-  for (let n = 0; n < 2; n++) await tickAll(processes)
-  expect(allLines(processes)).toEqual(['trouble_began key_refused', 'trouble_ended key_refused'])
-  expect(await readTroubles(database.db, { own: [], schedules: null })).toEqual([])
-  expect(await listRecentTroubles(database.db, 10)).toHaveLength(1)
-})
-
 test('while Postgres is away a process says so once, and once when it is back, and all record one outage', async () => {
   const cable = await new Cable(database.url).plug()
   const opened = [0, 1].map(() => openDatabase({ url: cable.through(database.url), max: 2 }))

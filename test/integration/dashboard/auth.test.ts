@@ -92,7 +92,14 @@ describe('with a token', () => {
     ).toBe(403)
     const signedIn = await send(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
     expect(signedIn).toMatchObject({ status: 303, headers: { location: '/failures' } })
-    for (const next of ['//evil.example', '/\\evil.example', '/\t/evil.example', '/\n/evil.example']) {
+    for (const next of [
+      'https://evil.example',
+      'javascript:alert(1)',
+      '//evil.example',
+      '/\\evil.example',
+      '/\t/evil.example',
+      '/\n/evil.example',
+    ]) {
       const { headers } = await send(`${at}/login`, form({ token: TOKEN, next }, own))
       expect(headers.location).toBe('/')
     }
@@ -207,14 +214,6 @@ describe('with a token', () => {
       stop.abort()
       await dispatcher.destroy()
     }
-  })
-
-  test('signing in never redirects to another host', async () => {
-    for (const next of ['https://else.example', '//else.example', '/\\else.example', 'javascript:alert(1)'])
-      expect(
-        (await send(`${at}/login`, form({ token: TOKEN, next }, { 'sec-fetch-site': 'same-origin' })))
-          .headers['location'],
-      ).toBe('/')
   })
 })
 

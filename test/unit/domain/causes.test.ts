@@ -336,21 +336,3 @@ test('a run that failed for a cause is no trouble after its mend', () => {
     { numRuns: 1_000 },
   )
 })
-
-test('a key that a live process knows to be refused is not mended by another key of the service', () => {
-  const world = new World()
-  world.refused.add(KEYS[0])
-  world.swap(0)
-  const [former, next] = world.processes as [Process, Process]
-  world.call(former)
-  world.look(former)
-  world.ms += 1_000
-  world.call(next)
-  for (const one of [next, former, next]) world.look(one)
-  expect(world.open()).toMatchObject([{ code: 'key_refused', subject: KEYS[0] }])
-  world.swap(0)
-  world.ms += 1_000
-  for (const one of world.processes) world.call(one)
-  for (const one of world.processes) world.look(one)
-  expect(world.open()).toEqual([])
-})

@@ -51,13 +51,6 @@ describe('readPerson', () => {
     expect(readPerson(odd)).toEqual({ outcome: 'found', record: odd, confidence: 0.8 })
   })
 
-  test('an unreadable confidence keeps the record and is below every minimum', () => {
-    expect(readPerson({ ...person, confidence: 'high' })).toMatchObject({
-      outcome: 'found',
-      confidence: 0,
-    })
-  })
-
   test.each(['low', -0.3, 250, [], {}, true])(
     'a person whose confidence is %j is below every bound, and is never written at it',
     (confidence) => {

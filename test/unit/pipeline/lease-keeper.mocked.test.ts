@@ -56,17 +56,3 @@ test('leases missing from an extension are noticed and aborted in time; the othe
   keeper.stop()
   expect([kept.aborted, lost.aborted]).toEqual([false, true])
 })
-
-test('a token without leases is lost', async () => {
-  const token = crypto.randomUUID()
-  const keeper = new LeaseKeeper({ db, log: pino({ level: 'silent' }) })
-  keeper.track(token, 1, performance.now())
-  const lost = keeper.lostSignal(token)
-  extended = () => new Set()
-  for (let waited = 0; waited < LEASE_MS; waited += 500) {
-    vi.advanceTimersByTime(500)
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  keeper.stop()
-  expect(lost.aborted).toBe(true)
-})

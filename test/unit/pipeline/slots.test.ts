@@ -15,22 +15,6 @@ test('a single slot is never reserved', () => {
   expect(new PrioritySemaphore(1, 1).take(1, 'low')).toBe(1)
 })
 
-test('waiters are served by urgency, not by arrival', async () => {
-  const slots = new PrioritySemaphore(1)
-  slots.take(1, 'low')
-  const order: string[] = []
-  const wait = async (priority: 'urgent' | 'normal' | 'low'): Promise<void> => {
-    while (slots.take(1, priority) === 0) await slots.wait(priority, never)
-    order.push(priority)
-    await Promise.resolve()
-    slots.release(1)
-  }
-  const all = [wait('low'), wait('normal'), wait('urgent')]
-  slots.release(1)
-  await Promise.all(all)
-  expect(order).toEqual(['urgent', 'normal', 'low'])
-})
-
 test('an aborted waiter leaves nothing behind', async () => {
   const slots = new PrioritySemaphore(1)
   slots.take(1, 'normal')
@@ -42,21 +26,21 @@ test('an aborted waiter leaves nothing behind', async () => {
   expect(slots.free('low')).toBe(1)
 })
 
-test('a bulk call is served before the single calls of its priority, and after more urgent ones', async () => {
+test('waiters are served by urgency, not by arrival, and a bulk call before the single calls of its priority', async () => {
   const slots = new PrioritySemaphore(1)
   slots.take(1, 'normal')
   const order: string[] = []
-  const wait = async (priority: 'urgent' | 'normal', isBulk: boolean): Promise<void> => {
+  const wait = async (priority: 'urgent' | 'normal' | 'low', isBulk = false): Promise<void> => {
     while (slots.take(1, priority, isBulk) === 0) await slots.wait(priority, never, isBulk)
     order.push(isBulk ? `${priority} bulk` : priority)
     await Promise.resolve()
     slots.release(1)
   }
-  const all = [wait('normal', false), wait('normal', true), wait('urgent', false)]
+  const all = [wait('low'), wait('normal'), wait('normal', true), wait('urgent')]
   expect(slots.mayContinue('normal')).toBe(false)
   slots.release(1)
   await Promise.all(all)
-  expect(order).toEqual(['urgent', 'normal bulk', 'normal'])
+  expect(order).toEqual(['urgent', 'normal bulk', 'normal', 'low'])
 })
 
 test('an answer frees its slot at once, while no more answers than slots wait to be stored', () => {

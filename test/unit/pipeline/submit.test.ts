@@ -1,6 +1,5 @@
-import { describe, expect, test } from 'vitest'
-import { submitLeaseMs } from '../../../src/pipeline/submit.ts'
-import { classifySubmitError } from '../../../src/pipeline/submit.ts'
+import { expect, test } from 'vitest'
+import { classifySubmitError, submitLeaseMs } from '../../../src/pipeline/submit.ts'
 import {
   AbortedError,
   BadRequestError,
@@ -15,78 +14,46 @@ import {
 
 const endpoint = 'POST /v1/person/bulk'
 
-describe('a failed bulk call', () => {
-  test('is in doubt if it may have arrived without a response', () => {
-    expect(classifySubmitError(new TimeoutError('too long', { endpoint }))).toMatchObject({
-      type: 'unconfirmed',
-    })
-    expect(classifySubmitError(new ConnectionError('lost', { endpoint, maybeSent: true }))).toMatchObject({
-      type: 'unconfirmed',
-    })
-  })
-  test('is in doubt if its answer arrived and cannot be read, even if the run must stop', () => {
-    const tooLarge = new UnexpectedStatusError('too large', { endpoint, status: 200, action: 'abort_run' })
-    expect(classifySubmitError(tooLarge)).toMatchObject({ type: 'unconfirmed' })
-  })
-  test.each([502, 504, 520, 524, 599])('is in doubt if a gateway answered: %i', (status) => {
-    expect(classifySubmitError(new ServerError('broken', { endpoint, status }))).toMatchObject({
-      type: 'unconfirmed',
-    })
-  })
-  test('is in doubt if it was aborted after it was sent', () => {
-    expect(classifySubmitError(new AbortedError('stop', { endpoint, maybeSent: true }))).toMatchObject({
-      type: 'unconfirmed',
-    })
-    expect(classifySubmitError(new AbortedError('stop', { endpoint, maybeSent: false }))).toMatchObject({
-      type: 'not_accepted',
-    })
-  })
-  test('is posted again after a 500, as the interface says, and counted as possibly billed', () => {
-    const failure = (status: number) => classifySubmitError(new ServerError('broken', { endpoint, status }))
-    expect(failure(500)).toMatchObject({ type: 'not_accepted', mayBeBilled: true })
-    expect(failure(503)).toMatchObject({ type: 'not_accepted', mayBeBilled: false })
-  })
-  test('is posted again if it certainly was not accepted', () => {
-    expect(classifySubmitError(new ConnectionError('refused', { endpoint, maybeSent: false }))).toMatchObject(
-      {
-        type: 'not_accepted',
-        countsAsAttempt: true,
-      },
-    )
-    expect(classifySubmitError(new ServerError('broken', { endpoint, status: 500 }))).toMatchObject({
-      type: 'not_accepted',
-      countsAsAttempt: true,
-    })
-    expect(classifySubmitError(new RateLimitedError('slow down', { endpoint, status: 429 }))).toMatchObject({
-      type: 'not_accepted',
-      countsAsAttempt: false,
-    })
-    expect(
-      classifySubmitError(new CircuitOpenError('not sent', { endpoint, maybeSent: false })),
-    ).toMatchObject({
-      type: 'not_accepted',
-      countsAsAttempt: false,
-    })
-  })
-  test('uses up no attempt of the job during an outage', () => {
-    const failed = new ServerError('broken', { endpoint, status: 500 })
-    expect(classifySubmitError(failed, true)).toMatchObject({ type: 'not_accepted', countsAsAttempt: false })
-  })
-  test('is rejected if the service rejects it', () => {
-    expect(classifySubmitError(new BadRequestError('unreadable', { endpoint, status: 400 }))).toMatchObject({
-      type: 'rejected',
-    })
-    const context = { endpoint, status: 401, keyId: 'k' }
-    expect(classifySubmitError(new UnauthorizedError('no', { ...context, hasNextKey: false }))).toMatchObject(
-      {
-        type: 'rejected',
-      },
-    )
-    expect(classifySubmitError(new UnauthorizedError('no', { ...context, hasNextKey: true }))).toMatchObject({
-      type: 'not_accepted',
-      countsAsAttempt: false,
-    })
-  })
+const sent = { endpoint, maybeSent: true }
+const unsent = { endpoint, maybeSent: false }
+const server = (status: number) => new ServerError('broken', { endpoint, status })
+const refusedKey = (hasNextKey: boolean) =>
+  new UnauthorizedError('no', { endpoint, status: 401, keyId: 'k', hasNextKey })
+
+const IN_DOUBT = { type: 'unconfirmed' }
+const again = (countsAsAttempt: boolean) => ({ type: 'not_accepted', countsAsAttempt })
+
+test.each<[why: string, error: Error, expected: object, isOutage?: boolean]>([
+  ['may have arrived without a response', new TimeoutError('too long', { endpoint }), IN_DOUBT],
+  ['was sent on a connection that is lost', new ConnectionError('lost', sent), IN_DOUBT],
+  // Even if the run must stop.
+  [
+    'has an answer that cannot be read',
+    new UnexpectedStatusError('too large', { endpoint, status: 200, action: 'abort_run' }),
+    IN_DOUBT,
+  ],
+  ...[502, 504, 520, 524, 599].map(
+    (status) =>
+      [`was answered by a gateway with ${status}`, server(status), IN_DOUBT] as [string, Error, object],
+  ),
+  ['was aborted after it was sent', new AbortedError('stop', sent), IN_DOUBT],
+  ['was aborted before it was sent', new AbortedError('stop', unsent), { type: 'not_accepted' }],
+  // Posted again, as the interface says.
+  ['was answered with a 500', server(500), { ...again(true), mayBeBilled: true }],
+  ['was answered with a 503', server(503), { ...again(true), mayBeBilled: false }],
+  ['was answered with a 500 in an outage', server(500), again(false), true],
+  ['was not sent', new ConnectionError('refused', unsent), again(true)],
+  ['was refused by the limit', new RateLimitedError('slow down', { endpoint, status: 429 }), again(false)],
+  ['was not made by an open circuit', new CircuitOpenError('not sent', unsent), again(false)],
+  ['was refused for its key, and there is another', refusedKey(true), again(false)],
+  ['was refused for its only key', refusedKey(false), { type: 'rejected' }],
+  [
+    'cannot be read by the service',
+    new BadRequestError('no', { endpoint, status: 400 }),
+    { type: 'rejected' },
+  ],
+])('a failed bulk call that %s', (_, error, expected, isOutage) => {
+  expect(classifySubmitError(error as never, isOutage)).toMatchObject(expected)
 })
 
 test('a submission lease outlasts its call and those that its slot makes before it', () => {
