@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { WakeSignal } from '../../src/util/wake-signal.ts'
+import { serveApp, startDaemon } from './app-processes.ts'
 import { openBrowser } from './browser.ts'
 import { createCrm, withAccounts } from './crm.ts'
 import { startHarness, type Harness } from './harness.ts'
@@ -20,7 +20,6 @@ export interface BrowserDashboard {
   readonly at: string
   /** Errors of the page's script, and what the browser complains about. */
   readonly complaints: string[]
-  stopDaemon(): Promise<void>
   close(): Promise<void>
 }
 
@@ -45,18 +44,8 @@ export async function openBrowserDashboard(): Promise<BrowserDashboard> {
     { name: 'anna', role: 'operator', secret: OPERATOR },
     { name: 'grafana', role: 'reader', secret: READER },
   ] as const
-  const stop = new AbortController()
-  const daemonStop = new AbortController()
-  const shown = await harness.open({ environment: { dashboardTokens: tokens } })
-  const listening = Promise.withResolvers<string>()
-  const served = shown.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
-  const daemon = await harness.open({ environment: { webhookSecrets: [] } })
-  const worked = daemon.start({
-    signal: daemonStop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
-  const at = await listening.promise
+  const served = await serveApp(await harness.open({ environment: { dashboardTokens: tokens } }))
+  const stopDaemon = startDaemon(await harness.open({ environment: { webhookSecrets: [] } }))
   const profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
   const browser = await openBrowser(profile)
   const context = await browser.newContext()
@@ -66,22 +55,16 @@ export async function openBrowserDashboard(): Promise<BrowserDashboard> {
   page.on('console', (message) => {
     if (['error', 'warning'].includes(message.type())) complaints.push(message.text())
   })
-  const stopDaemon = async (): Promise<void> => {
-    daemonStop.abort()
-    await worked
-  }
   return {
     harness,
     browser,
     context,
     page,
-    at,
+    at: served.at,
     complaints,
-    stopDaemon,
     close: async () => {
       await browser.close()
-      stop.abort()
-      await Promise.all([served, stopDaemon()])
+      await Promise.all([served.stop(), stopDaemon()])
       await harness.close()
       await rm(profile, { recursive: true, force: true })
     },

@@ -317,7 +317,7 @@ export const FAR_HOUR = (new Date().getUTCHours() + 12) % 24
 
 /** Lets the last run of a schedule be three days ago: the nights since were missed. */
 export const missNights = (
-  { database }: DayOnCall,
+  { database }: Pick<DayOnCall, 'database'>,
   entry: { readonly cron: string; readonly timezone: string; readonly sources: string[] },
 ): Promise<unknown> =>
   database.query(

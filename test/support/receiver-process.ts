@@ -1,8 +1,7 @@
-import pino from 'pino'
 import { BUILT_IN_SERVICE } from '../../src/domain/service/built-in.ts'
-import { openHttpServer } from '../../src/http/server.ts'
 import { createWebhookReceiver } from '../../src/pipeline/receive.ts'
 import { openDatabase } from '../../src/store/open.ts'
+import { openTestServer } from './app-processes.ts'
 
 /** The process's only argument, as JSON. */
 export interface ReceiverTask {
@@ -20,9 +19,7 @@ export interface MemoryReport {
 /** A receiver in its own process, so that its memory is measured without that of its senders. */
 const task = JSON.parse(process.argv[2] ?? '') as ReceiverTask
 const db = openDatabase({ url: task.databaseUrl, max: 4 })
-const server = await openHttpServer({
-  host: '127.0.0.1',
-  port: 0,
+const server = await openTestServer({
   receive: createWebhookReceiver(
     db,
     [task.secret],
@@ -30,10 +27,6 @@ const server = await openHttpServer({
     async () => null,
   ),
   signature: () => BUILT_IN_SERVICE.signature,
-  deliveries: { notify: () => {} },
-  notReadyReason: async () => null,
-  dashboard: null,
-  log: pino({ level: 'silent' }),
 })
 process.on('message', () => {
   const report: MemoryReport = {

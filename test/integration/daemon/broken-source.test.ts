@@ -67,6 +67,8 @@ test('a change of a followed source waits for its mend', async () => {
   expect(await troubles()).toEqual([{ code: 'source_broken', subject: 'contacts', ended: true }])
 })
 
+const REPLACED = 'a table that is moved away and created again without triggers'
+
 const breakages = [
   {
     title: 'a renamed column',
@@ -85,6 +87,14 @@ const breakages = [
     breaks: 'alter table crm.contacts enable row level security',
     mends: 'alter table crm.contacts disable row level security',
     says: 'create policy',
+  },
+  {
+    title: REPLACED,
+    breaks: 'alter table crm.contacts rename to contacts_away',
+    mends: `create table crm.contacts (like crm.contacts_away including all);
+            insert into crm.contacts overriding system value select * from crm.contacts_away; drop table crm.contacts_away;
+            grant all on crm.contacts to ${ROLE};`,
+    says: 'crm.contacts',
   },
 ]
 
@@ -113,12 +123,18 @@ test.each(breakages)(
       `select totals from fillrate.runs where trigger = 'schedule' order by id desc limit 1`,
     )
     expect(run?.totals.left_out).toMatchObject([{ source: 'contacts' }])
-    const told = `fillrate.scheduled_runs where reason like '%left out%' and at > now() - interval '2 days'`
-    expect(await day.database.count(told)).toBe(1)
     const mended = Date.now()
     await day.query(mends)
     await day.over(mended, 'source_broken')
     const ended = [{ code: 'source_broken', subject: 'contacts', ended: true }]
+    if (title === REPLACED) {
+      // What is wrong with the new table is another trouble, with another mend.
+      await day.see(mended, 'triggers_outdated')
+      const installed = Date.now()
+      await followContacts(day, config)
+      await day.over(installed, 'triggers_outdated')
+      ended.push({ code: 'triggers_outdated', subject: 'contacts', ended: true })
+    }
     expect((await troubles()).slice(before.length)).toEqual(ended)
     await day.query(
       `insert into crm.contacts (id, email) overriding system value select max(id) + 1000, 'later' || max(id) || '@example.com' from crm.contacts`,

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
+import { withDaemon } from '../../support/app-processes.ts'
 import { cascadeConfig, createPeople } from '../../support/cascade.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 // The daily budget of live sync, shared by all its runs.
@@ -23,23 +23,6 @@ async function prepare(notFoundShare: number): Promise<void> {
   })
   const app = await harness.open()
   await app.follow('install', 'people')
-}
-
-/** Runs the daemon until a condition holds, then stops it as SIGTERM does. */
-async function daemon(until: () => Promise<void>): Promise<void> {
-  const app = await harness.open({ environment: { webhookSecrets: [] } })
-  const stop = new AbortController()
-  const started = app.start({
-    signal: stop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
-  try {
-    await until()
-  } finally {
-    stop.abort()
-    await started
-  }
 }
 
 const insertion = (from: number, to: number): string =>
@@ -72,7 +55,7 @@ async function looked(): Promise<void> {
 
 test('an import and single edits spend from one budget of the day', async () => {
   await prepare(0)
-  await daemon(async () => {
+  await withDaemon(harness.open, async () => {
     // Both runs are open, with most of the budget left.
     await harness.query(
       `insert into people (id, email) select n, 'same@example.com' from generate_series(1000, 1149) n`,
@@ -94,7 +77,7 @@ test('an import and single edits spend from one budget of the day', async () => 
 test('fallback lookups are charged to the daily budget', async () => {
   await prepare(1)
   await insert(1_000, 1_009)
-  await daemon(async () => {
+  await withDaemon(harness.open, async () => {
     await expect.poll(isUsedUp).toBe(true)
     await insert(2_000, 2_009)
     await looked()

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import * as pauses from '../../../src/store/paused-sources.ts'
+import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 const config = {
@@ -20,8 +20,7 @@ const config = {
 
 let harness: Harness
 let app: App
-const stop = new AbortController()
-let started: Promise<void>
+let stop: Stop
 
 beforeAll(async () => {
   harness = await startHarness({
@@ -34,15 +33,10 @@ beforeAll(async () => {
   })
   app = await harness.open({ environment: { webhookSecrets: [] } })
   await app.follow('install', 'contacts')
-  started = app.start({
-    signal: stop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
+  stop = startDaemon(app)
 })
 afterAll(async () => {
-  stop.abort()
-  await started
+  await stop()
   await harness.close()
 })
 

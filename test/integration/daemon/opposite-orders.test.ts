@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
-import { scheduleName } from '../../../src/config/cron.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { withDaemon } from '../../support/app-processes.ts'
+import { missNights } from '../../support/day.ts'
 import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
 
 // Two sources whose rows go through two services in opposite orders: the run of each service waits for rows of the other.
@@ -54,21 +54,6 @@ const insertRows = async (): Promise<void> => {
     )
 }
 
-/** A daemon, until a condition holds; it ends when it is told to. */
-async function daemon(until: () => Promise<void>): Promise<void> {
-  const app = await services.open({ environment: { webhookSecrets: [] } })
-  const stop = new AbortController()
-  const receiver = { publicUrl: 'http://127.0.0.1:1' }
-  const started = app.start({ signal: stop.signal, receiver, deliveries: new WakeSignal() })
-  try {
-    await until()
-  } finally {
-    stop.abort()
-    await started
-    await app.close()
-  }
-}
-
 const settled = (): Promise<number> => services.count(`fillrate.rows where state <> 'waiting'`)
 
 /** Requested by source and service, beside what the order of services says; nobody is paid twice. */
@@ -98,15 +83,8 @@ async function expectInOrder(): Promise<void> {
     expect(sandbox.stats({ inputs: true }).inputs.paid_more_than_once).toBe(0)
 }
 
-const nightly = { cron: '0 2 * * *', timezone: 'Europe/Oslo' }
+const nightly = { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: Object.keys(sources) }
 
-/** As if the daemon had known the schedule before: it catches up with the last night at once. */
-const missNight = (entry: object): Promise<unknown> =>
-  services.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
-     values ($1, now() - interval '3 days', $2, 'done', now())`,
-    [scheduleName({ ...nightly, sources: Object.keys(sources), ...entry } as never), Object.keys(sources)],
-  )
 const nightsDone = (): Promise<{ reason: string | null }[]> =>
   services.query(
     `select reason from fillrate.scheduled_runs where at > now() - interval '2 days' and state = 'done'`,
@@ -115,18 +93,24 @@ const nightsDone = (): Promise<{ reason: string | null }[]> =>
 test('a scheduled run ends with every row finished in its own order', async () => {
   await start({ schedule: [nightly] }, false)
   await insertRows()
-  await missNight({})
-  await daemon(async () => void (await expect.poll(nightsDone, { interval: 50 }).toHaveLength(1)))
+  await missNights(services, nightly)
+  await withDaemon(
+    services.open,
+    async () => void (await expect.poll(nightsDone, { interval: 50 }).toHaveLength(1)),
+  )
   expect(await settled()).toBe(2 * ROWS)
   await expectInOrder()
 })
 
 test('a scheduled run ends though its budget leaves rows of each for the other', async () => {
-  const entry = { budget: 2 * ROWS + 10 }
-  await start({ schedule: [{ ...nightly, ...entry }] }, false)
+  const entry = { ...nightly, budget: 2 * ROWS + 10 }
+  await start({ schedule: [entry] }, false)
   await insertRows()
-  await missNight(entry)
-  await daemon(async () => void (await expect.poll(nightsDone, { interval: 50 }).toHaveLength(1)))
+  await missNights(services, entry)
+  await withDaemon(
+    services.open,
+    async () => void (await expect.poll(nightsDone, { interval: 50 }).toHaveLength(1)),
+  )
   expect((await nightsDone())[0]?.reason).toContain('budget_reached')
   const [counted] = await services.query(`
     select count(*)::int as lookups, count(*) filter (where source = 'leads')::int > 0 as "hasLeads" from fillrate.lookups`)
@@ -152,7 +136,7 @@ test('live sync finishes changes of both, and what they change on their way', as
   const app = await services.open()
   for (const name of Object.keys(sources)) await app.follow('install', name)
   await app.close()
-  await daemon(async () => {
+  await withDaemon(services.open, async () => {
     await insertRows()
     await expect.poll(settled, { interval: 50 }).toBe(2 * ROWS)
   })
@@ -165,7 +149,7 @@ test('live sync that has used up its budget keeps the changes of both, and ends 
   for (const name of Object.keys(sources)) await app.follow('install', name)
   await app.close()
   const spent = () => services.count('fillrate.lookups')
-  await daemon(async () => {
+  await withDaemon(services.open, async () => {
     await insertRows()
     await expect.poll(spent, { interval: 50 }).toBe(40)
   })

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { startDaemon } from '../../support/app-processes.ts'
 import { runRequest, startHarness } from '../../support/harness.ts'
 import { playService } from '../../support/paid-services.ts'
 
@@ -56,12 +56,7 @@ test('live sync waits for credits; a run of another process finds out for both, 
 
   const daemon = await open()
   await daemon.follow('install', 'leads')
-  const stop = new AbortController()
-  const started = daemon.start({
-    signal: stop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
+  const stop = startDaemon(daemon)
   try {
     await insert(11)
     await expect.poll(troubles).toEqual([{ code: 'out_of_credits', isOver: false }])
@@ -81,7 +76,6 @@ test('live sync waits for credits; a run of another process finds out for both, 
     expect(calls()).toBe(2 + 7)
     expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
   } finally {
-    stop.abort()
-    await started
+    await stop()
   }
 })

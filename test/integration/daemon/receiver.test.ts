@@ -1,26 +1,24 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { signWebhook } from '../../../src/webhook/signature.ts'
+import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { crmConfig, createCrm } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 const OLD = 'an-older-secret'
 let harness: Harness
 let url: string
-const stop = new AbortController()
-let served: Promise<void>
+let stop: Stop
 
 beforeAll(async () => {
   harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 10) })
   const app = await harness.open({ environment: { webhookSecrets: [harness.sandbox.webhookSecret, OLD] } })
-  const listening = new Promise<string>((resolve) => {
-    served = app.serve({ signal: stop.signal, onListening: (at) => resolve(at ?? '') })
-  })
-  url = `${await listening}/webhooks/enrichment`
+  const served = await serveApp(app)
+  ;({ stop } = served)
+  url = `${served.at}/webhooks/enrichment`
 })
 afterAll(async () => {
-  stop.abort()
-  await served
+  await stop()
   await harness.close()
 })
 
@@ -99,19 +97,4 @@ test('a body over 10 MiB is rejected, one of 10 MiB accepted', async () => {
   }
   expect(await post(padded(10 * 1024 * 1024))).toBe(200)
   expect(await post(padded(10 * 1024 * 1024 + 1))).toBe(413)
-})
-
-test('a delivery for a job of another database is orphaned and stored', async () => {
-  expect(await post(event({ job_id: 'another-database' }), { job: randomUUID() })).toBe(200)
-  await expect
-    .poll(async () => (await stored()).filter((one) => one.state === 'orphaned').length)
-    .toBeGreaterThan(0)
-})
-
-test('rejects other methods and paths', async () => {
-  expect((await fetch(url)).status).toBe(404)
-  const base = new URL(url).origin
-  expect((await fetch(`${base}/healthz`)).status).toBe(200)
-  expect((await fetch(`${base}/readyz`)).status).toBe(200)
-  expect(await (await fetch(`${base}/api/status`)).json()).toMatchObject({ rows: { contacts: { total: 0 } } })
 })

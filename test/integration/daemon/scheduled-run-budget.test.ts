@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { scheduleName } from '../../../src/config/cron.ts'
 import { findRequest, insertRequest } from '../../../src/store/requested-runs.ts'
+import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { missNights } from '../../support/day.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 
 // A scheduled run whose process is killed, and which the next process restarts.
@@ -15,8 +15,7 @@ const config = { ...crmConfig, schedule: [entry] }
 
 let harness: Harness
 let cli: CommandLine
-let stop = new AbortController()
-let again: Promise<void> = Promise.resolve()
+let stop: Stop | undefined
 beforeAll(async () => {
   harness = await startHarness({
     config,
@@ -25,15 +24,10 @@ beforeAll(async () => {
   })
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
   // The daemon knew the schedule before, so that it catches up the last night at once.
-  await harness.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
-     values ($1, now() - interval '3 days', $2, 'done', now())`,
-    [scheduleName(entry), entry.sources],
-  )
+  await missNights(harness, entry)
 })
 afterAll(async () => {
-  stop.abort()
-  await again
+  await stop?.()
   await cli.remove()
   await harness.close()
 })
@@ -46,12 +40,7 @@ async function continueElsewhere(): Promise<void> {
     await harness.query(
       `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
     )
-  const app = await harness.open({ environment: { webhookSecrets: [] } })
-  again = app.start({
-    signal: stop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
+  stop = startDaemon(await harness.open({ environment: { webhookSecrets: [] } }))
 }
 
 test('a scheduled run restarted after a crash keeps its remaining budget', async () => {
@@ -73,9 +62,7 @@ test('a scheduled run restarted after a crash keeps its remaining budget', async
 })
 
 test('a run requested on the dashboard outlives its process in the same way', async () => {
-  stop.abort()
-  await again
-  stop = new AbortController()
+  await stop?.()
   const before = distinct()
   const id = randomUUID()
   const work = { sources: ['contacts'], limit: null, budget: 60, where: null } as const

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
 import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
@@ -26,6 +26,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
+beforeEach(() => database.query('truncate fillrate.scheduled_runs'))
 
 const openDaemon = (name: string, entries: readonly ScheduleEntry[]): SchedulerDaemon =>
   new SchedulerDaemon({ name, entries, database, log, clock: () => clock })
@@ -41,7 +42,6 @@ const ticks = () =>
   }>('select schedule, at, state, attempts, reason, owner from fillrate.scheduled_runs order by at, schedule')
 
 test('runs of one source queue up; one still queued when the next is due is skipped', async () => {
-  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
   const daemon = openDaemon('one', [entry('*/10 * * * *', 'a', 'b'), entry('*/20 * * * *', 'b', 'c')])
   await daemon.schedule.startDue()
@@ -67,7 +67,6 @@ test('runs of one source queue up; one still queued when the next is due is skip
 })
 
 test('after an outage of Postgres a run is taken over only if its process does not come back', async () => {
-  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T00:00:10Z')
   const entries = [entry('*/10 * * * *', 'a'), entry('*/20 * * * *', 'a')]
   const [holder, other] = [openDaemon('holder', entries), openDaemon('other', entries)]
@@ -101,7 +100,6 @@ test('after an outage of Postgres a run is taken over only if its process does n
 })
 
 test('missed runs are caught up once; a restart finishes started ones', async () => {
-  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
   const before = openDaemon('before', entries)
@@ -127,7 +125,6 @@ test('missed runs are caught up once; a restart finishes started ones', async ()
 })
 
 test('runs recorded in the future by a wrong clock are deleted', async () => {
-  await database.query('truncate fillrate.scheduled_runs')
   clock = Date.parse('2021-06-01T12:00:00Z')
   const nightly = entry('0 2 * * *', 'a')
   // A machine resumed with a clock 400 days ahead, ran what was due there, and died while starting the next runs.
@@ -161,7 +158,6 @@ test('runs recorded in the future by a wrong clock are deleted', async () => {
 })
 
 test('a run slightly in the future is kept, after a small clock correction', async () => {
-  await database.query('truncate fillrate.scheduled_runs')
   const nightly = entry('0 2 * * *', 'a')
   const name = scheduleName(nightly)
   await database.query(

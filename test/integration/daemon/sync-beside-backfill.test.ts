@@ -2,8 +2,8 @@ import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { Polling } from '../../../src/daemon/polling.ts'
+import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
 const BACKFILL = 200
@@ -15,8 +15,7 @@ const config = {
 
 let harness: Harness
 let daemon: App
-const stop = new AbortController()
-let started: Promise<void> = Promise.resolve()
+let stop: Stop | undefined
 
 beforeAll(async () => {
   harness = await startHarness({
@@ -30,8 +29,7 @@ beforeAll(async () => {
   daemon = await harness.open({ environment: { webhookSecrets: [] } })
 })
 afterAll(async () => {
-  stop.abort()
-  await started
+  await stop?.()
   await harness.close()
 })
 
@@ -62,11 +60,7 @@ test('without triggers, changes are found by changedAt, even if committed late',
 
 test('a backfill does not delay a sync, which takes over its rows', async () => {
   await daemon.follow('install', 'contacts')
-  started = daemon.start({
-    signal: stop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
+  stop = startDaemon(daemon)
   const other = await harness.open({ environment: { webhookSecrets: [] } })
   const backfill = other.run(runRequest({ trigger: 'backfill', route: 'sync' }))
   await expect.poll(() => harness.count('fillrate.rows'), { interval: 10 }).toBe(BACKFILL)

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { DashboardToken } from '../../../src/config/env-values.ts'
 import { insertRequest } from '../../../src/store/requested-runs.ts'
 import { claimScheduledRun } from '../../../src/store/scheduled-runs.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { serveApp, startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { DashboardClient } from '../../support/dashboard-client.ts'
@@ -17,8 +17,7 @@ const READER: DashboardToken = { name: 'grafana', role: 'reader', secret: 'anoth
 let harness: Harness
 let at: string
 let anna: DashboardClient
-const stop = new AbortController()
-const working: Promise<void>[] = []
+const working: Stop[] = []
 
 const lastAudit = async (): Promise<object | undefined> =>
   (
@@ -29,24 +28,16 @@ const lastAudit = async (): Promise<object | undefined> =>
   )[0]
 
 /** Starts a process that executes runs, beside the one that shows the dashboard. @returns stops it */
-async function startDaemon(): Promise<() => Promise<void>> {
+async function startBeside(): Promise<Stop> {
   const processes = await harness.query(`select from fillrate.processes where role = 'start'`)
   const app = await harness.open({ environment: { webhookSecrets: [] } })
-  const ending = new AbortController()
-  const done = app.start({
-    signal: AbortSignal.any([stop.signal, ending.signal]),
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
-  working.push(done)
+  const stop = startDaemon(app)
+  working.push(stop)
   // The dashboard knows it by its report.
   await expect
     .poll(() => harness.query(`select from fillrate.processes where role = 'start'`))
     .not.toHaveLength(processes.length)
-  return async () => {
-    ending.abort()
-    await done
-  }
+  return stop
 }
 
 beforeAll(async () => {
@@ -56,14 +47,13 @@ beforeAll(async () => {
     prepare: ({ pool }) => createCrm(pool, 40, 5),
   })
   const app = await harness.open({ environment: { dashboardTokens: [ANNA, READER] } })
-  const listening = Promise.withResolvers<string>()
-  working.push(app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') }))
-  at = await listening.promise
+  const served = await serveApp(app)
+  working.push(served.stop)
+  ;({ at } = served)
   anna = new DashboardClient(at, ANNA)
 })
 afterAll(async () => {
-  stop.abort()
-  await Promise.all(working)
+  await Promise.all(working.map((stop) => stop()))
   await harness.close()
 })
 
@@ -106,7 +96,7 @@ test('a request that was stored before its process was killed is executed once, 
     takesOver: true,
   })
   expect(claim.claimed?.request?.id).toBe(id)
-  const daemons = [await startDaemon(), await startDaemon()]
+  const daemons = [await startBeside(), await startBeside()]
   await harness.query(
     `update fillrate.scheduled_runs set leased_until = now() - interval '1 s' where owner = 'gone'`,
   )
@@ -127,7 +117,7 @@ test('a request that was stored before its process was killed is executed once, 
 })
 
 test('a run is started once from its preview, and its end is in the audit list', async () => {
-  const end = await startDaemon()
+  const end = await startBeside()
   const fields = await anna.readForm(START)
   const [first, second] = await Promise.all([anna.post(START, fields), anna.post(START, fields)])
   expect(first.location).toMatch(/^\/runs\/\d+$/)
@@ -380,7 +370,7 @@ test('a request that no process executes in time is dropped, one of removed sour
       where request is not null and state = 'waiting'`,
   )
   const before = await harness.query('select from fillrate.runs')
-  const end = await startDaemon()
+  const end = await startBeside()
   for (const location of waiting)
     await expect
       .poll(async () => (await anna.get(location)).text)

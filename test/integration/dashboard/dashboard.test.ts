@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { browserProgram, openBrowser } from '../../support/browser.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
@@ -24,8 +25,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   let browser: Browser
   let profile: string
   let at: string
-  const stop = new AbortController()
-  let served: Promise<void>
+  let stop: Stop
   /** Errors of any page: failed scripts, or violations of the security policy. */
   const complaints: string[] = []
 
@@ -37,10 +37,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
         await pool.query(`update crm.contacts set email = '<script>alert(1)</script>' where id in (1, 2)`)
       },
     })
-    const app = await harness.open()
-    const listening = Promise.withResolvers<string>()
-    served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
-    at = await listening.promise
+    ;({ at, stop } = await serveApp(await harness.open()))
     await harness.run({ limit: 40 })
     await harness.run()
     profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
@@ -48,8 +45,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   })
   afterAll(async () => {
     await browser?.close()
-    stop.abort()
-    await served
+    await stop()
     await harness.close()
     await rm(profile, { recursive: true, force: true })
   })

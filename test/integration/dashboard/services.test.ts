@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { App } from '../../../src/app.ts'
 import type { StatusReport } from '../../../src/actions/status.ts'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { startHarness, type Harness } from '../../support/harness.ts'
 import { runRequest } from '../../support/environment.ts'
@@ -11,10 +11,8 @@ import { runRequest } from '../../support/environment.ts'
 const config = { ...crmConfig, price: { currency: 'EUR', lookup: 0.02 } }
 let harness: Harness
 let other: Sandbox
-let app: App
 let at: string
-let served: Promise<void>
-const stop = new AbortController()
+let stop: Stop
 
 beforeAll(async () => {
   harness = await startHarness({
@@ -23,14 +21,10 @@ beforeAll(async () => {
     prepare: ({ pool }) => createCrm(pool, 60),
   })
   other = await startSandbox({ seed: 11, notFoundShare: 0.2 })
-  app = await harness.open()
-  const listening = Promise.withResolvers<string>()
-  served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
-  at = (await listening.promise).replace('0.0.0.0', '127.0.0.1')
+  ;({ at, stop } = await serveApp(await harness.open()))
 })
 afterAll(async () => {
-  stop.abort()
-  await served
+  await stop()
   await other.close()
   await harness.close()
 })

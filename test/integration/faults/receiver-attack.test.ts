@@ -7,10 +7,11 @@ import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService, USUAL_SIGNATURE } from '../../../src/domain/service/service.ts'
-import { openHttpServer, type HttpServer } from '../../../src/http/server.ts'
+import type { HttpServer } from '../../../src/http/server.ts'
 import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
+import { openTestServer } from '../../support/app-processes.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 
 const SECRET = 'a-secret-of-the-test'
@@ -22,9 +23,7 @@ let server: HttpServer
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  server = await openHttpServer({
-    host: '127.0.0.1',
-    port: 0,
+  server = await openTestServer({
     receive: createWebhookReceiver(
       database.db,
       [SECRET],
@@ -32,10 +31,6 @@ beforeAll(async () => {
       async () => null,
     ),
     signature: () => BUILT_IN_SERVICE.signature,
-    deliveries: { notify: () => {} },
-    notReadyReason: async () => null,
-    dashboard: null,
-    log,
   })
 })
 afterAll(async () => {
@@ -170,9 +165,7 @@ test('a delivery before the configuration is read is to be repeated, and then ve
   const signature = { ...USUAL_SIGNATURE, header: 'x-acme', algorithm: 'sha1' as const }
   const acme = createService({ name: 'Acme', person: { path: '/find' }, webhook: { signature } })
   let known: typeof acme | null = null
-  const starting = await openHttpServer({
-    host: '127.0.0.1',
-    port: 0,
+  const starting = await openTestServer({
     receive: createWebhookReceiver(
       database.db,
       [SECRET],
@@ -180,10 +173,6 @@ test('a delivery before the configuration is read is to be repeated, and then ve
       async () => null,
     ),
     signature: () => known?.signature ?? null,
-    deliveries: { notify: () => {} },
-    notReadyReason: async () => null,
-    dashboard: null,
-    log,
   })
   const body = event()
   const send = () =>

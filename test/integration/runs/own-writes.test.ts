@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { startDaemon } from '../../support/app-processes.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 
 /*
@@ -509,12 +509,7 @@ test('live sync requests and writes nothing again', async () => {
   const app = await harness.open({ environment: { webhookSecrets: [] } })
   await app.follow('install', 'people')
   await app.follow('install', 'byUrl')
-  const stop = new AbortController()
-  const started = app.start({
-    signal: stop.signal,
-    receiver: { publicUrl: 'http://127.0.0.1:1' },
-    deliveries: new WakeSignal(),
-  })
+  const stop = startDaemon(app)
   const queued = (): Promise<number> => harness.count('fillrate.changed_rows')
   const waiting = (): Promise<number> => harness.count(`fillrate.rows where state = 'waiting'`)
   const settled = async (): Promise<void> => {
@@ -542,8 +537,7 @@ test('live sync requests and writes nothing again', async () => {
       .poll(() => harness.query(`select 1 from crm.people where title is null`), { interval: 20 })
       .toEqual([])
   } finally {
-    stop.abort()
-    await started
+    await stop()
   }
 })
 

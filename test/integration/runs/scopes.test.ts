@@ -5,6 +5,7 @@ import type { Environment } from '../../../src/config/environment.ts'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
+import { serveApp } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
 import { type Harness, environmentFor, runRequest, startHarness } from '../../support/harness.ts'
@@ -225,14 +226,10 @@ test('an identifier is erased for every service', async () => {
 
 test('metrics name the account of the limit, and no other scope for the key', async () => {
   const app = await live.open({ config: { ...config, service: { account: 'acme' } } })
-  const listening = Promise.withResolvers<string>()
-  const stop = new AbortController()
-  const served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
-  const at = await listening.promise
+  const { at, stop } = await serveApp(app)
   await app.run(runRequest({ sources: ['leads'], limit: 20, route: 'sync' }))
   const metrics = await (await fetch(`${at}/metrics`)).text()
-  stop.abort()
-  await served
+  await stop()
   const keys = [...metrics.matchAll(/^fillrate_circuit_open\{.*key="(.*?)"/gm)].map(([, key]) => key)
   expect(keys).toEqual(['acme'])
 })

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { cancelRunningRun } from '../../../src/store/runs.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
+import { withDaemon } from '../../support/app-processes.ts'
 import { environmentFor } from '../../support/environment.ts'
 import { type Harness, runRequest, startHarness, stateSum } from '../../support/harness.ts'
 
@@ -77,19 +77,7 @@ async function startTwo(
       await app.close()
     }
   }
-  const daemon: Two['daemon'] = async (until) => {
-    const app = await open({ environment: { webhookSecrets: [] } })
-    const stop = new AbortController()
-    const receiver = { publicUrl: 'http://127.0.0.1:1' }
-    const started = app.start({ signal: stop.signal, receiver, deliveries: new WakeSignal() })
-    try {
-      await until()
-    } finally {
-      stop.abort()
-      await started
-      await app.close()
-    }
-  }
+  const daemon: Two['daemon'] = (until) => withDaemon(open, until)
   return { ...harness, open, run, second, servicesWithout, daemon }
 }
 

@@ -12,6 +12,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { ServiceAnswer, ServiceDelivery } from '../../../src/domain/service/messages.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
+import { serveApp } from '../../support/app-processes.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
 
@@ -341,11 +342,8 @@ test('every place that shows credits shows those of the database', async () => {
     environment: readEnvironment({ ...options.env, FILLRATE_PORT: '0' }),
     log: pino({ level: 'silent' }),
   })
-  const stop = new AbortController()
-  const listening = Promise.withResolvers<string>()
-  const served = app.serve({ signal: stop.signal, onListening: (url) => listening.resolve(url ?? '') })
+  const { at, stop } = await serveApp(app)
   try {
-    const at = (await listening.promise).replace('0.0.0.0', '127.0.0.1')
     const read = async (path: string): Promise<string> =>
       (await (await fetch(at + path)).text()).replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
     expect(await read('/')).toContain(`${Number(all).toLocaleString('en-US')}`)
@@ -354,8 +352,7 @@ test('every place that shows credits shows those of the database', async () => {
       spend: { today: { credits: Number(all) } },
     })
   } finally {
-    stop.abort()
-    await served
+    await stop()
     await app.close()
   }
 })

@@ -86,11 +86,6 @@ const change = (over: Partial<TroubleFacts['changes'][number]>): Partial<Trouble
     { source: 'people', count: 1_200, edits: 997, oldestEditAt: null, oldestImportAt: null, ...over },
   ],
 })
-const rejects = (rejected: number, written: number): Partial<TroubleFacts> => ({
-  rejectedWrites: [
-    { source: 'people', rows: rejected, reason: 'no', runs: [{ rejected, written, since: ago(60) }] },
-  ],
-})
 const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partial<TroubleFacts> => ({
   scheduledRuns: [
     { schedule: 'nightly', at: ago(6 * MINUTE), state: 'done', isHeld: false, reason: null, ...over },
@@ -172,10 +167,6 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       { spentBudgets: [{ ...SPENT, source: 'accounts' }], ...change({ oldestEditAt: ago(600) }) },
       ['live_sync_behind'],
     ],
-  ],
-  writes: [
-    ['are rejected now and then', rejects(4, 100), []],
-    ['are rejected in a notable share', rejects(89, 111), ['writes_rejected']],
   ],
   'a failed run': [
     ['for a reason of its own', failed(), ['run_failed']],
@@ -291,17 +282,11 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       ['schedule_late'],
     ],
   ],
-  'jobs and schedules': [
-    ['jobs overdue', { overdueJobs: { jobs: 3, since: ago(900) } }, ['jobs_overdue']],
+  schedules: [
     ['done', scheduled({}), []],
     ['about to start', scheduled({ at: ago(299), state: 'waiting' }), []],
     ['late', scheduled({ state: 'waiting' }), ['schedule_late']],
     ['queued behind another run', scheduled({ state: 'waiting', reason: QUEUED_REASON }), []],
-    [
-      'queued for too long',
-      scheduled({ at: ago(31 * MINUTE), state: 'waiting', reason: QUEUED_REASON }),
-      ['schedule_late'],
-    ],
     [
       'queued, and no daemon is left',
       { ...scheduled({ state: 'waiting', reason: QUEUED_REASON }), hasDaemon: false },

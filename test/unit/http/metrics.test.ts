@@ -2,9 +2,9 @@ import pino from 'pino'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
 import { NO_SPEND_SETTINGS, type SpendReport } from '../../../src/actions/spend.ts'
-import { openHttpServer } from '../../../src/http/server.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { openDatabase } from '../../../src/store/open.ts'
+import { openTestServer } from '../../support/app-processes.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 import { freePort } from '../../support/free-port.ts'
 import { noSpend } from '../../support/spend.ts'
@@ -12,13 +12,7 @@ import { noSpend } from '../../support/spend.ts'
 test('while Postgres is away, a process reports what it knows itself', async () => {
   const log = pino({ level: 'silent' })
   const db = openDatabase({ url: `postgres://x@127.0.0.1:${await freePort()}/x` })
-  const server = await openHttpServer({
-    host: '127.0.0.1',
-    port: 0,
-    receive: null,
-    signature: () => null,
-    deliveries: { notify: () => {} },
-    notReadyReason: async () => null,
+  const server = await openTestServer({
     dashboard: {
       db,
       log,
@@ -29,7 +23,6 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       spendSettings: () => NO_SPEND_SETTINGS,
       observer: () => ({ owner: 'own', own: [], schedules: null }),
     },
-    log,
   })
   try {
     const { statusCode, body } = await request(`http://127.0.0.1:${server.port}/metrics`)
