@@ -1,6 +1,3 @@
-import { writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import pino from 'pino'
 import { expect } from 'vitest'
 import { setTriggers } from '../../src/actions/triggers.ts'
@@ -41,17 +38,6 @@ interface ShownTrouble {
   readonly action: string
 }
 
-/** A fault, as it was seen: a row of the table that a day leaves behind. */
-export interface Sighting {
-  readonly code: TroubleCode
-  readonly verdict: string
-  readonly afterMs: number
-  readonly log: string
-  readonly metric: string
-  readonly notification: string
-  over: string
-}
-
 /** A fault that lasts shorter than this is notified of to no one, so its notification is only queued. */
 const isNotifiedAtOnce = (code: TroubleCode): boolean => notificationDelayMs(code) === 0
 
@@ -60,7 +46,6 @@ export class DayOnCall {
   readonly sandbox: Sandbox
   readonly toService: Cable
   readonly daemons: Daemon[] = []
-  readonly sightings: Sighting[] = []
   /** The target of notifications. */
   readonly #target: LoopbackService
   /** Of every daemon, also one that was stopped since. */
@@ -227,7 +212,7 @@ export class DayOnCall {
   }
 
   /** Waits until these troubles are seen in the verdict, in the log, in the metrics and as notifications. */
-  async see(madeAt: number, ...codes: TroubleCode[]): Promise<void> {
+  async see(...codes: TroubleCode[]): Promise<void> {
     for (const code of codes) {
       let shown: ShownTrouble | undefined
       await expect
@@ -236,24 +221,12 @@ export class DayOnCall {
           return shown?.code
         })
         .toBe(code)
-      const afterMs = Date.now() - madeAt
       await this.#expectLogged('trouble_began', code)
       const metric = new RegExp(`^fillrate_trouble\\{[^}]*code="${code}"[^}]*\\} 1$`, 'm')
       await expect.poll(() => this.read('/metrics')).toMatch(metric)
       await this.#expectNotified('trouble_began', code)
       for (const text of [shown?.title, shown?.meaning, shown?.action])
         expect(text?.length).toBeGreaterThan(10)
-      this.sightings.push({
-        code,
-        verdict: shown?.title ?? '',
-        afterMs,
-        log: this.logged('trouble_began', code)[0]?.msg ?? '',
-        metric: 'fillrate_trouble 1',
-        notification: isNotifiedAtOnce(code)
-          ? 'received'
-          : `queued, if it lasts ${notificationDelayMs(code) / 1_000} s`,
-        over: 'lasts',
-      })
     }
   }
 
@@ -267,7 +240,7 @@ export class DayOnCall {
   }
 
   /** Waits until these troubles are over, everywhere. */
-  async over(mendedAt: number, ...codes: TroubleCode[]): Promise<void> {
+  async over(...codes: TroubleCode[]): Promise<void> {
     for (const code of codes) {
       await expect
         .poll(
@@ -280,35 +253,7 @@ export class DayOnCall {
         .not.toContain(code)
       await this.#expectLogged('trouble_ended', code)
       await this.#expectNotified('trouble_ended', code)
-      const sighting = this.sightings.findLast((one) => one.code === code)
-      if (sighting) sighting.over = `${Math.round((Date.now() - mendedAt) / 1_000)} s`
     }
-  }
-
-  /** Writes what was seen as a table, for the closing note of a release. @returns its path */
-  async write(name: string, money: string): Promise<string> {
-    const path = join(tmpdir(), `fillrate-${name}.md`)
-    const rows = this.sightings.map((one) =>
-      [
-        one.code,
-        one.verdict,
-        `${(one.afterMs / 1_000).toFixed(1)} s`,
-        one.log,
-        one.metric,
-        one.notification,
-        one.over,
-      ].join(' | '),
-    )
-    const lines = [
-      '| fault | verdict | seen after | log | metric | notification | over after |',
-      '| - | - | - | - | - | - | - |',
-      ...rows.map((row) => `| ${row} |`),
-      '',
-      money,
-      '',
-    ]
-    await writeFile(path, lines.join('\n'))
-    return path
   }
 }
 

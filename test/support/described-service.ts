@@ -204,14 +204,3 @@ function createFaults({ statuses = [500, 503], inBody }: InjectedFaults) {
     return fault
   }
 }
-
-/** The share of a limit that was used, by the service's own records: in the whole windows from its first call on. */
-export function utilisationOf(
-  calls: readonly Pick<RecordedCall, 'endpoint' | 'at'>[],
-  { calls: limit, ms, endpoint }: StatedWindow,
-): number {
-  const times = calls.filter((call) => (endpoint ?? call.endpoint) === call.endpoint).map(({ at }) => at)
-  const [first = 0] = times
-  const windows = Math.floor(((times.at(-1) ?? 0) - first) / ms)
-  return times.filter((at) => at < first + windows * ms).length / (windows * limit)
-}

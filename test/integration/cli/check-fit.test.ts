@@ -1,15 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { Finding } from '../../../src/cli/check/finding.ts'
 import { openCommandLine } from './command-line.ts'
 
 // Whether a field can fit its column, on a table with a column for each case.
-
-interface Problem {
-  readonly place: string
-  readonly found: string
-  readonly expected: string
-  readonly todo: string
-  readonly verdict: 'error'
-}
 
 /** A column, its type, its output, and what is found; null: nothing, because some values fit. */
 type Case = readonly [
@@ -108,8 +101,8 @@ const { here } = await openCommandLine({
 })
 const { stdout } = await here(['check', '--json'])
 if (!stdout.includes('"checks"')) throw new Error(stdout)
-const { checks } = JSON.parse(stdout) as { checks: { name: string; problems: Problem[] }[] }
-const problems: ReadonlyMap<string, Problem> = new Map(
+const { checks } = JSON.parse(stdout) as { checks: Finding[] }
+const problems: ReadonlyMap<string, Finding['problems'][number]> = new Map(
   checks
     .filter(({ name }) => name.startsWith('source '))
     .flatMap(({ name, problems: found }) => found.map((one) => [`${name.slice(7)}.${one.place}`, one])),

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Finding } from '../../../src/cli/check/finding.ts'
 import { startLoopback } from '../../support/loopback.ts'
 import { openCommandLine } from './command-line.ts'
 
@@ -76,18 +77,9 @@ const variables = (): NodeJS.ProcessEnv => ({
   FILLRATE_FINDER_API_KEY: 'finder-key',
 })
 
-interface Check {
-  readonly name: string
-  readonly service?: string
-  readonly verdict: string
-  readonly text: string
-  readonly todo: string | null
-  readonly problems: readonly { place: string; found: string; expected: string; todo: string | null }[]
-}
-
-async function check(changes: NodeJS.ProcessEnv = {}, ...words: string[]): Promise<Check[]> {
+async function check(changes: NodeJS.ProcessEnv = {}, ...words: string[]): Promise<Finding[]> {
   const { stdout } = await here(['check', '--json', ...words], { ...variables(), ...changes })
-  return (JSON.parse(stdout) as { checks: Check[] }).checks
+  return (JSON.parse(stdout) as { checks: Finding[] }).checks
 }
 
 describe('with several services', () => {
@@ -195,7 +187,7 @@ describe('with several services', () => {
     await database.query(`insert into fillrate.services (id, host) values (0, $1), (1, 'old.example')`, [
       host,
     ])
-    const scopes = (checks: readonly Check[]) =>
+    const scopes = (checks: readonly Finding[]) =>
       checks.filter(({ name }) => name === 'scope').map(({ service, text }) => [service, text])
     expect(scopes(await check())).toEqual([
       ['finder', `this database holds results of old.example, and none of ${new URL(finder.url).host}`],

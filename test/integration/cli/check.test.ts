@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Finding } from '../../../src/cli/check/finding.ts'
 import type { Ended } from '../../support/cli.ts'
 import { startLoopback } from '../../support/loopback.ts'
 import { runProgram } from '../../support/program.ts'
@@ -44,17 +45,9 @@ async function check(
   return runProgram({ cwd: cli.folder, env: environment }, ...command, ...words)
 }
 
-interface Check {
-  readonly name: string
-  readonly verdict: string
-  readonly text: string
-  readonly todo: string | null
-  readonly problems: ReadonlyArray<Record<'place' | 'found' | 'expected' | 'todo', string>>
-}
-
-async function checks(options: Options): Promise<Map<string, Check>> {
+async function checks(options: Options): Promise<Map<string, Finding>> {
   const { stdout } = await check(options, '--json')
-  const list = (JSON.parse(stdout) as { checks: Check[] }).checks
+  const list = (JSON.parse(stdout) as { checks: Finding[] }).checks
   return new Map(list.map((one) => [one.name, one]))
 }
 
@@ -100,7 +93,7 @@ const REMARKS: typeof MISTAKES = [
 ]
 
 describe('every mistake in a source is reported with a fix', () => {
-  let found: Map<string, Check>
+  let found: Map<string, Finding>
   beforeAll(async () => {
     const all = [...MISTAKES, ...REMARKS].map(([name, changes]) => [name, source(changes)])
     found = await checks({ sources: Object.fromEntries(all) })
@@ -303,7 +296,7 @@ describe('privileges', () => {
 })
 
 describe('the webhook address', () => {
-  const bulk = async (env: NodeJS.ProcessEnv): Promise<Check | undefined> =>
+  const bulk = async (env: NodeJS.ProcessEnv): Promise<Finding | undefined> =>
     (await checks({ env })).get('bulk')
 
   test('is tested: the receiver answers there, nothing does yet, or something else does', async () => {
@@ -414,7 +407,7 @@ describe('with the name of a source', () => {
   const sources = { people: source(), persons: source({ table: 'persons' }), others: source({ table: 'x' }) }
   const names = async (...words: string[]): Promise<string[]> => {
     const { stdout } = await check({ sources }, ...words, '--json')
-    return (JSON.parse(stdout) as { checks: Check[] }).checks.map(({ name }) => name)
+    return (JSON.parse(stdout) as { checks: Finding[] }).checks.map(({ name }) => name)
   }
 
   test('the database and that source are checked, and nothing else', async () => {

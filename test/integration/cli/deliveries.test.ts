@@ -1,7 +1,8 @@
 import pino from 'pino'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { openApp } from '../../../src/app.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
 import {
   recordOf,
   startBulkService,
@@ -16,13 +17,16 @@ import { environmentFor, runRequest } from '../../support/environment.ts'
 // Services that number, order and name as the documentation leaves open, through the command line.
 
 let database: TestDatabase
-const opened: CommandLine[] = []
 beforeEach(async () => {
   database = await createTestDatabase()
+  return () => database.drop()
 })
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map((one) => one.remove()))
-  await database.drop()
+
+const sourceOf = (table: string) => ({
+  kind: 'person',
+  table,
+  inputs: { email: 't.email' },
+  outputs: { title: 'title', phone: 'phone' },
 })
 
 /** A table of people without a title, and the command line of a user who fills it from this service. */
@@ -38,30 +42,19 @@ async function setUp(
     [people],
   )
   const service = await startBulkService(behaviour)
-  const source = {
-    kind: 'person',
-    table,
-    inputs: { email: 't.email' },
-    outputs: { title: 'title', phone: 'phone' },
-  }
   const cli = await createCommandLine(database.url, service, {
-    sources: { [table]: source },
+    sources: { [table]: sourceOf(table) },
     bulk,
     budget: people,
   })
-  opened.push(cli)
+  onTestFinished(() => cli.remove())
   return { service, cli }
 }
 
-interface Report {
-  readonly rows: Readonly<Record<string, number>>
-  readonly lookups: Readonly<Record<string, number>>
-  readonly requests: Readonly<Record<string, number>>
-}
-async function run(cli: CommandLine): Promise<Report> {
+async function run(cli: CommandLine): Promise<RunReport> {
   const { code, stdout, stderr } = await cli.run('run', '--route', 'bulk', '--wait', '30s', '--json')
   if (code !== 0) throw new Error(`exit ${code}: ${stderr}${stdout}`)
-  return JSON.parse(stdout) as Report
+  return JSON.parse(stdout) as RunReport
 }
 /** Rows with the title of their own address, of another one, and without. */
 const titles = async (table: string): Promise<object | undefined> =>
@@ -276,14 +269,8 @@ test('a run says truly what its jobs wait for', async () => {
       await post(completed(job, 'e', job.emails.slice(50)))
     },
   })
-  const source = {
-    kind: 'person',
-    table: 'people',
-    inputs: { email: 't.email' },
-    outputs: { title: 'title' },
-  }
   const app = await openApp({
-    config: parseConfig({ sources: { people: source }, budget: 'unlimited' }, null),
+    config: parseConfig({ sources: { people: sourceOf('people') }, budget: 'unlimited' }, null),
     environment: environmentFor(database.url, service),
     log: pino({ level: 'silent' }),
   })

@@ -58,5 +58,4 @@ test('a killed dry run has written nothing, and the next run writes everything',
   expect(inputs.max_paid).toBeLessThanOrEqual(2)
   const list = await cli.run('runs')
   expect(list.stdout.split('\n').filter((line) => / dry /.test(line))).toHaveLength(3)
-  if (process.env['SHOW']) console.log(dry.stdout, list.stdout)
 })

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { expect, test } from 'vitest'
+import type { RunReport } from '../../../src/runs/report.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails, typedCells } from '../../support/crm.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -12,12 +13,6 @@ const { database, sandbox, cli } = await openCommandLine({
   config: { ...crmConfig, service: { concurrency: CONCURRENCY } },
 })
 
-interface Report {
-  readonly status: string
-  readonly rows: Record<string, number>
-  readonly lookups: { readonly in_doubt: number }
-}
-
 test('after SIGKILL the next run finishes; at most two calls per slot are billed twice, and each is counted', async () => {
   const distinct = await distinctEmails(database.pool)
   const typed = await typedCells(database.pool)
@@ -28,7 +23,7 @@ test('after SIGKILL the next run finishes; at most two calls per slot are billed
 
   const next = await cli.run('run', '--route', 'sync', '--json')
   expect(next.code).toBe(0)
-  const report = JSON.parse(next.stdout) as Report
+  const report = JSON.parse(next.stdout) as RunReport
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
 
   const { inputs } = sandbox.stats({ inputs: true })
@@ -82,7 +77,7 @@ test('rows that are filled while the next run picks them are reported as enriche
     await locker.query('rollback')
     const { code, stdout } = await next.ended
     expect(code).toBe(0)
-    expect((JSON.parse(stdout) as Report).rows).toMatchObject({ unchanged: 0, waiting: 0 })
+    expect((JSON.parse(stdout) as RunReport).rows).toMatchObject({ unchanged: 0, waiting: 0 })
     expect(await own.count(`fillrate.rows where state = 'enriched'`)).toBe(
       await own.count(`crm.contacts where enriched_at is not null`),
     )

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
+import type { Finding } from '../../../src/cli/check/finding.ts'
 import { codeBlocks, fromSources } from '../../support/code-blocks.ts'
 import { copyExampleServices } from '../../support/example-services.ts'
 import { openCommandLine } from '../cli/command-line.ts'
@@ -43,22 +44,16 @@ const SCHEMA = `
   insert into crm.accounts (name, domain, website) values ('Acme', 'acme.example', 'https://acme.example');
   insert into crm.contacts (account_id, email) values (1, 'ada@acme.example')`
 
-interface Check {
-  readonly name: string
-  readonly verdict: string
-  readonly problems: readonly { readonly place: string }[]
-}
-
 const { cli, here } = await openCommandLine({ prepare: (pool) => pool.query(SCHEMA) })
 await copyExampleServices(cli.folder)
 
-async function check(config: string): Promise<readonly Check[]> {
+async function check(config: string): Promise<readonly Finding[]> {
   const { stdout } = await here(['check', '--json', '--config', config])
-  return (JSON.parse(stdout) as { checks: Check[] }).checks
+  return (JSON.parse(stdout) as { checks: Finding[] }).checks
 }
 
 /** The findings about configuration and sources that are not in order, with their places. */
-const remarks = (checks: readonly Check[]): string[] =>
+const remarks = (checks: readonly Finding[]): string[] =>
   checks
     .filter(({ name, verdict }) => /^(?:configuration|source)/.test(name) && verdict !== 'ok')
     .flatMap(({ name, verdict, problems }) => problems.map(({ place }) => `${verdict}: ${name}: ${place}`))

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderError, type ErrorViewOptions } from '../../../src/cli/views/errors.ts'
+import { explainDatabaseError } from '../../../src/cli/views/database-error.ts'
 import { createPaint } from '../../../src/cli/terminal.ts'
 import { UsageError } from '../../../src/cli/command.ts'
 import { runCommand } from '../../../src/cli/commands/run.ts'
@@ -101,6 +102,19 @@ describe('an error that the user can fix names the place and the fix', () => {
     const ssl = renderError(new Error('The server does not support SSL connections'), view)
     expect(ssl.text).toMatch(/sslmode/)
     expect([renderError(sasl, view).exit, ssl.exit]).toEqual([2, 2])
+  })
+
+  test('the database, which closed the connection in the middle of a statement', () => {
+    // As pg throws it, without a code.
+    const problem = explainDatabaseError(new Error('Connection terminated unexpectedly'), env.DATABASE_URL)
+    expect(problem).toMatchObject({
+      place: 'DATABASE_URL',
+      found: 'crm@db.example:5433/crm: the connection was closed',
+      expected: 'a reachable Postgres database',
+      todo: expect.stringContaining('try again') as string,
+    })
+    const other = new Error('Connection of the service terminated')
+    expect(explainDatabaseError(other, env.DATABASE_URL)).toBeNull()
   })
 
   test('a missing schema suggests migrate', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { playDescribed, utilisationOf } from '../../support/described-service.ts'
+import { playDescribed } from '../../support/described-service.ts'
 
 // What the tests of described services rest on: a stand-in that refused nothing would let all of them pass.
 
@@ -53,10 +53,4 @@ test('of twenty calls one has a 5xx and one an error in a 200, and no request ha
   expect(standIn.faults()).toEqual({ failed: 3, erred: 3 })
   expect(errors).toBe(3)
   expect([...statuses.values()].every((faults) => faults.reduce((sum, one) => sum + one, 0) <= 1)).toBe(true)
-})
-
-test('the share of a limit is that of its whole windows', () => {
-  const calls = [0, 1, 2, 3, 6, 7, 8, 9].map((at) => ({ at, endpoint: 'GET /a' }))
-  expect(utilisationOf(calls, { calls: 2, ms: 2 })).toBe(0.75)
-  expect(utilisationOf(calls, { calls: 2, ms: 2, endpoint: 'GET /a' })).toBe(0.75)
 })

@@ -1,5 +1,3 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
 import { checkApiKey } from '../../../../src/cli/check/service.ts'
@@ -8,6 +6,7 @@ import type { Finding } from '../../../../src/cli/check/finding.ts'
 import { parseService } from '../../../../src/config/service.ts'
 import { readEnvironment } from '../../../../src/config/environment.ts'
 import { defineService } from '../../../../src/domain/service/adapter.ts'
+import { answerJson, startLoopback } from '../../../support/loopback.ts'
 
 const { service } = parseService({
   definition: defineService({
@@ -24,20 +23,14 @@ const environmentFor = (baseUrl: string) =>
   readEnvironment({ FILLRATE_BASE_URL: baseUrl, FILLRATE_API_KEY: 'sk-secret' })
 
 test('makes one call and says how each part of the answer is understood', async () => {
-  const urls: string[] = []
-  const server = createServer((request, response) => {
-    urls.push(request.url ?? '')
-    response.end(JSON.stringify({ title: 'CEO', phone: '+47', confidence: 0.5, twitter: 'x' }))
-  })
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => void server.close())
-  const { port } = server.address() as AddressInfo
+  const { url, received, close } = await startLoopback((_, response) =>
+    answerJson(response, 200, { title: 'CEO', phone: '+47', confidence: 0.5, twitter: 'x' }),
+  )
+  onTestFinished(close)
   const found: Finding[] = []
-  for await (const one of makeOneCall(service!, environmentFor(`http://127.0.0.1:${port}`), {
-    email: 'a@x.example',
-  }))
+  for await (const one of makeOneCall(service!, environmentFor(url), { email: 'a@x.example' }))
     found.push(one)
-  expect(urls).toEqual(['/people?api_key=sk-secret'])
+  expect(received.map((one) => one.url)).toEqual(['/people?api_key=sk-secret'])
   expect(found.map(({ name, text, todo }) => [name, text, todo])).toEqual([
     ['call', 'found', 'confidence: 0.5\ncredits: 9'],
     ['record', '2 of 2 fields', 'title: "CEO"\nphone: "+47"'],
@@ -76,22 +69,14 @@ describe('a service with a client of OAuth and second secrets', () => {
     })
 
   test('its client is proved by a token, without a billed call', async () => {
-    const answers = [200, 401, 503].map((status) => ({
-      status,
-      body: JSON.stringify(
-        status === 200 ? { access_token: 'hush', token_type: 'bearer' } : { error: 'hush' },
-      ),
-    }))
-    const paths: string[] = []
-    const server = createServer((request, response) => {
-      paths.push(request.url ?? '')
-      const { status, body } = answers[paths.length - 1]!
-      response.writeHead(status, { 'content-type': 'application/json' }).end(body)
+    const statuses = [200, 401, 503]
+    const { url, port, received, close } = await startLoopback((_, response) => {
+      const status = statuses[received.length - 1] ?? 500
+      const token = { access_token: 'hush', token_type: 'bearer' }
+      answerJson(response, status, status === 200 ? token : { error: 'hush' })
     })
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-    onTestFinished(() => void server.close())
-    const { port } = server.address() as AddressInfo
-    const given = environment({ FILLRATE_BASE_URL: `http://127.0.0.1:${port}` })
+    onTestFinished(close)
+    const given = environment({ FILLRATE_BASE_URL: url })
     const findings = [
       await checkApiKey(given, acme),
       await checkApiKey(given, acme),
@@ -107,7 +92,7 @@ describe('a service with a client of OAuth and second secrets', () => {
       ['error', 'FILLRATE_API_KEY', `token endpoint 127.0.0.1:${port}: HTTP 401`],
       ['error', 'auth.oauth.tokenUrl', `token endpoint 127.0.0.1:${port}: HTTP 503`],
     ])
-    expect(paths).toEqual(['/oauth/token', '/oauth/token', '/oauth/token'])
+    expect(received.map((one) => one.url)).toEqual(['/oauth/token', '/oauth/token', '/oauth/token'])
     expect(JSON.stringify(findings)).not.toContain('hush')
   })
 })

@@ -75,24 +75,10 @@ const MISTAKES: readonly (readonly [
 ])[] = [
   ['auth in another case', { ...good, auth: 'Bearer' }, 'service.auth', /'bearer'/],
   ['a header with spaces', { ...good, auth: { header: 'X API Key' } }, 'service.auth.header', /'x-api-key'/],
-  [
-    'a path without a slash',
-    withPerson({ path: 'v1/find' }),
-    'service.person.path',
-    /a path from the base URL/,
-  ],
-  [
-    'a path with a query',
-    withPerson({ path: '/find?email={email}' }),
-    'service.person.path',
-    /a path from the base/,
-  ],
-  [
-    'a whole URL',
-    withPerson({ path: 'https://a.example/find' }),
-    'service.person.path',
-    /a path from the base URL/,
-  ],
+  ...['v1/find', '/find?email={email}', 'https://a.example/find'].map(
+    (path) =>
+      [`the path ${path}`, withPerson({ path }), 'service.person.path', /a path from the base URL/] as const,
+  ),
   [
     'a placeholder of no input',
     withPerson({ path: '/find/{mail}' }),
