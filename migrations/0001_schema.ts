@@ -437,8 +437,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createJobs(db: Kysely<unknown>): Promise<void> {
-  // One bulk submission of people, or of companies (`is_company`). `key` is our identifier, part of the webhook URL; `job_id` is the
-  // service's. `is_async_answer`: the service accepted a single lookup and answers it later; its only result belongs to
+  // One bulk submission of people, or of companies (`is_company`). `key` is our identifier, part of the webhook URL; `job_id` is that
+  // of the service `service_id`, and says nothing without it. `is_async_answer`: the service accepted a single lookup and answers it later; its only result belongs to
   // that lookup, whatever identifier the result carries. `release_at`: the job is finished and some of its inputs have no
   // result. Until then a further delivery may bring them; afterwards they are requested again, one by one.
   // `poll_at`: when it is fetched next, if nothing is delivered before. `polls`: how often it was. `cursor`: where its next page
@@ -449,6 +449,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
+      service_id smallint not null default 0,
       job_id text collate "C",
       scope text,
       state text not null check (state in
@@ -481,7 +482,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       check ((lease_token is null) = (leased_until is null)),
       check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
     )`.execute(db)
-  await sql`create index jobs_by_job_id on fillrate.jobs (job_id) where job_id is not null`.execute(db)
+  await sql`create index jobs_by_job_id on fillrate.jobs (job_id, service_id) where job_id is not null`.execute(db)
   await sql`create index jobs_submitting on fillrate.jobs (created_at) where state = 'submitting'`.execute(db)
   await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
     db,

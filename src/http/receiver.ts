@@ -116,10 +116,15 @@ function createReceivers(
         db,
         secretsOf(serviceName),
         () => find(path)?.adapter ?? null,
-        findOwnNumber(db, () => {
-          const service = find(path)
-          return service === undefined ? null : configuredAddress(service, environment)
-        }),
+        findOwnNumber(
+          db,
+          () => {
+            const service = find(path)
+            return service === undefined ? null : configuredAddress(service, environment)
+          },
+          serviceName,
+        ),
+        serviceName,
       )
     receivers.set(path, opened)
     return opened
@@ -135,14 +140,24 @@ function createReceivers(
   }
 }
 
-/** Finds the number of a service, and remembers it; null: none is configured, or it has made no job yet. */
-function findOwnNumber(db: Database, addressOf: () => string | null): () => Promise<number | null> {
+/**
+ * Finds the number of a service, and remembers it: by its address, and one of several that has none here by its name. Null: it was
+ * never called, or is the only one and has no address here.
+ */
+function findOwnNumber(
+  db: Database,
+  addressOf: () => string | null,
+  name: string | null,
+): () => Promise<number | null> {
   const known = new Map<string, number>()
   return async () => {
     const address = addressOf()
-    if (address === null) return null
-    const id = known.get(address) ?? (await listServices(db)).find(({ host }) => host === address)?.id
-    if (id !== undefined) known.set(address, id)
+    if (address === null && name === null) return null
+    const own = address ?? ''
+    const isIt = (one: { readonly host: string; readonly name: string | null }): boolean =>
+      address === null ? one.name === name : one.host === address
+    const id = known.get(own) ?? (await listServices(db)).find(isIt)?.id
+    if (id !== undefined) known.set(own, id)
     return id ?? null
   }
 }

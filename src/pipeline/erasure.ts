@@ -19,6 +19,8 @@ import { findJobCandidates, matchToMembers } from './match-delivery.ts'
 
 export interface DeliveryBody {
   readonly id: string
+  /** Whose it is; null: one of several, and its receiver did not know which. */
+  readonly service: number | null
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string
@@ -45,11 +47,11 @@ export function findResultSubjects(
   jobs: readonly DeliveryJob[],
   service: Parameters<typeof matchToMembers>[2] = null,
 ): ResultSubject[] {
-  return bodies.flatMap(({ id, job, jobId, body }) => {
+  return bodies.flatMap(({ id, service: of, job, jobId, body }) => {
     const parsed = parseEvent(body)
     if (!parsed.ok) return []
     const { results } = parsed.event
-    const candidates = findJobCandidates({ job, jobId }, jobs).map((candidate) => ({
+    const candidates = findJobCandidates({ service: of, job, jobId }, jobs).map((candidate) => ({
       members: candidate.job.members,
       places: matchToMembers(candidate, results, service),
     }))

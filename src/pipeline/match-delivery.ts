@@ -195,6 +195,8 @@ export function mergeAnswers(answers: readonly JobAnswer[]): JobAnswer[] {
 
 /** How a delivery refers to its job. */
 interface DeliveryAddress {
+  /** Whose it is; null: one of several, and its receiver did not know which. */
+  readonly service: number | null
   /** Our own key, from the webhook's path. */
   readonly job: string | null
   /** The service's id, from the body. */
@@ -213,10 +215,13 @@ interface JobCandidate {
  *
  * The webhook URL is ours and names one job, so it outranks an id in the body that another job has too: a service may
  * use one twice. If URL and body name different jobs, neither is certain. The body is signed and the URL is not, so
- * the body's job comes first.
+ * the body's job comes first. A job of another service is none: services number their jobs as they like.
  */
-export function findJobCandidates(delivery: DeliveryAddress, jobs: readonly DeliveryJob[]): JobCandidate[] {
-  const { job: urlKey, jobId } = delivery
+export function findJobCandidates(delivery: DeliveryAddress, all: readonly DeliveryJob[]): JobCandidate[] {
+  const { service, job: urlKey, jobId } = delivery
+  const isOwn = (job: DeliveryJob): boolean =>
+    service === null ? job.id === urlKey : job.service === service
+  const jobs = all.filter(isOwn)
   const urlJob = urlKey === null ? undefined : jobs.find((job) => job.id === urlKey)
   if (urlJob && isConsistent(urlJob, jobId)) return [{ job: urlJob, isCertain: true }]
   const namedJobs = jobId === null ? [] : jobs.filter((job) => job.jobId === jobId)
@@ -239,8 +244,9 @@ export async function lockCandidateJobs(
   )
   const urlJobs = new Map(byUrl.map((job) => [job.id, job]))
   // If the URL decides, other jobs with the same id need not be read: a service may give all jobs one id.
-  const jobIds = deliveries.flatMap(({ job, jobId }) => {
-    const urlJob = job === null ? undefined : urlJobs.get(job)
+  const jobIds = deliveries.flatMap(({ service, job, jobId }) => {
+    const known = job === null ? undefined : urlJobs.get(job)
+    const urlJob = known?.service === service || service === null ? known : undefined
     return jobId === null || (urlJob && isConsistent(urlJob, jobId)) ? [] : [jobId]
   })
   if (jobIds.length === 0) return byUrl

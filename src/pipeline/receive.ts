@@ -41,13 +41,15 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * acknowledgement does not wait for that and is always true. Concurrent deliveries share an INSERT. Rejects if
  * Postgres does not store the delivery: the sender must then retry.
  * @param currentService a reload may change it; null: not known yet
- * @param serviceId its number; null: none is configured
+ * @param serviceId its number; null: not known here, or not called yet
+ * @param name of one of several services; null: the only one
  */
 export function createWebhookReceiver(
   db: Database,
   secrets: readonly string[],
   currentService: () => Service | null,
   serviceId: () => Promise<number | null>,
+  name: string | null = null,
 ): ReceiveWebhook {
   let lastAt = Number.NEGATIVE_INFINITY
   const insert = createBatcher(
@@ -61,7 +63,11 @@ export function createWebhookReceiver(
     const service = currentService()
     if (service === null) throw new Error('the configuration is not read yet')
     if (!verifyPost(post, secrets, service)) return 'bad_signature'
-    const delivery = await toReceivedDelivery(db, post, service)
+    const number = await serviceId()
+    // No job can be for one of several services that was never called.
+    const isUnknown = name !== null && number === null
+    const own = { service, number, name: name ?? '' }
+    const delivery = await toReceivedDelivery(db, isUnknown ? { ...post, job: null } : post, own)
     const startedAt = Date.now()
     const stored = insert(delivery)
     lastAt = performance.now()
@@ -88,11 +94,21 @@ function verifyPost(
 async function toReceivedDelivery(
   db: Database,
   post: WebhookPost,
-  service: Service,
+  { service, number, name }: ReceivingService,
 ): Promise<deliveries.ReceivedDelivery> {
   const job = post.job !== null && UUID.test(post.job) ? post.job : null
-  const body = service.readDelivery === null ? post.body : await normalize(db, post.body, job, service)
-  return describeDelivery(body, { job, received: post.body, failure: "the service's `webhook.read` failed" })
+  const body =
+    service.readDelivery === null ? post.body : await normalize(db, post.body, job, { service, number })
+  const failure = "the service's `webhook.read` failed"
+  return describeDelivery(body, { job, received: post.body, failure, from: name })
+}
+
+/** Whose a delivery is. */
+interface ReceivingService {
+  readonly service: Service
+  readonly number: number | null
+  /** Of the only one: an empty text. */
+  readonly name: string
 }
 
 /**
@@ -155,12 +171,19 @@ function describeDelivery(
     job,
     received,
     failure,
-  }: { readonly job: string | null; readonly received: Buffer; readonly failure: string },
+    from = '',
+  }: {
+    readonly job: string | null
+    readonly received: Buffer
+    readonly failure: string
+    /** The service whose delivery it is: two may send the same bytes. */
+    readonly from?: string
+  },
 ): deliveries.ReceivedDelivery {
   // Decoded once: it is stored as text.
   const text = body !== null && isUtf8(body) ? body.toString('utf8') : null
   const content = text ?? received
-  const ids = { content: toDigest(content), contentForJob: toDigest(content, job?.toLowerCase()) }
+  const ids = { content: toDigest(content, from), contentForJob: toDigest(content, from, job?.toLowerCase()) }
   const parsed =
     body === null ? { ok: false as const, reason: failure, eventId: null } : parseReceived(text ?? body)
   if (parsed.ok)
@@ -188,8 +211,9 @@ function describeDelivery(
 }
 
 /** A digest in the form of a UUID, as Postgres writes it. */
-const toDigest = (content: string | Buffer, job = ''): string =>
+const toDigest = (content: string | Buffer, from: string, job = ''): string =>
   createHash('sha256')
+    .update(from)
     .update(job)
     .update(content)
     .digest('hex')
@@ -204,7 +228,7 @@ async function normalize(
   db: Database,
   body: Buffer,
   job: string | null,
-  { readDelivery }: Service,
+  { service: { readDelivery }, number }: Omit<ReceivingService, 'name'>,
 ): Promise<Buffer | null> {
   const readWith = (inputs: JobInputs | null): { readonly delivery: ServiceDelivery | null } | null => {
     try {
@@ -213,11 +237,11 @@ async function normalize(
       return null
     }
   }
-  const inPath = job === null ? null : await findJobInputs(db, { job })
+  const inPath = job === null ? null : await findJobInputs(db, { job }, number)
   let read = readWith(inPath)
   const jobId = toJobId(read?.delivery?.jobId)
   if (jobId !== null && inPath?.jobId !== jobId) {
-    const named = await findJobInputs(db, { jobId })
+    const named = await findJobInputs(db, { jobId }, number)
     // The service may not have named the job of the path yet, if no other has the name.
     if (named !== null || (inPath !== null && inPath.jobId !== null)) read = readWith(named)
   }

@@ -180,13 +180,14 @@ function settleParsed(
   const parsed = parseEvent(delivery.body)
   if (!parsed.ok) return { id, state: Delivery.quarantined, reason: parsed.reason, quarantinedResults: 0 }
   const { event } = parsed
-  const candidates = findJobCandidates({ job: delivery.job, jobId: event.jobId }, deliveryJobs)
+  const { service, job } = delivery
+  const candidates = findJobCandidates({ service, job, jobId: event.jobId }, deliveryJobs)
   const settlement = settleDelivery(event, candidates, deps.policy, deps.now(), deps.adapter)
   if (settlement === null)
     return {
       id,
       state: Delivery.orphaned,
-      reason: 'no job of this database has this id',
+      reason: 'no job of its service has this id',
       quarantinedResults: 0,
     }
   const { unmatched, answers } = settlement

@@ -192,6 +192,7 @@ async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.Ou
     if (leased.length === limit) break
     const created = await jobs.createJobs(deps.db, {
       run: run.id,
+      service: deps.service,
       ids: Array.from({ length: limit - leased.length }, () => randomUUID()),
       kinds,
       least,

@@ -6,6 +6,7 @@ import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
 import { removeFromUnsentJobs } from './erase.ts'
 import { failureSql } from './failures.ts'
 import { returnedNotesSql } from './own-values.ts'
+import { deliveringServiceSql } from './services.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -250,10 +251,11 @@ export async function eraseUnneededLookups(
       delete from fillrate.jobs j
        where lookup_ids && ${ids} and finished_at is not null
          and not exists (select from fillrate.lookups l where l.id = any(j.lookup_ids))
-      returning key, job_id
+      returning key, job_id, service_id
     )
     delete from fillrate.deliveries d using empty
-     where d.state in ('settled', 'quarantined') and (d.job_key = empty.key or d.job_id = empty.job_id)`.execute(
+     where d.state in ('settled', 'quarantined') and (d.job_key = empty.key
+        or (d.job_id = empty.job_id and ${deliveringServiceSql(sql`d.service_id`)} = empty.service_id))`.execute(
     tx,
   )
   return rows[0] ?? { lookups: 0, records: 0 }

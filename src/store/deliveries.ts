@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type DeliveryState } from '../domain/job.ts'
 import { isTrue, jsonBatch, NOW, readOne } from './sql.ts'
+import { deliveringServiceSql } from './services.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -78,6 +79,8 @@ export const hasReceived = (db: Connection, service: number | undefined): Promis
 export interface ClaimedDelivery {
   readonly id: string
   readonly eventId: string
+  /** Null: one of several, and the receiver did not know which. */
+  readonly service: number | null
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string
@@ -106,7 +109,7 @@ export async function claimDeliveries(
     ), summed as (
       select id, received_at, sum(size) over (order by received_at, id) - size as before from claimed
     )
-    select d.id, d.event_id as "eventId", d.job_key as job, d.job_id as "jobId", d.body,
+    select d.id, d.event_id as "eventId", ${deliveringServiceSql(sql`d.service_id`)} as service, d.job_key as job, d.job_id as "jobId", d.body,
            extract(epoch from clock_timestamp() - d.received_at)::float8 * 1000 as "waitedMs",
            ${lockedHasSuppressionsSql} as "hasSuppressions"
       from summed join fillrate.deliveries d on d.id = summed.id
@@ -172,7 +175,9 @@ export async function requeueOrphans(db: Connection): Promise<number> {
   const result = await sql`
     update fillrate.deliveries d set state = 'received', reason = null, settled_at = null
      where d.state = 'orphaned'
-       and exists (select from fillrate.jobs j where j.job_id = d.job_id)`.execute(db)
+       and exists (select from fillrate.jobs j where j.job_id = d.job_id and j.service_id = ${deliveringServiceSql(sql`d.service_id`)})`.execute(
+    db,
+  )
   return Number(result.numAffectedRows ?? 0)
 }
 

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
+import { deliveringServiceSql } from './services.ts'
 import { countCreditsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
@@ -96,7 +97,8 @@ export async function listDeliveriesOfJobs(tx: Tx, jobs: readonly string[]): Pro
 
 const isOfJobsSql = (jobs: readonly string[]): RawBuilder<boolean> => sql`(
   job_key = any(${[...jobs]}::uuid[])
-  or job_id in (select job_id from fillrate.jobs where key = any(${[...jobs]}::uuid[])))`
+  or (job_id, ${deliveringServiceSql(sql`service_id`)}) in (
+    select job_id, service_id from fillrate.jobs where key = any(${[...jobs]}::uuid[])))`
 
 /** What answered a call of a lookup that is erased instead. */
 interface ErasedAnswer {
@@ -225,6 +227,7 @@ export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Prom
 
 interface StoredDelivery {
   readonly id: string
+  readonly service: number | null
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string | null
@@ -252,7 +255,7 @@ export async function lockDeliveries(
   pattern: string,
 ): Promise<StoredDelivery[]> {
   const { rows } = await sql<StoredDelivery>`
-    select id, job_key as job, job_id as "jobId", body,
+    select id, ${deliveringServiceSql(sql`service_id`)} as service, job_key as job, job_id as "jobId", body,
            coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
       from fillrate.deliveries
      where id = any(${[...ids]}::uuid[]) order by id

@@ -6,10 +6,12 @@ import type { JobInputs } from '../domain/service/messages.ts'
 import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
 import { jsonBatch } from './sql.ts'
 import { closeDeliveriesSql, type SettledDelivery } from './deliveries.ts'
+import { deliveringServiceSql } from './services.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface DeliveryJob {
   readonly id: string
+  readonly service: number
   readonly jobId: string | null
   readonly state: JobState
   readonly requestIds: unknown
@@ -34,7 +36,10 @@ export interface DeliveryJob {
   }[]
 }
 
-/** The jobs that deliveries refer to, by our key or by the service's id, with their members. Locked until commit. */
+/**
+ * The jobs that deliveries refer to, by our key or by the service's id, with their members. Those of other services are among them.
+ * Locked until commit.
+ */
 export async function lockJobsForDeliveries(
   tx: Tx,
   ids: readonly string[],
@@ -43,7 +48,7 @@ export async function lockJobsForDeliveries(
   const { rows } = await sql<
     Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
   >`
-    select j.key as id, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, j.credits::float8 as credits,
+    select j.key as id, j.service_id as service, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, j.credits::float8 as credits,
            j.credits_by_source is null as "isFlat", j.credits_stated::float8 as "creditsStated", to_json(j.lookup_ids) as lookups,
            (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(coalesce(l.input ->> 'email', l.input ->> 'linkedin_url', l.input ->> 'domain')),
                                     array_agg(${isOpenMemberSql('j.key')}))
@@ -74,14 +79,19 @@ export interface StoredJobInputs extends JobInputs {
   readonly jobId: string | null
 }
 
-/** The inputs of the job with our key, or of the only one with the service's identifier. Null: there is none. */
+/**
+ * The inputs of a service's job with our key, or of its only one with its identifier. Null: there is none.
+ * @param service null: not known to the receiver
+ */
 export async function findJobInputs(
   db: Connection,
   by: { readonly job: string } | { readonly jobId: string },
+  service: number | null,
 ): Promise<StoredJobInputs | null> {
   const isIt = 'job' in by ? sql`j.key = ${by.job}::uuid` : sql`j.job_id = ${by.jobId}`
   const { rows } = await sql<{ jobId: string | null; stored: Parameters<typeof readStoredInputs>[0] }>`
-    select j.job_id as "jobId", ${memberInputsSql} as stored from fillrate.jobs j where ${isIt} limit 2`.execute(
+    select j.job_id as "jobId", ${memberInputsSql} as stored
+      from fillrate.jobs j where ${isIt} and j.service_id = ${deliveringServiceSql(sql`${service}::smallint`)} limit 2`.execute(
     db,
   )
   const [job] = rows

@@ -57,6 +57,7 @@ export async function createJobs(
   db: Connection,
   options: {
     readonly run: number
+    readonly service: number
     readonly ids: readonly string[]
     /** What a job may carry. Default: emails. */
     readonly kinds?: readonly LookupKind[]
@@ -68,7 +69,7 @@ export async function createJobs(
     readonly size?: number
   },
 ): Promise<OutgoingJob[]> {
-  const { run, ids, kinds = ['email'], least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
+  const { run, service, ids, kinds = ['email'], least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
   const keys = sql`(${[...ids]}::uuid[])`
   const { rows } = await sql<StoredJob>`
     with ${openPendingSql(run, ids.length * size, {
@@ -91,9 +92,9 @@ export async function createJobs(
        group by key
     ), made as (
       insert into fillrate.jobs
-             (key, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, lease_token,
+             (key, service_id, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, lease_token,
               leased_until, deadline_at)
-      select key, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
+      select key, ${service}::smallint, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
              ${kinds.includes('domain')}::boolean, members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from job join of_source using (key)
     ), moved as (
@@ -204,8 +205,8 @@ export async function createFromAsyncAnswer(
 ): Promise<void> {
   await sql`
     with made as (
-      insert into fillrate.jobs (key, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at, poll_at)
-      select gen_random_uuid(), ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
+      insert into fillrate.jobs (key, service_id, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at, poll_at)
+      select gen_random_uuid(), l.service_id, ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
              (select scope from fillrate.runs where id = ${run}),
              array[l.id], now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
         from fillrate.lookups l

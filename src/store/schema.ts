@@ -132,6 +132,7 @@ export interface Schema extends ObservationTables {
   'fillrate.row_counts': { source: string; state: RowState; run_id: number | null; rows: number }
   'fillrate.jobs': {
     key: string
+    service_id: Generated<number>
     job_id: string | null
     state: JobState
     reason: string | null

@@ -9,6 +9,13 @@ export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 
 export const serviceNumberSql = (name: string): RawBuilder<number | null> =>
   sql`(select max(id) from fillrate.services where name = ${name})`
 
+/**
+ * SQL: the service of a delivery; where its receiver did not know it, the only one of this database. NULL: one of several, and nothing
+ * that only a service names is found for it.
+ */
+export const deliveringServiceSql = (service: RawBuilder<number | null>): RawBuilder<number | null> =>
+  sql`coalesce(${service}, (select coalesce(min(id), 0) from fillrate.services having count(*) < 2))::smallint`
+
 /** The services that this database knows, the first one first. */
 export const listServices = (db: Database): Promise<KnownService[]> =>
   db.selectFrom('fillrate.services').select(['id', 'host', 'name']).orderBy('id').execute()

@@ -49,6 +49,7 @@ export class Jobs {
     const token = randomUUID()
     const made = await store.createJobs(this.#database.db, {
       run,
+      service: 0,
       ids: Array.from({ length: JOBS_PER_STEP }, () => randomUUID()),
       size: JOB_SIZE,
       least: 1,

@@ -206,6 +206,7 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
   const [job] = await jobs.createJobs(database.db, {
     run,
+    service: 0,
     ids: [randomUUID()],
     least: 50,
     token: randomUUID(),
@@ -246,6 +247,7 @@ test.each([
   const token = randomUUID()
   const [job] = await jobs.createJobs(database.db, {
     run,
+    service: 0,
     ids: [randomUUID()],
     least: 50,
     token,
@@ -268,6 +270,7 @@ test('a job that was certainly not accepted is cancelled when its run is dead, a
   await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
   await jobs.createJobs(database.db, {
     run,
+    service: 0,
     ids: [randomUUID()],
     least: 50,
     token: randomUUID(),

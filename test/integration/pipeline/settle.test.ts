@@ -31,26 +31,32 @@ beforeAll(async () => {
   database = await createTestDatabase()
 })
 afterAll(() => database.drop())
-beforeEach(() => database.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs cascade'))
+beforeEach(() =>
+  database.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs, fillrate.services cascade'),
+)
 
 const EMAILS = ['a@x.example', 'b@x.example', 'c@x.example']
 
 /** A job that the service has accepted. */
-async function submittedJob(jobId: string | null, emails: readonly string[] = EMAILS): Promise<string> {
+async function submittedJob(
+  jobId: string | null,
+  emails: readonly string[] = EMAILS,
+  service = 0,
+): Promise<string> {
   const id = randomUUID()
   await database.query(
     `with made as (
-       insert into fillrate.lookups (kind, key, input, state)
-       select 'email', email, jsonb_build_object('email', email), 'pending' from unnest($2::text[]) email
+       insert into fillrate.lookups (kind, key, input, state, service_id)
+       select 'email', email, jsonb_build_object('email', email), 'pending', $4 from unnest($2::text[]) email
        returning id
      )
-     insert into fillrate.jobs (key, job_id, state, size, lookup_ids, submitted_at, deadline_at)
-     select $1, $3, 'submitted', count(*), array_agg(id order by id), now(), now() + interval '6 h' from made`,
-    [id, emails, jobId],
+     insert into fillrate.jobs (key, job_id, service_id, state, size, lookup_ids, submitted_at, deadline_at)
+     select $1, $3, $4, 'submitted', count(*), array_agg(id order by id), now(), now() + interval '6 h' from made`,
+    [id, emails, jobId, service],
   )
   await database.query(
-    `update fillrate.lookups set state = 'submitted', job_key = $1 where key = any($2::text[])`,
-    [id, emails],
+    `update fillrate.lookups set state = 'submitted', job_key = $1 where key = any($2::text[]) and service_id = $3`,
+    [id, emails, service],
   )
   return id
 }
@@ -59,6 +65,7 @@ const deliver = (
   changes: object,
   path: string | null,
   service: Service = BUILT_IN_SERVICE,
+  from: { readonly number: number | null; readonly name: string | null } = { number: null, name: null },
 ): Promise<WebhookReceipt> => {
   const event = { event_id: randomUUID(), job_id: 'j', status: 'completed', results: [], ...changes }
   const body = Buffer.from(JSON.stringify(event))
@@ -67,7 +74,8 @@ const deliver = (
     database.db,
     [SECRET],
     () => service,
-    async () => null,
+    async () => from.number,
+    from.name,
   )({ body, signature, job: path })
 }
 const resultsFor = (list: readonly string[]): object[] =>
@@ -101,6 +109,52 @@ const deliveries = (): Promise<object[]> =>
   database.query<{ state: string; reason: string | null; quarantined_results: number }>(
     'select state, reason, quarantined_results from fillrate.deliveries order by received_at, event_id',
   )
+
+describe('two services that number their jobs alike', () => {
+  const A = { number: 0, name: 'a' }
+  const B = { number: 1, name: 'b' }
+  beforeEach(() =>
+    database.query(`insert into fillrate.services (id, host, name) values (0, 'a', 'a'), (1, 'b', 'b')`),
+  )
+  const eventOf = (emails: readonly string[]): object => ({ event_id: 'e1', results: resultsFor(emails) })
+
+  test('what one delivers at its own address finds no job of the other, by whatever name', async () => {
+    const id = await submittedJob('j', EMAILS, A.number)
+    for (const path of [id, null]) {
+      await deliver(eventOf(EMAILS), path, BUILT_IN_SERVICE, B)
+      await deliver(eventOf(EMAILS), path, BUILT_IN_SERVICE, { number: null, name: 'never called' })
+    }
+    await settleAll()
+    await recoverOnce()
+    await settleAll()
+    expect(await lookups()).toEqual(['a submitted', 'b submitted', 'c submitted'])
+    expect(await job(id)).toEqual({ state: 'submitted', reason: null })
+    const orphan = { state: 'orphaned', reason: 'no job of its service has this id', quarantined_results: 0 }
+    expect(await deliveries()).toEqual([orphan, orphan, orphan])
+  })
+
+  test('each gets its own, even where both send the same bytes, before and after its job is known', async () => {
+    await deliver(eventOf(EMAILS), null, BUILT_IN_SERVICE, B)
+    await settleAll()
+    const ofA = await submittedJob('j', EMAILS, A.number)
+    await deliver(eventOf(EMAILS), null, BUILT_IN_SERVICE, A)
+    const ofB = await submittedJob('j', EMAILS, B.number)
+    await recoverOnce()
+    await settleAll()
+    expect(await lookups()).toEqual([...EMAILS, ...EMAILS].map((email) => `${email[0]} found: T ${email}`))
+    for (const id of [ofA, ofB]) expect(await job(id)).toEqual({ state: 'completed', reason: null })
+  })
+
+  test('a receiver that knows neither finds a job by our key alone', async () => {
+    const id = await submittedJob('j', EMAILS, B.number)
+    await deliver(eventOf(EMAILS), null)
+    await settleAll()
+    expect(await lookups()).toEqual(['a submitted', 'b submitted', 'c submitted'])
+    await deliver(eventOf(EMAILS), id)
+    await settleAll()
+    expect(await job(id)).toEqual({ state: 'completed', reason: null })
+  })
+})
 
 test('a record from a failed job is not lost to a miss from a completed one in the same batch', async () => {
   const id = await submittedJob('j')

@@ -171,7 +171,7 @@ class Batch {
     // All of a service are of one kind, and so of one job.
     for (const kind of Object.keys(LOOKUPS) as (keyof typeof LOOKUPS)[]) {
       const ids = Array.from({ length: this.#callers.size }, () => randomUUID())
-      const job = { ...lease, ids, kinds: [kind], least: 1, size: PEOPLE, deadlineMs: HOUR }
+      const job = { ...lease, service: 0, ids, kinds: [kind], least: 1, size: PEOPLE, deadlineMs: HOUR }
       created.push(...(await jobs.createJobs(database.db, job)))
     }
     const results = await Promise.all(

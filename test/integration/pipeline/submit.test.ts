@@ -81,6 +81,7 @@ async function openRun(
         return { jobId: `job-${calls.posted}`, requestIds: null, raw: null }
       },
     },
+    service: 0,
     adapter: BUILT_IN_SERVICE,
     webhookUrl: (job: string) => `http://127.0.0.1/${job}`,
   } as unknown as CallDeps

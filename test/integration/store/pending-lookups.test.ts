@@ -65,6 +65,7 @@ const createJobs = ({
 } = {}) =>
   jobs.createJobs(db, {
     run,
+    service: 0,
     kinds,
     ids: Array.from({ length: count }, () => randomUUID()),
     least,

@@ -203,6 +203,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       async (tx) => {
         const made = await jobs.createJobs(tx, {
           run: RUN,
+          service: 0,
           ids: [randomUUID()],
           least: 1,
           token: randomUUID(),

@@ -41,7 +41,7 @@ class CountedJob {
       identifier: this.erased[id] ? '' : `p${id}@x.example`,
       open: open && !this.erased[id],
     }))
-    const ids = { id: 'job', jobId: 'j', requestIds: null, createdAt: new Date(0) }
+    const ids = { id: 'job', service: 0, jobId: 'j', requestIds: null, createdAt: new Date(0) }
     return { ...ids, single: false, state, credits, isFlat, creditsStated, members }
   }
 

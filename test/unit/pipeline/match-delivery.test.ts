@@ -27,6 +27,7 @@ const toAdapter = (ordered: boolean) =>
 function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: number } {
   const known = service.jobs.map(({ key, jobId, requestIds, addresses, identifiers }): DeliveryJob => ({
     id: key,
+    service: 0,
     jobId,
     state: 'submitted',
     requestIds,
@@ -45,7 +46,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
   const settled = deliveriesOf(service).map(({ address, body }) => {
     const parsed = parseEvent(Buffer.from(JSON.stringify(body)))
     if (!parsed.ok) throw new Error(parsed.reason)
-    const candidates = findJobCandidates({ job: address, jobId: parsed.event.jobId }, known)
+    const candidates = findJobCandidates({ service: 0, job: address, jobId: parsed.event.jobId }, known)
     return settleDelivery(parsed.event, candidates, RULES, 0, toAdapter(service.isOrdered))
   })
   return {
