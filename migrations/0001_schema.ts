@@ -412,7 +412,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index skipped_cells_by_lookup on fillrate.skipped_cells (lookup_id)`.execute(db)
   await sql`create index skipped_cells_by_run on fillrate.skipped_cells (run_id)`.execute(db)
 
-  // One write to one row, with the values before and after. `input_hash`: the inputs that it was made for; an undo has those of
+  // One write to one row, with the values before and after, and what `last_written` and `earlier_writes` had of its columns. `input_hash`: the inputs that it was made for; an undo has those of
   // the write that it undoes. Found by its row or by its run, never by its id alone: an index of
   // that, beside one of the row, took a seventeenth of finishing a row.
   await sql`
@@ -427,6 +427,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       before jsonb not null,
       after jsonb not null,
       last_written_before jsonb,
+      earlier_writes_before jsonb,
       undone_by_change_id bigint,
       primary key (key, source, id)
     )`.execute(db)

@@ -31,13 +31,13 @@ interface PolicyRules {
   readonly replacesOthers: boolean
   /** It replaces what Fillrate wrote last, so that the write has to know it. */
   readonly readsLastWritten: boolean
-  /** It replaces what Fillrate wrote for earlier inputs of the row, so that the write has to know it. */
+  /** What Fillrate wrote for earlier inputs of the row counts as blank, so that the write has to know it. */
   readonly readsEarlier: boolean
 }
 
 export const POLICY_RULES: Readonly<Record<WritePolicy, PolicyRules>> = {
   blank: { replacesOthers: false, readsLastWritten: false, readsEarlier: true },
-  tracked: { replacesOthers: false, readsLastWritten: true, readsEarlier: false },
+  tracked: { replacesOthers: false, readsLastWritten: true, readsEarlier: true },
   always: { replacesOthers: true, readsLastWritten: false, readsEarlier: false },
 }
 

@@ -37,10 +37,16 @@ export function partitionAnswered(
     if (nextState === null) toWrite.push(fitRow(source, row))
     else if (nextState.state === Row.waiting)
       finished.push({ ...baseResult(row), ...nextState, nextAt: null, missed: true })
-    else finished.push({ ...baseResult(row), ...withPassed(row, nextState) })
+    else finished.push({ ...baseResult(row), ...withPassed(row, keepsEarlier(row, nextState)) })
   }
   return { finished, fitted: toWrite }
 }
+
+/** Without a record nothing is written, and nothing that was written for other inputs goes. */
+const keepsEarlier = ({ earlier }: PlacedRow, outcome: RowOutcome): RowOutcome =>
+  earlier === null || outcome.reason === null
+    ? outcome
+    : { ...outcome, reason: `${outcome.reason}; what was written for its earlier inputs stays` }
 
 type RowToFit = Pick<
   PlacedRow,
@@ -111,7 +117,10 @@ export function toFinishedRow(
 ): writeBackQueue.FinishedRow {
   const { row, write } = fitted
   const skipped = listSkippedCells(source, fitted, result)
-  const finished = afterWrite(result.outcome, describeWrite(result, write, skipped))
+  const finished = afterWrite(
+    result.outcome,
+    describeWrite(result, write, skipped) ?? describeKept(source, write, result),
+  )
   if (finished === null)
     return {
       ...baseResult(row),
@@ -187,18 +196,31 @@ function describeWrite(result: WriteResult, write: WriteRow, skipped: readonly S
   return result.protectedColumns.length > 0 ? 'its columns already hold values' : null
 }
 
+/** What was written for earlier inputs and cannot be blanked. */
+function describeKept(source: Source, { values, earlier }: WriteRow, { after }: WriteResult): string | null {
+  const kept = source.outputs
+    .map(({ column }) => column)
+    .filter((column) => earlier && Object.hasOwn(earlier, column) && !Object.hasOwn(values, column))
+    .filter((column) => !Object.hasOwn(after ?? {}, column))
+  if (kept.length === 0) return null
+  return `no new value for ${kept.join(', ')}: what was written for earlier inputs stays`
+}
+
 /** An error that a trigger raises for one cell is the same for the others: without the column they share a reason. */
 const describeSkippedCell = (cell: SkippedCell): string =>
   cell.reason === 'rejected' && cell.detail !== null ? cell.detail : `${cell.column}: ${describeSkip(cell)}`
 
 /** What is recorded of a write. */
 function toChange(
-  { written }: writeBackQueue.AnsweredRow,
+  { written, earlier }: writeBackQueue.AnsweredRow,
   { outcome, before, after }: WriteResult,
 ): NewChange | null {
   if (outcome !== 'written' || !before || !after) return null
-  const previous = Object.entries(written ?? {}).filter(([column]) => Object.hasOwn(after, column))
-  return { before, after, writtenBefore: previous.length > 0 ? Object.fromEntries(previous) : null }
+  const replaced = <Value>(values: Readonly<Record<string, Value>> | null): Record<string, Value> | null => {
+    const entries = Object.entries(values ?? {}).filter(([column]) => Object.hasOwn(after, column))
+    return entries.length > 0 ? Object.fromEntries(entries) : null
+  }
+  return { before, after, writtenBefore: replaced(written), earlierBefore: replaced(earlier) }
 }
 
 /** Columns of `touch` that are not stored with what was written. The stamp is: it shows whether another program has set it since. */

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
-import { type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
+import { type EarlierWrites, type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
 import type { UndoContext, UndoTarget } from '../domain/undo.ts'
 import { failureSql } from './failures.ts'
 import { jsonBatch, unnestByRow } from './sql.ts'
@@ -12,8 +12,9 @@ type Values = Readonly<Record<string, unknown>>
 export interface NewChange {
   readonly before: Values
   readonly after: Values
-  /** What Fillrate had last written into these columns before: an undo restores this too. */
+  /** What Fillrate had last written into these columns before, and what for earlier inputs: an undo restores this too. */
   readonly writtenBefore: Values | null
+  readonly earlierBefore: EarlierWrites | null
 }
 
 /** When a run wrote last; null: it has written nothing. */
@@ -59,10 +60,11 @@ export interface UndoableChange extends NewChange {
 }
 
 /** Values as text, so that numbers keep every digit. */
-type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefore'> & {
+type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefore' | 'earlierBefore'> & {
   readonly before: string
   readonly after: string
   readonly writtenBefore: string | null
+  readonly earlierBefore: string | null
 }
 
 /** SQL: whether a row, or a change, was written last by what is undone. */
@@ -77,15 +79,17 @@ export async function listUndoable(
   limit: number,
 ): Promise<UndoableChange[]> {
   const { rows } = await sql<UndoableChangeText>`
-    select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore"
+    select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore",
+           earlier_writes_before::text as "earlierBefore"
       from fillrate.changes
      where ${isOfTargetSql(sql`run_id`, target)} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
-  return rows.map(({ before, after, writtenBefore, ...row }) => ({
+  return rows.map(({ before, after, writtenBefore, earlierBefore, ...row }) => ({
     ...row,
     before: parseValues(before),
     after: parseValues(after),
     writtenBefore: writtenBefore === null ? null : parseValues(writtenBefore),
+    earlierBefore: earlierBefore === null ? null : (parseValues(earlierBefore) as EarlierWrites),
   }))
 }
 
@@ -119,10 +123,10 @@ export async function insertReverting(
   await sql`
     with undoing as (
       select * from jsonb_to_recordset(${jsonBatch(changes)}) as v
-             (undoes bigint, run bigint, key text, lookup bigint, "inputHash" bigint, before jsonb, after jsonb, "writtenBefore" jsonb)
+             (undoes bigint, run bigint, key text, lookup bigint, "inputHash" bigint, before jsonb, after jsonb, "writtenBefore" jsonb, "earlierBefore" jsonb)
     ), made as (
-      insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before)
-      select run, ${source}, key, lookup, "inputHash", before, after, "writtenBefore" from undoing
+      insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before, earlier_writes_before)
+      select run, ${source}, key, lookup, "inputHash", before, after, "writtenBefore", "earlierBefore" from undoing
       returning id, key
     )
     update fillrate.changes c set undone_by_change_id = made.id
@@ -207,18 +211,28 @@ export async function summarizeUndoable(db: Connection, target: UndoTarget): Pro
   }
 }
 
-/** Locks rows of a source before their cells, as write-back does. @returns what Fillrate last wrote into each */
+/** What Fillrate last wrote into a row, and what for earlier inputs. */
+export interface OwnValues {
+  readonly written: Values
+  readonly earlier: EarlierWrites
+}
+
+/** Locks rows of a source before their cells, as write-back does. @returns what Fillrate wrote into each */
 export async function lockRows(
   tx: Tx,
   source: string,
   keys: readonly string[],
-): Promise<Map<string, Values | null>> {
-  const { rows } = await sql<{ key: string; written: string | null }>`
-    select key, last_written::text as written from fillrate.rows
+): Promise<ReadonlyMap<string, OwnValues>> {
+  const { rows } = await sql<{ key: string; written: string | null; earlier: string | null }>`
+    select key, last_written::text as written, earlier_writes::text as earlier from fillrate.rows
      where source = ${source} and key = any(${[...keys]}::text[])
      order by key for no key update`.execute(tx)
+  const read = (text: string | null): Values => (text === null ? {} : parseValues(text))
   return new Map(
-    rows.map(({ key, written }) => [key, written === null ? null : (parseExactJson(written) as Values)]),
+    rows.map(({ key, written, earlier }) => [
+      key,
+      { written: read(written), earlier: read(earlier) as EarlierWrites },
+    ]),
   )
 }
 
@@ -230,6 +244,8 @@ interface RevertedRow {
   readonly columns: readonly string[]
   /** Those that hold a value that Fillrate had written before. All others count as entered manually again. */
   readonly written: Values
+  /** Those that hold a value that Fillrate had written for earlier inputs. */
+  readonly earlier: EarlierWrites
   /** What the undo left in columns that inputs read, for `own_writes`. Null: nothing is recorded. */
   readonly ownWrites: Values | null
   readonly cells: number
@@ -237,8 +253,8 @@ interface RevertedRow {
 
 /**
  * Updates rows after an undo. `last_written` follows the cells in any case, or the policy `tracked` would take a
- * manually entered value for Fillrate's own; a restored value counts as entered manually where the row was last picked with
- * other inputs. The state changes only if the undone run was the last to finish the row: a
+ * manually entered value for Fillrate's own, and so does `earlier_writes`; a restored value counts as entered manually where the row
+ * was last picked with other inputs. The state changes only if the undone run was the last to finish the row: a
  * row that waits keeps waiting, and one that a later run has finished keeps that run's state.
  *
  * A future `due_at` stays. A past one is cleared, or the next run would write the same values again at once.
@@ -263,7 +279,7 @@ export async function revertRows(
   await sql`
     update fillrate.rows r
        set last_written = ${written},
-           earlier_writes = nullif(r.earlier_writes - ${columns}, '{}'),
+           earlier_writes = nullif((coalesce(r.earlier_writes, '{}') - ${columns}) || case when ${isOfRow} then v.earlier else '{}' end, '{}'),
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            ${sql.join([
              ifLast(sql`${outcome.state}`, 'state'),
@@ -277,6 +293,6 @@ export async function revertRows(
              ifLast(sql`0`, 'cells_skipped'),
              ifLast(sql`${undo.run}`, 'run_id'),
            ])}
-      from ${unnestByRow(source, rows, { inputHash: 'text', columns: 'jsonb', written: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
+      from ${unnestByRow(source, rows, { inputHash: 'text', columns: 'jsonb', written: 'jsonb', earlier: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
      where r.ctid = v.ctid`.execute(tx)
 }

@@ -9,7 +9,7 @@ const inAnyCaseSql = (text: RawBuilder<unknown>): RawBuilder<unknown> => sql`(${
 /** Tables that store cells of rows. */
 const CELL_TABLES = {
   rows: { columns: ['last_written', 'earlier_writes', 'own_writes'] },
-  changes: { columns: ['before', 'after', 'last_written_before'] },
+  changes: { columns: ['before', 'after', 'last_written_before', 'earlier_writes_before'] },
   skipped_cells: { columns: ['detail', 'value'] },
 } as const
 export type CellTable = keyof typeof CELL_TABLES
@@ -70,13 +70,12 @@ export async function eraseCells(
     update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where not ${isNamed})
      where exists (select from unnest(keys) as k (key) where ${isNamed})`.execute(tx)
 
-  const all = [sql.ref('before'), sql.ref('after'), sql.ref('last_written_before')] as const
-  const [before, after, lastBefore] = all
+  const recorded = CELL_TABLES.changes.columns
+  const all = recorded.map((column) => sql.ref(column))
   const changes = await count(sql`delete from fillrate.changes where ${isAt('changes')} and ${isNamed}`)
   mentions += await count(sql`
-    update fillrate.changes set before = ${without(before, ...all)}, after = ${without(after, ...all)},
-           last_written_before = ${without(lastBefore, ...all)}
-     where ${isAt('changes')} and ${names(sql`concat_ws(' ', before, after, last_written_before)`)}`)
+    update fillrate.changes set ${sql.join(recorded.map((column) => sql`${sql.ref(column)} = ${without(sql.ref(column), ...all)}`))}
+     where ${isAt('changes')} and ${names(sql`concat_ws(' ', ${sql.join(all)})`)}`)
   // Nothing is left of the places: an update moves a row.
   mentions += await count(sql`delete from fillrate.skipped_cells where ${isAt('skipped_cells')}`)
   return { rows, changes, mentions }

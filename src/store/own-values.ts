@@ -27,6 +27,11 @@ export const earlierWritesSql = (hash: RawBuilder<unknown> = sql`null::bigint`):
             union all
             select key, jsonb_build_array(r.input_hash::text, value) from jsonb_each(r.last_written)) e) end`
 
+/** SQL: the values that Fillrate wrote into the row `r` for other inputs than those of a hash, by column; NULL: none. */
+export const earlierValuesSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`(
+  select jsonb_object_agg(e.key, e.value -> 1)
+    from jsonb_each(case when r.input_hash = ${hash} then r.earlier_writes else ${earlierWritesSql(hash)} end) e)`
+
 /** SQL: `earlier_writes` of `r` without the columns of an object. */
 export const withoutColumnsSql = (columns: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`nullif(r.earlier_writes - array(select jsonb_object_keys(${columns})), '{}')`

@@ -57,11 +57,13 @@ export async function passOnPreviousValues(
   await sql`
     update fillrate.changes c
        set before = ${withPrevious('before', 'previous')},
-           last_written_before = nullif(${withPrevious('last_written_before', 'written')}, '{}')
+           last_written_before = nullif(${withPrevious('last_written_before', 'written')}, '{}'),
+           earlier_writes_before = nullif(${withPrevious('earlier_writes_before', 'earlier')}, '{}')
       from (
         select next.id, next.key, next.source, array_agg(n.name) as columns,
                jsonb_object_agg(n.name, u.before -> n.name) filter (where u.before ? n.name) as previous,
-               jsonb_object_agg(n.name, u.last_written_before -> n.name) filter (where u.last_written_before ? n.name) as written
+               jsonb_object_agg(n.name, u.last_written_before -> n.name) filter (where u.last_written_before ? n.name) as written,
+               jsonb_object_agg(n.name, u.earlier_writes_before -> n.name) filter (where u.earlier_writes_before ? n.name) as earlier
           from jsonb_to_recordset(${jsonBatch(undone)}) as k (id bigint, key text, columns jsonb)
           join fillrate.changes u on u.source = any(${[...sources]}::text[]) and u.key = k.key and u.id = k.id
          cross join lateral jsonb_array_elements_text(k.columns) as n (name)

@@ -220,6 +220,7 @@ export interface Schema extends ObservationTables {
     before: Json
     after: Json
     last_written_before: Json | null
+    earlier_writes_before: Json | null
     undone_by_change_id: number | null
   }
   'fillrate.suppressions': { kind: LookupKind; hash: string; created_at: Generated<Date> }

@@ -171,6 +171,7 @@ export async function finishRows(
       before: 'jsonb',
       after: 'jsonb',
       writtenBefore: 'jsonb',
+      earlierBefore: 'jsonb',
       ownWrites: 'jsonb',
       notes: 'jsonb',
       nextAt: 'timestamptz',
@@ -203,10 +204,10 @@ export async function finishRows(
            cells_skipped = coalesce(v."cellsSkipped", 0) + case when r.only_blanks then r.cells_skipped else 0 end
       from ${records}
      where r.ctid = v.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
-    returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore"
+    returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore", v."earlierBefore"
     )
-    insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before)
-    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore" from finished where after is not null`.execute(
+    insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before, earlier_writes_before)
+    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore", "earlierBefore" from finished where after is not null`.execute(
     tx,
   )
   const changes = finished.filter(({ change }) => change !== null).length

@@ -90,6 +90,9 @@ function describeField(
     const from = origin?.lookup === lookup.id ? 'from an earlier record' : 'for other inputs'
     return `not written: the column holds what ${by} wrote ${from}`
   }
+  const emptying = changes.find(({ after }) => Object.hasOwn(after, column))
+  if (blank && emptying?.undoes === null && emptying.after[column] === null)
+    return `emptied${emptying.run === null ? '' : ` by run ${emptying.run}`}: its value was of earlier inputs`
   if (misfit?.reason === 'absent') return `not written: ${describeSkip(misfit)}`
   if (!blank && value !== undefined && isDeepStrictEqual(current.value, value))
     return 'not written: the column holds the same value'

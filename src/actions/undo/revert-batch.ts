@@ -60,7 +60,7 @@ export function revertBatch(
       const undoable = batch.filter((change) => open.has(change.id))
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)
-      const lastWritten = await changes.lockRows(tx, source.name, keys)
+      const owned = await changes.lockRows(tx, source.name, keys)
       const sharing = listSharingSources(source, deps.sources)
       const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, context.run, undoable)
       const results = await restoreCells(tx, deps, source, undoable, laterColumns)
@@ -76,8 +76,11 @@ export function revertBatch(
           : [{ change, before, after, ownWrites, kept, columns: Object.keys(after) }]
       })
       const reverting = restored.map(({ change: { id, key, lookup, inputHash }, before, after, columns }) => {
-        const writtenBefore = pickColumns(columns, lastWritten.get(key) ?? {})
-        return { undoes: id, run: context.run, key, lookup, inputHash, before, after, writtenBefore }
+        const own = owned.get(key)
+        const writtenBefore = pickColumns(columns, own?.written ?? {})
+        const earlierBefore = pickColumns(columns, own?.earlier ?? {})
+        const change = { before, after, writtenBefore, earlierBefore }
+        return { undoes: id, run: context.run, key, lookup, inputHash, ...change }
       })
       await changes.insertReverting(tx, source.name, reverting)
       const parents = restored.flatMap(({ change: { id, key, before, after } }) => {
@@ -90,10 +93,12 @@ export function revertBatch(
         return columns.length > 0 ? [{ id: change.id, key: change.key, columns }] : []
       })
       await passOnPreviousValues(tx, sharing, passedOn)
-      const rows = restored.map(({ change: { key, inputHash, writtenBefore }, ownWrites, columns }) => {
+      const rows = restored.map(({ change, ownWrites, columns }) => {
+        const { key, inputHash, writtenBefore, earlierBefore } = change
         const written = pickColumns(columns, writtenBefore ?? {}) ?? {}
+        const earlier = pickColumns(columns, earlierBefore ?? {}) ?? {}
         const cells = columns.filter((column) => !isTouchColumn(source, column)).length
-        return { key, inputHash, columns, written, ownWrites, cells }
+        return { key, inputHash, columns, written, earlier, ownWrites, cells }
       })
       await changes.revertRows(tx, source.name, context, afterUndo(context), rows)
       return toRevertResult(tx, source, { sharing, undoing: context.run }, undoable, results)
@@ -221,13 +226,13 @@ const OUTCOMES = {
 } as const
 
 /** The entries of these columns; null: none. */
-function pickColumns(
+function pickColumns<Value>(
   columns: readonly string[],
-  values: Readonly<Record<string, unknown>>,
-): Record<string, unknown> | null {
+  values: Readonly<Record<string, Value>>,
+): Record<string, Value> | null {
   const entries = columns
     .filter((column) => Object.hasOwn(values, column))
-    .map((c) => [c, values[c]] as const)
+    .map((c) => [c, values[c] as Value] as const)
   return entries.length > 0 ? Object.fromEntries(entries) : null
 }
 

@@ -10,9 +10,12 @@ import {
   pageOrderSql,
   type PageRow,
 } from '../../sources/page.ts'
+import { holdsAnyEarlierSql, readsEarlier } from '../../sources/earlier-values.ts'
+import { keyMatchesSql } from '../../sources/key.ts'
 import { readsLastWritten } from '../../sources/write/write-update.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
+import { earlierValuesSql } from '../../store/own-values.ts'
 import { serviceNumberSql } from '../../store/services.ts'
 import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
@@ -31,6 +34,8 @@ export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'sta
 
 export interface PickCandidate extends PageRow {
   readonly disposition: Disposition
+  /** A cell holds what Fillrate wrote for earlier inputs, which counts as blank: the row lacks it, although it is full. */
+  readonly holdsEarlier: boolean
   /** Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null: none, and no service before it. */
   readonly missed: EarlierLookups | null
   /** Until when its `freshness` column keeps it from being picked; null: it does not. */
@@ -126,7 +131,7 @@ export async function readCandidates(
                                        from unsettled group by disposition) by_disposition)) as counts
         from scanned
     )
-    select counts, ${pageColumnsSql(source)}, missed, "settledUntil", "isDue", "settledAt", disposition
+    select counts, ${pageColumnsSql(source)}, missed, "settledUntil", "isDue", "settledAt", "holdsEarlier", disposition
       from (select counts, page.* from counted left join unsettled page on false
             union all select null, page.* from unsettled page where disposition in ('eligible', 'abandoned')) page
      order by ${pageOrderSql(source)}`.execute(db)
@@ -143,7 +148,7 @@ export async function readCandidates(
     fresh -= one.lacking
     complete -= one.rows - one.lacking
   }
-  const candidates = rows.filter(isCandidate)
+  const candidates = rows.filter(isCandidate).map(withEarlier)
   return {
     candidates,
     dispositions: { ...dispositions, fresh, complete },
@@ -201,21 +206,47 @@ export async function readCandidatesByKey(
       from (${page}) as page left join lateral (
         select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
       ) r on true`.execute(tx)
-  return rows.map((row) => ({ ...row, disposition: 'abandoned' }))
+  return rows.map((row) => withEarlier({ ...row, disposition: 'abandoned' }))
 }
+
+/** What holds an earlier value lacks one. */
+export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier' | 'lacks' | 'lacks_here'>>(
+  candidate: Candidate,
+): Candidate =>
+  candidate.holdsEarlier
+    ? {
+        ...candidate,
+        lacks: true,
+        ...(candidate.lacks_here !== undefined && { lacks_here: true }),
+      }
+    : candidate
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
   ${missedLookupsSql(source, service)} as missed, ${settledUntilSql(source)} as "settledUntil",
-  coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false) as "isDue", r.settled_at::text as "settledAt"`
+  coalesce(r.state <> ${sql.lit(Row.waiting)} and r.due_at <= now(), false) as "isDue", r.settled_at::text as "settledAt",
+  ${holdsEarlierSql(source)} as "holdsEarlier"`
+
+/**
+ * SQL: whether a cell of the row in `page` holds what Fillrate wrote for earlier inputs. The table is read again, by key, only where
+ * anything was: of a settled row nothing is.
+ */
+function holdsEarlierSql(source: Source): RawBuilder<boolean> {
+  if (!readsEarlier(source)) return sql`false`
+  return sql`case when r."hasEarlier" or (r."hasWritten" and r.input_hash is distinct from page.input_hash) then coalesce((
+    select ${sql.raw(holdsAnyEarlierSql(source))}
+      from (select ${earlierValuesSql(sql`page.input_hash`)} as "~earlier"
+              from fillrate.rows r where r.source = ${source.name} and r.key = page.key offset 0) as "~own"
+      join ${sql.raw(source.table.sql)} as t on ${sql.raw(keyMatchesSql(source, 'page.key'))} limit 1), false) else false end`
+}
 
 /** SQL: the disposition of a row that does not wait, from `page` and `r`. */
 export const finishedDispositionSql = (source: Source, service: number): RawBuilder<Disposition> => sql`
-  case when not page.lacks then 'complete'
+  case when not page.lacks and not ${holdsEarlierSql(source)} then 'complete'
        when ${settledUntilSql(source)} is not null then 'stamped'
        when r.key is null or r.input_hash is distinct from page.input_hash or r.due_at <= now() or r.deleted_at is not null
             or ${isFromOtherServiceSql(source, service)} or ${isStampRemovedSql(source)} then 'eligible'

@@ -22,6 +22,7 @@ import {
   candidateColumnsSql,
   type PickCandidate,
   rowColumnsSql,
+  withEarlier,
 } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
 import { resumeAtLater } from './read-phase.ts'
@@ -163,5 +164,5 @@ async function readChangedRows(
           select ${rowColumnsSql(source)} from fillrate.rows where source = ${source.name} and key = page.key offset 0
         ) r on true
        order by page.key`.execute(tx)
-  return result.rows
+  return result.rows.map(withEarlier)
 }

@@ -8,14 +8,15 @@ import {
   isReachableSql,
 } from '../cell.ts'
 import { wideCast } from '../column-type.ts'
+import { blankValueSql, isEarlierSql } from '../earlier-values.ts'
 import { renderExpression } from '../expression.ts'
 import { quoteLiteral } from '../quote.ts'
-import type { MappedCell, MappedOutput, MappedTouch, Source } from '../source-model.ts'
+import type { MappedOutput, MappedTouch, Source } from '../source-model.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:
  * `~writable`, whether the policy allows it → `~cast`, the value cast to the column's type → `~new`, the value fitted to
- * its length → `~changed`, whether it is written. The batch's own columns are `~value`, `~last written` and `~confidence`. All
+ * its length → `~changed`, whether it is written, and `~blanked`, whether with a blank. The batch's own columns are `~value`, `~last written` and `~confidence`. All
  * names begin with a tilde, so that a column that the configuration names without its table is never ambiguous.
  */
 
@@ -40,29 +41,12 @@ export function isWritableSql({ output }: IndexedOutput): string {
     case 'always':
       return parents
     case 'blank':
-      return `((${isBlankSql(output)} or case when "~taken over" then ${holdsEarlierSql(output)} else false end) and ${parents})`
+      return `((${isBlankSql(output)} or ${isEarlierSql(output)}) and ${parents})`
     case 'tracked': {
       const isOurs = holdsLastWrittenSql(output, `("~last written" -> ${quoteLiteral(output.column)})`)
-      return `((${isBlankSql(output)} or ${isOurs}) and ${parents})`
+      return `((${isBlankSql(output)} or ${isOurs} or ${isEarlierSql(output)}) and ${parents})`
     }
   }
-}
-
-const holdsEarlierSql = (cell: MappedCell): string =>
-  holdsLastWrittenSql(cell, `("~earlier" -> ${quoteLiteral(cell.column)})`)
-
-/**
- * SQL: whether the row is the one that Fillrate wrote for earlier inputs, so that what it wrote is no user's: it holds the stamp that
- * Fillrate set, two of the values, or all of them. A key that is used again is another row, in which one value may be the same by
- * chance.
- */
-export function isTakenOverSql({ outputs, freshness }: Pick<Source, 'outputs' | 'freshness'>): string {
-  const count = (conditions: readonly string[]): string =>
-    conditions.map((condition) => `(${condition})::int`).join(' + ')
-  const held = count(outputs.map(holdsEarlierSql))
-  const known = count(outputs.map(({ column }) => `"~earlier" ? ${quoteLiteral(column)}`))
-  const isStamped = freshness?.cell == null ? '' : `${holdsEarlierSql(freshness.cell)} or `
-  return `case when "~earlier" is null then false else ${isStamped}(${held}) >= least(2, ${known}) end`
 }
 
 /** SQL for the new value. Evaluated only where it may be used, because it may fail. */
@@ -132,11 +116,37 @@ function lengthBound({ fit, type }: MappedOutput, value: string): LengthBound | 
   return { isTooLong: `char_length(${value}::text) > ${fit.maxLength}`, cast: '' }
 }
 
+/** SQL: whether the cell is written, with a value of the record or with a blank. */
+export const isChangedSql = (
+  cell: IndexedOutput,
+  all: readonly IndexedOutput[],
+  blank: BlankOptions,
+): string => `(${isFilledSql(cell, all)} or ${losesEarlierSql(cell, blank)})`
+
+/** SQL: whether it is written with a blank: it holds what was written for earlier inputs, and gets no value of the record. */
+export const isBlankedSql = (
+  cell: IndexedOutput,
+  all: readonly IndexedOutput[],
+  blank: BlankOptions,
+): string => `(${losesEarlierSql(cell, blank)} and not ${isFilledSql(cell, all)})`
+
+interface BlankOptions {
+  readonly source: Source
+  /** The batch says of which cells. */
+  readonly bisecting: boolean
+}
+
+const losesEarlierSql = (cell: IndexedOutput, { source, bisecting }: BlankOptions): string => {
+  if (blankValueSql(source, cell.output) === null) return 'false'
+  const isEarlier = isEarlierSql(cell.output)
+  return bisecting ? `("~blanking${cell.index}" is not null and ${isEarlier})` : isEarlier
+}
+
 /**
- * SQL: whether the cell is written. Of its group, a member with a value must be ready or hold it already, and one that the record
+ * SQL: whether a value of the record is written. Of its group, a member with a value must be ready or hold it already, and one that the record
  * lacks must not hold what the policy protects.
  */
-export function isChangedSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
+function isFilledSql({ output, index }: IndexedOutput, all: readonly IndexedOutput[]): string {
   return `coalesce(${[...alone({ output, index }), ...groupConditions({ output, index }, all)].join(' and ')}, false)`
 }
 
@@ -176,8 +186,9 @@ const memberConditionSql = (member: IndexedOutput): string =>
 export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>
   output.fit.kind === 'other' ? `"~new${index}"::text is not null` : `"~new${index}" is not null`
 
+/** A value for earlier inputs that is also that of the new record is written again: it is then one for the present inputs. */
 const isDifferentSql = ({ output, index }: IndexedOutput): string =>
-  differsSql(`"~new${index}"`, currentCellSql(output), output.fit)
+  `(${differsSql(`"~new${index}"`, currentCellSql(output), output.fit)} or ${isEarlierSql(output)})`
 
 /** SQL for a touched column's value, evaluated only where it is set: together with an output. */
 export function touchValueSql(touch: MappedTouch, index: number): string {

@@ -7,6 +7,8 @@ export interface RowUpdate<Item> {
   readonly batch: readonly BatchColumn<Item & BatchItem>[]
   /** The cells that may be written. Of the n-th, the steps say whether it is, `~changed<n>`, and its value, `~new<n>`. */
   readonly cells: readonly MappedCell[]
+  /** SQL for the new value of some cells, by their place, where it is not `~new<n>`. Absent: of none. */
+  readonly newValues?: ReadonlyMap<number, string>
   /** The columns of the table that are read: `t` has no others. */
   readonly reads: readonly string[]
   /** What follows the row `t` in FROM. It gives `~same` too: whether the row has the inputs that the batch was made for. */

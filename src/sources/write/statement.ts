@@ -91,7 +91,10 @@ const evaluatedColumns = <Item>(source: Source, update: RowUpdate<Item>): string
   ...(update.copies === null ? [] : [`${update.copies} as "~copies"`]),
   ...(source.table.isInherited ? ['"~table", "~place"'] : []),
   ...source.keyColumns.map((column, n) => `t.${quoteName(column.name)} as "~key${n}"`),
-  ...update.cells.map((_, n) => `"~changed${n}", "~new${n}"`),
+  ...update.cells.map((_, n) => {
+    const value = update.newValues?.get(n)
+    return `"~changed${n}", ${value === undefined ? '' : `${value} as `}"~new${n}"`
+  }),
   ...jsonColumns(update).map(
     ([, keys], n) =>
       `case when ${anyChangedSql(keys, '')} then ${update.jsonValueSql(keys, n)} end as "~json${n}"`,

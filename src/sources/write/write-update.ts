@@ -2,6 +2,7 @@ import { POLICY_RULES } from '../../domain/mapping.ts'
 import { isBlankValueSql, isReachableSql, valueJsonSql } from '../cell.ts'
 import { toText } from '../coerce/scalars.ts'
 import { renderExpression } from '../expression.ts'
+import { blankValueSql, isTakenOverSql, readsEarlier } from '../earlier-values.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
 import type { Source } from '../source-model.ts'
 import { quoteLiteral } from '../quote.ts'
@@ -14,12 +15,12 @@ import {
   groupObstacleSql,
   hasNewValueSql,
   type IndexedOutput,
+  isBlankedSql,
   isChangedSql,
   isFittedByCast,
   isGroupIncompleteSql,
   isReadySql,
   isSentAsJson,
-  isTakenOverSql,
   isWritableSql,
   touchValueSql,
 } from './cell-sql.ts'
@@ -51,11 +52,13 @@ export interface WriteRow {
 export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteRow> {
   const { outputs, touches, mapping } = source
   const cells = outputs.map((output, index) => ({ output, index }))
+  const newValues = listNewValues(source, cells)
   return {
+    newValues,
     batch: batchColumns(source, bisecting),
     cells: [...outputs, ...touches],
     reads: listReadColumns(source),
-    steps: `${outputSteps(source, cells)}
+    steps: `${outputSteps(source, cells, bisecting)}
        ${touchSteps(source, bisecting)}`,
     where: `"~i" is not null and ${belongsSql(source)}`,
     jsonValueSql: (keys) =>
@@ -63,7 +66,10 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteR
         keys.map(({ cell, index }) => ({
           cell,
           written: `"~changed${index}"`,
-          value: index < outputs.length ? `"~new${index}"` : `coalesce("~new${index}", 'null')`,
+          value:
+            index < outputs.length
+              ? (newValues.get(index) ?? `"~new${index}"`)
+              : `coalesce("~new${index}", 'null')`,
         })),
       ),
     given: '"~inputs"."~given"',
@@ -78,7 +84,7 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteR
 }
 
 /** Up to the outputs that have a new value. */
-function outputSteps(source: Source, cells: readonly IndexedOutput[]): string {
+function outputSteps(source: Source, cells: readonly IndexedOutput[], bisecting: boolean): string {
   const inputs = rowInputsSql(source, { recorded: true })
   const fitted = cells.filter((cell) => !isFittedByCast(cell))
   return [
@@ -94,10 +100,14 @@ function outputSteps(source: Source, cells: readonly IndexedOutput[]): string {
       cells.map((cell) => `${castValueSql(cell)} as ${castColumn(cell)}`),
     ),
     stepSql('fitted', indexedColumns(fitted, fitValueSql, 'new')),
-    stepSql(
-      'changed',
-      indexedColumns(cells, (cell) => isChangedSql(cell, cells), 'changed'),
-    ),
+    stepSql('changed', [
+      ...indexedColumns(cells, (cell) => isChangedSql(cell, cells, { source, bisecting }), 'changed'),
+      ...indexedColumns(
+        listBlankable(source, cells),
+        (cell) => isBlankedSql(cell, cells, { source, bisecting }),
+        'blanked',
+      ),
+    ]),
   ].join('\n       ')
 }
 
@@ -123,9 +133,23 @@ const indexedColumns = (
   name: string,
 ): string[] => cells.map((cell) => `${value(cell)} as "~${name}${cell.index}"`)
 
-/** Whether a cell may be taken over from earlier inputs. */
-const readsEarlier = (source: Source): boolean =>
-  source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsEarlier)
+/** The outputs that may lose what was written for earlier inputs. */
+const listBlankable = (source: Source, cells: readonly IndexedOutput[]): IndexedOutput[] =>
+  readsEarlier(source)
+    ? cells.filter(
+        ({ output }) =>
+          POLICY_RULES[output.mapping.policy].readsEarlier && blankValueSql(source, output) !== null,
+      )
+    : []
+
+/** SQL for the new value of each output that may be blanked, by its index. */
+const listNewValues = (source: Source, cells: readonly IndexedOutput[]): ReadonlyMap<number, string> =>
+  new Map(
+    listBlankable(source, cells).map(({ output, index }) => [
+      index,
+      `case when "~blanked${index}" then ${blankValueSql(source, output)} else "~new${index}" end`,
+    ]),
+  )
 
 /** Whether a cell is compared with what was last written. */
 export const readsLastWritten = (source: Source): boolean =>
@@ -159,6 +183,13 @@ function batchColumns(source: Source, bisecting: boolean): BatchColumn<WriteRow 
   if (readsConfidence(source))
     columns.push({ name: '~confidence', type: 'double precision', of: ({ confidence }) => confidence })
   if (bisecting)
+    for (const [n, { column }] of source.outputs.entries())
+      columns.push({
+        name: `~blanking${n}`,
+        type: 'boolean',
+        of: ({ earlier }) => (earlier && Object.hasOwn(earlier, column) ? true : null),
+      })
+  if (bisecting)
     for (const n of source.touches.keys())
       columns.push({
         name: `~touching${n}`,
@@ -178,6 +209,7 @@ function listUnits({ outputs, touches }: Source): CellUnit[] {
       columns: cells.map(([, { column }]) => column),
       inputs: cells.map(([n]) => `~value${n}`),
     })),
+    ...outputs.map(({ column }, n) => ({ columns: [column], inputs: [`~blanking${n}`] })),
     ...touches.map(({ column }, n) => ({ columns: [column], inputs: [`~touching${n}`] })),
   ]
 }

@@ -1,4 +1,5 @@
 import { describeServerError } from '../../util/error-text.ts'
+import { toWholeSource } from '../earlier-values.ts'
 import type { Transaction } from 'kysely'
 import { rejectProtectedRows } from '../row-security.ts'
 import type { Source } from '../source-model.ts'
@@ -53,7 +54,7 @@ export async function writeBatch<Schema>(
 ): Promise<WriteResult[]> {
   if (batch.length === 0) return []
   const { preview = false } = options
-  const toUpdate = (bisecting: boolean): RowUpdate<WriteRow> => writeUpdate(source, bisecting)
+  const toUpdate = (bisecting: boolean): RowUpdate<WriteRow> => writeUpdate(toWholeSource(source), bisecting)
   const updated = await executeUpdate(tx, source, toUpdate, batch, options)
   const made = preview ? new Map() : await readRejectedValues(tx, source, batch, updated.cells)
   return await rejectProtectedRows(tx, source, toWriteResults(source, batch, updated, made))

@@ -110,14 +110,14 @@ const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   key,
   state: 'enriched',
   reason: null,
-  change: { before: {}, after: { title: 'Engineer' }, writtenBefore: null },
+  change: { before: {}, after: { title: 'Engineer' }, writtenBefore: null, earlierBefore: null },
   notes: null,
   nextAt: null,
   cells: { written: 1, protected: 0, skipped: 0 },
   skipped: [skip],
 }))
 /** The changes of the run, and their undo. */
-const values = { before: {}, after: { title: 'Engineer' }, writtenBefore: null }
+const values = { before: {}, after: { title: 'Engineer' }, writtenBefore: null, earlierBefore: null }
 const written = keys.map((key) => ({ ...values, id: Number(key) + WAITING, key }))
 const reverting = written.map(({ id, ...change }) => ({
   ...change,

@@ -144,6 +144,7 @@ const written = (key: string, ctid?: string): writeBackQueue.FinishedRow => ({
     before: { title: 'Cook' },
     after: { title: 'Chef', enriched_at: '2026-01-01T00:00:00Z' },
     writtenBefore: { title: 'Cook' },
+    earlierBefore: null,
   },
   notes: null,
   nextAt: null,
