@@ -137,6 +137,7 @@ export function toFinishedRow(
     state: ended.state,
     reason: ended.reason,
     change,
+    ...(write.earlier && change !== null && { blanked: listBlanked(source, write, change) }),
     ownWrites: result.ownWrites ?? null,
     notes: null,
     nextAt: isMissing ? null : dueAfter(row),
@@ -195,6 +196,12 @@ function describeWrite(result: WriteResult, write: WriteRow, skipped: readonly S
   if (Object.keys(write.values).length === 0) return 'the record has no value for its columns'
   return result.protectedColumns.length > 0 ? 'its columns already hold values' : null
 }
+
+/** Outputs that were emptied: another service may fill some of them. */
+const listBlanked = ({ touches }: Source, { values }: WriteRow, { after }: NewChange): string[] =>
+  Object.keys(after).filter(
+    (column) => !Object.hasOwn(values, column) && touches.every((touch) => touch.column !== column),
+  )
 
 /** What was written for earlier inputs and cannot be blanked. */
 function describeKept(source: Source, { values, earlier }: WriteRow, { after }: WriteResult): string | null {

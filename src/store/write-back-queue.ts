@@ -128,6 +128,8 @@ export interface FinishedRow {
   readonly reason: string | null
   /** What was written to it, recorded as a change. Null: nothing this time. */
   readonly change: NewChange | null
+  /** Columns of the change that it has only emptied of what was written for earlier inputs: Fillrate owns nothing there. */
+  readonly blanked?: readonly string[]
   /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
   readonly ownWrites?: Record<string, unknown> | null
   readonly notes: unknown
@@ -158,9 +160,10 @@ export async function finishRows(
   if (finished.length === 0) return
   const records = unnestByRow(
     source,
-    finished.map(({ cells, change, ...row }) => ({
+    finished.map(({ cells, change, blanked = [], ...row }) => ({
       ...row,
       ...change,
+      blanked: blanked.length > 0 ? `{${blanked.map((column) => JSON.stringify(column)).join(',')}}` : null,
       cellsWritten: cells.written || null,
       cellsProtected: cells.protected || null,
       cellsSkipped: cells.skipped || null,
@@ -175,6 +178,7 @@ export async function finishRows(
       ownWrites: 'jsonb',
       notes: 'jsonb',
       nextAt: 'timestamptz',
+      blanked: 'text',
       cellsWritten: 'integer',
       cellsProtected: 'integer',
       cellsSkipped: 'integer',
@@ -193,7 +197,7 @@ export async function finishRows(
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            is_dry_run = r.is_dry_run and v.state = 'waiting',
            last_written = case when v."isMissing" then null when v.after is null then r.last_written
-                               else coalesce(r.last_written, '{}') || (v.after - ${[...untracked]}::text[]) end,
+                               else coalesce(r.last_written, '{}') || (v.after - ${[...untracked]}::text[] - coalesce(v.blanked::text[], '{}')) end,
            earlier_writes = case when v."isMissing" then ${earlierWritesSql()}
                                  when v.after is null or r.earlier_writes is null then r.earlier_writes
                                  else ${withoutColumnsSql(sql`v.after`)} end,

@@ -54,11 +54,11 @@ const isWrittenForOther = ({ id, email }: SeenRow, column: Column, { last }: Kno
 function mayReplace(seen: SeenRow, column: Column, known: Known): boolean {
   const name = cellName(seen.id, column)
   const holder = known.held.get(name)?.holder
-  if (holder != null) return (holder.email === seen.email) === (column === 'phone')
+  if (holder != null) return holder.email !== seen.email || column === 'phone'
   // A user has set what Fillrate had written there: one such value may be chance, several are the row itself.
   const last = known.last.get(name)
   if (last === undefined || last.after !== seen[column]) return false
-  if (column === 'phone') return last.email === seen.email
+  if (column === 'phone' && last.email === seen.email) return true
   const earlier = COLUMNS.filter((one) => isWrittenForOther(seen, one, known))
   const equal = earlier.filter((one) => known.last.get(cellName(seen.id, one))?.after === seen[one])
   return equal.includes(column) && equal.length >= Math.min(2, earlier.length)
@@ -247,6 +247,8 @@ export class Ownership {
     const after = change.after[column] ?? null
     if (!SERVICES.some((service) => after !== null && record(email, service)[column] === after))
       this.violations.push(`row ${id} of ${email}: ${column} ${after} is of no record of its own`)
+    if (after === null && known.held.get(cellName(id, column))?.holder?.email === email)
+      this.violations.push(`row ${id} of ${email}: ${column} ${before}, which is of its own, was emptied`)
     if (before !== null && !mayReplace(seen, column, known))
       this.violations.push(
         `row ${id} of ${email}: ${column} ${before}, which is not Fillrate's to replace, became ${after}`,
@@ -277,12 +279,12 @@ export class Ownership {
     const isTakenOver = COLUMNS.filter(isEarlier).length >= Math.min(2, earlier.length)
     for (const column of COLUMNS) {
       const value = record(email, now.service ?? 0)[column] ?? null
-      if (value === null || now[column] === value) continue
+      if (now[column] === value) continue
       if (seen[column] === null)
         this.violations.push(
           `row ${id} of ${email}: ${column} was blank, and is ${now[column]}, not ${value}`,
         )
-      else if (column !== 'phone' && isTakenOver && isEarlier(column) && !this.#unclear.has(id))
+      else if (isTakenOver && isEarlier(column) && !this.#unclear.has(id))
         this.violations.push(
           `row ${id} of ${email}: ${column} still is ${seen[column]}, which was written for another address`,
         )
@@ -328,7 +330,8 @@ export class Ownership {
 
   #record(write: Write, isUndo = false): void {
     const name = cellName(write.row, write.column)
-    const recorded: Write = isUndo ? write : Object.assign(write, { holder: write })
+    // What was only emptied is nobody's.
+    const recorded: Write = isUndo || write.after === null ? write : Object.assign(write, { holder: write })
     if (recorded.prior) this.#over.set(recorded.prior, recorded)
     const ofRun = this.#byRun.get(write.run) ?? []
     ofRun.push(recorded)
