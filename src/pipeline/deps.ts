@@ -76,7 +76,7 @@ export const isDelivered = ({ webhookUrl }: Pick<CallDeps, 'webhookUrl'>, bulk: 
 export function awaitResults(
   { adapter, policy, now, webhookUrl }: Pick<CallDeps, 'adapter' | 'policy' | 'now' | 'webhookUrl'>,
   jobId: string | null,
-  isAwaitedHere = webhookUrl !== null,
+  isAwaitedHere: boolean,
 ): { readonly deadlineAt: Date; readonly pollAt: Date | null } | null {
   if (!adapter.poll || jobId === null) return null
   const submittedAt = new Date(now())

@@ -115,13 +115,18 @@ export async function recordPolls(
   deps: Pick<CallDeps, 'adapter' | 'db' | 'log' | 'now' | 'policy' | 'service' | 'webhookUrl'>,
   polls: readonly Poll[],
 ): Promise<number> {
-  const firstMs = firstPollMs(deps)
+  const firstMsOf = ({ isSingle }: jobs.PolledJob): number =>
+    firstPollMs(isSingle ? { ...deps, webhookUrl: null } : deps)
   const scheduled = polls.map(({ job, reading, retryAfterMs }) => ({
     id: job.id,
     job,
     reading,
     // Pages that follow each other are no polls in vain.
-    pollAt: nextPollAt({ ...job, polls: job.polls - job.pages }, { firstMs, retryAfterMs }, deps.now()),
+    pollAt: nextPollAt(
+      { ...job, polls: job.polls - job.pages },
+      { firstMs: firstMsOf(job), retryAfterMs },
+      deps.now(),
+    ),
   }))
   return inTransaction(deps.db, async (tx) => {
     const awaited = new Set(

@@ -36,6 +36,8 @@ export interface PolledJob extends AwaitedJob {
   readonly pages: number
   readonly submittedAt: Date
   readonly deadlineAt: Date
+  /** A single lookup, accepted for later: nothing is delivered for it. */
+  readonly isSingle: boolean
 }
 
 /** Takes jobs that are to be fetched now. If the process dies, they are due again after `leaseMs`. */
@@ -53,7 +55,7 @@ export async function claimDueJobs(
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
       from due where j.key = due.key
     returning j.key as id, j.job_id as "jobId", ${memberInputsSql} as stored, j.polls, j.cursor, j.pages, j.submitted_at as "submittedAt",
-              j.deadline_at as "deadlineAt"`.execute(db)
+              j.deadline_at as "deadlineAt", j.is_async_answer as "isSingle"`.execute(db)
   return rows.map(({ stored, ...job }) => ({ ...job, ...readStoredInputs(stored) }))
 }
 

@@ -29,11 +29,11 @@ function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number
 
 /**
  * How long calls take by the strictest limit that is known, and until the last job can be fetched.
- * @param fallbacks further calls after a miss, at most: single ones, to people
+ * @param most the most calls, if all that may be looked up is
  */
 export function estimateTime(
   calls: CallCounts,
-  fallbacks: number,
+  most: CallCounts,
   {
     knownLimit,
     documented,
@@ -44,21 +44,17 @@ export function estimateTime(
     readonly firstPollMs: number | null
   },
 ): PlannedTime {
-  const untilPoll = calls.polls === 0 ? 0 : (firstPollMs ?? 0)
-  const estimate = (more: number): number | null => {
-    const learnt = estimateDurationMs(calls.total + more, knownLimit)
+  const estimate = (counts: CallCounts): number | null => {
+    const untilPoll = counts.polls === 0 ? 0 : (firstPollMs ?? 0)
+    const learnt = estimateDurationMs(counts.total, knownLimit)
     if (documented.length === 0) return learnt === null ? null : Math.max(learnt, untilPoll)
-    return Math.max(
-      learnt ?? 0,
-      untilPoll,
-      leastDurationMs(documented, { ...calls, person: calls.person + more }),
-    )
+    return Math.max(learnt ?? 0, untilPoll, leastDurationMs(documented, counts))
   }
   const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
   return {
     limit: knownLimit?.limit ?? shortest?.calls ?? null,
     window_ms: knownLimit === null ? (shortest?.windowMs ?? null) : knownLimit.windowMs,
-    ms: estimate(0),
-    max_ms: estimate(fallbacks),
+    ms: estimate(calls),
+    max_ms: estimate(most),
   }
 }

@@ -4,7 +4,7 @@ import { costOf, resolveSourceBudgets, roundCredits, shareOfHighest, toUnits } f
 import type { Deps } from '../../pipeline/deps.ts'
 import { isFit } from '../../runs/source-health.ts'
 import * as pauses from '../../store/paused-sources.ts'
-import { estimateTime } from './duration.ts'
+import { type CallCounts, estimateTime } from './duration.ts'
 import { countPayable, estimateCalls, mapKinds, NO_LOOKUPS, sumCredits, sumOf } from './estimates.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
 import { LookupEstimate } from './lookup-estimate.ts'
@@ -12,6 +12,12 @@ import type { Plan, PlanOptions } from './report.ts'
 
 export type { Plan } from './report.ts'
 export type { SourcePlan } from './funnel.ts'
+
+const addSingleCalls = (calls: CallCounts, more: number): CallCounts => ({
+  ...calls,
+  person: calls.person + more,
+  total: calls.total + more,
+})
 
 /** Plans what a run would pick, request and cost, using the same steps as a run. Writes nothing and calls nothing. */
 export async function createPlan(
@@ -100,7 +106,8 @@ export async function createPlan(
       budget: options.budget,
       beyond_budget: requested - cost,
     },
-    time: estimateTime(calls, maxCost - cost, {
+    // Fallbacks follow a miss, one by one.
+    time: estimateTime(calls, addSingleCalls(calls, maxCost - cost), {
       knownLimit,
       documented: deps.adapter.rateLimits,
       firstPollMs: options.firstPollMs,

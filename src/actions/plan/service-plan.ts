@@ -92,7 +92,9 @@ function toServicePlan(
   const { adapter, policy } = deps
   const expected = shareKinds(byKind, lookups.certain)
   const most = shareKinds(byKind, lookups.max)
-  const calls = estimateCalls(expected, { ...options, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
+  const callsFor = (counts: typeof expected): CallCounts =>
+    estimateCalls(counts, { ...options, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
+  const calls = callsFor(expected)
   return {
     service: name,
     lookups,
@@ -102,7 +104,7 @@ function toServicePlan(
       max_amount: costOf(sumCredits(most, adapter.credits.most), policy.price),
       budget,
     },
-    time: estimateTime(calls, lookups.max - lookups.certain, {
+    time: estimateTime(calls, callsFor(most), {
       knownLimit: options.knownLimit,
       documented: adapter.rateLimits,
       firstPollMs: options.firstPollMs,

@@ -208,7 +208,8 @@ class LookUpTick {
   /** The service has made a job of the lookup, and answers later. */
   #storeJob(lookup: LeasedLookup, jobId: string | null): Promise<void> {
     const { db, policy } = this.#deps
-    const pollAt = awaitResults(this.#deps, jobId)?.pollAt
+    // A single call names no address: only a poll brings its result.
+    const pollAt = awaitResults(this.#deps, jobId, false)?.pollAt
     return storeForSure(this.#deps, () =>
       createFromAsyncAnswer(db, lookup, jobId, this.#run.id, policy.bulkDeadlineMs, pollAt),
     )

@@ -23,12 +23,12 @@ const RESULTS: JobProgress = {
 }
 
 /** Inserts a job that was submitted an hour ago, has its deadline in five, and is due. */
-async function insertJob(jobId: string, scope = 'a scope'): Promise<string> {
+async function insertJob(jobId: string, scope = 'a scope', isSingle = false): Promise<string> {
   const key = randomUUID()
   await database.query(
-    `insert into fillrate.jobs (key, job_id, scope, state, size, lookup_ids, submitted_at, deadline_at, poll_at)
-     values ($1, $2, $3, 'submitted', 1, '{1}', now() - interval '1 hour', now() + interval '5 hours', now())`,
-    [key, jobId, scope],
+    `insert into fillrate.jobs (key, job_id, scope, is_async_answer, state, size, lookup_ids, submitted_at, deadline_at, poll_at)
+     values ($1, $2, $3, $4, 'submitted', 1, '{1}', now() - interval '1 hour', now() + interval '5 hours', now())`,
+    [key, jobId, scope, isSingle],
   )
   return key
 }
@@ -58,12 +58,13 @@ function poll(
   fetchJob: (jobId: string) => Promise<JobProgress>,
   limit?: RateDefinition['limit'],
   endpoints: unknown[] = [],
+  webhookUrl: CallDeps['webhookUrl'] = null,
 ) {
   polledAt = Date.now()
   const service = {
     name: 'Acme',
     person: { path: '/' },
-    poll: { path: '/jobs/{job_id}', after: '10s' },
+    poll: { path: '/jobs/{job_id}', ...(webhookUrl === null && { after: '10s' }) },
     ...(limit !== undefined && { rate: { limit } }),
   } as const
   const deps = {
@@ -84,7 +85,7 @@ function poll(
       callsAllowedByKeys: Number.POSITIVE_INFINITY,
       fetchJob: ({ jobId }: { readonly jobId: string }) => fetchJob(jobId),
     },
-    webhookUrl: null,
+    webhookUrl,
   } as unknown as CallDeps
   return pollJobs(deps, 'a scope', { signal: new AbortController().signal })
 }
@@ -167,6 +168,19 @@ test('what is not ready, or fails, is fetched again later each time, and once mo
   await poll(answer)
   expect(await readJob(slow)).toMatchObject({ seconds: null })
   expect(await poll(answer)).toMatchObject({ polled: 0 })
+})
+
+test('where deliveries arrive, a job is fetched late, and a single lookup, for which none comes, is not', async () => {
+  const job = await insertJob('of many')
+  const single = await insertJob('of one', 'a scope', true)
+  await poll(
+    async () => ({ outcome: 'pending' }),
+    undefined,
+    [],
+    () => 'https://fillrate.example',
+  )
+  expect([(await readJob(job))?.seconds, (await readJob(single))?.seconds]).toEqual([240, 20])
+  await database.query('delete from fillrate.jobs')
 })
 
 test('a poll counts against its own limit, or against that of bulk calls', async () => {

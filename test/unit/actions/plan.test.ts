@@ -117,14 +117,26 @@ describe('call estimates match the calls of a run', () => {
   test('polls take their share of a limit of all calls or of bulk calls, and the last job its time', () => {
     const calls = { person: 0, company: 0, bulk: 90, polls: 90, total: 180 }
     const limits = { knownLimit: null, documented: readDocumentedLimits('60 per minute') }
-    expect(estimateTime(calls, 0, { ...limits, firstPollMs: 10_000 }).ms).toBe(120_000)
-    expect(estimateTime(calls, 0, { ...limits, firstPollMs: 600_000 }).ms).toBe(600_000)
+    expect(estimateTime(calls, calls, { ...limits, firstPollMs: 10_000 }).ms).toBe(120_000)
+    expect(estimateTime(calls, calls, { ...limits, firstPollMs: 600_000 }).ms).toBe(600_000)
     const ofBulk = { ...limits, documented: readDocumentedLimits({ bulk: '60 per minute' }) }
-    expect(estimateTime(calls, 0, { ...ofBulk, firstPollMs: 10_000 }).ms).toBe(120_000)
+    expect(estimateTime(calls, calls, { ...ofBulk, firstPollMs: 10_000 }).ms).toBe(120_000)
     const ofPolls = readDocumentedLimits({ bulk: '60 per minute', poll: '15 per minute' })
-    expect(estimateTime(calls, 0, { ...limits, documented: ofPolls, firstPollMs: 10_000 }).ms).toBe(300_000)
+    expect(estimateTime(calls, calls, { ...limits, documented: ofPolls, firstPollMs: 10_000 }).ms).toBe(
+      300_000,
+    )
     const none = { knownLimit: null, documented: [], firstPollMs: 10_000 }
-    expect(estimateTime(calls, 0, none).ms).toBeNull()
+    expect(estimateTime(calls, calls, none).ms).toBeNull()
+  })
+  test('the most calls count as they would be made: jobs of a later service are no single calls', () => {
+    const none = { person: 0, company: 0, bulk: 0, polls: 0, total: 0 }
+    const jobs = { ...none, bulk: 20, polls: 20, total: 40 }
+    const knownLimit = { limit: 10, windowMs: 60_000, isLearnt: false, observedAt: 0 }
+    const time = estimateTime(none, jobs, { knownLimit, documented: [], firstPollMs: 10_000 })
+    expect(time).toMatchObject({ ms: 0, max_ms: 180_000 })
+    const documented = readDocumentedLimits({ person: '1 per minute', bulk: '40 per minute' })
+    const stated = estimateTime(none, jobs, { knownLimit: null, documented, firstPollMs: 10_000 })
+    expect(stated).toMatchObject({ ms: 0, max_ms: 10_000 })
   })
   test('all single, or all in bulk, on request', () => {
     expect(estimateCalls(toRequest(250), { ...auto, route: 'sync' }, 50).person).toBe(253)

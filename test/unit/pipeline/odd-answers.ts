@@ -108,6 +108,7 @@ export async function createCalls(
           cursor: null,
           pages: 0,
           polls: 1,
+          isSingle: false,
           submittedAt: new Date(0),
           deadlineAt: new Date(DEADLINE_MS),
         },
