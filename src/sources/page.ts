@@ -160,8 +160,9 @@ function pageRelation(
   written: LastWrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
 ): PageRelation {
+  const { outputs, laterOutputs = [] } = source
   const tracked = written
-    ? source.outputs.filter((output) => POLICY_RULES[output.mapping.policy].readsLastWritten)
+    ? [...outputs, ...laterOutputs].filter(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
     : []
   const inputs = rowInputsSql(source)
   const values: Readonly<Record<keyof PageRow, string>> = {
@@ -184,14 +185,19 @@ function pageRelation(
     select ${sql.raw(columns.join(', '))}
       from ${sql.raw(source.table.sql)} as t${keys} ${sql.raw(joinsSql(source) + inputs.from)}
      where ${conditions}`
-  const isOurs = tracked.map((output, i) =>
-    holdsLastWrittenSql(output, `(w.written -> ${quoteLiteral(output.column)})`, `r."~tracked${i}"`),
-  )
-  const lacks =
-    written && tracked.length > 0
-      ? sql`lacks or exists (
-        select from (${written}) as w where w.key = r.key and w.input_hash = r.input_hash and (${sql.raw(isOurs.join(' or '))}))`
-      : sql`lacks`
+  const lacksSql = (isLater: boolean): RawBuilder<unknown> => {
+    const isOurs = tracked.flatMap((output, i) =>
+      laterOutputs.includes(output) === isLater
+        ? [holdsLastWrittenSql(output, `(w.written -> ${quoteLiteral(output.column)})`, `r."~tracked${i}"`)]
+        : [],
+    )
+    const lacks = sql.raw(isLater ? 'lacks_here' : 'lacks')
+    return written && isOurs.length > 0
+      ? sql`(${lacks} or exists (
+        select from (${written}) as w where w.key = r.key and w.input_hash = r.input_hash and (${sql.raw(isOurs.join(' or '))})))`
+      : lacks
+  }
+  const lacks = lacksSql(false)
   const order = source.keyOrder.map((_, i) => `"~order${i}"`).join(', ')
   // To count copies is a sort of the page.
   const [key, relation] = mayRepeatKeys(source)
@@ -203,7 +209,8 @@ function pageRelation(
   // Inside, `lacks` is of this service's cells, and `lacks_here` of the others.
   const hasLater = names.includes('lacks_here')
   const given = names.map((name) => {
-    if (name === 'lacks') return hasLater ? sql`${lacks} or lacks_here as lacks` : sql`${lacks} as lacks`
+    if (name === 'lacks')
+      return hasLater ? sql`${lacks} or ${lacksSql(true)} as lacks` : sql`${lacks} as lacks`
     if (name === 'lacks_here') return sql`${lacks} as lacks_here`
     return sql.raw(name === 'key' ? `${key} as key` : name)
   })

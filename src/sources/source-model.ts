@@ -14,6 +14,8 @@ export interface Source {
   readonly outputs: readonly MappedOutput[]
   /** What only services after this one fill. Absent: nothing, or a row goes on only where this one finds nothing. */
   readonly laterOutputs?: readonly MappedOutput[]
+  /** Columns of `outputs` that services before this one fill, too. Absent: none. */
+  readonly filledBefore?: readonly string[]
   /** What all services of the source fill. Absent: this one fills all of it. */
   readonly allOutputs?: readonly MappedOutput[]
   readonly touches: readonly MappedTouch[]

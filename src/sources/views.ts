@@ -4,18 +4,22 @@ import { linkSources } from './link.ts'
 import { type OpenedSources, openSources } from './open-sources.ts'
 import type { MappedOutput, Source } from './source-model.ts'
 
-const toBlankOnly = (output: MappedOutput): MappedOutput => ({
-  ...output,
-  mapping: { ...output.mapping, policy: 'blank' },
-})
+/** What this service alone fills it goes on refreshing: the record of another says nothing about it. */
+const toBlankOnly =
+  ({ filledBefore = [] }: Source) =>
+  (output: MappedOutput): MappedOutput => {
+    const { policy } = output.mapping
+    const isOwn = policy === 'tracked' && !filledBefore.includes(output.column)
+    return isOwn ? output : { ...output, mapping: { ...output.mapping, policy: 'blank' } }
+  }
 
 const blankOnlySources = new WeakMap<Source, Source>()
 
-/** The source as a service fills it after another one that has found the row: blank cells alone, whatever their policy. */
+/** The source as a service fills it after another one that has found the row: blank cells, and tracked ones that only it fills. */
 export function toBlankOnlySource(source: Source): Source {
   const known = blankOnlySources.get(source)
   if (known !== undefined) return known
-  const blankOnly = { ...source, outputs: source.outputs.map(toBlankOnly) }
+  const blankOnly = { ...source, outputs: source.outputs.map(toBlankOnly(source)) }
   blankOnlySources.set(source, blankOnly)
   return blankOnly
 }
@@ -70,6 +74,12 @@ async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void>
       const { outputs = [], ...known } = merged.get(name) ?? source
       merged.set(name, { ...source, ...known, outputs: [...outputs, ...notAmong(source.outputs, outputs)] })
     }
+  for (const { sources } of views)
+    for (const [name, source] of sources) {
+      const before = listBefore(source, views).flatMap(({ outputs }) => outputs.map(({ column }) => column))
+      const filledBefore = source.outputs.map(({ column }) => column).filter((one) => before.includes(one))
+      if (filledBefore.length > 0) sources.set(name, { ...source, filledBefore })
+    }
   const linked = new Map((await linkSources(db, [...merged.values()])).map((one) => [one.name, one]))
   for (const { sources } of views)
     for (const [name, source] of sources) {
@@ -89,6 +99,14 @@ async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void>
 const notAmong = (outputs: readonly MappedOutput[], known: readonly MappedOutput[]): MappedOutput[] =>
   outputs.filter((output) => known.every(({ column }) => column !== output.column))
 
+/** The same source, as the services before this one fill it. */
+function listBefore({ name, mapping: { turn } }: Source, views: readonly OpenedSources[]): Source[] {
+  const before = turn.services.slice(0, turn.services.indexOf(turn.service ?? ''))
+  return views
+    .flatMap(({ sources }) => sources.get(name) ?? [])
+    .filter((one) => before.includes(one.mapping.turn.service ?? ''))
+}
+
 /** What the services after this one fill of a row that goes on to them for its blank cells. */
 function listLaterOutputs(source: Source, views: readonly OpenedSources[]): MappedOutput[] {
   const { next } = source.mapping.turn
@@ -98,5 +116,5 @@ function listLaterOutputs(source: Source, views: readonly OpenedSources[]): Mapp
     .find(({ mapping }) => mapping.turn.service === next.service)
   if (after === undefined) return []
   const outputs = [...after.outputs, ...listLaterOutputs(after, views)]
-  return notAmong(outputs, source.outputs).map(toBlankOnly)
+  return notAmong(outputs, source.outputs).map(toBlankOnly(after))
 }

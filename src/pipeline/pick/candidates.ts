@@ -304,7 +304,8 @@ function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder
 
 /** What Fillrate wrote last, for the policies that need it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
-  if (!readsLastWritten(source)) return {}
+  const { outputs, laterOutputs = [] } = source
+  if (!readsLastWritten({ outputs: [...outputs, ...laterOutputs] })) return {}
   return {
     lastWritten: sql`select key, input_hash, last_written as written from fillrate.rows where source = ${source.name}`,
   }

@@ -152,7 +152,7 @@ const listNewValues = (source: Source, cells: readonly IndexedOutput[]): Readonl
   )
 
 /** Whether a cell is compared with what was last written. */
-export const readsLastWritten = (source: Source): boolean =>
+export const readsLastWritten = (source: Pick<Source, 'outputs'>): boolean =>
   source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
 
 const readsConfidence = (source: Source): boolean =>
