@@ -483,7 +483,9 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       check ((lease_token is null) = (leased_until is null)),
       check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
     )`.execute(db)
-  await sql`create index jobs_by_job_id on fillrate.jobs (job_id, service_id) where job_id is not null`.execute(db)
+  await sql`create index jobs_by_job_id on fillrate.jobs (job_id, service_id) where job_id is not null`.execute(
+    db,
+  )
   await sql`create index jobs_submitting on fillrate.jobs (created_at) where state = 'submitting'`.execute(db)
   await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
     db,

@@ -59,11 +59,11 @@ export function configurationPage(): string {
     `Fields of a person: ${list(RECORD_FIELDS.person)}.`,
     `Fields of a company: ${list(RECORD_FIELDS.company)}.`,
     '**Policies.** `blank` writes only where the column is blank: NULL, an empty text, only white space, an empty ' +
-      'array, JSON null, or a missing key; and, once the inputs of a row have changed, where the column still holds what ' +
-      'Fillrate wrote for the earlier ones ([whose value it is](how-it-works.md#whose-value-it-is)). ' +
+      'array, JSON null, or a missing key. Once the inputs of a row have changed, what Fillrate wrote for the earlier ones ' +
+      'counts as blank, for `tracked`, too ([whose value it is](how-it-works.md#whose-value-it-is)). ' +
       "A text, a number or a list that stands where a key's parent would be an object is " +
       'never replaced, whatever the policy. `tracked` writes a blank column, and replaces a value that Fillrate ' +
-      'wrote for the same inputs and that is unchanged since. `always` replaces any value. A field that the record lacks never erases a value, whatever the policy. ' +
+      'wrote for the same inputs and that is unchanged since. `always` replaces any value. A field that the record lacks leaves its column, but for a value of earlier inputs. ' +
       'A column that an input is read from may be an output with the policy `blank`: it is filled where it is blank, and ' +
       '[what Fillrate wrote is no input](how-it-works.md#inputs-that-are-filled).',
     '**Expressions.** A value goes through `map`, then `matches`, then `sql`, and is then fitted to the type of the ' +

@@ -153,7 +153,7 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
         /**
          * Which rows go on to it from the service before. `miss`: those that it found nothing for, or too little confidence, or
          * had no input of; `blank`: also those with a column to be filled that is still blank, and then only blank ones are
-         * filled, whatever the policy. Default: `miss`.
+         * filled, whatever the policy, and `tracked` ones that no service before fills. Default: `miss`.
          */
         readonly when?: NextWhen
         /** Its records of a lower confidence (0 to 1) are not used. Default: the source's. */

@@ -218,7 +218,9 @@ test('the members of a job count as submitted wherever that matters', async () =
   expect(await read()).toMatchObject({ mine: 100, forDelivery: 0, abandoned: 100 })
   const job = randomUUID()
   const term = { token: randomUUID(), leaseMs: 60_000, deadlineMs: 60_000 }
-  expect(await jobs.createJobs(database.db, { run: RUN, service: 0, ids: [job], least: 1, ...term })).toHaveLength(1)
+  expect(
+    await jobs.createJobs(database.db, { run: RUN, service: 0, ids: [job], least: 1, ...term }),
+  ).toHaveLength(1)
   expect(await read()).toMatchObject({ mine: 100, forDelivery: 100, abandoned: 0 })
   expect(await totals(RUN)).toMatchObject({ requested: 100 })
   expect(await listLookupHistory(database.db, [1])).toMatchObject([{ state: 'submitted', job }])
