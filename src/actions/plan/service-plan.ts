@@ -3,7 +3,9 @@ import { listBulkCalls } from '../../domain/service/service.ts'
 import {
   costOf,
   type MixedBudget,
+  type Price,
   resolveSourceBudgets,
+  roundCredits,
   shareOfHighest,
   type SingleEndpoint,
   type SourceBudget,
@@ -128,15 +130,37 @@ function shareKinds(
   return shared
 }
 
+/**
+ * The most that a shared budget pays, over all services: the most of each one assumes that the others need little of it. Pure.
+ * @param prices of the services
+ */
+function boundByBudget(
+  prices: readonly (Price | null)[],
+  budget: number | null,
+  mixed: MixedBudget | null,
+): { readonly lookups: number; readonly amount: number } {
+  if (mixed !== null) {
+    const shares = prices.flatMap((price) => Object.values(shareOfHighest(price, mixed) ?? { none: 0 }))
+    const least = Math.min(...shares)
+    const lookups = least > 0 ? Math.floor(toUnits(mixed.amount, mixed) / least) : Infinity
+    return { lookups, amount: mixed.amount }
+  }
+  const dearest = Math.max(0, ...prices.flatMap((price) => (price ? [price.person, price.company] : [])))
+  return { lookups: budget ?? Infinity, amount: budget === null ? Infinity : roundCredits(budget * dearest) }
+}
+
 /** The sums of several services' plans, in the fields of a plan of one. Pure. */
 export function sumServicePlans(
   services: readonly ServicePlan[],
+  prices: readonly (Price | null)[],
   budget: number | null,
   mixed: MixedBudget | null,
 ): Pick<Plan, 'calls' | 'cost' | 'time'> {
   const sum = (of: (service: ServicePlan) => number): number =>
     services.reduce((total, service) => total + of(service), 0)
   const calls = (name: keyof CallCounts): number => sum((service) => service.calls[name])
+  const bound = boundByBudget(prices, budget, mixed)
+  const most = sumCosts(services.map(({ cost }) => cost.max_amount))
   const slowest = services.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
   const longest = (of: (time: PlannedTime) => number | null): number | null =>
     services.every(({ time }) => of(time) !== null)
@@ -153,11 +177,11 @@ export function sumServicePlans(
     cost: {
       lookups: sum((service) => service.lookups.certain),
       max_lookups: Math.min(
-        mixed === null ? (budget ?? Infinity) : Infinity,
+        bound.lookups,
         sum((service) => service.lookups.max),
       ),
       amount: sumCosts(services.map(({ cost }) => cost.amount)),
-      max_amount: sumCosts(services.map(({ cost }) => cost.max_amount)),
+      max_amount: most && { ...most, amount: Math.min(most.amount, bound.amount) },
       budget,
       beyond_budget: 0,
     },

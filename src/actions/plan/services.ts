@@ -54,8 +54,9 @@ function toServices(
     null,
     null,
   )
-  const { cost, ...sums } = sumServicePlans(services, budget, mixed)
-  const beyond = sumServicePlans(wanted, null, null).cost.lookups - cost.lookups
+  const prices = parties.map(({ deps }) => deps.policy.price)
+  const { cost, ...sums } = sumServicePlans(services, prices, budget, mixed)
+  const beyond = sumServicePlans(wanted, prices, null, null).cost.lookups - cost.lookups
   const { calls, time } = sums
   return { calls, cost: { ...cost, beyond_budget: Math.max(0, beyond) }, time, services }
 }
