@@ -138,6 +138,7 @@ export function toFinishedRow(
     reason: ended.reason,
     change,
     ...(write.earlier && change !== null && { blanked: listBlanked(source, write, change) }),
+    ...(result.confirmed && { confirmed: pickEarlier(write, result.confirmed) }),
     ownWrites: result.ownWrites ?? null,
     notes: null,
     nextAt: isMissing ? null : dueAfter(row),
@@ -202,6 +203,9 @@ const listBlanked = ({ touches }: Source, { values }: WriteRow, { after }: NewCh
   Object.keys(after).filter(
     (column) => !Object.hasOwn(values, column) && touches.every((touch) => touch.column !== column),
   )
+
+const pickEarlier = ({ earlier }: WriteRow, columns: readonly string[]): Record<string, unknown> =>
+  Object.fromEntries(columns.map((column) => [column, earlier?.[column] ?? null]))
 
 /** What was written for earlier inputs and cannot be blanked. */
 function describeKept(source: Source, { values, earlier }: WriteRow, { after }: WriteResult): string | null {

@@ -130,6 +130,8 @@ export interface FinishedRow {
   readonly change: NewChange | null
   /** Columns of the change that it has only emptied of what was written for earlier inputs: Fillrate owns nothing there. */
   readonly blanked?: readonly string[]
+  /** What was written for earlier inputs and is the value for the present ones, too. */
+  readonly confirmed?: Readonly<Record<string, unknown>> | null
   /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
   readonly ownWrites?: Record<string, unknown> | null
   readonly notes: unknown
@@ -179,6 +181,7 @@ export async function finishRows(
       notes: 'jsonb',
       nextAt: 'timestamptz',
       blanked: 'text',
+      confirmed: 'jsonb',
       cellsWritten: 'integer',
       cellsProtected: 'integer',
       cellsSkipped: 'integer',
@@ -196,11 +199,12 @@ export async function finishRows(
            input_hash = case when v."isMissing" then null else r.input_hash end,
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            is_dry_run = r.is_dry_run and v.state = 'waiting',
-           last_written = case when v."isMissing" then null when v.after is null then r.last_written
-                               else coalesce(r.last_written, '{}') || (v.after - ${[...untracked]}::text[] - coalesce(v.blanked::text[], '{}')) end,
+           last_written = case when v."isMissing" then null when v.after is null and v.confirmed is null then r.last_written
+                               else coalesce(r.last_written, '{}') || coalesce(v.after - ${[...untracked]}::text[] - coalesce(v.blanked::text[], '{}'), '{}')
+                                    || coalesce(v.confirmed, '{}') end,
            earlier_writes = case when v."isMissing" then ${earlierWritesSql()}
-                                 when v.after is null or r.earlier_writes is null then r.earlier_writes
-                                 else ${withoutColumnsSql(sql`v.after`)} end,
+                                 when r.earlier_writes is null or (v.after is null and v.confirmed is null) then r.earlier_writes
+                                 else ${withoutColumnsSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes),
            cells_written = coalesce(v."cellsWritten", 0) + case when r.only_blanks then r.cells_written else 0 end,

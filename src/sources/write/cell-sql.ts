@@ -138,7 +138,7 @@ interface BlankOptions {
 
 const losesEarlierSql = (cell: IndexedOutput, { source, bisecting }: BlankOptions): string => {
   if (blankValueSql(source, cell.output) === null) return 'false'
-  const isEarlier = isEarlierSql(cell.output)
+  const isEarlier = `(${isEarlierSql(cell.output)} and not ${isConfirmedSql(cell)})`
   return bisecting ? `("~blanking${cell.index}" is not null and ${isEarlier})` : isEarlier
 }
 
@@ -186,9 +186,12 @@ const memberConditionSql = (member: IndexedOutput): string =>
 export const hasNewValueSql = ({ output, index }: IndexedOutput): string =>
   output.fit.kind === 'other' ? `"~new${index}"::text is not null` : `"~new${index}" is not null`
 
-/** A value for earlier inputs that is also that of the new record is written again: it is then one for the present inputs. */
 const isDifferentSql = ({ output, index }: IndexedOutput): string =>
-  `(${differsSql(`"~new${index}"`, currentCellSql(output), output.fit)} or ${isEarlierSql(output)})`
+  differsSql(`"~new${index}"`, currentCellSql(output), output.fit)
+
+/** SQL: whether what was written for earlier inputs is also the value of the new record: it is not written, and is one for the present inputs. */
+export const isConfirmedSql = (cell: IndexedOutput): string =>
+  `(${hasValueSql(cell)} and ${hasNewValueSql(cell)} and ${isEarlierSql(cell.output)} and not ${isDifferentSql(cell)})`
 
 /** SQL for a touched column's value, evaluated only where it is set: together with an output. */
 export function touchValueSql(touch: MappedTouch, index: number): string {

@@ -140,6 +140,7 @@ const UNTOUCHED = {
   given: null,
   protected: null,
   skipped: null,
+  confirmed: null,
 } as const
 
 /** Adds the sources of the user's functions to what the batch was rejected for. */

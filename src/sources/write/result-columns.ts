@@ -43,6 +43,8 @@ export interface RowResult {
   /** Cells that stay as they are, also those that the batch has no value for. */
   readonly protected: readonly string[] | null
   readonly skipped: readonly RefusedCell[] | null
+  /** Cells that hold the new value already, written for earlier inputs. */
+  readonly confirmed: readonly string[] | null
 }
 
 /*
@@ -90,6 +92,13 @@ export const afterColumns = ({ cells }: Cells, preview: boolean): string[] =>
     return `case when j."~changed${n}" then ${text} end as "~after${n}"`
   })
 
+/** The columns of `~evaluated` that have lists of cells. */
+export const listColumns = ({ confirmed }: Pick<RowUpdate<never>, 'confirmed'>): string[] => [
+  '"~protected"',
+  '"~skipped"',
+  ...(confirmed === undefined ? [] : ['"~confirmed"']),
+]
+
 /** The columns of `~evaluated` that the result of a written row needs. */
 export const keptColumns = (update: Cells): string[] => [
   ...update.cells.map((_, n) => `"~changed${n}"`),
@@ -106,7 +115,7 @@ export function resultsSql<Item>(source: Source, update: RowUpdate<Item>): strin
   const repeats = update.copies !== null
   const written = [...keptColumns(update), ...update.cells.map((_, n) => `"~after${n}"`), '"~own writes"']
   const given = source.ownWrites !== undefined && source.table.hasAfterTriggers ? ['"~given"'] : []
-  const lists = [...given, '"~protected"', '"~skipped"']
+  const lists = [...given, ...listColumns(update)]
   const nulls = (names: readonly string[]): string => names.map((name) => `null as ${name}`).join(', ')
   const texts = lists.map((name) => `${name}::text as ${name}`).join(', ')
   return `
@@ -169,6 +178,7 @@ export function resultReader(update: Cells): (row: object) => RowResult {
       given: readJson(row['~given']) as RowResult['given'],
       protected: readJson(row['~protected']) as RowResult['protected'],
       skipped: readJson(row['~skipped']) as RowResult['skipped'],
+      confirmed: readJson(row['~confirmed'] ?? null) as RowResult['confirmed'],
     }
   }
 }

@@ -4,7 +4,7 @@ import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
 import { quoteName } from '../quote.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import { batchSql } from './batch.ts'
-import { afterColumns, beforeColumns, keptColumns, resultsSql } from './result-columns.ts'
+import { afterColumns, beforeColumns, keptColumns, listColumns, resultsSql } from './result-columns.ts'
 import { type IndexedCell, jsonColumns, type RowUpdate } from './row-update.ts'
 
 /**
@@ -102,6 +102,7 @@ const evaluatedColumns = <Item>(source: Source, update: RowUpdate<Item>): string
   ...beforeColumns(update),
   ...(source.ownWrites === undefined ? [] : [`${update.given} as "~given"`]),
   `${update.protected} as "~protected", ${update.skipped} as "~skipped"`,
+  ...(update.confirmed === undefined ? [] : [`${update.confirmed} as "~confirmed"`]),
 ]
 
 const anyChangedSql = (keys: readonly IndexedCell[], alias: string): string =>
@@ -153,7 +154,7 @@ const previewRowsSql = <Item>(source: Source, update: RowUpdate<Item>): string =
 const writtenColumns = <Item>(source: Source, update: RowUpdate<Item>, preview: boolean): string =>
   [
     'j."~i"',
-    ...[...keptColumns(update), '"~protected"', '"~skipped"'].map((name) => `j.${name}`),
+    ...[...keptColumns(update), ...listColumns(update)].map((name) => `j.${name}`),
     ...(source.ownWrites === undefined ? [] : ['j."~given"']),
     ...afterColumns(update, preview),
     `${preview ? 'null::jsonb' : leftByWriteSql(source)} as "~own writes"`,

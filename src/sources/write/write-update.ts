@@ -17,6 +17,7 @@ import {
   type IndexedOutput,
   isBlankedSql,
   isChangedSql,
+  isConfirmedSql,
   isFittedByCast,
   isGroupIncompleteSql,
   isReadySql,
@@ -75,6 +76,9 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteR
     given: '"~inputs"."~given"',
     protected: namesWhereSql(cells.map(({ output, index }) => [output, `not "~writable${index}"`])),
     skipped: skippedCellsSql(cells),
+    ...(readsEarlier(source) && {
+      confirmed: `case when "~same" and "~taken over" then ${namesWhereSql(cells.map((cell) => [cell.output, isConfirmedSql(cell)]))} end`,
+    }),
     // To count them is a sort of wide rows.
     copies: mayRepeatKeys(source) ? 'count(*) over (partition by "~i")' : null,
     keepsLocked: mapping.joins !== null || belongsSql(source) !== 'true',

@@ -33,6 +33,8 @@ export interface WriteResult {
   readonly protectedColumns: readonly string[]
   /** Cells that the database did not take, touched ones among them. */
   readonly skipped: readonly RefusedCell[]
+  /** Cells that hold the value already, written for earlier inputs. Absent: none. */
+  readonly confirmed?: readonly string[]
 }
 
 /**
@@ -102,6 +104,7 @@ export function toResult(
     key,
     protectedColumns: result.protected ?? [],
     skipped: result.skipped ?? [],
+    ...(result.confirmed && result.confirmed.length > 0 && { confirmed: result.confirmed }),
   }
   switch (result.state) {
     case 'written':
@@ -111,7 +114,7 @@ export function toResult(
     case 'prevented':
       return { ...cells, outcome: 'rejected', reason: 'a trigger prevented the update' }
     case 'changed':
-      return { ...cells, outcome: 'inputs_changed', skipped: [] }
+      return { ...NO_RESULT, key, outcome: 'inputs_changed', protectedColumns: cells.protectedColumns }
     case 'locked':
       return { ...NO_RESULT, key, outcome: 'locked' }
     case 'missing':

@@ -125,6 +125,9 @@ describe('a record for the new inputs', () => {
     expect(
       await harness.query('select last_written - $1::text as written from fillrate.rows', ['enriched_at']),
     ).toEqual([{ written: { title: 'Analyst', seniority: 'junior' } }])
+    expect(await harness.query(`select after from fillrate.changes order by id desc limit 1`)).toEqual([
+      { after: { seniority: 'junior', enriched_at: expect.any(String) } },
+    ])
     await expectIdle()
   })
 
