@@ -76,8 +76,10 @@ async function linkViews(db: Db, views: readonly OpenedSources[]): Promise<void>
     }
   for (const { sources } of views)
     for (const [name, source] of sources) {
-      const before = listBefore(source, views).flatMap(({ outputs }) => outputs.map(({ column }) => column))
-      const filledBefore = source.outputs.map(({ column }) => column).filter((one) => before.includes(one))
+      const before = new Set(
+        listBefore(source, views).flatMap(({ outputs }) => outputs.map(({ column }) => column)),
+      )
+      const filledBefore = source.outputs.map(({ column }) => column).filter((one) => before.has(one))
       if (filledBefore.length > 0) sources.set(name, { ...source, filledBefore })
     }
   const linked = new Map((await linkSources(db, [...merged.values()])).map((one) => [one.name, one]))
@@ -101,10 +103,10 @@ const notAmong = (outputs: readonly MappedOutput[], known: readonly MappedOutput
 
 /** The same source, as the services before this one fill it. */
 function listBefore({ name, mapping: { turn } }: Source, views: readonly OpenedSources[]): Source[] {
-  const before = turn.services.slice(0, turn.services.indexOf(turn.service ?? ''))
+  const before = new Set(turn.services.slice(0, turn.services.indexOf(turn.service ?? '')))
   return views
     .flatMap(({ sources }) => sources.get(name) ?? [])
-    .filter((one) => before.includes(one.mapping.turn.service ?? ''))
+    .filter((one) => before.has(one.mapping.turn.service ?? ''))
 }
 
 /** What the services after this one fill of a row that goes on to them for its blank cells. */
