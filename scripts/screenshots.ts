@@ -70,13 +70,14 @@ async function visitAll(page: Page): Promise<string[]> {
   return findings
 }
 
-const toKind = (path: string): string => {
+function toKind(path: string): string {
   const { pathname, searchParams } = new URL(path, at)
   return `${pathname.replaceAll(/\d+/g, 'N')}?${[...searchParams.keys()].toSorted().join('&')}`
 }
 
 /** Paths of this dashboard; a file is downloaded by its link, and is no page. */
-const listLinks = (page: Page): Promise<string[]> =>
-  page.evaluate(`[...document.querySelectorAll('a[href]:not([download])')]
+function listLinks(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll('a[href]:not([download])')]
     .filter((link) => link.origin === location.origin && !/\\.(csv|json)$/.test(link.pathname))
     .map((link) => link.pathname + link.search)`)
+}
