@@ -13,6 +13,12 @@ import { environmentFor, environmentForServices, runRequest } from './environmen
 
 export { environmentFor, runRequest } from './environment.ts'
 
+/** What an instance has in place of the harness's own. */
+interface Changes extends Pick<AppOptions, 'own'> {
+  readonly config?: object
+  readonly environment?: Partial<Environment>
+}
+
 /** Fillrate with its own database and sandbox, as a user runs it, but in this process. */
 export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count' | 'checksum'> {
   readonly database: TestDatabase
@@ -23,11 +29,9 @@ export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'
   readonly config: Config
   readonly environment: Environment
   /** Opens another instance on the same database, in place of another process. */
-  open(
-    changes?: { config?: object; environment?: Partial<Environment> } & Pick<AppOptions, 'own'>,
-  ): Promise<App>
+  open(changes?: Changes): Promise<App>
   /** Opens, runs, closes. */
-  run(request?: Partial<RunRequest>): Promise<RunReport>
+  run(request?: Partial<RunRequest>, changes?: Changes): Promise<RunReport>
   /** Opens, undoes, closes. */
   undo(run: number, options?: { readonly dryRun?: boolean }): Promise<UndoReport>
   /** Opens, with a changed configuration if one is given, writes stored records again, closes. */
@@ -76,7 +80,7 @@ export async function startHarness(options: {
   }
   const withApp = async <Result>(
     act: (app: App) => Promise<Result>,
-    changes: { config?: object } = {},
+    changes: Changes = {},
   ): Promise<Result> => {
     const app = await open(changes)
     try {
@@ -93,7 +97,7 @@ export async function startHarness(options: {
     config,
     environment,
     open,
-    run: (request) => withApp((app) => app.run(runRequest(request))),
+    run: (request, changes) => withApp((app) => app.run(runRequest(request)), changes),
     undo: (run, { dryRun = false } = {}) =>
       withApp((app) => app.undo({ run, dryRun, signal: new AbortController().signal })),
     remap: (source, { dryRun = false, ...changes } = {}) =>

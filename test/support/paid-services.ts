@@ -23,6 +23,10 @@ export interface Answer {
 
 type Play = (request: SentRequest, bill: (...inputs: string[]) => void) => Answer | Promise<Answer>
 
+/** Inputs that were billed more than once. */
+export const billedTwice = ({ billed }: Pick<PaidService, 'billed'>): string[] =>
+  [...billed].filter(([, times]) => times > 1).map(([input]) => input)
+
 /** Some people are unknown, always the same. */
 export const isKnown = (input: string): boolean =>
   [...input].reduce((sum, letter) => sum + letter.charCodeAt(0), 0) % 4 !== 0

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { findPerson } from '../../src/sandbox/people.ts'
@@ -102,52 +101,5 @@ export function readBill(sandbox: Pick<Sandbox, 'stats'>): {
   return {
     people: people.map(([key]) => key).sort(),
     paid: inputs.requested_singly + inputs.requested_in_bulk + inputs.unanswered,
-  }
-}
-
-/**
- * The share of its limit that a sandbox has answered, in whole windows of steady work: without its first ones and its last, and without
- * those in which nothing waited for it at some time. NaN: there is no such window.
- */
-export function utilisationOfSandbox(
-  { stats }: Pick<Sandbox, 'stats'>,
-  idleAt: readonly number[],
-): {
-  readonly used: number
-  /** The calls of each window, and after how many milliseconds the next one began. */
-  readonly windows: readonly string[]
-} {
-  let accepted = 0
-  let possible = 0
-  const windows = stats().windows.map((one, n, { length, [n + 1]: next }) => {
-    const untilNext = (next?.starts_at ?? one.ends_at) - one.starts_at
-    const wasIdle = idleAt.some((at) => at >= one.starts_at && at <= one.starts_at + untilNext)
-    if (n >= 3 && n < length - 1 && !wasIdle) {
-      accepted += one.accepted
-      possible += (untilNext / (one.ends_at - one.starts_at)) * one.limit
-    }
-    return `${one.accepted} in ${Math.round(untilNext)} ms${wasIdle ? ', idle' : ''}`
-  })
-  return { used: accepted / possible, windows }
-}
-
-/** Looks until it is stopped which running services nothing waits for. @returns a function that stops it, with the times by service */
-export function watchIdle({ query }: Pick<TestDatabase, 'query'>): () => Promise<Map<string, number[]>> {
-  const idleAt = new Map<string, number[]>()
-  const stop = new AbortController()
-  const watch = async (): Promise<void> => {
-    while (!stop.signal.aborted) {
-      const idle = await query<{ name: string }>(`
-        select s.name from fillrate.runs r join fillrate.services s on s.id = r.service_id
-         where r.state = 'running' and not exists (select from fillrate.pending_lookups p where p.run_id = r.id)`)
-      for (const { name } of idle) idleAt.set(name, [...(idleAt.get(name) ?? []), Date.now()])
-      await sleep(200)
-    }
-  }
-  const watched = watch()
-  return async () => {
-    stop.abort()
-    await watched
-    return idleAt
   }
 }

@@ -2,8 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
-import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
-import { runRequest } from '../../support/harness.ts'
+import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
 
 // What a plan says of three services before and after a first run, against what the next run then requests.
 
@@ -26,11 +25,11 @@ const config = {
   budget: 'unlimited',
 }
 
-let services: OrderedServices
+let services: Harness
 beforeAll(async () => {
-  services = await startServicesInOrder({
+  services = await startHarness({
     config,
-    sandboxes: {
+    services: {
       acme: { notFoundShare: 0.4, seed: 1 },
       pdl: { notFoundShare: 0.45, seed: 2 },
       last: { notFoundShare: 0.55, seed: 3 },
@@ -63,7 +62,7 @@ test('a plan has what is certain and the most of each service, and the next run 
     max_amount: { amount: ROWS * 1.3, currency: 'EUR' },
   })
 
-  const first = await services.run({ limit: KNOWN })
+  const first = await services.run({ route: 'sync', limit: KNOWN })
   expect(first).toMatchObject({ status: 'completed', rows: { picked: KNOWN } })
   // Each service's lookups cost its own price.
   const spent = await readSpend(services.database.db, parseConfig(config, null))
@@ -76,7 +75,7 @@ test('a plan has what is certain and the most of each service, and the next run 
   expect(spent.runs.reduce((sum, run) => sum + (run.cost?.amount ?? 0), 0)).toBeCloseTo(cost, 6)
   const after = await plan()
   expect(after.sources).toMatchObject([{ source: 'people', fresh: expect.any(Number), picked: ROWS - KNOWN }])
-  const next = await services.run()
+  const next = await services.run({ route: 'sync' })
   const requested = next.services?.map(({ service, lookups }) => ({ service, lookups: lookups.requested }))
   expect(after.services?.map(({ service }) => service)).toEqual(requested?.map(({ service }) => service))
   const planned = after.services?.map(({ lookups, cost }) => ({ ...lookups, amount: cost.amount?.amount }))
@@ -116,7 +115,7 @@ test('the budget of a source and that of a service leave fewer rows for the serv
       update people set title = null, phone = null`)
   const compare = async (limited: object) => {
     await reset()
-    await services.run({ limit: KNOWN })
+    await services.run({ route: 'sync', limit: KNOWN })
     const app = await services.open({ config: limited })
     const request = { ...runRequest({ route: 'sync' }), limit: null }
     const { services: planned = [], cost } = await app.plan(request)

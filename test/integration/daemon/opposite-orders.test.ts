@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { withDaemon } from '../../support/app-processes.ts'
 import { missNights } from '../../support/day.ts'
-import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 
 // Two sources whose rows go through two services in opposite orders: the run of each service waits for rows of the other.
 
@@ -12,11 +12,11 @@ const sources = {
   leads: { services: ['beta', { name: 'acme', when: 'blank' }] },
 }
 
-let services: OrderedServices
+let services: Harness
 afterEach(() => services.close())
 
 async function start(rest: object, follow: boolean): Promise<void> {
-  services = await startServicesInOrder({
+  services = await startHarness({
     config: {
       // Singly: nothing is delivered to the daemon of a test.
       services: { acme: { bulk: { minimum: 1_000 } }, beta: { bulk: { minimum: 1_000 } } },
@@ -36,7 +36,7 @@ async function start(rest: object, follow: boolean): Promise<void> {
       budget: 'unlimited',
       ...rest,
     },
-    sandboxes: {
+    services: {
       acme: { notFoundShare: 0.4, missingShare: 0.3, seed: 1 },
       beta: { notFoundShare: 0.5, missingShare: 0.3, seed: 2 },
     },
@@ -116,7 +116,7 @@ test('a scheduled run ends though its budget leaves rows of each for the other',
     select count(*)::int as lookups, count(*) filter (where source = 'leads')::int > 0 as "hasLeads" from fillrate.lookups`)
   expect(counted).toEqual({ lookups: entry.budget, hasLeads: true })
   // What was left is done by the next run, once.
-  await services.run()
+  await services.run({ route: 'sync' })
   expect(await settled()).toBe(2 * ROWS)
   await expectInOrder()
 })
@@ -155,7 +155,7 @@ test('live sync that has used up its budget keeps the changes of both, and ends 
   })
   const kept = `(select source, key from fillrate.rows where state = 'waiting' union select source, unnest(keys) from fillrate.changed_rows) waiting`
   expect((await settled()) + (await services.count(kept))).toBe(2 * ROWS)
-  await services.run()
+  await services.run({ route: 'sync' })
   expect(await settled()).toBe(2 * ROWS)
   await expectInOrder()
 })

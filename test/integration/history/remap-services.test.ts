@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 import { createCommandLine } from '../../support/cli.ts'
-import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 
 // Stored records of two services, written again under a mapping with more columns.
 
@@ -27,11 +27,11 @@ const after = configOf({
   level: { beta: 'seniority' },
 })
 
-let services: OrderedServices
+let services: Harness
 beforeAll(async () => {
-  services = await startServicesInOrder({
+  services = await startHarness({
     config: before,
-    sandboxes: {
+    services: {
       acme: { notFoundShare: 0.3, missingShare: 0.3, seed: 1 },
       beta: { notFoundShare: 0.3, missingShare: 0.3, seed: 2 },
     },
@@ -41,7 +41,7 @@ beforeAll(async () => {
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 200) n;`)
     },
   })
-  await services.run()
+  await services.run({ route: 'sync' })
 })
 afterAll(() => services.close())
 
@@ -167,7 +167,10 @@ test.each([
     await app.close()
     expect([...orders].sort()).toEqual(['acme', 'acme,beta'])
     expect(await remap(false)).toMatchObject({ report: { status: 'completed' } })
-    expect(await services.run()).toMatchObject({ lookups: { requested: 0 }, rows: { waiting: 0 } })
+    expect(await services.run({ route: 'sync' })).toMatchObject({
+      lookups: { requested: 0 },
+      rows: { waiting: 0 },
+    })
     expect(await database.checksum(LOOKUPS)).toBe(lookups)
   } finally {
     await cli.remove()

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { countFailureReasons } from '../../../src/store/failures.ts'
-import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 
-let services: OrderedServices
+let services: Harness
 beforeAll(async () => {
-  services = await startServicesInOrder({
+  services = await startHarness({
     config: {
       services: { acme: {}, beta: {} },
       sources: {
@@ -17,7 +17,7 @@ beforeAll(async () => {
       },
       budget: 'unlimited',
     },
-    sandboxes: {
+    services: {
       acme: { notFoundShare: 0.5, missingShare: 0, seed: 1 },
       beta: { notFoundShare: 0, missingShare: 0, seed: 2 },
     },
@@ -27,7 +27,7 @@ beforeAll(async () => {
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
     },
   })
-  await services.run()
+  await services.run({ route: 'sync' })
 })
 afterAll(() => services.close())
 
@@ -62,7 +62,10 @@ test('rows that failed at a later service are named with it, and a retry calls t
     lookups: handedOn,
     reasons: [{ service: 'beta', state: 'failed', rows: handedOn }],
   })
-  expect(await services.run()).toMatchObject({ status: 'completed', rows: { enriched: handedOn } })
+  expect(await services.run({ route: 'sync' })).toMatchObject({
+    status: 'completed',
+    rows: { enriched: handedOn },
+  })
   expect(calls()).toEqual([acme, beta + handedOn])
   expect(await services.count('people where title is null')).toBe(0)
 })

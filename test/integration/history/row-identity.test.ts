@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
 
 // The identity of a row is its key and the inputs that were looked up: a key may be used again, and an address change.
 
@@ -33,9 +33,7 @@ const add = (...ids: number[]) =>
     [ids],
   )
 const run = async (config: object = crmConfig) => {
-  const app = await harness.open({ config })
-  const report = await app.run(runRequest({ route: 'sync' }))
-  await app.close()
+  const report = await harness.run({ route: 'sync' }, { config })
   return report
 }
 /** Writes what a newer record has. @returns the run that has written it */

@@ -4,14 +4,40 @@ import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { readStatus } from '../../../src/actions/status.ts'
 import { listRuns, withGroups } from '../../../src/store/runs.ts'
-import { GROUP_ROWS, startServiceGroup } from '../../support/service-group.ts'
-import type { Harness } from '../../support/harness.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 
 // What was asked and written by several services in turn.
 
+/** Rows by what the two services know of them: of the first `acme` knows the title, and `pdl` adds the phone. */
+const GROUP_ROWS = { both: '5', secondOnly: '2', none: '12' } as const
+
 let harness: Harness
 beforeEach(async () => {
-  harness = await startServiceGroup()
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, pdl: {} },
+      sources: {
+        people: {
+          kind: 'person',
+          table: 'people',
+          inputs: { email: 't.email' },
+          services: ['acme', { name: 'pdl', when: 'blank' }],
+          outputs: { title: 'title', phone: 'phone' },
+        },
+      },
+      budget: 'unlimited',
+    },
+    services: {
+      acme: { notFoundShare: 0.4, missingShare: 0.2, seed: 1 },
+      pdl: { notFoundShare: 0.2, missingShare: 0, seed: 2 },
+    },
+    prepare: async ({ pool }) => {
+      await pool.query(`
+        create table people (id int primary key, email text, title text, phone text);
+        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 20) n`)
+    },
+  })
+  await harness.run({ route: 'sync' })
 })
 afterEach(() => harness.close())
 
@@ -66,29 +92,29 @@ const filled = async (): Promise<number[]> =>
   ) as number[]
 
 test('the undo of a group’s first run undoes the writes of all its services', async () => {
-  expect(await filled()).toEqual([19, 19])
+  expect(await filled()).toEqual([18, 19])
   const preview = await harness.undo(1, { dryRun: true })
   const report = await harness.undo(1)
-  // Eight rows by `acme` alone, one by both, ten by `pdl` alone.
-  expect(report).toMatchObject({ undoes: 1, others: [2], changes: { total: 20, restored: 20, remaining: 0 } })
+  // Three rows by `acme` alone, six by both, ten by `pdl` alone.
+  expect(report).toMatchObject({ undoes: 1, others: [2], changes: { total: 25, restored: 25, remaining: 0 } })
   expect(preview).toEqual({ ...report, run: null, dry_run: true, duration_ms: preview.duration_ms })
   expect(await filled()).toEqual([0, 0])
   expect(await explain(GROUP_ROWS.both)).toMatchObject({
     state: { state: 'unchanged', reason: 'undone by run 3, which undid runs 1 and 2' },
   })
   const again = await harness.undo(3)
-  expect(again).toMatchObject({ changes: { restored: 20 } })
-  expect(await filled()).toEqual([19, 19])
+  expect(again).toMatchObject({ changes: { restored: 25 } })
+  expect(await filled()).toEqual([18, 19])
 })
 
 test('the undo of another run of a group undoes its own writes, and the first one then the rest', async () => {
   const own = await harness.undo(2)
-  expect(own).toMatchObject({ undoes: 2, changes: { total: 11, restored: 11 } })
+  expect(own).toMatchObject({ undoes: 2, changes: { total: 16, restored: 16 } })
   expect(own.others).toBeUndefined()
-  expect(await filled()).toEqual([9, 8])
+  expect(await filled()).toEqual([7, 4])
   expect(await harness.undo(1)).toMatchObject({
     others: [2],
-    changes: { total: 20, restored: 9, undone_before: 11 },
+    changes: { total: 25, restored: 9, undone_before: 16 },
   })
   expect(await filled()).toEqual([0, 0])
 })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { runProgram } from '../../support/program.ts'
-import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 
 // What two services in turn have skipped of a row.
 
@@ -28,12 +28,12 @@ const configOf = (betaLevel: object) => ({
 })
 const config = configOf({ field: 'seniority', map: {} })
 
-let services: OrderedServices
+let services: Harness
 let cli: CommandLine
 beforeAll(async () => {
-  services = await startServicesInOrder({
+  services = await startHarness({
     config,
-    sandboxes: {
+    services: {
       acme: { notFoundShare: 0.3, missingShare: 0.2, seed: 1 },
       beta: { notFoundShare: 0.3, missingShare: 0.2, seed: 2 },
     },
@@ -43,7 +43,7 @@ beforeAll(async () => {
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 120) n;`)
     },
   })
-  await services.run()
+  await services.run({ route: 'sync' })
   cli = await createCommandLine(services.database.url, services.sandboxes, config)
 })
 afterAll(async () => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readLastFillRates } from '../../../src/actions/status.ts'
-import { type OrderedServices, startServicesInOrder } from '../../support/services-in-order.ts'
+import { type Harness, startHarness } from '../../support/harness.ts'
 
-let services: OrderedServices
+let services: Harness
 beforeAll(async () => {
-  services = await startServicesInOrder({
+  services = await startHarness({
     config: {
       services: { acme: {}, beta: {} },
       sources: {
@@ -17,14 +17,14 @@ beforeAll(async () => {
       },
       budget: 'unlimited',
     },
-    sandboxes: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
+    services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
     prepare: async ({ pool }) => {
       await pool.query(`
         create table people (id int primary key, email text, title text, phone text, level text);
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
     },
   })
-  await services.run()
+  await services.run({ route: 'sync' })
 })
 afterAll(() => services.close())
 

@@ -5,12 +5,12 @@ import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInput } from '../../../src/domain/service/messages.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
 import { expireDeadlines, expireLeases, PRELOADED } from '../../chaos/fixture.ts'
 import anyInput, { nameOf } from '../../support/any-input-service.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { type Answer, playService, type PaidService } from '../../support/paid-services.ts'
+import { type Answer, billedTwice, playService, type PaidService } from '../../support/paid-services.ts'
+import { openService } from '../../support/people-table.ts'
 
 // Jobs of people by name and company, by profile, by all of them together, and of companies.
 
@@ -50,22 +50,12 @@ async function createPeople(count: number, ...kinds: readonly ('email' | 'profil
 const open = (
   service: ServiceDefinition,
   sources: object,
-  { url }: Pick<PaidService, 'url'>,
-  more: object = {},
+  played: Pick<PaidService, 'url'>,
+  config: object = {},
 ) =>
-  createFillrate({
-    config: {
-      service: { adapter: service, concurrency: 2 },
-      sources: sources as never,
-      bulk: { grace: '0s' },
-      ...more,
-    },
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: url,
-      FILLRATE_API_KEY: 'key-1',
-      FILLRATE_WEBHOOK_SECRET: 'secret-of-the-tests',
-    },
+  openService(database, service, sources, played, {
+    config,
+    env: { FILLRATE_WEBHOOK_SECRET: 'secret-of-the-tests' },
   })
 
 const countTitles = async (table: string) =>
@@ -75,9 +65,6 @@ const countTitles = async (table: string) =>
          from ${table}`,
     )
   )[0]
-
-const billedTwice = ({ billed }: PaidService): string[] =>
-  [...billed].filter(([, times]) => times > 1).map(([input]) => input)
 
 /** @param input as the service's own fields */
 const fromFields = ({ linkedin_url: linkedinUrl, ...input }: Record<string, string>): JobInput =>

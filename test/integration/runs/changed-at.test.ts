@@ -45,15 +45,16 @@ function asLeast(): string {
  * @returns the addresses picked so far
  */
 async function pass(changedAt = 't.changed_at', databaseUrl = harness.database.url): Promise<string[]> {
-  const app = await harness.open({
-    environment: { databaseUrl },
-    config: {
-      ...crmConfig,
-      sources: { contacts: { ...crmConfig.sources.contacts, changedAt } },
+  await harness.run(
+    { route: 'sync' },
+    {
+      environment: { databaseUrl },
+      config: {
+        ...crmConfig,
+        sources: { contacts: { ...crmConfig.sources.contacts, changedAt } },
+      },
     },
-  })
-  await app.run(runRequest({ route: 'sync' }))
-  await app.close()
+  )
   const found = await harness.query<{ email: string }>(
     'select email from crm.contacts c join fillrate.rows r on r.key = c.id::text order by email',
   )

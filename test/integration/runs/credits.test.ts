@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { readRequest } from '../../../src/actions/case-messages.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
+import { createPeopleTable, openService } from '../../support/people-table.ts'
 
 /** A hit costs 2, a phone 5 more, a miss nothing. */
 const SERVICE: ServiceDefinition = defineService({
@@ -79,31 +79,15 @@ async function openStand(lost: ReadonlySet<number> = new Set()): Promise<Stand> 
   }
 }
 
-async function open(table: string, rows: number, stand: Stand) {
-  await database.query(`
-    create table ${table} (id int primary key, email text, title text, phone text);
-    insert into ${table} select n, '${table}' || n || '@x.example' from generate_series(1, ${rows}) n`)
-  return createFillrate({
-    config: {
-      service: { adapter: SERVICE, concurrency: 4 },
-      attempts: 1,
-      price: { currency: 'EUR', lookup: 0.5 },
-      sources: {
-        [table]: {
-          kind: 'person',
-          table,
-          inputs: { email: 't.email' },
-          outputs: { title: 'title', phone: 'phone' },
-        },
-      },
-    },
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: stand.url,
-      FILLRATE_API_KEY: table,
-      FILLRATE_WEBHOOK_SECRET: 'secret',
-    },
+async function open(rows: number, stand: Stand) {
+  const { name, sources } = await createPeopleTable(database, rows, { title: 'title', phone: 'phone' })
+  const fillrate = await openService(database, SERVICE, sources, stand, {
+    concurrency: 4,
+    config: { attempts: 1, price: { currency: 'EUR', lookup: 0.5 }, bulk: {} },
+    env: { FILLRATE_WEBHOOK_SECRET: 'secret' },
   })
+  onTestFinished(() => fillrate.close())
+  return { name, fillrate }
 }
 
 describe('a budget in credits', () => {
@@ -111,7 +95,7 @@ describe('a budget in credits', () => {
     'is spent by what answers cost, and never exceeded: %s',
     async (route) => {
       const stand = await openStand()
-      await using fillrate = await open(`budget_${route}`, 90, stand)
+      const { fillrate } = await open(90, stand)
       const plan = await fillrate.plan({ budget: 60 })
       // 8 lookups of 7 credits at most are certain to be paid.
       expect(plan.cost).toMatchObject({ lookups: 8, credits: { min: 0, max: 60 }, beyond_budget: 82 })
@@ -133,7 +117,7 @@ describe('a budget in credits', () => {
 
   test('counts the most for an answer that was lost, and returns nothing of it', async () => {
     const stand = await openStand(new Set([3, 4, 5]))
-    await using fillrate = await open('lost', 40, stand)
+    const { fillrate } = await open(40, stand)
     const report = await fillrate.run({ budget: 100, route: 'sync', waitMs: 20_000 })
     const { credits = 0, credits_in_doubt: inDoubt = 0 } = report.spend
     expect(inDoubt).toBe(3 * 7)
@@ -145,7 +129,7 @@ describe('a budget in credits', () => {
 
 test('a killed process leaves the most of its calls in doubt, and keeps their charge', async () => {
   const stand = await openStand()
-  await using fillrate = await open('killed', 6, stand)
+  const { name, fillrate } = await open(6, stand)
   const stopped = new AbortController()
   stopped.abort()
   // As a process leaves it that is killed with four lookups on the wire.
@@ -154,9 +138,9 @@ test('a killed process leaves the most of its calls in doubt, and keeps their ch
   const token = randomUUID()
   const rows = await database.query<{ id: number }>(
     `insert into fillrate.lookups (kind, key, input, state, run_id, source, credits_reserved, lease_token)
-     select 'email', 'killed' || n, '{}', 'leased', (select max(id) from fillrate.runs), 'killed', 7, $1
+     select 'email', 'killed' || n, '{}', 'leased', (select max(id) from fillrate.runs), $2, 7, $1
        from generate_series(1, 4) n returning id`,
-    [token],
+    [token, name],
   )
   const ids = rows.map(({ id }) => id)
   await database.query(
@@ -167,7 +151,8 @@ test('a killed process leaves the most of its calls in doubt, and keeps their ch
   const spent = await pool.query(
     `select sum(lookups)::int as lookups, sum(in_doubt)::int as in_doubt, sum(coalesce(credits, lookups))::int as credits,
             sum(coalesce(credits_in_doubt, in_doubt))::int as credits_in_doubt, sum(returned)::int as returned
-       from fillrate.spend where source = 'killed'`,
+       from fillrate.spend where source = $1`,
+    [name],
   )
   expect(spent.rows).toEqual([{ lookups: 0, in_doubt: 4, credits: 0, credits_in_doubt: 28, returned: 0 }])
 })

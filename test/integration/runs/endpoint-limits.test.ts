@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { defineService } from '../../../src/domain/service/adapter.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
+import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
+import { createPeopleTable, openService } from '../../support/people-table.ts'
 
 const PEOPLE = 30
 
@@ -10,11 +10,6 @@ let database: TestDatabase
 let service: LoopbackService
 beforeAll(async () => {
   database = await createTestDatabase()
-  await database.query(`
-    create table accounts (id int primary key, website text, industry text);
-    create table contacts (id int primary key, email text, title text);
-    insert into accounts select n, 'https://company' || n || '.example' from generate_series(1, 500) n;
-    insert into contacts select n, 'p' || n || '@x.example' from generate_series(1, ${PEOPLE}) n`)
   service = await startLoopback((_, response) => answerJson(response, 404, { error: 'no match' }))
 })
 afterAll(async () => {
@@ -59,47 +54,42 @@ async function startLimited(
   return { counts, url: limited.url }
 }
 
+let tables = 0
+/** A table of people, and one of companies. */
+async function createTables(people: number, companies: number) {
+  const { name, sources } = await createPeopleTable(database, people)
+  const firms = `firms${++tables}`
+  await database.query(`
+    create table ${firms} (id int primary key, website text, industry text);
+    insert into ${firms} select n, 'https://c' || n || '.${firms}.example' from generate_series(1, ${companies}) n`)
+  const ofFirms = {
+    kind: 'company',
+    table: firms,
+    inputs: { domain: 't.website' },
+    outputs: { industry: 'industry' },
+  }
+  return { people: name, firms, sources: { ...sources, [firms]: ofFirms } }
+}
+
 /** Looks up the people and the companies of two tables. */
-const createOfTables = (url: string, people: string, firms: string) =>
-  createFillrate({
-    config: {
-      service: {
-        adapter: defineService({
-          name: 'Stated by endpoint',
-          person: { path: '/person', inputs: ['email'] },
-          company: { path: '/company' },
-          fields: { person: { title: 'text' }, company: { industry: 'text' } },
-        }),
-      },
-      sources: {
-        [people]: {
-          kind: 'person',
-          table: people,
-          inputs: { email: 't.email' },
-          outputs: { title: 'title' },
-        },
-        [firms]: {
-          kind: 'company',
-          table: firms,
-          inputs: { domain: 't.website' },
-          outputs: { industry: 'industry' },
-        },
-      },
-    },
-    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'key' },
+const open = (url: string, sources: object, changes: Partial<ServiceDefinition> = {}, concurrency = 32) => {
+  const adapter = defineService({
+    name: 'By endpoint',
+    person: { path: '/person', inputs: ['email'] },
+    company: { path: '/company' },
+    fields: { person: { title: 'text' }, company: { industry: 'text' } },
+    ...changes,
   })
+  return openService(database, adapter, sources, { url }, { concurrency })
+}
 
 test('limits of endpoints are learnt from their headers, and no call is refused', async () => {
   const { counts, url } = await startLimited({
     person: createWindows(50, 5000),
     company: createWindows(5, 5000),
   })
-  await database.query(`
-    create table firms (id int primary key, website text, industry text);
-    create table people (id int primary key, email text, title text);
-    insert into firms select n, 'https://firm' || n || '.example' from generate_series(1, 15) n;
-    insert into people select n, 'q' || n || '@x.example' from generate_series(1, 120) n`)
-  await using fillrate = await createOfTables(url, 'people', 'firms')
+  const { sources } = await createTables(120, 15)
+  await using fillrate = await open(url, sources)
   expect(await fillrate.run({ budget: 'unlimited' })).toMatchObject({ status: 'completed' })
   expect(counts).toEqual({ person: 120, company: 15, refused: 0 })
 })
@@ -110,15 +100,11 @@ test('people are looked up although the only company states a smaller limit and 
     { person: createWindows(100, 1000), company: createWindows(5, 3_600_000) },
     { person: 10, company: 700 },
   )
-  await database.query(`
-    create table works (id int primary key, website text, industry text);
-    create table staff (id int primary key, email text, title text);
-    insert into works select 1, 'https://works.example';
-    insert into staff select n, 's' || n || '@x.example' from generate_series(1, 400) n`)
-  await using fillrate = await createOfTables(url, 'staff', 'works')
-  const people = fillrate.run({ sources: ['staff'], budget: 'unlimited' })
+  const tables = await createTables(400, 1)
+  await using fillrate = await open(url, tables.sources)
+  const people = fillrate.run({ sources: [tables.people], budget: 'unlimited' })
   await expect.poll(() => counts.person).toBeGreaterThan(0)
-  const company = fillrate.run({ sources: ['works'], budget: 'unlimited' })
+  const company = fillrate.run({ sources: [tables.firms], budget: 'unlimited' })
   expect(await company).toMatchObject({ status: 'completed' })
   expect(await people).toMatchObject({ status: 'completed' })
   expect(counts).toEqual({ person: 400, company: 1, refused: 0 })
@@ -129,17 +115,14 @@ test('the next leader looks people up while companies wait for the limit that th
     person: createWindows(100, 1000),
     company: createWindows(80, 3_600_000),
   })
-  await database.query(`
-    create table shops (id int primary key, website text, industry text);
-    create table buyers (id int primary key, email text, title text);
-    insert into shops select n, 'https://shop' || n || '.example' from generate_series(1, 200) n`)
+  const tables = await createTables(0, 200)
   /** How many companies a leader looks up that ends without a word once these people are looked up too. */
   const lead = async (people: number): Promise<number> => {
     await database.query(`
-      insert into buyers select n, 'b' || n || '@x.example' from generate_series(1, ${people}) n
+      insert into ${tables.people} select n, 'b' || n || '@x.example' from generate_series(1, ${people}) n
           on conflict do nothing`)
     const stopping = new AbortController()
-    await using fillrate = await createOfTables(url, 'buyers', 'shops')
+    await using fillrate = await open(url, tables.sources)
     const run = fillrate.run({ budget: 'unlimited', signal: stopping.signal })
     await expect.poll(() => counts.person).toBe(people)
     await expect.poll(listExhausted).toContain('company')
@@ -166,39 +149,9 @@ async function listExhausted(): Promise<string[]> {
 
 test('people are looked up while companies wait for a limit of their own', async () => {
   const stopping = new AbortController()
-  await using fillrate = await createFillrate({
-    config: {
-      service: {
-        adapter: defineService({
-          name: 'By endpoint',
-          person: { path: '/person', inputs: ['email'] },
-          company: { path: '/company' },
-          rate: { limit: { company: '2 per hour', person: ['1000 per minute', '5000 per day'] } },
-          fields: { person: { title: 'text' }, company: { industry: 'text' } },
-        }),
-        concurrency: 4,
-      },
-      sources: {
-        accounts: {
-          kind: 'company',
-          table: 'accounts',
-          inputs: { domain: 't.website' },
-          outputs: { industry: 'industry' },
-        },
-        contacts: {
-          kind: 'person',
-          table: 'contacts',
-          inputs: { email: 't.email' },
-          outputs: { title: 'title' },
-        },
-      },
-    },
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: service.url,
-      FILLRATE_API_KEY: 'key',
-    },
-  })
+  const rate = { limit: { company: '2 per hour', person: ['1000 per minute', '5000 per day'] } } as const
+  const { sources } = await createTables(PEOPLE, 500)
+  await using fillrate = await open(service.url, sources, { rate }, 4)
   const plan = await fillrate.plan()
   expect(plan.time).toMatchObject({ limit: 1000, window_ms: 60_000, ms: 249 * 3_600_000 })
   const run = fillrate.run({ budget: 'unlimited', signal: stopping.signal })

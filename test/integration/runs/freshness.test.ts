@@ -32,9 +32,7 @@ beforeEach(() =>
 
 async function run(config: object = withFreshness()): Promise<RunReport & { calls: number }> {
   const before = harness.calls()
-  const app = await harness.open({ config })
-  const report = await app.run(runRequest({ route: 'sync' }))
-  await app.close()
+  const report = await harness.run({ route: 'sync' }, { config })
   expect(stateSum(report)).toBe(report.rows.picked)
   return { ...report, calls: harness.calls() - before }
 }
@@ -75,9 +73,7 @@ test('a stamp that one source has set does not keep another from filling the sam
     },
   }
   const only = async (source: string) => {
-    const app = await harness.open({ config: two })
-    const report = await app.run(runRequest({ sources: [source] }))
-    await app.close()
+    const report = await harness.run({ sources: [source] }, { config: two })
     return { picked: report.rows.picked, requested: report.lookups.requested }
   }
   expect(await only('titles')).toEqual({ picked: 1, requested: 1 })
@@ -202,9 +198,7 @@ describe('a row with a recent stamp', () => {
     await insert('ours@x.example')
     await run()
     await harness.query(`update crm.contacts set phone = null, email = 'new-' || email`)
-    const dry = await harness.open({ config: withFreshness() })
-    await dry.run(runRequest({ route: 'sync', dryRun: { sample: 1 } }))
-    await dry.close()
+    await harness.run({ route: 'sync', dryRun: { sample: 1 } }, { config: withFreshness() })
 
     expect(await run()).toMatchObject({ rows: { picked: 1, enriched: 1 }, calls: 0 })
     expect(await harness.query('select from crm.contacts where phone is null')).toEqual([])
@@ -317,9 +311,7 @@ describe('with changedAt', () => {
 
 test('a row that waits for a dead run, and that another program has enriched, is settled without a call', async () => {
   await insert('left@x.example')
-  const dry = await harness.open({ config: withFreshness() })
-  await dry.run(runRequest({ route: 'sync', dryRun: true } as object))
-  await dry.close()
+  await harness.run({ route: 'sync', dryRun: true } as object, { config: withFreshness() })
   await harness.query(
     `update fillrate.lookups set state = 'pending', record = null, resolved_at = null, refresh_at = null`,
   )
@@ -395,9 +387,7 @@ describe('a stamp of a joined table, which a source only reads', () => {
     },
   })
   const only = async (source: string, config: object = linked()): Promise<number> => {
-    const app = await harness.open({ config })
-    const report = await app.run(runRequest({ sources: [source], route: 'sync' }))
-    await app.close()
+    const report = await harness.run({ sources: [source], route: 'sync' }, { config })
     return report.rows.picked
   }
   const filled = (): Promise<unknown> =>
@@ -436,9 +426,7 @@ describe('a stamp of a joined table, which a source only reads', () => {
     const where = `c.enriched_at is null or c.enriched_at < now() - interval '90 days'`
     const config = linked({ freshness: undefined, where })
     expect(await only('contacts', config)).toBe(2)
-    const app = await harness.open({ config })
-    const report = await app.run(runRequest({ sources: ['positions'], route: 'sync' }))
-    await app.close()
+    const report = await harness.run({ sources: ['positions'], route: 'sync' }, { config })
     expect(report).toMatchObject({ status: 'completed', rows: { picked: 0 } })
   })
 

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { expireDeadlines } from '../../chaos/fixture.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { countTitles, createPeopleTable, openService } from '../../support/people-table.ts'
 import { type Answer, playService, type PaidService } from '../../support/paid-services.ts'
 
 // Services that say in a body what others say by a status, and jobs whose results name nothing.
@@ -16,44 +16,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-let tables = 0
-/** A table of people, and the name of its source. */
-async function createPeople(count: number): Promise<{ name: string; sources: object }> {
-  const name = `people${++tables}`
-  await database.pool.query(`create table ${name} (id int primary key, email text, title text)`)
-  await database.pool.query(
-    `insert into ${name} (id, email) select n, 'p' || n || '@${name}.example' from generate_series(1, $1::int) n`,
-    [count],
-  )
-  const source = {
-    kind: 'person',
-    table: name,
-    inputs: { email: 't.email' },
-    outputs: { title: 'title' },
-  }
-  return { name, sources: { [name]: source } }
-}
-
-const open = (service: ServiceDefinition, sources: object, { url }: Pick<PaidService, 'url'>) =>
-  createFillrate({
-    config: {
-      service: { adapter: service, concurrency: 2 },
-      sources: sources as never,
-      bulk: { grace: '0s' },
-    },
-    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'key-1' },
-  })
-
 const toTitle = (email: string): object => ({ title: `Title of ${email}` })
-
-/** How many rows have the title of their own address, and how many another one. */
-async function countTitles(name: string): Promise<{ own: number; others: number }> {
-  const { rows } = await database.pool.query<{ own: number; others: number }>(
-    `select count(*) filter (where title = 'Title of ' || email)::int as own,
-            count(*) filter (where title <> 'Title of ' || email)::int as others from ${name}`,
-  )
-  return rows[0] ?? { own: 0, others: 0 }
-}
 
 /** The error in the body of a 200, and what it means. */
 const readError = ({ body }: ServiceAnswer): ServiceFailure | undefined => {
@@ -123,9 +86,9 @@ describe('an error in the body of a 200 to a bulk call', () => {
   ])(
     '%s: the job is posted again, nothing is asked singly, and nothing is in doubt',
     async (error, counted) => {
-      const { name, sources } = await createPeople(60)
+      const { name, sources } = await createPeopleTable(database, 60)
       const service = await playAnswering((_, nth) => (nth <= 3 ? { body: { error } } : null))
-      await using fillrate = await open(ANSWERING, sources, service)
+      await using fillrate = await openService(database, ANSWERING, sources, service)
       const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
       expect(report).toMatchObject({
         status: 'completed',
@@ -134,15 +97,15 @@ describe('an error in the body of a 200 to a bulk call', () => {
         requests: { person: 0, bulk: 9, ...counted },
       })
       expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
-      expect(await countTitles(name)).toEqual({ own: 60, others: 0 })
+      expect(await countTitles(database, name)).toEqual({ own: 60, others: 0 })
     },
   )
 
   test('one that its reader fails on is kept whole, and its inputs are in doubt once and asked singly once', async () => {
-    const { name, sources } = await createPeople(10)
+    const { name, sources } = await createPeopleTable(database, 10)
     const odd = { strange: 'x'.repeat(100_000) }
     const service = await playAnswering(({ emails }) => (emails ? { body: odd } : null))
-    await using fillrate = await open(ANSWERING, sources, service)
+    await using fillrate = await openService(database, ANSWERING, sources, service)
     const first = await fillrate.run({ budget: 'unlimited', waitMs: 0 })
     expect(first).toMatchObject({ rows: { waiting: 10 }, requests: { person: 0 }, lookups: { in_doubt: 0 } })
     const { rows } = await database.pool.query<{ state: string; reason: string; body: string }>(
@@ -159,7 +122,7 @@ describe('an error in the body of a 200 to a bulk call', () => {
     const second = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
     expect(second).toMatchObject({ status: 'completed', rows: { enriched: 10 }, lookups: { in_doubt: 10 } })
     expect(service.calls.get('/person')).toBe(10)
-    expect(await countTitles(name)).toEqual({ own: 10, others: 0 })
+    expect(await countTitles(database, name)).toEqual({ own: 10, others: 0 })
   })
 
   test('of a status that is an error its reader is not believed, whether it fails or finds no results', async () => {
@@ -170,7 +133,7 @@ describe('an error in the body of a 200 to a bulk call', () => {
         delivery: { results: (body as { results?: unknown }).results ?? [] },
       }),
     ]) {
-      const { sources } = await createPeople(20)
+      const { sources } = await createPeopleTable(database, 20)
       const service = await playService(({ body }, bill) => {
         const { emails, email = '' } = body as Sent
         if (service503-- > 0) return { status: 503, body: {} }
@@ -183,7 +146,7 @@ describe('an error in the body of a 200 to a bulk call', () => {
         ...ANSWERING,
         bulk: { ...ANSWERING.bulk, path: '/bulk', read },
       } as ServiceDefinition
-      await using fillrate = await open(definition, sources, service)
+      await using fillrate = await openService(database, definition, sources, service)
       const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
       expect(report).toMatchObject({
         rows: { enriched: 20 },
@@ -255,11 +218,11 @@ describe('results in order, without names', () => {
   ])(
     'fetched and %s: each is used for its input, and a failed poll is repeated',
     async (_, toRecord, parts) => {
-      const { name, sources } = await createPeople(40)
+      const { name, sources } = await createPeopleTable(database, 40)
       const service = await playJobs(toRecord, (polls) =>
         polls === 1 ? { body: { error: 'too many' } } : null,
       )
-      await using fillrate = await open({ ...POLLED, ...parts }, sources, service)
+      await using fillrate = await openService(database, { ...POLLED, ...parts }, sources, service)
       const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
       expect(report).toMatchObject({
         status: 'completed',
@@ -268,7 +231,7 @@ describe('results in order, without names', () => {
         requests: { person: 0 },
       })
       expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
-      expect(await countTitles(name)).toEqual({ own: 40, others: 0 })
+      expect(await countTitles(database, name)).toEqual({ own: 40, others: 0 })
     },
   )
 })
@@ -295,14 +258,14 @@ describe('an account without credits', () => {
   ])(
     '%s stops the run as its own budget would, and is one trouble until a call is answered',
     async (_, answer, definition) => {
-      const { name, sources } = await createPeople(60)
+      const { name, sources } = await createPeopleTable(database, 60)
       let left = 20
       const service = await playAnswering(({ emails }) => {
         left -= emails?.length ?? 1
         return left < 0 ? answer : null
       })
       const run = async () => {
-        await using fillrate = await open(definition, sources, service)
+        await using fillrate = await openService(database, definition, sources, service)
         return await fillrate.run({ budget: 'unlimited', waitMs: 10_000 })
       }
       const first = await run()
@@ -321,7 +284,7 @@ describe('an account without credits', () => {
       left = 1_000
       const last = await run()
       expect(last).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
-      expect(await countTitles(name)).toEqual({ own: 60, others: 0 })
+      expect(await countTitles(database, name)).toEqual({ own: 60, others: 0 })
       expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
       expect(await troubles()).toEqual([])
     },
@@ -336,7 +299,7 @@ describe('an account without credits', () => {
   ])(
     'jobs that ended without any, at %s: one stops the run, nothing is counted, and all are made again',
     async (_, credits) => {
-      const { name, sources } = await createPeople(60)
+      const { name, sources } = await createPeopleTable(database, 60)
       const jobs: { readonly emails: readonly string[]; readonly isPaid: boolean }[] = []
       let isPaid = false
       const service = await playService(({ path, body }, bill) => {
@@ -364,7 +327,7 @@ describe('an account without credits', () => {
         ...(credits && { credits }),
         fields: { person: { title: 'text' } },
       }
-      await using fillrate = await open(definition, sources, service)
+      await using fillrate = await openService(database, definition, sources, service)
       const counted = async (): Promise<unknown> =>
         (
           await database.pool.query(
@@ -385,12 +348,12 @@ describe('an account without credits', () => {
       })
       expect(await counted()).toEqual({ lookups: 60, credits: credits ? 30 : 60, doubt: 0 })
       expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
-      expect(await countTitles(name)).toEqual({ own: 60, others: 0 })
+      expect(await countTitles(database, name)).toEqual({ own: 60, others: 0 })
     },
   )
 
   test('a job that ended without any after half of its results: these are used and counted, and the rest is in doubt', async () => {
-    const { name, sources } = await createPeople(20)
+    const { name, sources } = await createPeopleTable(database, 20)
     let polls = 0
     let isPaid = false
     const service = await playService(({ path, body }, bill) => {
@@ -426,13 +389,13 @@ describe('an account without credits', () => {
       },
       fields: { person: { title: 'text' } },
     }
-    await using fillrate = await open(definition, sources, service)
+    await using fillrate = await openService(database, definition, sources, service)
     const stopped = await fillrate.run({ budget: 'unlimited', waitMs: 20_000 })
     expect(stopped).toMatchObject({ status: 'out_of_credits', rows: { enriched: 10, waiting: 10 } })
     isPaid = true
     const report = await fillrate.run({ budget: 'unlimited', waitMs: 20_000 })
     expect(report).toMatchObject({ status: 'completed', rows: { enriched: 10 } })
-    expect(await countTitles(name)).toEqual({ own: 20, others: 0 })
+    expect(await countTitles(database, name)).toEqual({ own: 20, others: 0 })
     expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
     expect(await database.count(`fillrate.lookups where source = '${name}' and unconfirmed_calls = 1`)).toBe(
       10,
@@ -440,7 +403,7 @@ describe('an account without credits', () => {
   })
 
   test('a job that is paid for is fetched all the same', async () => {
-    const { name, sources } = await createPeople(60)
+    const { name, sources } = await createPeopleTable(database, 60)
     const jobs: (readonly string[])[] = []
     let polls = 0
     const service = await playService(({ path, body }, bill) => {
@@ -467,9 +430,9 @@ describe('an account without credits', () => {
       poll: { path: '/jobs/{job_id}', after: '300ms' },
       fields: { person: { title: 'text' } },
     }
-    await using fillrate = await open(definition, sources, service)
+    await using fillrate = await openService(database, definition, sources, service)
     const report = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
     expect(report).toMatchObject({ status: 'out_of_credits', rows: { enriched: 20, waiting: 40 } })
-    expect(await countTitles(name)).toEqual({ own: 20, others: 0 })
+    expect(await countTitles(database, name)).toEqual({ own: 20, others: 0 })
   })
 })

@@ -29,9 +29,7 @@ beforeEach(async () => {
 
 async function run(changes: object = config): Promise<RunReport & { calls: number }> {
   const before = harness.calls()
-  const app = await harness.open({ config: changes })
-  const report = await app.run(runRequest({ route: 'sync' }))
-  await app.close()
+  const report = await harness.run({ route: 'sync' }, { config: changes })
   expect(stateSum(report)).toBe(report.rows.picked)
   return { ...report, calls: harness.calls() - before }
 }

@@ -2,7 +2,6 @@ import { afterEach, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
-import { startServicesInOrder } from '../../support/services-in-order.ts'
 
 // A budget in money, of lookups with several prices.
 
@@ -15,7 +14,7 @@ const price = (lookup: number | object) => ({ price: { currency: 'EUR', lookup }
 const inMoney = { ...runRequest(), budget: undefined, limit: null } as const
 
 async function startTwo(rest: object, beta: object = {}) {
-  const services = await startServicesInOrder({
+  const services = await startHarness({
     config: {
       services: { acme: price(0.02), beta: { ...price(1), ...beta } },
       sources: {
@@ -29,7 +28,7 @@ async function startTwo(rest: object, beta: object = {}) {
       },
       budget: { amount: 20, currency: 'EUR' },
     },
-    sandboxes: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0.5, seed: 2 } },
+    services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0.5, seed: 2 } },
     prepare: async ({ pool }) => {
       await pool.query(`
         create table people (id int primary key, email text, title text);

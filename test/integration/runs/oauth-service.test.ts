@@ -4,11 +4,12 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { readRequest, type SentRequest } from '../../../src/actions/case-messages.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { describeTrouble } from '../../../src/domain/trouble.ts'
-import { createFillrate, type FillrateOptions } from '../../../src/fillrate.ts'
+import { createFillrate } from '../../../src/fillrate.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import * as circuits from '../../../src/store/rate-limits.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { listenOnLoopback } from '../../support/loopback.ts'
+import { createPeopleTable, toOptions } from '../../support/people-table.ts'
 
 const CLIENT = 'acme-crm:s3cret-of-the-client'
 const APP_ID = 'app-id-of-the-crm'
@@ -124,37 +125,24 @@ async function playAcme({
 }
 
 /** People of a table of their own, a run of them, and what it logged. */
-async function open(
-  table: string,
-  people: number,
-  { host }: { host: string },
-  service = acme as ServiceDefinition,
-) {
-  await database.pool.query(
-    `create table ${table} (id int primary key, email text, title text);
-     insert into ${table} select n, 'p' || n || '@${table}.example' from generate_series(1, ${people}) n`,
-  )
+async function open(people: number, { host }: { host: string }, service: ServiceDefinition = acme) {
+  const { name, sources } = await createPeopleTable(database, people)
   const lines: string[] = []
-  const config: FillrateOptions['config'] = {
-    service: { adapter: service, concurrency: 4 },
-    sources: {
-      [table]: { kind: 'person', table, inputs: { email: 't.email' }, outputs: { title: 'title' } },
-    } as never,
-  }
-  const fillrate = await createFillrate({
-    config,
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: `http://${host}`,
-      FILLRATE_API_KEY: CLIENT,
-      FILLRATE_WEBHOOK_SECRET: WEBHOOK_SECRET,
-      ACME_APP_ID: APP_ID,
+  const options = toOptions(
+    database,
+    service,
+    sources,
+    { url: `http://${host}` },
+    {
+      concurrency: 4,
+      config: { bulk: {} },
+      env: { FILLRATE_API_KEY: CLIENT, FILLRATE_WEBHOOK_SECRET: WEBHOOK_SECRET, ACME_APP_ID: APP_ID },
     },
-    migrate: true,
-    log: pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) }),
-  })
+  )
+  const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) })
+  const fillrate = await createFillrate({ ...options, migrate: true, log })
   onTestFinished(() => fillrate.close())
-  return { fillrate, lines }
+  return { name, fillrate, lines }
 }
 
 /** Everything that Fillrate has stored, as text. */
@@ -178,13 +166,13 @@ const countTitles = async (table: string): Promise<Record<string, number>> => {
 
 test('a run with a client, a second secret, forms and unsigned deliveries: all of it is written, and nothing forged', async () => {
   const service = await playAcme()
-  const { fillrate, lines } = await open('delivered', 60, service, inBulk)
+  const { name, fillrate, lines } = await open(60, service, inBulk)
   const report = await fillrate.run({ budget: 'unlimited', route: 'bulk', waitMs: 30_000 })
   expect(report).toMatchObject({ status: 'completed', rows: { enriched: 60, waiting: 0 } })
   expect(service.counts).toMatchObject({ tokens: 1, bulk: 3, ended: 0, wrong: [] })
   expect(await Promise.all(service.receipts)).toEqual([1, 2, 3].flatMap(() => [401, 401, 401, 200]))
   expect(new Set(service.addresses.map((address) => address.split('/').at(-1))).size).toBe(3)
-  expect(await countTitles('delivered')).toEqual({ Analyst: 60 })
+  expect(await countTitles(name)).toEqual({ Analyst: 60 })
   const tokens = service.addresses.map((address) => address.split('/').at(-1) ?? '')
   const texts = lines.join('') + (await dump())
   expect([...SECRETS, ...tokens].filter((secret) => texts.includes(secret))).toEqual([])
@@ -192,7 +180,7 @@ test('a run with a client, a second secret, forms and unsigned deliveries: all o
 
 test('tokens that end mid-run cost no lookup and no attempt, and the window of the client is not forgotten', async () => {
   const service = await playAcme({ uses: 15, limit: 20 })
-  const { fillrate, lines } = await open('renewed', 60, service)
+  const { fillrate, lines } = await open(60, service)
   // The second replacement within a minute would show that the client is refused: the service issues few enough.
   const report = await fillrate.run({ budget: 'unlimited', limit: 28 })
   expect(report).toMatchObject({ status: 'completed', rows: { enriched: 28, waiting: 0 } })
@@ -211,7 +199,7 @@ test('tokens that end mid-run cost no lookup and no attempt, and the window of t
 test('a token endpoint that is down is an outage, in which nothing is sent; the run goes on when it ends', async () => {
   let isDown = true
   const service = await playAcme({ issue: () => (isDown ? { status: 503, body: '<html>busy' } : null) })
-  const { fillrate } = await open('down', 5, service)
+  const { name, fillrate } = await open(5, service)
   const running = fillrate.run({ budget: 'unlimited' })
   const scope = `${service.host} ${toKeyId(CLIENT)}`
   await expect.poll(() => circuits.findCircuit(database.db, scope)).not.toBe(null)
@@ -225,7 +213,7 @@ test('a token endpoint that is down is an outage, in which nothing is sent; the 
   expect(await running).toMatchObject({ status: 'completed', rows: { enriched: 5 } })
   const { rows } = await database.pool.query(
     `select max(attempts)::int as attempts, sum(unconfirmed_calls)::int as doubt
-       from fillrate.lookups where input::text like '%down.example%'`,
+       from fillrate.lookups where input::text like '%@${name}.example%'`,
   )
   expect(rows).toEqual([{ attempts: 1, doubt: 0 }])
   expect(service.counts.people).toBe(5)
@@ -233,7 +221,7 @@ test('a token endpoint that is down is an outage, in which nothing is sent; the 
 
 test('a client that the token endpoint refuses stops the run, which says so; nothing was sent', async () => {
   const service = await playAcme({ issue: () => ({ status: 401, body: { error: 'invalid_client' } }) })
-  const { fillrate } = await open('refused', 5, service)
+  const { fillrate } = await open(5, service)
   const report = await fillrate.run({ budget: 'unlimited' })
   const reason = `token endpoint ${service.host}: HTTP 401, invalid_client`
   expect(report).toMatchObject({ status: 'unauthorized', rows: { waiting: 5 } })
@@ -248,7 +236,7 @@ test('a client that the token endpoint refuses stops the run, which says so; not
 
 test('without the second secret a run does not begin', async () => {
   const service = await playAcme()
-  const { fillrate } = await open('missing', 5, service, {
+  const { fillrate } = await open(5, service, {
     ...acme,
     headers: { 'x-app-id': { env: 'ACME_OTHER' } },
   })

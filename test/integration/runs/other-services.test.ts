@@ -7,11 +7,11 @@ import peopleDataLabs from '../../../examples/services/people-data-labs.ts'
 import { createCrm } from '../../../src/demo/crm.ts'
 import { FULL_DEMO } from '../../../src/demo/settings.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
 import { expireDeadlines, expireLeases, PRELOADED } from '../../chaos/fixture.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import {
+  billedTwice,
   isKnown,
   playApollo,
   playFullEnrich,
@@ -19,6 +19,7 @@ import {
   type FullEnrichJob,
   type PaidService,
 } from '../../support/paid-services.ts'
+import { openService } from '../../support/people-table.ts'
 
 /** The demo's CRM, run against stand-ins of the examples' services. `DEMO=whole` takes all of its rows. */
 const SIZE = process.env['DEMO'] === 'whole' ? FULL_DEMO : { seed: 7, accounts: 60, contacts: 400 }
@@ -56,28 +57,14 @@ const contactsOf = (
   outputs,
 })
 
-async function open(service: ServiceDefinition, sources: object, { url }: Pick<PaidService, 'url'>) {
-  return createFillrate({
-    config: {
-      service: { adapter: service, concurrency: 4 },
-      sources: sources as never,
-      bulk: { grace: '0s' },
-    },
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: url,
-      FILLRATE_API_KEY: 'key-1',
-      FILLRATE_WEBHOOK_SECRET: 'key-1',
-    },
+const open = (service: ServiceDefinition, sources: object, played: Pick<PaidService, 'url'>) =>
+  openService(database, service, sources, played, {
+    concurrency: 4,
+    env: { FILLRATE_WEBHOOK_SECRET: 'key-1' },
   })
-}
 
 /** Jobs of so many emails; a last one alone goes singly. */
 const countJobs = (emails: number, size: number): number => Math.floor((emails + size - 2) / size)
-
-/** Inputs that were billed more than once. */
-const billedTwice = ({ billed }: PaidService): string[] =>
-  [...billed].filter(([, times]) => times > 1).map(([input]) => input)
 
 const countTitles = async (schema: string, title: string): Promise<number> =>
   (await database.pool.query(`select from ${schema}.contacts where title = $1`, [title])).rowCount ?? 0

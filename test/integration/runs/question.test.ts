@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { playService } from '../../support/paid-services.ts'
+import { openService } from '../../support/people-table.ts'
 
 // A question is all that varies in a request: rows that share a lookup share its answer, so nothing is sent that is not in its key.
 
@@ -47,14 +47,8 @@ async function runPeople(route: 'sync' | 'bulk', people: readonly object[]) {
       ? { body: answer(body as object) }
       : { body: (body as object[]).map((input) => ({ data: answer(input) })) },
   )
-  await using fillrate = await createFillrate({
-    config: {
-      service: { adapter: SERVICE, concurrency: 2 },
-      sources: { [table]: { kind: 'person', table, inputs: INPUTS, outputs: { title: 'title' } } } as never,
-      bulk: { grace: '0s' },
-    },
-    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: service.url, FILLRATE_API_KEY: 'key-1' },
-  })
+  const sources = { [table]: { kind: 'person', table, inputs: INPUTS, outputs: { title: 'title' } } }
+  await using fillrate = await openService(database, SERVICE, sources, service)
   expect(await fillrate.run({ ...RUN, route })).toMatchObject({ status: 'completed' })
   const titles = await database.query<{ title: string }>(`select title from ${table} order by id`)
   return { sent, titles: titles.map(({ title }) => JSON.parse(title) as object) }

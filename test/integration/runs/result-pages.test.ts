@@ -5,11 +5,11 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { readRequest } from '../../../src/actions/case-messages.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { createFillrate } from '../../../src/fillrate.ts'
 import { expireDeadlines, expireLeases } from '../../chaos/fixture.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
+import { countTitles, createPeopleTable, openService } from '../../support/people-table.ts'
 
 // Jobs whose results are fetched page by page.
 
@@ -91,33 +91,8 @@ const PAGED: ServiceDefinition = {
   fields: { person: { title: 'text' } },
 }
 
-let tables = 0
-async function createPeople(rows: number): Promise<{ name: string; sources: Record<string, object> }> {
-  const name = `paged${++tables}`
-  await database.query(`
-    create table ${name} (id int primary key, email text, title text);
-    insert into ${name} select n, 'p' || n || '@${name}.example' from generate_series(1, ${rows}) n`)
-  const source = { kind: 'person', table: name, inputs: { email: 't.email' }, outputs: { title: 'title' } }
-  return { name, sources: { [name]: source } }
-}
-
-const open = (service: ServiceDefinition, sources: object, { url }: { readonly url: string }) =>
-  createFillrate({
-    config: {
-      service: { adapter: service, concurrency: 2 },
-      sources: sources as never,
-      bulk: { grace: '0s', minimum: 2 },
-    },
-    env: { DATABASE_URL: database.url, FILLRATE_BASE_URL: url, FILLRATE_API_KEY: 'key-1' },
-  })
-
-const countTitles = async (name: string) =>
-  (
-    await database.query<{ own: number; others: number }>(
-      `select count(*) filter (where title = 'Title of ' || email)::int as own,
-              count(*) filter (where title <> 'Title of ' || email)::int as others from ${name}`,
-    )
-  )[0]
+const open = (service: ServiceDefinition, sources: object, paged: { readonly url: string }) =>
+  openService(database, service, sources, paged, { config: { bulk: { grace: '0s', minimum: 2 } } })
 
 const pagesLeft = (): Promise<number> => database.count(`fillrate.deliveries where state = 'partial'`)
 const creditsOf = async (name: string): Promise<unknown> =>
@@ -131,14 +106,14 @@ const creditsOf = async (name: string): Promise<unknown> =>
 
 describe('results in pages', () => {
   test('are one delivery: their order counts over all pages, and each page is fetched once', async () => {
-    const { name, sources } = await createPeople(120)
+    const { name, sources } = await createPeopleTable(database, 120)
     const service = await openPaged({
       odd: (_, __, nth) => (nth === 3 ? { status: 503, body: {} } : null),
     })
     await using fillrate = await open(PAGED, sources, service)
     const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
     expect(report).toMatchObject({ status: 'completed', rows: { enriched: 120 }, lookups: { in_doubt: 0 } })
-    expect(await countTitles(name)).toEqual({ own: 120, others: 0 })
+    expect(await countTitles(database, name)).toEqual({ own: 120, others: 0 })
     expect(service.singles).toEqual([])
     for (const { emails, fetched } of service.jobs)
       expect([...new Set(fetched)]).toEqual(
@@ -151,14 +126,14 @@ describe('results in pages', () => {
   })
 
   test('in which one is missing give nobody the record of another', async () => {
-    const { name, sources } = await createPeople(50)
+    const { name, sources } = await createPeopleTable(database, 50)
     const service = await openPaged({
       rows: ({ emails }) => emails.toSpliced(20, 1).map((email) => ({ title: `Title of ${email}` })),
     })
     await using fillrate = await open(PAGED, sources, service)
     const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
     expect(report).toMatchObject({ status: 'completed', rows: { enriched: 50 } })
-    expect(await countTitles(name)).toEqual({ own: 50, others: 0 })
+    expect(await countTitles(database, name)).toEqual({ own: 50, others: 0 })
     expect(service.singles).toHaveLength(50)
   })
 
@@ -180,7 +155,7 @@ describe('results in pages', () => {
   ])(
     '%s: it is fetched at growing intervals, and its inputs are requested once it has expired',
     async (_, odd, most) => {
-      const { name, sources } = await createPeople(10)
+      const { name, sources } = await createPeopleTable(database, 10)
       const service = await openPaged({ odd })
       await using fillrate = await open(PAGED, sources, service)
       const first = await fillrate.run({ budget: 'unlimited', waitMs: 2_000 })
@@ -190,14 +165,14 @@ describe('results in pages', () => {
       await expireDeadlines(database)
       const second = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
       expect(second).toMatchObject({ status: 'completed', rows: { enriched: 10 } })
-      expect(await countTitles(name)).toEqual({ own: 10, others: 0 })
+      expect(await countTitles(database, name)).toEqual({ own: 10, others: 0 })
       expect(service.singles).toHaveLength(10)
       expect(await pagesLeft()).toBe(0)
     },
   )
 
   test('of a job that is gone after the first page: what came is used, and the rest is requested once', async () => {
-    const { name, sources } = await createPeople(20)
+    const { name, sources } = await createPeopleTable(database, 20)
     const named: ServiceDefinition = {
       ...PAGED,
       bulk: { path: '/jobs', size: 50 },
@@ -220,13 +195,13 @@ describe('results in pages', () => {
     await using fillrate = await open(named, sources, service)
     const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
     expect(report).toMatchObject({ status: 'completed', rows: { enriched: 20 } })
-    expect(await countTitles(name)).toEqual({ own: 20, others: 0 })
+    expect(await countTitles(database, name)).toEqual({ own: 20, others: 0 })
     expect(service.singles).toHaveLength(20 - PAGE)
   })
 })
 
 test('after a SIGKILL between two pages the next process goes on where it was: nothing is lost, nothing is counted twice', async () => {
-  const { name, sources } = await createPeople(50)
+  const { name, sources } = await createPeopleTable(database, 50)
   // The third page is never answered, until the process is dead.
   let isHanging = true
   const service = await openPaged({
@@ -274,7 +249,7 @@ export default defineService({
     status: 'completed',
     rows: { waiting: 0 },
   })
-  expect(await countTitles(name)).toEqual({ own: 50, others: 0 })
+  expect(await countTitles(database, name)).toEqual({ own: 50, others: 0 })
   // Each page but the one on the wire was fetched once.
   expect(service.jobs).toHaveLength(1)
   expect(service.jobs[0]?.fetched).toEqual([0, 1, 2, 2, 3, 4, 5, 6, 7].map((page) => page * PAGE))

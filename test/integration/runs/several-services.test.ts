@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import type { Sandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { cancelRunningRun } from '../../../src/store/runs.ts'
 import { withDaemon } from '../../support/app-processes.ts'
-import { environmentFor } from '../../support/environment.ts'
+import { environmentForServices } from '../../support/environment.ts'
 import { type Harness, runRequest, startHarness, stateSum } from '../../support/harness.ts'
 
 const ROWS = 120
@@ -28,31 +28,23 @@ afterEach(async () => {
 
 interface Two extends Harness {
   readonly second: Sandbox
-  /** The environment's services, one with a key that it refuses. */
-  servicesWithout(refused: 'acme' | 'beta' | null): Record<string, ReturnType<typeof keyOf>>
-  /** The daemon, until a condition holds. */
-  daemon(until: () => Promise<void>): Promise<void>
+  /** Another instance, with a key that one of the services refuses. */
+  openWithout(refused: 'acme' | 'beta'): ReturnType<Harness['open']>
 }
 
 async function startTwo(
   source: object,
   rest: object = {},
-  changes: Partial<SandboxOptions> = {},
   changesOfFirst: Partial<SandboxOptions> = {},
 ): Promise<Two> {
-  const second = await startSandbox({ jobDelayMs: [10, 100], ...SECOND, ...changes })
-  opened.push(second)
-  const config = {
-    services: { acme: {}, beta: {} },
-    sources: {
-      people: { ...PEOPLE_SOURCE, ...source },
-    },
-    budget: 'unlimited',
-    ...rest,
-  }
   const harness = await startHarness({
-    config,
-    sandbox: { ...FIRST, ...changesOfFirst },
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: { people: { ...PEOPLE_SOURCE, ...source } },
+      budget: 'unlimited',
+      ...rest,
+    },
+    services: { acme: { ...FIRST, ...changesOfFirst }, beta: SECOND },
     prepare: async ({ pool }) => {
       await pool.query(`
         create table people (id int primary key, email text, title text, phone text, profile text);
@@ -62,23 +54,18 @@ async function startTwo(
     },
   })
   opened.push(harness)
-  const servicesWithout: Two['servicesWithout'] = (refused) => ({
-    FILLRATE_ACME_: keyOf(harness.database.url, harness.sandbox, refused !== 'acme'),
-    FILLRATE_BETA_: keyOf(harness.database.url, second, refused !== 'beta'),
-  })
-  const services = servicesWithout(null)
-  const open: Harness['open'] = (changes = {}) =>
-    harness.open({ ...changes, environment: { services, ...changes.environment } })
-  const run: Harness['run'] = async (request) => {
-    const app = await open()
-    try {
-      return await app.run(runRequest({ route: 'sync', ...request }))
-    } finally {
-      await app.close()
-    }
+  const { beta: second } = harness.sandboxes
+  if (second === undefined) throw new Error('there is no second sandbox')
+  return {
+    ...harness,
+    second,
+    run: (request) => harness.run({ route: 'sync', ...request }),
+    openWithout: (refused) => {
+      const refusing = { ...(refused === 'acme' ? harness.sandbox : second), keys: ['wrong'] }
+      const sandboxes = { ...harness.sandboxes, [refused]: refusing }
+      return harness.open({ environment: environmentForServices(harness.database.url, sandboxes) })
+    },
   }
-  const daemon: Two['daemon'] = (until) => withDaemon(open, until)
-  return { ...harness, open, run, second, servicesWithout, daemon }
 }
 
 /** What each service has stored: how many people it was requested with, and knows. */
@@ -87,26 +74,6 @@ const LOOKUPS = `
     from fillrate.lookups l join fillrate.services s on s.id = l.service_id group by s.name order by s.name`
 
 describe('several services in order', () => {
-  it('requests the second service with what the first has not found, in one run', async () => {
-    const two = await startTwo({})
-    const report = await two.run()
-    const [acme, beta] = (await two.query(LOOKUPS)) as { requested: number; found: number }[]
-    expect(report.status).toBe('completed')
-    expect(acme?.requested).toBe(ROWS)
-    expect(beta?.requested).toBe(ROWS - (acme?.found ?? 0))
-    expect(report.rows.enriched + report.rows.unchanged).toBe((acme?.found ?? 0) + (beta?.found ?? 0))
-    expect(stateSum(report)).toBe(ROWS)
-    expect(report.services?.map(({ service, lookups }) => [service, lookups.requested])).toEqual([
-      ['acme', acme?.requested],
-      ['beta', beta?.requested],
-    ])
-    // Nobody is requested again, and each is billed what it was requested with.
-    expect(two.sandbox.stats().inputs.distinct).toBe(acme?.requested)
-    expect(two.second.stats().inputs.distinct).toBe(beta?.requested)
-    const again = await two.run()
-    expect(again.lookups.requested).toBe(0)
-  })
-
   it('fills with the second service only what the first left blank, where that is wanted', async () => {
     const two = await startTwo({
       services: ['acme', { name: 'beta', when: 'blank' }],
@@ -162,7 +129,7 @@ describe('several services in order', () => {
 
   it('writes what the first found although the second refuses its key', async () => {
     const two = await startTwo({})
-    const app = await two.open({ environment: { services: two.servicesWithout('beta') } })
+    const app = await two.openWithout('beta')
     const report = await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
     expect(report.status).toBe('unauthorized')
     expect(report.services?.map(({ service, status }) => [service, status])).toEqual([
@@ -183,8 +150,8 @@ describe('several services in order', () => {
     const source = { services: [{ name: 'acme', minConfidence: 0.99 }, 'beta'], cascade: true }
     const inputs = { email: 't.email', linkedin_url: 't.profile' }
     // The limit holds the last rows back until the second service's run has ended.
-    const two = await startTwo({ ...source, inputs }, {}, {}, { limit: 40, windowMs: 1_000 })
-    const refused = await two.open({ environment: { services: two.servicesWithout('beta') } })
+    const two = await startTwo({ ...source, inputs }, {}, { limit: 40, windowMs: 1_000 })
+    const refused = await two.openWithout('beta')
     const report = await refused.run(runRequest({ route: 'sync' })).finally(() => refused.close())
     expect(report.status).toBe('unauthorized')
     // What has a record, however little confidence it has, was no miss: no other identifier of it is tried.
@@ -210,7 +177,7 @@ describe('several services in order', () => {
         ([name, own]) => [name, { ...PEOPLE_SOURCE, ...own }] as const,
       )
       const two = await startTwo({}, { sources: { people: PEOPLE_SOURCE, ...Object.fromEntries(others) } })
-      const refused = await two.open({ environment: { services: two.servicesWithout(service) } })
+      const refused = await two.openWithout(service)
       await refused.run(runRequest({ route: 'sync', sources: ['people'] })).finally(() => refused.close())
       const waiting = await two.count("fillrate.rows where state = 'waiting'")
       expect(waiting).toBeGreaterThan(0)
@@ -227,7 +194,7 @@ describe('several services in order', () => {
   it('begins anew with the first service for a row that changes on its way', async () => {
     const two = await startTwo({})
     // Held before the second service is requested with it.
-    const app = await two.open({ environment: { services: two.servicesWithout('beta') } })
+    const app = await two.openWithout('beta')
     await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
     const [row] = await two.query<{ key: string }>(
       "select key from fillrate.rows where state = 'waiting' limit 1",
@@ -293,7 +260,7 @@ describe('several services in order', () => {
     const two = await startTwo({ follow: true })
     const app = await two.open()
     await app.follow('install', 'people').finally(() => app.close())
-    await two.daemon(async () => {
+    await withDaemon(two.open, async () => {
       await two.query(
         "insert into people select n, 'new' || n || '@example.com' from generate_series(1001, 1030) n",
       )
@@ -304,9 +271,3 @@ describe('several services in order', () => {
     expect(beta?.requested).toBe(30 - (acme?.found ?? 0))
   })
 })
-
-/** What the environment has of a service. */
-function keyOf(url: string, sandbox: Sandbox, isTaken: boolean) {
-  const { baseUrl, apiKeys, auth, webhookSecrets } = environmentFor(url, sandbox)
-  return { baseUrl, apiKeys: isTaken ? apiKeys : ['wrong'], auth, webhookSecrets }
-}

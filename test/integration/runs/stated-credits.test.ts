@@ -15,6 +15,7 @@ import { createFillrate } from '../../../src/fillrate.ts'
 import { serveApp } from '../../support/app-processes.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
+import { createPeopleTable, toOptions } from '../../support/people-table.ts'
 
 // A service that bills parts of a credit, and states with each answer what it has cost: half of one for a match, 1.5 more for a
 // phone, a tenth for some misses, and now and then more than its description says.
@@ -190,33 +191,18 @@ const MODES: Readonly<Record<'single' | 'answer' | 'webhook' | 'poll', ServiceDe
   }),
 }
 
-let tables = 0
 async function open(
   service: ServiceDefinition,
-  { url }: { readonly url: string },
+  stand: { readonly url: string },
   rows: number,
   settings: object = {},
 ) {
-  const table = `parts${++tables}`
-  await database.query(`
-    create table ${table} (id int primary key, email text, title text, phone text);
-    insert into ${table} select n, 'p' || n || '@${table}x.example' from generate_series(1, ${rows}) n`)
-  const outputs = { title: 'title', phone: 'phone' }
-  const options = {
-    config: {
-      service: { adapter: service, concurrency: 4 },
-      attempts: 3,
-      bulk: { grace: '0s' as const, minimum: 2 },
-      sources: { [table]: { kind: 'person' as const, table, inputs: { email: 't.email' }, outputs } },
-      ...settings,
-    },
-    env: {
-      DATABASE_URL: database.url,
-      FILLRATE_BASE_URL: url,
-      FILLRATE_API_KEY: table,
-      FILLRATE_WEBHOOK_SECRET: 'secret',
-    },
-  }
+  const { name: table, sources } = await createPeopleTable(database, rows, { title: 'title', phone: 'phone' })
+  const options = toOptions(database, service, sources, stand, {
+    concurrency: 4,
+    config: { attempts: 3, bulk: { grace: '0s', minimum: 2 }, ...settings },
+    env: { FILLRATE_WEBHOOK_SECRET: 'secret' },
+  })
   return { table, options, fillrate: await createFillrate(options) }
 }
 
