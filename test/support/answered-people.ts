@@ -9,7 +9,8 @@ import type { Source } from '../../src/sources/source-model.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { TestDatabase } from './clone.ts'
 
-const POLICY: RunPolicy = {
+/** A policy under which nothing expires in a test. */
+export const POLICY: RunPolicy = {
   attempts: 5,
   concurrency: 8,
   bulkMinimum: 50,

@@ -8,7 +8,7 @@ import type { UndoReport } from '../../src/actions/undo/report.ts'
 import type { RunReport } from '../../src/runs/report.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
-import { createTestDatabase, type TestDatabase } from './database.ts'
+import { createTestDatabase, shareInTests, type TestDatabase } from './database.ts'
 import { environmentFor, environmentForServices, runRequest } from './environment.ts'
 
 export { environmentFor, runRequest } from './environment.ts'
@@ -44,13 +44,23 @@ export interface Harness extends Pick<TestDatabase, 'query' | 'scalar' | 'count'
   close(): Promise<void>
 }
 
-export async function startHarness(options: {
+/** What a harness is started with. */
+interface HarnessOptions {
   readonly config: object
   readonly sandbox?: Partial<SandboxOptions>
   /** A sandbox for each service of the configuration, in their order. */
   readonly services?: Readonly<Record<string, Partial<SandboxOptions>>>
   readonly prepare: (database: TestDatabase) => Promise<void>
-}): Promise<Harness> {
+}
+
+/** A harness that a test file shares. */
+export const useHarness = (options: HarnessOptions): Harness =>
+  shareInTests(
+    () => startHarness(options),
+    (harness) => harness.close(),
+  )
+
+export async function startHarness(options: HarnessOptions): Promise<Harness> {
   const database = await createTestDatabase()
   await options.prepare(database)
   const start = (given?: Partial<SandboxOptions>): Promise<Sandbox> =>

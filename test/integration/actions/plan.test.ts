@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { SourcePlan } from '../../../src/actions/plan/plan.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: withAccounts,
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 300, 40)
-      await pool.query(`
+const harness = useHarness({
+  config: withAccounts,
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 300, 40)
+    await pool.query(`
         insert into crm.contacts (email) values ('no address'), (null), ('a@b.example; c@d.example');
         insert into crm.contacts (email, title, phone, seniority, company) values ('full@example.com', 'a', 'b', 'c', 'd')`)
-    },
-  })
+  },
 })
-afterAll(() => harness.close())
 
 const sumOf = (source: SourcePlan): number => source.complete + source.fresh + source.held + source.picked
 

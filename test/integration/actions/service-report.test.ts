@@ -1,10 +1,10 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { readServiceReport, ReportTooLarge, type ServiceReport } from '../../../src/actions/service-report.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { readAnswers } from '../../../src/store/service-report.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 // Three services in order, whose answers and writes are stored by the test; an oracle counts them row by row.
 
@@ -35,16 +35,13 @@ const config = parseConfig(
   null,
 )
 
-let database: TestDatabase
+const database = useTestDatabase()
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(
     `insert into fillrate.services (id, host, name) select n - 1, name || '.example', name from unnest($1::text[]) with ordinality as s (name, n)`,
     [NAMES],
   )
 })
-afterAll(() => database.drop())
-
 const read = (options: Partial<Parameters<typeof readServiceReport>[2]> = {}): Promise<ServiceReport> =>
   readServiceReport(
     database.db,

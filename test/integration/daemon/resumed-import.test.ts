@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { ChangeQueue } from '../../../src/daemon/change-queue.ts'
 import { listQueuedChanges } from '../../../src/store/changed-rows.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 test('an import is read on where another process has left it, without what it has picked', async () => {
   const { db } = database

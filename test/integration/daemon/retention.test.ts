@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { enforceRetention } from '../../../src/pipeline/retention.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 const NIGHTS = 30
 const ROWS = 200
@@ -8,11 +8,7 @@ const DAY = 86_400_000
 const keep = { recordsMs: 7 * DAY, deliveriesMs: 3 * DAY, changesMs: 5 * DAY }
 const TABLES = ['lookups', 'rows', 'jobs', 'deliveries', 'changes', 'runs', 'scheduled_runs'] as const
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 /** A night in which every row gets a new lookup, and one entry of each kind never finishes. */
 async function night(n: number): Promise<void> {

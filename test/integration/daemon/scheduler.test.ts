@@ -1,8 +1,8 @@
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, test, vi } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
-import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { SchedulerDaemon } from '../../support/scheduler-daemon.ts'
 
 const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
@@ -14,7 +14,8 @@ const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
   catchUp: true,
 })
 
-let database: TestDatabase
+const database = useTestDatabase()
+
 /** In the past, because future times are not recorded. */
 let clock = Date.parse('2021-06-01T12:00:00Z')
 const warnings: { readonly at?: string; readonly msg: string }[] = []
@@ -22,10 +23,6 @@ const log = pino(
   { level: 'warn' },
   { write: (line) => warnings.push(JSON.parse(line) as (typeof warnings)[0]) },
 )
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
 beforeEach(() => database.query('truncate fillrate.scheduled_runs'))
 
 const openDaemon = (name: string, entries: readonly ScheduleEntry[]): SchedulerDaemon =>

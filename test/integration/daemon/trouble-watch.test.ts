@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 import { TroubleTicker, type TroubleWatchOptions } from '../../../src/daemon/trouble-watch.ts'
@@ -8,16 +8,12 @@ import { QUEUED_REASON } from '../../../src/domain/schedule.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { listOpenTroubles, listRecentTroubles, type QueueNotifications } from '../../../src/store/troubles.ts'
 import { Cable } from '../../support/cable.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 const SCOPE = 'api.example.com 62af8704'
 const NIGHTLY = '0 2 * * * | people'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(() =>
   database.query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
          fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,

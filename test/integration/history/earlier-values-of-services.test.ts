@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // A row that becomes another person's, filled by two services: no value of the person before stays beside one of the new person.
 
@@ -22,19 +22,16 @@ const configWith = (policy: 'blank' | 'tracked' | 'always', when: 'blank' | 'mis
   budget: 'unlimited',
 })
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: configWith('blank'),
-    services: { acme: { notFoundShare: 1 }, beta: { notFoundShare: 1 } },
-    prepare: ({ pool }) =>
-      pool
-        .query('create table people (id int primary key, email text, title text, seniority text, phone text)')
-        .then(() => {}),
-  })
-  await harness.run({ route: 'sync' })
+const harness = useHarness({
+  config: configWith('blank'),
+  services: { acme: { notFoundShare: 1 }, beta: { notFoundShare: 1 } },
+  prepare: ({ pool }) =>
+    pool
+      .query('create table people (id int primary key, email text, title text, seniority text, phone text)')
+      .then(() => {}),
 })
-afterAll(() => harness.close())
+beforeAll(() => harness.run({ route: 'sync' }))
+
 beforeEach(() =>
   harness.query(
     'truncate people, fillrate.rows, fillrate.lookups, fillrate.changes restart identity cascade',

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // What Fillrate wrote for the earlier inputs of a row counts as blank in the pick, in the plan and in the write, and goes with the
 // first record for the new ones.
@@ -21,15 +21,11 @@ const withPolicies = (title: Policy, others: Policy = title): object => ({
   },
 })
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: withPolicies('blank'),
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 0),
-  })
+const harness = useHarness({
+  config: withPolicies('blank'),
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 0),
 })
-afterAll(() => harness.close())
 beforeEach(() =>
   harness.query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,
                   fillrate.skipped_cells restart identity cascade`),

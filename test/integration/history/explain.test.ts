@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { RowHistory } from '../../../src/actions/explain/row-history.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 const config = {
   sources: {
@@ -35,13 +35,11 @@ const config = {
 
 const TENANT = '6F9619FF-8B86-D011-B42D-00CF4FC964FF'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0, notFoundShare: 0, jobDelayMs: [1, 10] },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const harness = useHarness({
+  config,
+  sandbox: { missingShare: 0, notFoundShare: 0, jobDelayMs: [1, 10] },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create schema crm;
         create table crm.contacts (id bigint primary key, email text, linkedin text, title text, phone text,
           attributes jsonb, enriched_at timestamptz, deleted_at timestamptz);
@@ -54,11 +52,9 @@ beforeAll(async () => {
         update crm.contacts set deleted_at = now() where id = 4;
         insert into crm.members values ('${TENANT}', 7, 'ada@example.com', null);
         insert into crm.stock values ('${TENANT}', 'good.example', null)`)
-    },
-  })
-  await harness.run()
+  },
 })
-afterAll(() => harness.close())
+beforeAll(() => harness.run())
 
 const explain = async (source: string, key: string): Promise<RowHistory> =>
   (await harness.open()).explain(source, key)

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // The identity of a row is its key and the inputs that were looked up: a key may be used again, and an address change.
 
@@ -12,15 +12,11 @@ const tracked = {
   },
 } as const
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: crmConfig,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 0),
-  })
+const harness = useHarness({
+  config: crmConfig,
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 0),
 })
-afterAll(() => harness.close())
 beforeEach(() =>
   harness.query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,
                   fillrate.skipped_cells restart identity cascade`),

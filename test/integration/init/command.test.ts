@@ -1,15 +1,14 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createTestDatabase, type TestDatabase, useTestDatabase } from '../../support/database.ts'
 import { createFolder, type InitFolder } from '../../support/init-folder.ts'
 
 const CONFIG = 'fillrate.config.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 let folder: InitFolder
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create schema crm;
     create table crm.accounts (id int primary key, name text, website text, industry text);
@@ -25,7 +24,6 @@ beforeAll(async () => {
         from generate_series(1, 40) n;
     insert into crm.contact_consents select n % 4 + 1, '2025-01-01' from generate_series(1, 8) n`)
 })
-afterAll(() => database.drop())
 beforeEach(async () => {
   folder = await createFolder(database.url)
 })

@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { readCandidates, type ScannedPage } from '../../../src/pipeline/pick/candidates.ts'
 import { readStretch } from '../../../src/pipeline/pick/stretch.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { createTestDatabase, useTestDatabase } from '../../support/database.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
 import { mapping } from '../sources/mapping.ts'
 
 // What is read of a source: a page of its rows, or several at once where next to nothing is to be picked.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(() =>
   database.query(
     'drop table if exists people; truncate fillrate.rows, fillrate.runs restart identity cascade',

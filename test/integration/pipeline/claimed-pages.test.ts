@@ -1,25 +1,21 @@
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { createPass, type PickPass } from '../../../src/pipeline/pick/pass.ts'
 import { pickPage } from '../../../src/pipeline/pick/pick.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { LOCK_TIMEOUT_MS } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping } from '../sources/mapping.ts'
 
 // What a page of a pass sends: a run in bulk sends little else for most of its rows.
 
-let database: TestDatabase
+const database = useTestDatabase()
 let pass: PickPass
 const [RUN, OTHER] = [1, 2]
 const options = { limit: null, where: null }
 
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
 beforeEach(async () => {
   await database.query(`
     drop table if exists people;

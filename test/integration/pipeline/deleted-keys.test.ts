@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { restoreAllReturned, markAllDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { createPass } from '../../../src/pipeline/pick/pass.ts'
@@ -6,14 +6,13 @@ import { pickPage, repick } from '../../../src/pipeline/pick/pick.ts'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { answeredPeople } from '../../support/answered-people.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping } from '../sources/mapping.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
+
+const toDeps = () =>
+  ({ db: database.db, policy: { sourceTimeoutMs: 30_000 } }) as Parameters<typeof markAllDeleted>[0]
 
 const FIRST = '2f6fd2a1-0000-4000-8000-000000000001'
 const SECOND = '2f6fd2a1-0000-4000-8000-000000000002'
@@ -45,10 +44,7 @@ test.each([
       [known],
     )
     const source = await openSource(database.db, mapping())
-    const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<
-      typeof markAllDeleted
-    >[0]
-    expect(await markAllDeleted(deps, source, AbortSignal.any([]))).toBe(deleted.length)
+    expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(deleted.length)
     const aside = await database.pool.query<{ key: string }>(
       'select key from fillrate.rows where deleted_at is not null',
     )
@@ -63,13 +59,10 @@ test.each(['integer', 'text'])('keys of type %s are compared to the end, range b
     insert into people (id) select n::text::${type} from generate_series(1, 25000) n where n % 5000 <> 0;
     insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 25000) n`)
   const source = await openSource(database.db, mapping())
-  const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<
-    typeof markAllDeleted
-  >[0]
-  expect(await markAllDeleted(deps, source, AbortSignal.any([]))).toBe(5)
-  expect(await markAllDeleted(deps, source, AbortSignal.any([]))).toBe(0)
+  expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(5)
+  expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(0)
   await database.query(`insert into people (id) values ('5000'), ('25000')`)
-  expect(await restoreAllReturned(deps, source, AbortSignal.any([]))).toBe(2)
+  expect(await restoreAllReturned(toDeps(), source, AbortSignal.any([]))).toBe(2)
 })
 
 test('two rows of a key, in a table and in one that inherits from it, do not stand for one that is gone', async () => {
@@ -81,10 +74,7 @@ test('two rows of a key, in a table and in one that inherits from it, do not sta
     insert into more_people (id) values (1);
     insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 3) n`)
   const source = await openSource(database.db, mapping())
-  const deps = { db: database.db, policy: { sourceTimeoutMs: 30_000 } } as Parameters<
-    typeof markAllDeleted
-  >[0]
-  expect(await markAllDeleted(deps, source, AbortSignal.any([]))).toBe(1)
+  expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(1)
 })
 
 test('a row that was deleted when its answer came is written by the same run, once it is inserted again', async () => {

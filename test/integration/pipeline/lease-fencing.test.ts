@@ -50,6 +50,21 @@ const want = (...emails: string[]) =>
 const lease = (limit = 10, leaseMs = MINUTE) =>
   leases.leaseLookups(database.db, { run, bulk: BULK, limit, token: randomUUID(), leaseMs })
 
+/** @param own the run that recovers */
+const recoverFor = (own: number | null) =>
+  recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, own)
+
+const createJob = (token = randomUUID(), leaseMs = MINUTE) =>
+  jobs.createJobs(database.db, {
+    run,
+    service: 0,
+    ids: [randomUUID()],
+    least: 50,
+    token,
+    leaseMs,
+    deadlineMs: MINUTE,
+  })
+
 const policy = { attempts: 5, refreshAfterMs: MINUTE, retryNotFoundAfterMs: MINUTE }
 const found = (lookup: leases.LeasedLookup, title: string): leases.LookupResult => ({
   id: lookup.id,
@@ -77,11 +92,7 @@ test('two workers never lease the same lookup', async () => {
 test('a lookup with an expired lease is requested again, and counted as in doubt', async () => {
   await want('a@example.com')
   await lease(1, 0)
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    expiredLeases: 1,
-  })
+  expect(await recoverFor(run)).toMatchObject({ expiredLeases: 1 })
   expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
   expect(await readLookupTotals(database.db, run)).toMatchObject({ in_doubt: 1 })
 })
@@ -100,11 +111,7 @@ test('what is leased is in doubt until it is answered or released, also what was
   if (!d) throw new Error('the last should have been leased')
   await leases.releaseLookups(database.db, [d])
   await expireLeases()
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    expiredLeases: 2,
-  })
+  expect(await recoverFor(run)).toMatchObject({ expiredLeases: 2 })
   expect(await stored()).toMatchObject([
     { key: 'a@example.com', state: 'found', unconfirmed_calls: 0 },
     { key: 'b@example.com', state: 'pending', unconfirmed_calls: 1 },
@@ -120,7 +127,7 @@ const expireLeases = (): Promise<unknown> =>
 test('a lookup is released under its own token only, not under that of another in the same batch', async () => {
   await want('a@example.com', 'b@example.com')
   const [first] = await lease(1, 0)
-  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
+  await recoverFor(run)
   const again = await lease(2)
   const other = again.find((lookup) => lookup.id !== first?.id)
   if (!first || !other) throw new Error('one should have been leased twice')
@@ -137,7 +144,7 @@ test('a lease is deleted once nothing is leased under it', async () => {
   const [b] = await lease(1)
   if (!a || !b) throw new Error('nothing was leased')
   await leases.completeLookups(database.db, [found(a, 'answered')])
-  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
+  await recoverFor(run)
   const rows = await database.query('select lease_token as token from fillrate.lookup_leases')
   expect(rows).toEqual([{ token: b.token }])
 })
@@ -145,7 +152,7 @@ test('a lease is deleted once nothing is leased under it', async () => {
 test('the record of a lost lease is stored if there is none, and never replaces a newer one', async () => {
   await want('a@example.com', 'b@example.com')
   const [a, b] = await lease(2, 0)
-  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
+  await recoverFor(run)
   const again = await lease(2)
   const newer = again.find((lookup) => lookup.id === b?.id)
   if (!a || !b || !newer) throw new Error('both lookups should have been leased twice')
@@ -163,14 +170,10 @@ test('an extended lease does not expire; an expired one cannot be extended', asy
   const [first] = await lease(1, 2_000)
   if (!first) throw new Error('nothing was leased')
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set([first.token]))
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    expiredLeases: 0,
-  })
+  expect(await recoverFor(run)).toMatchObject({ expiredLeases: 0 })
   await expireLeases()
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
-  await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run)
+  await recoverFor(run)
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
 })
 
@@ -204,30 +207,14 @@ const aWanted = { kind: 'email' as const, key: 'a@example.com', input: { email: 
 
 test('a job whose process died between the post and the 202 is in doubt, and is not posted again', async () => {
   await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
-  const [job] = await jobs.createJobs(database.db, {
-    run,
-    service: 0,
-    ids: [randomUUID()],
-    least: 50,
-    token: randomUUID(),
-    leaseMs: 0,
-    deadlineMs: MINUTE,
-  })
+  const [job] = await createJob(randomUUID(), 0)
   expect(job?.emails).toHaveLength(60)
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    doubtfulJobs: 1,
-  })
+  expect(await recoverFor(run)).toMatchObject({ doubtfulJobs: 1 })
   expect(
     await jobs.leaseJobsForRetry(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
   ).toEqual([])
   await database.query(`update fillrate.jobs set deadline_at = now()`)
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    expiredJobs: 1,
-  })
+  expect(await recoverFor(run)).toMatchObject({ expiredJobs: 1 })
   expect(
     await leases.leaseLookups(database.db, {
       run,
@@ -245,15 +232,7 @@ test.each([
 ])('the call of a job counts, if its results came before its answer, which was %s', async (_, answer) => {
   await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
   const token = randomUUID()
-  const [job] = await jobs.createJobs(database.db, {
-    run,
-    service: 0,
-    ids: [randomUUID()],
-    least: 50,
-    token,
-    leaseMs: MINUTE,
-    deadlineMs: MINUTE,
-  })
+  const [job] = await createJob(token)
   const id = job?.id ?? ''
   const delivered = { id, jobId: null, state: 'completed' as const, reason: null, isOpen: false, graceMs: 0 }
   await inTransaction(database.db, (tx) => completeJobsFromDeliveries(tx, [], [delivered]))
@@ -268,45 +247,21 @@ test.each([
 
 test('a job that was certainly not accepted is cancelled when its run is dead, and its inputs are released', async () => {
   await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
-  await jobs.createJobs(database.db, {
-    run,
-    service: 0,
-    ids: [randomUUID()],
-    least: 50,
-    token: randomUUID(),
-    leaseMs: MINUTE,
-    deadlineMs: MINUTE,
-  })
+  await createJob()
   await database.query(
     `update fillrate.jobs set lease_token = null, leased_until = null, not_before = now(), reason = 'unauthorized (401)'`,
   )
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    dissolvedJobs: 0,
-  })
+  expect(await recoverFor(run)).toMatchObject({ dissolvedJobs: 0 })
   await database.query(`update fillrate.runs set state = 'failed', finished_at = now()`)
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, null),
-  ).toMatchObject({
-    dissolvedJobs: 1,
-  })
+  expect(await recoverFor(null)).toMatchObject({ dissolvedJobs: 1 })
   const rows = await database.query('select distinct state, sync_only from fillrate.lookups')
   expect(rows).toEqual([{ state: 'pending', sync_only: false }])
 })
 
 test('a run of a dead process is interrupted by any other process, never by itself', async () => {
   const dead = await startRun(0)
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, dead),
-  ).toMatchObject({
-    interruptedRuns: 0,
-  })
-  expect(
-    await recover.recoverAbandoned({ db: database.db, log, policy: { attempts: 5 } }, run),
-  ).toMatchObject({
-    interruptedRuns: 1,
-  })
+  expect(await recoverFor(dead)).toMatchObject({ interruptedRuns: 0 })
+  expect(await recoverFor(run)).toMatchObject({ interruptedRuns: 1 })
 })
 
 test('one process is the leader; another follows when the lease expires, or at once when it resigns', async () => {

@@ -9,6 +9,7 @@ import type { BreakerState } from '../../../src/service/breaker.ts'
 import { completeLookups, type LeasedLookup, leaseLookups } from '../../../src/store/lookup-leases.ts'
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
+import { POLICY } from '../../support/answered-people.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
@@ -36,19 +37,7 @@ beforeEach(async () => {
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
   leases = new LeaseKeeper({ db: database.db, log: pino({ level: 'silent' }) })
-  const policy = {
-    attempts: 5,
-    concurrency: 32,
-    bulkMinimum: 50,
-    bulkDeadlineMs: 1,
-    bulkGraceMs: 1,
-    callTimeoutMs: 30_000,
-    sourceTimeoutMs: 1,
-    lockedWaitMs: 0,
-    price: null,
-    refreshAfterMs: 1,
-    retryNotFoundAfterMs: 1,
-  }
+  const policy = { ...POLICY, concurrency: 32 }
   breaker = { state: 'closed' }
   queue = new LookupQueue(
     { db: database.db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },

@@ -1,15 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { undoRun } from '../../../src/actions/undo/undo.ts'
 import * as writeBack from '../../../src/pipeline/write-back.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answeredPeople, whileOpen, type AnsweredPeople } from '../../support/answered-people.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 afterEach(() => dropTrigger())
 
 const writeOnce = ({ deps, source }: AnsweredPeople) => writeBack.writeBackBatch(deps, source)

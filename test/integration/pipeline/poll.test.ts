@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { RateDefinition } from '../../../src/domain/service/documented-limit.ts'
 import type { JobProgress } from '../../../src/domain/service/messages.ts'
 import { createService } from '../../../src/domain/service/service.ts'
@@ -9,13 +9,9 @@ import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import { pollJobs } from '../../../src/pipeline/poll.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { UnavailableError } from '../../../src/service/errors.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const RESULTS: JobProgress = {
   outcome: 'results',

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 
@@ -16,7 +16,7 @@ import { insertDeliveries } from '../../../src/store/deliveries.ts'
 import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
@@ -26,11 +26,7 @@ const policy = {
   refreshAfterMs: 1e9,
   retryNotFoundAfterMs: 1e9,
 } as RunPolicy
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(() =>
   database.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs, fillrate.services cascade'),
 )

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { afterCall } from '../../../src/domain/lookup.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { withStatedCredits } from '../../../src/domain/service/credits.ts'
@@ -24,7 +24,7 @@ import * as runs from '../../../src/store/runs.ts'
 import { listDaySpend } from '../../../src/store/spend.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 import { LOOKUPS, nameIn, PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
 import { serveRaw } from '../../unit/service/loopback-service.ts'
@@ -44,11 +44,7 @@ const log = pino({ level: 'silent' })
 const observer = { banMs: 0, sent() {}, answered() {}, lost() {}, end() {} }
 const RULES = { attempts: 5, refreshAfterMs: 1_000 * HOUR, retryNotFoundAfterMs: 1_000 * HOUR }
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 /** Its run is over: the job waits for the next one. */
 const NOT_POSTED: Awaited<ReturnType<typeof postJob>> = {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService } from '../../../src/domain/service/service.ts'
@@ -10,7 +10,7 @@ import { settleReceived } from '../../../src/pipeline/settle.ts'
 import { findService, insertService } from '../../../src/store/services.ts'
 import { toJobAddress } from '../../../src/webhook/address.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { testEnvironment } from '../../support/environment.ts'
 
 // Two services on one database, of which one declares that its results are ordered, and the other keeps no order.
@@ -22,11 +22,7 @@ const policy = { attempts: 5, bulkGraceMs: 0, refreshAfterMs: 1e9, retryNotFound
 const toAdapter = (ordered: boolean) =>
   createService({ name: 'any', person: { path: '/' }, bulk: { path: '/bulk', ordered } })
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 test('a delivery is settled only by the service that received it, in its own reading', async () => {
   const { db } = database

@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import { listSlowedWrites } from '../../../src/store/write-pace.ts'
 import { answeredPeople, type AnsweredPeople } from '../../support/answered-people.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 // `writes: { perHour: 600 }`: at once ten rows, and 590 in the hour after them.
 
-let database: TestDatabase
+const database = useTestDatabase()
 let people: AnsweredPeople
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
 beforeEach(async () => {
   const { deps, source, run } = await answeredPeople(database, 40)
   await database.query('truncate fillrate.write_pace')

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
@@ -8,17 +8,13 @@ import type { JobInput } from '../../../src/domain/service/messages.ts'
 import { expireDeadlines, expireLeases, PRELOADED } from '../../chaos/fixture.ts'
 import anyInput, { nameOf } from '../../support/any-input-service.ts'
 import { createCommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { type Answer, billedTwice, playService, type PaidService } from '../../support/paid-services.ts'
 import { openService } from '../../support/people-table.ts'
 
 // Jobs of people by name and company, by profile, by all of them together, and of companies.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const INPUTS = { email: 't.email', linkedin_url: 't.profile', name: 't.name', company: 't.company' }
 

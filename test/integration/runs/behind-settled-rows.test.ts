@@ -1,16 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 import { onServer } from '../../support/server.ts'
 
 const SETTLED = 20_000
 const NEW = 1_000
 
 // As after a nightly backfill: the statistics know the rows and lookups of one run, and nothing of those of the next.
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, SETTLED) })
-  await harness.query(`
+const harness = useHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, SETTLED) })
+beforeAll(() =>
+  harness.query(`
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at)
     values ('manual', '{contacts}', 'completed', 'test', gen_random_uuid(), now(), now());
     insert into fillrate.lookups (kind, key, input, state, run_id, requested_at, resolved_at, refresh_at)
@@ -20,9 +19,8 @@ beforeAll(async () => {
     select 'contacts', t.id, l.id, 'not_found', 1, now(), now() + interval '90 days'
       from crm.contacts t join fillrate.lookups l on l.key = lower(t.email) order by t.id;
     insert into fillrate.row_counts (source, state, rows) values ('contacts', 'not_found', ${SETTLED});
-    analyze`)
-})
-afterAll(() => harness.close())
+    analyze`),
+)
 
 /** Rows of our tables that backends have read; each reports what it read before it is gone. */
 async function rowsRead(): Promise<number> {

@@ -1,24 +1,19 @@
 import pino from 'pino'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openApp, type App, type AppOptions } from '../../../src/app.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { createCrm, crmConfig, withAccounts } from '../../support/crm.ts'
-import { environmentFor, runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { environmentFor, runRequest, useHarness } from '../../support/harness.ts'
 
 // How far a bounded run and plan read a large table, and in which order: counted in statements and rows, not in time.
 
 const ROWS = 14_000
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: withAccounts,
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 0)
-    },
-  })
+const harness = useHarness({
+  config: withAccounts,
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 0)
+  },
 })
-afterAll(() => harness.close())
-
 beforeEach(async () => {
   await harness.query(`
     truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.write_back_queue, fillrate.runs,

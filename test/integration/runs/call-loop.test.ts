@@ -16,25 +16,12 @@ import { Breaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 import { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
+import { POLICY } from '../../support/answered-people.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 const SCOPE = 'the key'
-const policy = {
-  attempts: 5,
-  concurrency: 8,
-  bulkMinimum: 50,
-  bulkDeadlineMs: 60_000,
-  sourceTimeoutMs: 60_000,
-  refreshAfterMs: 60_000,
-  retryNotFoundAfterMs: 60_000,
-  lockedWaitMs: 60_000,
-  price: null,
-  callTimeoutMs: 30_000,
-  bulkGraceMs: 60_000,
-}
-
 interface CallFixture {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
@@ -86,12 +73,12 @@ async function createFixture(
     log,
     now: Date.now,
     random: Math.random,
-    policy,
+    policy: POLICY,
     service: 0,
     adapter: BUILT_IN_SERVICE,
     client,
     breaker: new Breaker(),
-    slots: createSlots(policy.concurrency, []),
+    slots: createSlots(POLICY.concurrency, []),
     webhookUrl: null,
   }
   return { database, sandbox, deps, logged }

@@ -1,10 +1,10 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readRequest } from '../../../src/actions/case-messages.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
 import { createPeopleTable, openService } from '../../support/people-table.ts'
 
@@ -37,11 +37,7 @@ const creditsOf = (email: string): number => {
   return record === null ? 0 : 'phone' in record ? 7 : 2
 }
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 /** @param lost requests whose answer is cut off although the service worked, by their order */
 async function openStand(lost: ReadonlySet<number> = new Set()): Promise<Stand> {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // Deleted rows are compared after a pass: also after one that has failed.
 
@@ -18,15 +18,11 @@ const config = {
 }
 const request = runRequest({ route: 'sync' })
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 30, 3),
-  })
+const harness = useHarness({
+  config,
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 30, 3),
 })
-afterAll(() => harness.close())
 beforeEach(async () => {
   await harness.query(`truncate crm.contacts, crm.accounts, fillrate.rows restart identity cascade`)
   await harness.query(

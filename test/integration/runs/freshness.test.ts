@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runRequest, stateSum, useHarness } from '../../support/harness.ts'
 
 const { touch: _, ...contacts } = crmConfig.sources.contacts
 /** As a user configures it: contacts that keep when they were enriched last. */
@@ -11,19 +11,15 @@ const withFreshness = (column = 'enriched_at', options: object = {}) => ({
   sources: { contacts: { ...contacts, freshness: { column }, ...options } },
 })
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: withFreshness(),
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 0)
-      await pool.query(`
+const harness = useHarness({
+  config: withFreshness(),
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 0)
+    await pool.query(`
         alter table crm.contacts add column changed_at timestamptz default now(), add column local_at timestamp,
           add column enriched_on date, add column attributes jsonb, add column last_sync text`)
-    },
-  })
+  },
 })
-afterAll(() => harness.close())
 beforeEach(() =>
   harness.query(
     'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',

@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { expireDeadlines } from '../../chaos/fixture.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { countTitles, createPeopleTable, openService } from '../../support/people-table.ts'
 import { type Answer, playService, type PaidService } from '../../support/paid-services.ts'
 
 // Services that say in a body what others say by a status, and jobs whose results name nothing.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const toTitle = (email: string): object => ({ title: `Title of ${email}` })
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { LeaderElector } from '../../../src/runs/leader.ts'
@@ -9,16 +9,12 @@ import { Breaker } from '../../../src/service/breaker.ts'
 import { saveRateLimit, saveRateStatus } from '../../../src/store/rate-limits.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { Cable } from '../../support/cable.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 // What one leader has proven is not over because another one leads, and an outage is one line of its log.
 
 const SCOPE = 'api.example.com 62af8704'
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(() => database.query('truncate fillrate.rate_limits, fillrate.leases, fillrate.troubles'))
 
 async function lead(

@@ -1,10 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
 import { toPolicy } from '../../../src/pipeline/deps.ts'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runRequest, stateSum, useHarness } from '../../support/harness.ts'
 
 /** A user's way to enrich each contact once: a stamp, and a filter on it. */
 const once = {
@@ -13,11 +13,7 @@ const once = {
 }
 const config = { ...crmConfig, sources: { contacts: once } }
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 0) })
-})
-afterAll(() => harness.close())
+const harness = useHarness({ config, prepare: ({ pool }) => createCrm(pool, 0) })
 beforeEach(async () => {
   await harness.query(
     'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',

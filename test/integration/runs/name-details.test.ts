@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import prospeo from '../../../examples/services/prospeo.ts'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
@@ -7,21 +7,18 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { openSource } from '../../../src/sources/source.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { playService } from '../../support/paid-services.ts'
 import { playProspeo, PROSPEO_KEY } from '../../support/stand-ins/prospeo.ts'
 
 // First and last name and the domain of the company: a part of the question at a service that takes them, and of no other.
 
-let database: TestDatabase
+const database = useTestDatabase()
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create table people (id int primary key, email text, first_name text, last_name text, company text, website text, title text);
     create table others (like people including all)`)
 })
-afterAll(() => database.drop())
-
 const PARTS = { first_name: 't.first_name', last_name: 't.last_name' }
 const NAMED: ServiceDefinition = {
   name: 'Named',

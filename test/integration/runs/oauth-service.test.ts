@@ -1,13 +1,13 @@
 import { createServer } from 'node:http'
 import { pino } from 'pino'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { readRequest, type SentRequest } from '../../../src/actions/case-messages.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { describeTrouble } from '../../../src/domain/trouble.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import * as circuits from '../../../src/store/rate-limits.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { listenOnLoopback } from '../../support/loopback.ts'
 import { createPeopleTable, toOptions } from '../../support/people-table.ts'
 
@@ -17,11 +17,7 @@ const WEBHOOK_SECRET = 'secret-of-the-addresses-1'
 /** What no log and no table may hold: the tokens, too. */
 const SECRETS = ['s3cret-of-the-client', APP_ID, WEBHOOK_SECRET, 'token-of-acme']
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const acme = defineService({
   name: 'Acme Data',

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import apollo from '../../../examples/services/apollo.ts'
 import fullEnrich from '../../../examples/services/fullenrich.ts'
 import peopleDataLabs from '../../../examples/services/people-data-labs.ts'
@@ -9,7 +9,7 @@ import { FULL_DEMO } from '../../../src/demo/settings.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { expireDeadlines, expireLeases, PRELOADED } from '../../chaos/fixture.ts'
 import { createCommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import {
   billedTwice,
   isKnown,
@@ -24,9 +24,8 @@ import { openService } from '../../support/people-table.ts'
 /** The demo's CRM, run against stand-ins of the examples' services. `DEMO=whole` takes all of its rows. */
 const SIZE = process.env['DEMO'] === 'whole' ? FULL_DEMO : { seed: 7, accounts: 60, contacts: 400 }
 
-let database: TestDatabase
+const database = useTestDatabase()
 beforeAll(async () => {
-  database = await createTestDatabase()
   const client = new pg.Client(database.url)
   await client.connect()
   await createCrm(client, SIZE)
@@ -39,8 +38,6 @@ beforeAll(async () => {
       insert into ${schema}.accounts overriding system value select * from crm.accounts;
       insert into ${schema}.contacts overriding system value select * from crm.contacts`)
 })
-afterAll(() => database.drop())
-
 const NAMES = { name: "concat_ws(' ', t.first_name, t.last_name)", company: 'a.name' }
 
 /** People with the inputs that a service takes. */

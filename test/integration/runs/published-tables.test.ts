@@ -1,22 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // Change data capture and logical replicas often publish all tables of a database. Postgres then refuses to update or
 // delete rows of a table without a replica identity, whatever its wal_level.
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: {
-      ...crmConfig,
-      sources: { contacts: { ...crmConfig.sources.contacts, key: 'id', follow: true } },
-    },
-    prepare: ({ pool }) => createCrm(pool, 60),
-  })
-  await harness.query('create publication everything for all tables')
+const harness = useHarness({
+  config: {
+    ...crmConfig,
+    sources: { contacts: { ...crmConfig.sources.contacts, key: 'id', follow: true } },
+  },
+  prepare: ({ pool }) => createCrm(pool, 60),
 })
-afterAll(() => harness.close())
+beforeAll(() => harness.query('create publication everything for all tables'))
 
 test('the pipeline runs in a database that publishes all its tables', async () => {
   const app = await harness.open()

@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { playService } from '../../support/paid-services.ts'
 import { openService } from '../../support/people-table.ts'
 
 // A question is all that varies in a request: rows that share a lookup share its answer, so nothing is sent that is not in its key.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const SERVICE: ServiceDefinition = {
   name: 'Echo',

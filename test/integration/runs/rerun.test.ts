@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { stateSum, useHarness } from '../../support/harness.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 300, 40) })
-  await harness.run()
-})
-afterAll(() => harness.close())
+const harness = useHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 300, 40) })
+beforeAll(() => harness.run())
 
 test('a second run over the same rows requests nothing and picks nothing', async () => {
   const before = harness.calls()

@@ -2,22 +2,18 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readRequest } from '../../../src/actions/case-messages.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { expireDeadlines, expireLeases } from '../../chaos/fixture.ts'
 import { createCommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
 import { countTitles, createPeopleTable, openService } from '../../support/people-table.ts'
 
 // Jobs whose results are fetched page by page.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const PAGE = 7
 const LIBRARY = resolve(import.meta.dirname, '../../../src/index.ts')

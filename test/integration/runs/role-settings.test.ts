@@ -1,8 +1,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { expect, test } from 'vitest'
+import { useHarness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
 
 /** Settings of a role or a database that change what statements read, write or mean. */
@@ -56,13 +56,11 @@ const config = {
   budget: 'unlimited',
 } as const
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0 },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const harness = useHarness({
+  config,
+  sandbox: { missingShare: 0 },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create schema crm;
         create table crm.people (
           id text primary key, email text, title text, score double precision, exact numeric, span interval, spans interval[],
@@ -71,10 +69,8 @@ beforeAll(async () => {
         select 'a' || chr(92) || n, 'person' || n || '@example.com', date '2020-03-04' + n, timestamptz '2020-03-04 05:06:07.1+00',
                '2020-03-04 05:06:07.1', '\\x5c00', case when n % 2 = 0 then interval '4 days' end
           from generate_series(1, 40) n`)
-    },
-  })
+  },
 })
-afterAll(() => harness.close())
 
 const set = async (isOdd: boolean): Promise<void> => {
   const rows = await harness.query<{ name: string }>('select current_database() as name')

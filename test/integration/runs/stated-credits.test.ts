@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { createServer } from 'node:http'
 import pino from 'pino'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readRequest } from '../../../src/actions/case-messages.ts'
 import { createStatusReport } from '../../../src/actions/status.ts'
 import { openApp } from '../../../src/app.ts'
@@ -13,18 +13,14 @@ import { defineService, type ServiceDefinition } from '../../../src/domain/servi
 import type { ServiceAnswer, ServiceDelivery } from '../../../src/domain/service/messages.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { serveApp } from '../../support/app-processes.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
 import { createPeopleTable, toOptions } from '../../support/people-table.ts'
 
 // A service that bills parts of a credit, and states with each answer what it has cost: half of one for a match, 1.5 more for a
 // phone, a tenth for some misses, and now and then more than its description says.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const numberOf = (email: string): number => Number(/\d+/.exec(email)?.[0])
 function recordOf(email: string): object | null {

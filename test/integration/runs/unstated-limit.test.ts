@@ -1,10 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import { pino } from 'pino'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { readRateLimits } from '../../../src/actions/status.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answerJson, startLoopback } from '../../support/loopback.ts'
 import { createPeopleTable, toOptions } from '../../support/people-table.ts'
 import { createCounter } from '../../support/simulated-service/counters.ts'
@@ -13,11 +13,7 @@ const PEOPLE = 160
 const LIMIT = 20
 const WINDOW_MS = 2_000
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 /** A service that states another limit than it grants, and people to look up there. */
 async function openOverstated(

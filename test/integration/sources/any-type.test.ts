@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { keysQuery, pageQuery, type PageRow } from '../../../src/sources/page.ts'
@@ -7,11 +7,11 @@ import type { Source } from '../../../src/sources/source-model.ts'
 import { restoreBatch } from '../../../src/sources/write/restore.ts'
 import { writeBatch, type WriteResult } from '../../../src/sources/write/write.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { prepare, readPage, undo, withInputs, type Writing, type Written } from './writing.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
 /** Settings that change how Postgres writes values, each set to a non-default. */
 const SETTINGS = `
@@ -19,17 +19,12 @@ const SETTINGS = `
   alter database "%" set IntervalStyle = 'sql_standard'; alter database "%" set bytea_output = 'escape'`
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   const name = new URL(database.url).pathname.slice(1)
   await database.query(SETTINGS.replaceAll('%', name))
   await database.query(`
     create schema ext; create extension citext schema ext; create extension hstore schema ext; create extension ltree schema ext;
     create type pair as (word text, n int)`)
 })
-afterAll(async () => {
-  await database.drop()
-})
-
 /** Creates a table `people` with these columns, a key and an email. */
 async function table(columns: string, rows: string): Promise<void> {
   await database.query(

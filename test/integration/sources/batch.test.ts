@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import { query } from '../../../src/sources/db.ts'
 import { keysQuery } from '../../../src/sources/page.ts'
@@ -8,14 +8,13 @@ import { resultReader } from '../../../src/sources/write/result-columns.ts'
 import { rowUpdateStatement } from '../../../src/sources/write/statement.ts'
 import { writeUpdate } from '../../../src/sources/write/write-update.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { readPage } from './writing.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create type stage as enum ('new', 'old');
     create table people (
@@ -24,10 +23,6 @@ beforeAll(async () => {
       raw json, data jsonb, doubled numeric, sure text, at timestamptz);
     insert into people (id, email, title) values (1, 'a', null), (2, 'b', 'typed'), (3, 'c', 'filled'), (4, 'd', ''), (5, 'e', null)`)
 })
-afterAll(async () => {
-  await database.drop()
-})
-
 const COLUMNS = `code small big price ratio flag born seen ref stage bits span tags numbers raw`.split(' ')
 
 const RECORD = {

@@ -1,16 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { parseExactJson } from '../../../src/domain/json.ts'
 import { cellJsonSql, cellTextSql, readCellText } from '../../../src/sources/cell.ts'
 import { query } from '../../../src/sources/db.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   const name = new URL(database.url).pathname.slice(1)
   await database.query(
     `alter database "${name}" set DateStyle = 'SQL, DMY'; alter database "${name}" set TimeZone = 'Asia/Kolkata';
@@ -18,10 +17,6 @@ beforeAll(async () => {
      create domain score as numeric check (value > -2); create domain tag as char(5)`,
   )
 })
-afterAll(async () => {
-  await database.drop()
-})
-
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   text: [`''`, `' a "b" \\ '`, `'{"a": 1}'`, `'null'`],
   'character(5)': [`'a'`, `'12'`],

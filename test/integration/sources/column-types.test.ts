@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { openSource } from '../../../src/sources/source.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { write } from './writing.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create type mood as enum ('Good', 'so so');
     create domain short as varchar(5) check (value <> 'bad');
@@ -22,10 +21,6 @@ beforeAll(async () => {
       c_texts text[], c_shorts varchar(5)[], c_ints int[], c_moods mood[], c_json json, c_jsonb jsonb,
       c_domain short, c_domain2 shorter, c_percent percent, c_labels labels, c_inet inet, c_interval interval)`)
 })
-afterAll(async () => {
-  await database.drop()
-})
-
 let next = 1
 
 /** Writes one value to a column of a new row. Returns what the column then holds, as text, or why it was rejected. */

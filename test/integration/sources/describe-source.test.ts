@@ -1,17 +1,16 @@
 import { showFound } from '../../../src/sources/problems.ts'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { describeSource } from '../../../src/sources/describe-source.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { pageQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create type stage as enum ('Lead', 'Customer');
     create table accounts (id int primary key, person int, code text);
@@ -22,10 +21,6 @@ beforeAll(async () => {
     insert into accounts values (5001, 777, '777b'), (5002, 888, 'x');
     analyze`)
 })
-afterAll(async () => {
-  await database.drop()
-})
-
 describe('a page that fails', () => {
   const options = { after: '500', limit: 1000, where: null, changedSince: null }
 

@@ -1,19 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { openSource } from '../../../src/sources/source.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { write } from './writing.ts'
 
 // What docs/configuration.md says about expressions.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(async () => {
-  await database.drop()
-})
+const database = useTestDatabase()
 
 /** The column `filled` of two rows after a batch that writes the record to both. */
 async function fill(

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import type { SourceMapping } from '../../../src/domain/mapping.ts'
 import { checkWhere } from '../../../src/sources/check/expressions.ts'
 import { pageQuery } from '../../../src/sources/page.ts'
@@ -7,14 +7,13 @@ import { type SourceProblem, SourceProblems } from '../../../src/sources/problem
 import { openSource } from '../../../src/sources/source.ts'
 import { writeBatch } from '../../../src/sources/write/write.ts'
 import { openDatabase } from '../../../src/store/open.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { readPage } from './writing.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create schema crm;
     create type crm.stage as enum ('Lead', 'Customer');
@@ -28,10 +27,6 @@ beforeAll(async () => {
     create table no_key (email text, title text);
     create table two_keys (code text not null unique, email text, title text);`)
 })
-afterAll(async () => {
-  await database.drop()
-})
-
 const contacts = (options: Partial<SourceMapping> = {}): SourceMapping =>
   mapping({ name: 'contacts', table: 'crm."Contacts"', outputs: [output('plain', 'title')], ...options })
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
 import {
   keysQuery,
@@ -14,18 +14,12 @@ import {
 import { SourceProblems } from '../../../src/sources/problems.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { readPage, write } from './writing.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(async () => {
-  await database.drop()
-})
 beforeEach(async () => {
   await database.query(`
     drop table if exists people, accounts;

@@ -1,20 +1,14 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { WritePolicy } from '../../../src/domain/mapping.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { mapping, output } from './mapping.ts'
 import { undo, write, type Written } from './writing.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(async () => {
-  await database.drop()
-})
 beforeEach(async () => {
   await database.query(`
     drop table if exists people;

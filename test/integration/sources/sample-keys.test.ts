@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { estimateRows, sampleKeys } from '../../../src/sources/sample-keys.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 const ROWS = 300
 /** Tables by the type of their key: `create table`, and the key of row n. */
@@ -38,19 +38,15 @@ const config = {
   budget: 'unlimited',
 }
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    prepare: async ({ pool }) => {
-      for (const [name, [columns, key]] of Object.entries(TABLES))
-        await pool.query(`create table ${name} (${columns}, email text, title text);
+const harness = useHarness({
+  config,
+  prepare: async ({ pool }) => {
+    for (const [name, [columns, key]] of Object.entries(TABLES))
+      await pool.query(`create table ${name} (${columns}, email text, title text);
           insert into ${name} select ${key}, 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
-      await pool.query(PARTITIONED)
-    },
-  })
+    await pool.query(PARTITIONED)
+  },
 })
-afterAll(() => harness.close())
 
 const sourceOf = async (name: string): Promise<Source> => {
   const mapping = parseConfig(config, null).sources[name]

@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { eraseRows, markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseCells, findCells } from '../../../src/store/erase-mentions.ts'
 import { listDueRows, postponeDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { findUnlisted } from '../../chaos/invariants.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(async () => {
   await database.query('truncate fillrate.rows')
   await database.query(

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { type ForgetReport, forgetSubject } from '../../../src/actions/forget.ts'
 import { type ForgetTarget, parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
@@ -11,12 +11,11 @@ import { completeLookups, type LookupResult } from '../../../src/store/lookup-le
 import { listRunSpend } from '../../../src/store/spend.ts'
 import { suppressionHash } from '../../../src/store/suppressions.ts'
 import { whileOpen } from '../../support/answered-people.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 let source: Source
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query('create table people (id int primary key, email text, title text)')
   const inputs = { email: 't.email' }
   const people = { kind: 'person', table: 'people', inputs, outputs: { title: 'title' } }
@@ -29,8 +28,6 @@ beforeEach(() =>
     truncate people, fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.suppressions,
              fillrate.spend, fillrate.skipped_cells, fillrate.deliveries`),
 )
-afterAll(() => database.drop())
-
 /** A row whose record was written, with its lookup. */
 const addRow = (id: number, email: string, record: object): Promise<unknown> =>
   database.query(`

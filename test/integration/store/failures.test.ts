@@ -1,13 +1,13 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { countFailureReasons, iterateFailures, latestFailures } from '../../../src/store/failures.ts'
 import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listSourceNames } from '../../../src/store/rows.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
+
 const all = { source: null, states: null }
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     insert into fillrate.rows (source, key, state, failure, reason, settled_at)
     select source, key, state, nullif(nullif(state, 'enriched'), 'not_found'), reason, at from (
@@ -17,8 +17,6 @@ beforeAll(async () => {
            timestamptz '2026-01-01' + n * interval '1 minute' as at
       from generate_series(1, 100) n) r`)
 })
-afterAll(() => database.drop())
-
 test('groups reasons, whatever the confidence was; a miss is not a failure', async () => {
   expect(await countFailureReasons(database.db, all)).toEqual([
     { source: 'accounts', state: 'failed', reason: 'reason 4', rows: 10 },

@@ -1,16 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { resumeHandedOn } from '../../../src/store/hand-on.ts'
 import { insertRun } from '../../../src/store/runs.ts'
 import { insertService, recordServiceName } from '../../../src/store/services.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const SERVICES = ['acme', 'beta']
 

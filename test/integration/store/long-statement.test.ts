@@ -1,16 +1,12 @@
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { differsSql } from '../../../src/sources/cell.ts'
 import type { Fit } from '../../../src/sources/column-type.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { inTableTransaction, inTransaction, type Tx } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 test('a statement that takes longer than the silence limit is not cut off', async () => {
   const db = openDatabase({ url: database.url, silentAfterMs: 300 })

@@ -11,18 +11,14 @@ import { migrate, pendingMigrations } from '../../../src/store/migrate.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { runProgram } from '../../support/program.ts'
 
 const ALL = readdirSync(new URL('../../../migrations/', import.meta.url))
   .map((file) => file.replace(/\.ts$/, ''))
   .toSorted()
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 test('migrating twice does nothing the second time', async () => {
   expect(await migrate(database.db)).toEqual([])

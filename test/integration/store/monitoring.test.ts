@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { MetricsRecorder } from '../../../src/pipeline/metrics-recorder.ts'
@@ -7,16 +7,11 @@ import { startProcessReports } from '../../../src/runs/process-reports.ts'
 import { acquireLease } from '../../../src/store/leases.ts'
 import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type MetricCounter } from '../../../src/store/metrics.ts'
 import { listProcesses } from '../../../src/store/processes.ts'
-import { readRateLimit, saveRateLimit } from '../../../src/store/rate-limits.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 const log = pino({ level: 'silent' })
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 test('durations of calls add up over processes and flushes, also one that failed', async () => {
   const { db } = database
@@ -79,18 +74,6 @@ test('calls and lookups of a named service are counted for it, too, with each st
       `${lookups},outcome="failed"} 0`,
     ]),
   )
-})
-
-test('a limit keeps its window while its length is not stated again', async () => {
-  const { db } = database
-  const save = async (limit: number, windowMs: number | null) => {
-    await saveRateLimit(db, 'api.example 1a2b', { limit, windowMs, observedAt: Date.now() })
-    return (await readRateLimit(db, 'api.example 1a2b'))?.windowMs
-  }
-  expect(await save(60, null)).toBeNull()
-  expect(await save(60, 3_000)).toBe(3_000)
-  expect(await save(60, null)).toBe(3_000)
-  expect(await save(120, null)).toBeNull()
 })
 
 test('of several services the settings of each are shown, and no secret', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { LookupKind } from '../../../src/domain/identifiers/kind.ts'
 import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
@@ -9,17 +9,13 @@ import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import { hasPendingLookups, prunePending } from '../../../src/store/pending-lookups.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/queue-pending.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // Pending lookups are leased or become jobs, each once, whatever else takes some of them at the same moment.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(() =>
   database.query(`
     truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows restart identity cascade;
@@ -101,13 +97,6 @@ test('new emails become jobs of a hundred, and one of what is left over', async 
   expect(await states()).toEqual({ submitted: 250 })
   expect(await entrySizes()).toEqual([])
   expect(await createJobs()).toEqual([])
-})
-
-test('a job has no lookup that is gone', async () => {
-  await want(100)
-  await database.query('delete from fillrate.lookups where id = 7')
-  expect(sizes(await createJobs())).toEqual([99])
-  expect(await states()).toEqual({ submitted: 99 })
 })
 
 test('a lookup that was leased from a hundred, and came back, becomes a job with the others all the same', async () => {

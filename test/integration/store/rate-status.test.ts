@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { readLeaderStatus } from '../../../src/runs/leader.ts'
 import * as leases from '../../../src/store/leases.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const scope = 'api.example 1a2b'
 const limit = { limit: 100, windowMs: 2_000 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
@@ -8,16 +8,12 @@ import { listLookupHistory } from '../../../src/store/row-history.ts'
 import { hasAnsweredLookups, readLookupTotals, readWaitingCounts } from '../../../src/store/run-progress.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { findUnlistedLookups } from '../../chaos/invariants.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // Which lookups a run requests, and for which run each of them counts.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(async () => {
   await database.query(`
     truncate fillrate.lookups, fillrate.run_lookups, fillrate.pending_lookups, fillrate.jobs, fillrate.runs, fillrate.rows,

@@ -1,16 +1,12 @@
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { FAILURE_STATES, ROW_STATES } from '../../../src/domain/row.ts'
 import { failureSql } from '../../../src/store/failures.ts'
 import { countRowStates, foldRowCounts, recountRows } from '../../../src/store/rows.ts'
 import { findMiscounted } from '../../chaos/invariants.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(async () => {
   await database.query('truncate fillrate.rows')
   await database.query(

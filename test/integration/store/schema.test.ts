@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { expect, test } from 'vitest'
+import { useTestDatabase } from '../../support/database.ts'
 import { readInterface, type ValueShape } from '../../support/result-types.ts'
 
 // The builder believes `schema.ts`: here it is held against the schema that the migrations make.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const KINDS: Readonly<Record<string, string>> = {
   int2: 'number',

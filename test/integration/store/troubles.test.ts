@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { TroubleCode } from '../../../src/domain/trouble.ts'
 import type { ObservedTrouble } from '../../../src/domain/trouble-facts.ts'
 import {
@@ -7,13 +7,9 @@ import {
   reportTroubles,
   type TroubleChanges,
 } from '../../../src/store/troubles.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(() => database.query('truncate fillrate.troubles'))
 
 const SCOPE = 'api.example.com 62af8704'

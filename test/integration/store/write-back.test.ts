@@ -1,19 +1,15 @@
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { listQueuedSources } from '../../../src/store/queued-sources.ts'
 import * as rows from '../../../src/store/rows.ts'
 import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // An answered lookup is queued until each row that waits for it is written, and a written row is finished with its change.
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 
 const enqueue = (ids: readonly number[]) =>
   database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
