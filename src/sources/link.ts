@@ -122,14 +122,11 @@ const listReadByInputs = (source: Source, table: Table): readonly Column[] => [
 const listOwnColumns = ({ mapping, table }: Source): Column[] =>
   listTexts(mapping).flatMap((text) => findNamedColumns(text, table))
 
-/** Any column that is named, by whatever alias: one too many costs little. */
-function listColumnsElsewhere({ mapping }: Source, table: Table): Column[] {
+function listColumnsElsewhere({ mapping }: Source, table: Table): readonly Column[] {
   const texts = listTexts(mapping)
   const reads = (text: string): boolean =>
     replaceTable(text, table, '', { isJoins: text === mapping.joins }) !== null
-  if (!texts.some(reads)) return []
-  const words = new Set(texts.flatMap((text) => tokenizeCode(text).map(nameIn)))
-  return table.columns.filter((column) => words.has(column.name))
+  return texts.some(reads) ? listNamedColumns(texts, mapping, table) : []
 }
 
 const PLACE = '(~place~)'
@@ -139,13 +136,22 @@ const PLACE_WITH_ALIAS = /\(~place~\)\s+(?:as\s+)?("(?:[^"]|"")*"|[\w$]+)/gi
  * A table with the columns that a source may name: of another one, a column that is dropped must not concern it. All columns
  * where it reads whole rows.
  */
-function listNamedRow({ mapping, outputs, touches }: Source, table: Table): Table {
+function toNamedRow({ mapping, outputs, touches }: Source, table: Table): Table {
   const texts = [
     ...listTexts(mapping),
     ...mapping.where,
     ...outputs.map((output) => output.mapping.sql ?? ''),
     ...touches.map((touch) => touch.expression),
   ]
+  return { ...table, columns: listNamedColumns(texts, mapping, table) }
+}
+
+/** The columns of a table that some texts of a source name, by whatever alias: one too many costs little. */
+function listNamedColumns(
+  texts: readonly string[],
+  mapping: Pick<SourceMapping, 'joins'>,
+  table: Table,
+): readonly Column[] {
   const aliases = new Set<string | null>()
   const readers = texts.map((text) =>
     (replaceTable(text, table, PLACE, { isJoins: text === mapping.joins }) ?? text).replaceAll(
@@ -165,11 +171,11 @@ function listNamedRow({ mapping, outputs, touches }: Source, table: Table): Tabl
       const isStar = token.text === '*' && ['.', ',', 'select', 'all', 'distinct'].includes(before ?? '')
       const isRow = aliases.has(name) && name !== null && before !== '.' && tokens[at + 1]?.text !== '.'
       const isEscaped = token.kind === 'quoted' && !token.text.startsWith('"')
-      if (isStar || isRow || isEscaped || name === 'natural') return table
+      if (isStar || isRow || isEscaped || name === 'natural') return table.columns
       words.add(name)
     }
   }
-  return { ...table, columns: table.columns.filter((column) => words.has(column.name)) }
+  return table.columns.filter((column) => words.has(column.name))
 }
 
 const listTexts = ({ inputs, joins, freshness }: SourceMapping): string[] => [
@@ -189,7 +195,7 @@ function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere
   const replaced = (text: string, options?: { isJoins: boolean }): string =>
     others.reduce(
       (now, { table, writers: by }) =>
-        replaceTable(now, table, givenRowsSql(listNamedRow(source, table), by), options) ?? now,
+        replaceTable(now, table, givenRowsSql(toNamedRow(source, table), by), options) ?? now,
       text,
     )
   const inputs: SourceMapping['inputs'] = Object.fromEntries(
