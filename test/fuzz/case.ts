@@ -306,24 +306,26 @@ class FuzzCase {
     for (const [nr, row] of before) {
       const policies: CellPolicy[] = []
       for (const n of this.#columns.keys()) policies.push(await this.#readPolicy(nr, n))
-      // A row of another person is requested if a cell is open without what was written for the former one.
-      const isPicked = policies.some((one) => one.isOpen)
       const earlier = this.#moved.has(nr) ? policies.filter((one) => one.isKnown) : []
       const isTakenOver = earlier.filter((one) => one.holdsLast).length >= Math.min(2, earlier.length)
+      // In a row of another person, what was written for the former one counts as blank.
+      const isPicked = policies.some((one) => one.isOpen || (isTakenOver && one.isEarlier))
       const sent = isPicked ? (this.#sent.get(nr) ?? null) : null
       const cells: (string | null)[] = []
       for (const [n, column] of this.#columns.entries()) {
-        const field = sent?.[n] ?? null
+        const text = sent?.[n]?.text ?? null
+        const isOld = isTakenOver && policies[n]?.isEarlier === true
         const value =
-          field !== null &&
-          field.text !== null &&
-          (policies[n]?.isOpen || (isTakenOver && policies[n]?.isEarlier))
-            ? await this.#expectedValue(nr, column, field.text)
-            : null
-        cells.push(value ?? row.cells[n] ?? null)
+          text !== null && (policies[n]?.isOpen || isOld) ? await this.#expectedValue(nr, column, text) : null
+        // The record has no value that fits in place of the former one.
+        const isEmptied = isOld && sent !== null && value === null
+        const now = row.cells[n] ?? null
+        const emptied = isEmptied ? await this.#emptiedValue(nr, column, now) : now
+        const cell = value === null ? emptied : value.same ? now : value.made
+        cells.push(cell)
+        if (isEmptied && cell !== now) this.#lastWritten.delete(`${nr} ${n}`)
+        else if (cell !== now) this.#lastWritten.set(`${nr} ${n}`, cell)
       }
-      for (const [n, cell] of cells.entries())
-        if (cell !== row.cells[n]) this.#lastWritten.set(`${nr} ${n}`, cell)
       after.set(nr, { cells, whole: row.whole })
     }
     return after
@@ -348,20 +350,35 @@ class FuzzCase {
     const isOpen =
       row?.reachable === true &&
       (policy === 'always' || row.blank || (policy === 'tracked' && holdsLast && !isMoved))
-    return { isOpen, isKnown, holdsLast, isEarlier: isMoved && policy === 'blank' && holdsLast }
+    return { isOpen, isKnown, holdsLast, isEarlier: isMoved && policy !== 'always' && holdsLast }
   }
 
-  /** The value that the cell must get; null: it stays as it is. */
-  async #expectedValue(nr: number, { name, type, isKey }: Column, text: string): Promise<string | null> {
+  /** The cell without a value; as it is, where its type takes none. */
+  async #emptiedValue(nr: number, { name, type, isKey }: Column, now: string | null): Promise<string | null> {
+    const made = isKey ? `${name} || '{"k": null}'` : `null::${type.sql}`
+    return this.#query<{ made: string | null }>(
+      `select (${made})::text as made from public.x where nr = ${nr}`,
+    ).then(
+      ([row]) => row?.made ?? null,
+      () => now,
+    )
+  }
+
+  /** The value that the cell must get; null: the record has none that fits. */
+  async #expectedValue(
+    nr: number,
+    { name, type, isKey }: Column,
+    text: string,
+  ): Promise<{ readonly made: string | null; readonly same: boolean } | null> {
     const value = isKey ? `${literal(text)}::jsonb` : type.cast(literal(text))
     const made = isKey
       ? `coalesce(nullif(${name}, 'null'), '{}') || jsonb_build_object('k', ${value})`
       : value
     try {
-      const [row] = await this.#query<{ made: string; same: boolean }>(
+      const [row] = await this.#query<{ made: string | null; same: boolean }>(
         `select (${made})::text as made, (${type.same(name, `(${made})`)}) as same from public.x where nr = ${nr}`,
       )
-      return row?.same ? null : (row?.made ?? null)
+      return row ?? null
     } catch (error) {
       if (type.isForeign) return null
       throw error

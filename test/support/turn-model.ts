@@ -111,15 +111,24 @@ export class TurnModel {
       isBlank(row.cells, column) ||
       policy === 'always' ||
       (policy === 'tracked' && written[column] !== undefined && written[column] === row.cells[column])
-    if (!lacks(settings, 0, row, isWritable)) return
+    /** Behind a record: what is blank, and what this service alone fills, has filled and keeps up to date. */
+    const afterRecord =
+      (turn: number): MayWrite =>
+      (column, policy) =>
+        isBlank(row.cells, column) ||
+        (policy === 'tracked' &&
+          written[column] !== undefined &&
+          written[column] === row.cells[column] &&
+          settings.turns.slice(0, turn).every(({ name }) => settings.outputs[column][name] === null))
+    if (!lacks(settings, 0, isWritable, afterRecord)) return
 
     let onlyBlanks = false
     let state: string = ''
     let foundDue = Number.POSITIVE_INFINITY
     let missDue = Number.POSITIVE_INFINITY
     for (const [turn, { name, minConfidence }] of settings.turns.entries()) {
-      const may = onlyBlanks ? (column: Column) => isBlank(row.cells, column) : isWritable
-      if (!lacks(settings, turn, row, may)) break
+      const may = onlyBlanks ? afterRecord(turn) : isWritable
+      if (!lacks(settings, turn, may, afterRecord)) break
       if (!lacksHere(settings, turn, may)) state = 'unchanged'
       else {
         const { answer, dueDay, missedUntil } = this.#lookUp(settings, name, row, calls)
@@ -212,9 +221,14 @@ const lacksHere = ({ outputs, turns }: WorldSettings, turn: number, may: MayWrit
     return one !== null && may(column, one.policy)
   })
 
-/** Whether a service may fill a cell, or one after it that fills what is blank. */
-function lacks(settings: WorldSettings, turn: number, row: ModelRow, may: MayWrite): boolean {
+/** Whether a service may fill a cell, or one after it behind a record. */
+function lacks(
+  settings: WorldSettings,
+  turn: number,
+  may: MayWrite,
+  afterRecord: (turn: number) => MayWrite,
+): boolean {
   if (lacksHere(settings, turn, may)) return true
   if (settings.turns[turn + 1]?.when !== 'blank') return false
-  return lacks(settings, turn + 1, row, (column) => isBlank(row.cells, column))
+  return lacks(settings, turn + 1, afterRecord(turn + 1), afterRecord)
 }

@@ -245,7 +245,7 @@ export class Ownership {
     const { id, email } = seen
     const before = change.before[column] ?? null
     const after = change.after[column] ?? null
-    if (!SERVICES.some((service) => after !== null && record(email, service)[column] === after))
+    if (after !== null && !SERVICES.some((service) => record(email, service)[column] === after))
       this.violations.push(`row ${id} of ${email}: ${column} ${after} is of no record of its own`)
     if (after === null && known.held.get(cellName(id, column))?.holder?.email === email)
       this.violations.push(`row ${id} of ${email}: ${column} ${before}, which is of its own, was emptied`)

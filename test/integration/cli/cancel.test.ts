@@ -79,7 +79,7 @@ test('a run that has ended, and one that does not exist, are refused', async () 
   expect(ended.code).toBe(2)
   expect(ended.stderr).toMatch(/which has ended \(interrupted: cancelled by/)
   expect((await here(['cancel', '4711'])).stderr).toContain('4711, and there is no such run')
-  expect((await here(['cancel', 'last'])).stderr).toContain("expected the number of a run, found 'last'")
+  expect((await here(['cancel', 'last'])).stderr).toContain('Expected the number of a run')
 })
 
 test('a run whose process is dead is closed at once', async () => {

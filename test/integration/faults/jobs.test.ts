@@ -135,7 +135,7 @@ test('a delivery for a job of another database is stored as an orphan and change
   expect(await stored()).toBe(0)
   expect((await job()).state).toBe(state)
   const rows = await harness.query('select state, reason from fillrate.deliveries')
-  expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of this database has this id' }])
+  expect(rows).toEqual([{ state: 'orphaned', reason: 'no job of its service has this id' }])
 })
 
 test('a job can be expired by hand: its inputs are requested one by one, and it is never posted again', async () => {

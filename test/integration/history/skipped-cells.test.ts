@@ -224,7 +224,7 @@ test('an error text of a trigger is stored without values, so that rows share a 
     create trigger guard before update on crm.contacts for each row execute function crm.guard()`)
   const report = await harness.run()
   // The other rows have nothing to write.
-  expect(report.rows).toMatchObject({ enriched: 0, write_rejected: 56 })
+  expect(report.rows).toMatchObject({ enriched: 0, write_rejected: 55 })
   const reason = await harness.scalar(
     `select json_agg(distinct reason) from fillrate.rows where state = 'write_rejected'`,
   )
