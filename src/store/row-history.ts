@@ -110,25 +110,16 @@ export async function listLookupHistory(db: Database, ids: readonly number[]): P
 /** A job by its key; null if there is none. */
 export async function findJobHistory(db: Database, id: string) {
   const job = db.selectFrom('fillrate.jobs').where('key', '=', id)
-  const described = job.select([
-    'key',
-    'service_id',
-    'job_id',
-    'state',
-    'reason',
-    'size',
-    'run_id as run',
-    'created_at',
-  ])
+  const described = job.select(['key', 'job_id', 'state', 'reason', 'size', 'run_id as run', 'created_at'])
   return (await described.select(['submitted_at', 'deadline_at', 'finished_at']).executeTakeFirst()) ?? null
 }
 
 /** The deliveries of a job, by our key or by the service's id. */
-export function listDeliveryHistory(db: Database, { key, service_id: service, job_id: jobId }: JobHistory) {
+export function listDeliveryHistory(db: Database, { key, job_id: jobId }: JobHistory) {
   const deliveries = db.selectFrom('fillrate.deliveries').orderBy('received_at')
   const ofJob = deliveries.where(
     sql<boolean>`(job_key = ${key}
-      or (job_id = ${jobId} and ${deliveringServiceSql(sql`service_id`)} = ${service}))`,
+      or (job_id = ${jobId} and ${deliveringServiceSql(sql`service_id`)} = (select j.service_id from fillrate.jobs j where j.key = ${key})))`,
   )
   return ofJob.select(['event_id', 'state', 'reason', 'received_at', 'settled_at']).execute()
 }
