@@ -1,7 +1,7 @@
 import type { SandboxOptions } from './options.ts'
 
 /** One fixed window of one key, as the statistics show it. Times are in Unix milliseconds. */
-interface RateWindow {
+export interface RateWindow {
   readonly starts_at: number
   /** The end of the window, or of a ban that began in it. */
   ends_at: number
