@@ -38,6 +38,10 @@ export function toWholeSource(source: Source): Source {
 const holdsEarlierSql = (cell: MappedCell): string =>
   holdsLastWrittenSql(cell, `("~earlier" -> ${quoteLiteral(cell.column)})`)
 
+/** SQL: whether it does, and may lose it: no value of a user is in the way. */
+const losesToNewSql = (output: MappedOutput): string =>
+  `${holdsEarlierSql(output)} and ${isReachableSql(output)}`
+
 /**
  * SQL: whether the row is the one that Fillrate wrote for earlier inputs, so that what it wrote is no user's: it holds the stamp that
  * Fillrate set, two of the values, or all of them. A key that is used again is another row, in which one value may be the same by
@@ -54,24 +58,21 @@ export function isTakenOverSql({ outputs, freshness }: Pick<Source, 'outputs' | 
 
 /** SQL: whether the cell holds such a value, in a row of which `~taken over` says that it is the same. */
 export const isEarlierSql = (output: MappedOutput): string =>
-  countsAsBlank(output)
-    ? `case when "~taken over" then ${holdsEarlierSql(output)} and ${isReachableSql(output)} else false end`
-    : 'false'
+  countsAsBlank(output) ? `case when "~taken over" then ${losesToNewSql(output)} else false end` : 'false'
 
 /** SQL: whether any cell of the row `t` holds such a value, whichever service fills it. */
 export function holdsAnyEarlierSql(source: Source): string {
   const whole = toWholeSource(source)
-  const held = whole.outputs
-    .filter(countsAsBlank)
-    .map((output) => `(${holdsEarlierSql(output)} and ${isReachableSql(output)})`)
+  const held = whole.outputs.filter(countsAsBlank).map((output) => `(${losesToNewSql(output)})`)
   return `(${isTakenOverSql(whole)}) and (${held.join(' or ')})`
 }
 
 /**
  * SQL: the blank that replaces such a value where the new record has none: NULL, or what counts as blank in a column that takes none.
- * Null: the column takes no blank, and the value stays.
+ * Null: the column takes no blank, or the policy counts nothing as one, and the value stays.
  */
 export function blankValueSql({ table }: Source, output: MappedOutput): string | null {
+  if (!countsAsBlank(output)) return null
   const { attribute, path, type } = output
   if (path.length > 0) return `'null'::jsonb`
   const isNullable = table.columns.find(({ name }) => name === attribute)?.notNull !== true

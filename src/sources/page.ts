@@ -20,7 +20,7 @@ import {
 import { isRowError } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
-import type { Source } from './source-model.ts'
+import type { MappedOutput, Source } from './source-model.ts'
 
 /** A row of a page, with the inputs that the source has. */
 export interface PageRow extends Partial<RawInputs> {
@@ -154,16 +154,18 @@ export function keysQuery(
   return sql`select ${sql.join(pageColumns(source).map((column) => sql.ref(column)))} from (${rows}) as page`
 }
 
+/** The outputs that are compared with what was last written: of the source's service and of those after it. */
+export const listTracked = ({ outputs, laterOutputs = [] }: Source): MappedOutput[] =>
+  [...outputs, ...laterOutputs].filter(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
+
 function pageRelation(
   source: Source,
   conditions: RawBuilder<unknown>,
   written: LastWrittenRelation | undefined,
   keys: RawBuilder<unknown> = sql``,
 ): PageRelation {
-  const { outputs, laterOutputs = [] } = source
-  const tracked = written
-    ? [...outputs, ...laterOutputs].filter(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
-    : []
+  const { laterOutputs = [] } = source
+  const tracked = written ? listTracked(source) : []
   const inputs = rowInputsSql(source)
   const values: Readonly<Record<keyof PageRow, string>> = {
     key: keyTextSql(source),

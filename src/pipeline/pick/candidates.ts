@@ -7,12 +7,12 @@ import {
   pageQuery,
   type LastWrittenRelation,
   pageColumnsSql,
+  listTracked,
   pageOrderSql,
   type PageRow,
 } from '../../sources/page.ts'
 import { holdsAnyEarlierSql, readsEarlier } from '../../sources/earlier-values.ts'
 import { keyMatchesSql } from '../../sources/key.ts'
-import { readsLastWritten } from '../../sources/write/write-update.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
 import { earlierValuesSql } from '../../store/own-values.ts'
@@ -304,8 +304,7 @@ function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder
 
 /** What Fillrate wrote last, for the policies that need it. */
 export function lastWrittenSql(source: Source): { lastWritten?: LastWrittenRelation } {
-  const { outputs, laterOutputs = [] } = source
-  if (!readsLastWritten({ outputs: [...outputs, ...laterOutputs] })) return {}
+  if (listTracked(source).length === 0) return {}
   return {
     lastWritten: sql`select key, input_hash, last_written as written from fillrate.rows where source = ${source.name}`,
   }

@@ -139,12 +139,7 @@ const indexedColumns = (
 
 /** The outputs that may lose what was written for earlier inputs. */
 const listBlankable = (source: Source, cells: readonly IndexedOutput[]): IndexedOutput[] =>
-  readsEarlier(source)
-    ? cells.filter(
-        ({ output }) =>
-          POLICY_RULES[output.mapping.policy].readsEarlier && blankValueSql(source, output) !== null,
-      )
-    : []
+  cells.filter(({ output }) => blankValueSql(source, output) !== null)
 
 /** SQL for the new value of each output that may be blanked, by its index. */
 const listNewValues = (source: Source, cells: readonly IndexedOutput[]): ReadonlyMap<number, string> =>
@@ -156,7 +151,7 @@ const listNewValues = (source: Source, cells: readonly IndexedOutput[]): Readonl
   )
 
 /** Whether a cell is compared with what was last written. */
-export const readsLastWritten = (source: Pick<Source, 'outputs'>): boolean =>
+const readsLastWritten = (source: Source): boolean =>
   source.outputs.some(({ mapping }) => POLICY_RULES[mapping.policy].readsLastWritten)
 
 const readsConfidence = (source: Source): boolean =>
@@ -186,20 +181,20 @@ function batchColumns(source: Source, bisecting: boolean): BatchColumn<WriteRow 
   if (readsEarlier(source)) columns.push({ name: '~earlier', type: 'jsonb', of: ({ earlier }) => earlier })
   if (readsConfidence(source))
     columns.push({ name: '~confidence', type: 'double precision', of: ({ confidence }) => confidence })
-  if (bisecting)
+  if (bisecting) {
     for (const [n, { column }] of source.outputs.entries())
       columns.push({
         name: `~blanking${n}`,
         type: 'boolean',
         of: ({ earlier }) => (earlier && Object.hasOwn(earlier, column) ? true : null),
       })
-  if (bisecting)
     for (const n of source.touches.keys())
       columns.push({
         name: `~touching${n}`,
         type: 'boolean',
         of: ({ withoutTouches = false }) => (withoutTouches ? null : true),
       })
+  }
   return columns
 }
 
