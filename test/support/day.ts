@@ -260,13 +260,17 @@ export class DayOnCall {
 /** An hour far from now, so that a schedule fires only when a test asks for it. */
 export const FAR_HOUR = (new Date().getUTCHours() + 12) % 24
 
-/** Lets the last run of a schedule be three days ago: the nights since were missed. */
+/**
+ * Lets the last run of a schedule be three days ago: the nights since were missed. In one statement: a scheduler that
+ * looked between two would take the schedule for a new one, which has missed nothing.
+ */
 export const missNights = (
   { database }: Pick<DayOnCall, 'database'>,
   entry: { readonly cron: string; readonly timezone: string; readonly sources: string[] },
 ): Promise<unknown> =>
   database.query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
+    `with former as (delete from fillrate.scheduled_runs where schedule = $1)
+     insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
      values ($1, now() - interval '3 days', $2, 'done', now())`,
     [scheduleName(entry), entry.sources],
   )
