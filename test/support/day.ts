@@ -260,10 +260,7 @@ export class DayOnCall {
 /** An hour far from now, so that a schedule fires only when a test asks for it. */
 export const FAR_HOUR = (new Date().getUTCHours() + 12) % 24
 
-/**
- * Lets the last run of a schedule be three days ago: the nights since were missed. In one statement: a scheduler that
- * looked between two would take the schedule for a new one, which has missed nothing.
- */
+/** Lets the last run of a schedule be three days ago, in one statement: between two it would be a new one, without missed nights. */
 export const missNights = (
   { database }: Pick<DayOnCall, 'database'>,
   entry: { readonly cron: string; readonly timezone: string; readonly sources: string[] },
