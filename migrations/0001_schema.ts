@@ -37,25 +37,27 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createRuns(db: Kysely<unknown>): Promise<void> {
-  // One pass over one or more sources. `scope` is the host of the service and the identifier of the API key: only the
-  // leader of the scope serves the run. `group_id`: the first of the runs that were started together, one for each of several
-  // services; null: it is alone. `failed_for`: the code of the trouble for which it failed. `lookups_spent`, and
-  // `spent_by_source` of it: what it has charged to its budget. `version`: that of Fillrate that made the run.
+  // One pass over one or more sources. `scopes`: by the number of each of its services the host and the identifier of the API key;
+  // empty: it makes no calls. Only the leader of a scope serves the run's lookups of that service. `gathering`: services to which rows
+  // may still go on from one before, so that they fill their jobs. `failed_for`: the code of the trouble for which it failed, and
+  // `failed_scope` of which service and key. `lookups_spent`, and `spent_by_source` and `spent_by_service` of it: what it has charged to
+  // its budget. `version`: that of Fillrate that made the run.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
-      scope text,
-      service_id smallint not null default 0,
-      group_id bigint,
+      scopes jsonb not null default '{}',
+      gathering smallint[] not null default '{}',
       trigger text not null check (trigger in ('manual', 'schedule', 'follow', 'backfill')),
       sources text[] not null,
       options jsonb not null default '{}',
       state text not null check (state in ('running', 'completed', 'interrupted', 'failed')),
       reason text,
       failed_for text,
+      failed_scope text,
       budget_name text,
       lookups_spent numeric not null default 0,
       spent_by_source jsonb not null default '{}',
+      spent_by_service jsonb not null default '{}',
       owner text not null,
       lease_token uuid not null,
       leased_until timestamptz not null,
@@ -70,7 +72,6 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)
   await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
-  await sql`create index runs_by_group on fillrate.runs (group_id) where group_id is not null`.execute(db)
 
   // A budget that several runs share: those started for the same scheduled run, because the processes of earlier ones
   // died, and those of live sync in one day.
@@ -182,6 +183,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     create table fillrate.pending_lookups (
       id bigint generated always as identity primary key,
       run_id bigint not null,
+      service_id smallint not null,
       kind text collate "C" not null,
       sync_only boolean not null,
       not_before timestamptz,
@@ -189,7 +191,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       lookup_ids bigint[] not null,
       check (cardinality(lookup_ids) = size)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-  await sql`create index pending_lookups_by_run on fillrate.pending_lookups (run_id, kind, sync_only desc, id)`.execute(
+  await sql`
+    create index pending_lookups_by_run on fillrate.pending_lookups (run_id, service_id, kind, sync_only desc, id)`.execute(
     db,
   )
 
@@ -554,6 +557,7 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.spend (
       run_id bigint not null,
+      service_id smallint not null,
       day date not null default (now() at time zone 'UTC')::date,
       source text collate "C" not null,
       endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
@@ -578,8 +582,8 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.count_job_spend() returns trigger language plpgsql as $$
     begin
-      insert into fillrate.spend (run_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
-      select coalesce(j.run_id, 0), (j.created_at at time zone 'UTC')::date, m.source,
+      insert into fillrate.spend (run_id, service_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
+      select coalesce(j.run_id, 0), j.service_id, (j.created_at at time zone 'UTC')::date, m.source,
              case when j.is_company then 'company' else 'bulk' end,
              m.size * (j.billed - j.was_billed), m.size * (j.doubtful - j.was_doubtful),
              case when j.credits_by_source is not null then 0 end,

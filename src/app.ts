@@ -14,8 +14,8 @@ import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiv
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
 import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
-import { executeRuns, type ServiceProcess } from './runs/run-services.ts'
-import type { ExecuteRunOptions, RunDeps } from './runs/run.ts'
+import { executeRun, type ExecuteRunOptions } from './runs/run.ts'
+import type { RunDeps, ServiceProcess } from './runs/run-part.ts'
 import { ServiceView } from './daemon/service-view.ts'
 import { reopenSources } from './sources/open-sources.ts'
 import { openViews, toWholeSources } from './sources/views.ts'
@@ -137,7 +137,7 @@ export class App extends ServiceView {
       return await this.#work('run', async () => {
         const processes: ServiceProcess[] = []
         for (const service of services) processes.push({ deps: await create(service) })
-        return executeRuns(processes, options)
+        return executeRun(processes, options)
       })
     } finally {
       await receiver?.close()

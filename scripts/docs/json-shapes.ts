@@ -121,8 +121,6 @@ const bulk = object({
 }).meta({ id: 'bulk' })
 const storedRun = object({
   id: count('its number'),
-  group: count('the first of the runs that were started together, one for each service').optional(),
-  service: text('the service of the run, if it is one of a group').optional(),
   trigger,
   sources: texts('the sources that it picked from'),
   options: byName('its options: `limit`, `route`, `where`', z.unknown()),
@@ -207,7 +205,6 @@ const leftOut = object({
 const undone = object({
   run: orNull(count('the run that the undo is; null: nothing was written')),
   undoes: count('the run that is undone'),
-  others: list('further runs of its group, undone with the first', integer).optional(),
   writes_again: boolean('that run was an undo, so its values are written again'),
   dry_run: boolean('nothing was written'),
   status: z.enum(['completed', 'interrupted']).describe('how it ended'),
@@ -266,27 +263,6 @@ const retiredSource = object({
   failed: count('of these, not enriched'),
   deleted: count('rows beside these that its table had lost'),
 }).meta({ id: 'retired-source' })
-
-/** Referred to by the objects of the commands, and described once. */
-export const SHARED_SHAPES = [
-  problem,
-  money,
-  spend,
-  forecast,
-  cell,
-  diffRow,
-  writtenColumn,
-  skippedGroup,
-  storedRun,
-  storedJob,
-  storedLookup,
-  pausedSource,
-  retiredSource,
-  followed,
-  undone,
-  bulk,
-  scheduleEntry,
-] as const
 
 const spendReport = object({
   today: spend.describe('since midnight UTC'),
@@ -411,6 +387,10 @@ const run = object({
     shared_key: boolean('another client seems to use the key').optional(),
   }).describe('the rate limit during the run'),
   duration_ms: count('how long it took, in milliseconds'),
+  services: list(
+    'of several services, each in their order: `service`, `rows` that ended with it or wait for it, and its own `status`, `reason`, `lookups`, `spend`, `cells` and `rate`',
+    z.unknown(),
+  ).optional(),
   dry_run: object({
     columns: list('cells that would be written, by column', writtenColumn),
     sample: list('some rows, before and after', diffRow),
@@ -418,6 +398,27 @@ const run = object({
     .optional()
     .describe('only of a dry run'),
 })
+
+/** Referred to by the objects of the commands, and described once. */
+export const SHARED_SHAPES = [
+  problem,
+  money,
+  spend,
+  forecast,
+  cell,
+  diffRow,
+  writtenColumn,
+  skippedGroup,
+  storedRun,
+  storedJob,
+  storedLookup,
+  pausedSource,
+  retiredSource,
+  followed,
+  undone,
+  bulk,
+  scheduleEntry,
+] as const
 
 /** By command. An error has the shape of `error`, whatever the command. */
 export const JSON_SHAPES = {
@@ -707,9 +708,6 @@ export const JSON_SHAPES = {
         cost: orNull(money.describe('of what was requested of it for the source; null without a price')),
       }),
     ),
-    unassigned: orNull(
-      spend.describe('by runs that are deleted since, so that their service is not known; null: nothing'),
-    ),
   }),
   'cancel or retry --job': object({
     job: text('its identifier here'),
@@ -743,10 +741,6 @@ export const JSON_SHAPES = {
     quarantined_results: count('results that matched no input and were not used'),
     running_runs: count('runs in progress'),
     last_run: orNull(storedRun.describe('the run that started last; null: there was none')),
-    last_group: list(
-      'the runs of its group, in the order of their services; empty: it is alone',
-      storedRun,
-    ).optional(),
     spend: spendReport.describe('what was requested, what it costs, and what is left of the budgets'),
     slowed_writes: list(
       'sources whose writes have waited in the last half minute, because more are ready than `writes` allows',

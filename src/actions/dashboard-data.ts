@@ -76,7 +76,7 @@ export interface SourceOverview {
   readonly lastRun: runHistory.SourceRun | null
 }
 
-export interface RunOverview extends runs.GroupedRun {
+export interface RunOverview extends runs.StoredRun {
   readonly alive: boolean
   /** Of a running run: its rows so far. */
   readonly states: Readonly<Record<RowState, number>> | null
@@ -98,7 +98,7 @@ export async function listRunOverviews(
     null,
   )
   return Promise.all(
-    (await runs.withGroups(db, list)).map(async (run) => ({
+    list.map(async (run) => ({
       ...run,
       states: run.alive ? await rows.countRowStates(db, { run: run.id }) : null,
       spend: spends.get(run.id) ?? sumSpend([], null),

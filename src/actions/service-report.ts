@@ -47,8 +47,6 @@ export interface ServiceReport {
   readonly services: readonly ServiceReportEntry[]
   /** Of each source that has several services. */
   readonly last: readonly LastService[]
-  /** What was requested by runs that are deleted since, of whichever service; null: nothing. */
-  readonly unassigned: SpendAmount | null
 }
 
 export interface ServiceReportOptions {
@@ -96,7 +94,6 @@ export async function readServiceReport(
     },
   )
   const spend = await listServiceSpend(db, filter)
-  const ofDeleted = spend.filter((one) => one.service === null)
   const entries = services.map((service) => toEntry(service, lines, spend))
   return {
     since,
@@ -105,7 +102,6 @@ export async function readServiceReport(
       (one, n) => services[n]?.view !== null || one.answered + one.cells + one.calls > 0,
     ),
     last: filter.sources.flatMap((source) => toLast(source, config, services, lines, spend)),
-    unassigned: ofDeleted.length === 0 ? null : sumSpend(ofDeleted, null),
   }
 }
 

@@ -31,9 +31,7 @@ export interface Status {
   readonly quarantined_results: number
   readonly limit: KnownLimit | null
   readonly running_runs: number
-  readonly last_run: runs.GroupedRun | null
-  /** The runs of its group, in the order of their services. Absent: it is alone. */
-  readonly last_group?: readonly runs.GroupedRun[]
+  readonly last_run: runs.StoredRun | null
   /** Sources whose writes wait for `writes.perHour`. */
   readonly slowed_writes: readonly SlowedWrites[]
   /** Sources that no run picks from. */
@@ -75,20 +73,12 @@ export async function readStatus(
     quarantined_results: await deliveries.countQuarantinedResults(db),
     limit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
     running_runs: (await runs.listRunning(db)).length,
-    ...(await readLastRun(db)),
+    last_run: (await runs.listRuns(db, 1))[0] ?? null,
     slowed_writes: await listSlowedWrites(db, sources),
     paused: await pauses.listPaused(db),
     backfills: await readBackfills(db, sources, Date.now()),
     deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
   }
-}
-
-async function readLastRun(db: Database): Promise<Pick<Status, 'last_run' | 'last_group'>> {
-  const [last = null] = await runs.withGroups(db, await runs.listRuns(db, 1))
-  if (last?.group === undefined) return { last_run: last }
-  const first = await runs.findRuns(db, [last.group])
-  const group = [...first, ...(await runs.listGroup(db, last.group))]
-  return { last_run: last, last_group: await runs.withGroups(db, group) }
 }
 
 /** How far the sources have come whose last run stopped at its budget. */

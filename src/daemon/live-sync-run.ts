@@ -1,12 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { RunBudget } from '../pipeline/pick/budget.ts'
-import type { LiveRunPick } from '../pipeline/pick/pick-changed.ts'
+import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
-import { finishRun, RunObservations } from '../runs/finish.ts'
+import { finishRun } from '../runs/finish.ts'
+import { RunObservations } from '../runs/observations.ts'
 import { heartbeat } from '../runs/heartbeat.ts'
 import { RunCounters } from '../runs/counters.ts'
-import type { RunDeps } from '../runs/run.ts'
+import { repickAt } from '../runs/monitor.ts'
+import { createPart, fitSources, type RunDeps, type ServicePart, scopesOf } from '../runs/run-part.ts'
 import type { Workers } from '../runs/workers.ts'
+import type { Source } from '../sources/source-model.ts'
+import * as runProgress from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 
 /** What live sync picks: single edits (`follow`), or imports (`backfill`). */
@@ -15,10 +19,15 @@ export type LiveSyncKind = 'follow' | 'backfill'
 export const LIVE_SYNC_KINDS: readonly LiveSyncKind[] = ['follow', 'backfill']
 
 /** What live sync needs of its process. */
-export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'owner' | 'elector' | 'recordRun'>
+export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'serviceName' | 'owner' | 'elector' | 'recordRun'>
+
+/** A service, as live sync uses it. */
+export interface LiveSyncService {
+  readonly deps: LiveSyncDeps
+  readonly workers: Workers
+}
 
 export interface LiveSyncRunOptions {
-  readonly workers: Workers
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
   readonly trigger: LiveSyncKind
@@ -26,8 +35,6 @@ export interface LiveSyncRunOptions {
   readonly budget: { readonly limit: number | null; readonly sources: ReadonlyMap<string, number> }
   /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null
-  /** With several services: the run of the first one, null for that one. Absent: there is one. */
-  readonly group?: number | null
 }
 
 /**
@@ -37,25 +44,37 @@ export interface LiveSyncRunOptions {
 const IDLE_CLOSE_MS = 5 * 60_000
 const MAX_AGE_MS = 60 * 60_000
 
-/** A run that stays open while changes arrive. It picks rows by key; they are processed as in any run. */
-export class LiveSyncRun implements LiveRunPick {
+/** A service of an open run. */
+export interface LivePart extends ServicePart<LiveSyncDeps> {
+  readonly trigger: LiveSyncKind
+  readonly workers: Workers
+}
+
+/**
+ * A run that stays open while changes arrive. It picks rows by key, each at the first service of its source; they are processed as in
+ * any run.
+ */
+export class LiveSyncRun {
   readonly id: number
   readonly trigger: LiveSyncKind
-  readonly budget: RunBudget
-  readonly service: number
-  readonly #deps: LiveSyncDeps
-  readonly #options: LiveSyncRunOptions
+  readonly budgetName: string | null
+  readonly #parts: readonly LivePart[]
+  readonly #db: LiveSyncDeps['db']
+  readonly #sources: readonly string[]
   readonly #token: string
   readonly #counters = new RunCounters()
   readonly #observations = new RunObservations()
   readonly #startedAt = performance.now()
   readonly #ended = new AbortController()
-  readonly #detach: () => void
+  readonly #detach: readonly (() => void)[]
   readonly #heartbeat: Promise<void>
   #lastPickAt = performance.now()
 
-  static async open(deps: LiveSyncDeps, options: LiveSyncRunOptions): Promise<LiveSyncRun> {
-    const { db, log, owner, elector, service } = deps
+  /** @param services of the configuration, in their order; one at least */
+  static async open(services: readonly LiveSyncService[], options: LiveSyncRunOptions): Promise<LiveSyncRun> {
+    const [first] = services
+    if (first === undefined) throw new Error('live sync has no service')
+    const { db, log, owner } = first.deps
     const { trigger, sources, budgetName } = options
     const token = randomUUID()
     const { limit: budget, sources: sourceBudgets } = options.budget
@@ -73,35 +92,54 @@ export class LiveSyncRun implements LiveRunPick {
       owner,
       token,
       leaseMs: LEASE_MS,
-      scope: elector.scope,
-      service,
+      scopes: scopesOf(services.map(({ deps }) => deps)),
       budgetName,
-      group: options.group ?? null,
     })
-    if (options.group === null) await runs.beginGroup(db, id)
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
     log.info({ event: 'run_started', run: id, trigger, sources, budget }, 'run started')
-    return new LiveSyncRun(deps, options, id, token)
+    return new LiveSyncRun(services, options, { id, token, db })
   }
 
-  private constructor(deps: LiveSyncDeps, options: LiveSyncRunOptions, id: number, token: string) {
-    this.#deps = deps
-    this.#options = options
+  private constructor(
+    services: readonly LiveSyncService[],
+    options: LiveSyncRunOptions,
+    { id, token, db }: { readonly id: number; readonly token: string; readonly db: LiveSyncDeps['db'] },
+  ) {
+    const { trigger, sources, budget, budgetName } = options
     this.id = id
-    this.trigger = options.trigger
-    this.service = deps.service
-    this.budget = new RunBudget(options.budget.limit, options.budget.sources, deps.adapter.credits)
+    this.trigger = trigger
+    this.budgetName = budgetName
+    this.#db = db
     this.#token = token
-    this.#detach = options.workers.attach({
-      run: id,
-      sources: options.sources,
-      counters: this.#counters,
-      // Keep the run open until the service accepts calls again: a new run would wait as well.
-      onStop: () => {},
-      onFailure: (error) => this.#observations.failures.push(error),
+    this.#sources = sources
+    this.#parts = services.map(({ deps, workers }) => {
+      const part = createPart(
+        {
+          deps,
+          name: deps.serviceName ?? '',
+          id,
+          service: deps.service,
+          isDryRun: false,
+          sources: sources.flatMap((name) => deps.sources.get(name) ?? []),
+          budget: new RunBudget(budget.limit, budget.sources, deps.adapter.credits),
+        },
+        this.#counters,
+      )
+      return { ...part, trigger, workers }
     })
-    this.#heartbeat = heartbeat(deps, id, token, this.#ended.signal, (by) => {
+    this.#detach = this.#parts.map(({ workers, counters }) =>
+      workers.attach({
+        run: id,
+        sources,
+        counters,
+        // Keep the run open until the service accepts calls again: a new run would wait as well.
+        onStop: () => {},
+        onFailure: (error) => this.#observations.failures.push(error),
+      }),
+    )
+    const all = services.map(({ deps }) => deps)
+    this.#heartbeat = heartbeat(all, id, token, this.#ended.signal, (by) => {
       this.#observations.cancelledBy = by
     }).catch((error: unknown) => {
       this.#observations.failures.push(error)
@@ -128,6 +166,17 @@ export class LiveSyncRun implements LiveRunPick {
     return performance.now() - this.#startedAt > MAX_AGE_MS
   }
 
+  /** The service that the changes of a source are picked for. */
+  firstOf({ name }: Source): LivePart | null {
+    const isFirst = (source: Source): boolean => source.name === name && source.mapping.turn.isFirst
+    return this.#parts.find(({ sources }) => sources.some(isFirst)) ?? null
+  }
+
+  /** The day's budget is spent. */
+  markReached(): void {
+    for (const { budget } of this.#parts) budget.markReached()
+  }
+
   recordPicked(rows: number): void {
     if (rows === 0) return
     this.#counters.picked += rows
@@ -135,29 +184,64 @@ export class LiveSyncRun implements LiveRunPick {
     this.#lastPickAt = performance.now()
   }
 
+  hasWorkUnderWay(): Promise<boolean> {
+    return runProgress.hasWorkUnderWay(this.#db, this.id)
+  }
+
+  async hasWaitingRows(): Promise<boolean> {
+    return (await runProgress.findWaitingRows(this.#db, this.id, [])).hasWaiting
+  }
+
+  /** Picks its rows that wait to be picked again. @param isUnpaidTried also where the budget could not pay some of them before */
+  async repick(signal: AbortSignal, { isUnpaidTried }: { readonly isUnpaidTried: boolean }): Promise<void> {
+    const parts = this.#parts.filter(({ budget }) => isUnpaidTried || budget.rowsAwaitingBudget === 0)
+    const { requeuedAt } = await runProgress.findWaitingRows(this.#db, this.id, parts.map(fitSources))
+    if (requeuedAt.length === 0) return
+    const options = { includeAbandoned: false, limit: null, signal }
+    if (!(await repickAt({ parts, counters: this.#counters }, requeuedAt, options))) return
+    this.#lastPickAt = performance.now()
+    this.#counters.touch()
+    for (const { workers } of parts) {
+      workers.wakeCalls()
+      workers.wakeWriters()
+    }
+  }
+
+  /** Takes over the lookups that dead runs have left. */
+  async adoptLookups(): Promise<void> {
+    const live = (await runs.listRunning(this.#db)).map((one) => one.id)
+    for (const part of this.#parts) {
+      await adoptAbandonedLookups(this.#db, part, live)
+      part.workers.wakeCalls()
+    }
+  }
+
   /** Closes the run. The next one picks its unfinished rows again. */
   async close(reason: 'done' | 'interrupted'): Promise<void> {
     this.#ended.abort()
     await this.#heartbeat
-    this.#detach()
-    const { trigger, sources, workers } = this.#options
+    for (const end of this.#detach) end()
     const stopped = new AbortController()
     if (reason === 'interrupted') stopped.abort()
     const [failure] = this.#observations.failures
+    const rates = new Map(this.#parts.map(({ service, workers }) => [service, workers.rate()]))
     try {
       await finishRun(
-        this.#deps,
         {
           id: this.id,
           token: this.#token,
-          trigger,
-          named: sources,
-          budget: this.budget,
+          trigger: this.trigger,
+          isDryRun: false,
+          named: this.#sources,
+          parts: this.#parts,
           startedAt: this.#startedAt,
           observations: this.#observations,
-          rate: workers.rate(),
         },
-        { signal: stopped.signal, workers },
+        {
+          signal: stopped.signal,
+          rateOf: ({ service }) => rates.get(service) ?? null,
+          areWorkersShared: true,
+        },
       )
     } catch (error) {
       // The failure is stored as the run's reason already; throw anything else.

@@ -8,8 +8,13 @@ import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
 import { DayBudget } from './day-budget.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
-import { LIVE_SYNC_KINDS, type LiveSyncDeps, type LiveSyncKind } from './live-sync-run.ts'
-import { LiveSyncRuns, type LiveSyncService } from './live-sync-runs.ts'
+import {
+  LIVE_SYNC_KINDS,
+  type LiveSyncDeps,
+  type LiveSyncKind,
+  LiveSyncRun,
+  type LiveSyncService,
+} from './live-sync-run.ts'
 import { Polling } from './polling.ts'
 
 interface LiveSyncOptions {
@@ -47,7 +52,7 @@ export class LiveSync {
   #active: readonly string[] = []
   readonly #polling: Polling
   readonly #token = randomUUID()
-  readonly #openRuns: Record<LiveSyncKind, LiveSyncRuns | null> = { follow: null, backfill: null }
+  readonly #openRuns: Record<LiveSyncKind, LiveSyncRun | null> = { follow: null, backfill: null }
   readonly #queue: ChangeQueue
   readonly #budget: DayBudget
   #isLeader = false
@@ -94,7 +99,7 @@ export class LiveSync {
       (await this.#pickBulk())
     if (picked > 0) for (const { workers } of this.#services) workers.wakeCalls()
     if (this.#services.length > 1)
-      for (const kind of LIVE_SYNC_KINDS) await this.#openRuns[kind]?.repick(signal, { isHandedOn: true })
+      for (const kind of LIVE_SYNC_KINDS) await this.#openRuns[kind]?.repick(signal, { isUnpaidTried: false })
     return picked
   }
 
@@ -160,7 +165,7 @@ export class LiveSync {
         await this.#closeRun(kind, 'done')
         continue
       }
-      await run.repick(signal, { isHandedOn: false })
+      await run.repick(signal, { isUnpaidTried: true })
       await run.adoptLookups()
     }
     const picked = this.#budget.filterPayable(this.#active)
@@ -230,7 +235,7 @@ export class LiveSync {
 
   /** @returns the keys that exceed the budget, or all of a source that is broken */
   async #pick(
-    runs: LiveSyncRuns,
+    run: LiveSyncRun,
     source: Source,
     keys: readonly string[],
     options: PickKeysOptions = {},
@@ -238,25 +243,24 @@ export class LiveSync {
     // A key column may be nullable, and several statements may change one key.
     const distinct = [...new Set(keys)].filter((key) => (key as string | null) !== null)
     if (distinct.length === 0) return []
-    const first = runs.firstOf(source)
-    if (first === null) return keys
-    const { deps, run, workers } = first
-    const pick = () => pickChangedKeys(deps, run, source, distinct, options)
-    const result = await unlessBroken(deps, source, pick)
+    const part = run.firstOf(source)
+    if (part === null) return keys
+    const pick = () => pickChangedKeys(part.deps, part, source, distinct, options)
+    const result = await unlessBroken(part.deps, source, pick)
     if (result === null) return keys
     const { picked, skippedKeys } = result
     run.recordPicked(picked)
     // Stored answers need no call.
-    if (picked > 0) workers.wakeWriters()
+    if (picked > 0) part.workers.wakeWriters()
     if (skippedKeys.length > 0) {
-      run.budget.markReached()
+      part.budget.markReached()
       await this.#budget.refresh()
     }
     return skippedKeys
   }
 
   /** The open run, or a new one. Null if the day's budget, or this source's share, is spent. */
-  async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRuns | null> {
+  async #openRun(kind: LiveSyncKind, source?: Source): Promise<LiveSyncRun | null> {
     const budgetName = await this.#budget.refresh()
     const sources = source ? [source.name] : this.#names
     const open = this.#openRuns[kind]
@@ -266,7 +270,7 @@ export class LiveSync {
     }
     if (open !== null && !open.isCancelled && open.budgetName === budgetName) return open
     await this.#closeRun(kind, 'done')
-    const run = await LiveSyncRuns.open(this.#services, {
+    const run = await LiveSyncRun.open(this.#services, {
       sources: this.#names,
       trigger: kind,
       budget: { limit: this.#budget.limit, sources: this.#budget.sourceLimits },

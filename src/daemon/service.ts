@@ -7,8 +7,8 @@ import type { LookupBudget } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { enforceRetention } from '../pipeline/retention.ts'
 import { loopTask, repeating, type WorkerTask } from '../runs/loop.ts'
-import { executeRuns, type ServiceProcess } from '../runs/run-services.ts'
-import type { ExecuteRunOptions, RunDeps } from '../runs/run.ts'
+import { executeRun, type ExecuteRunOptions } from '../runs/run.ts'
+import type { RunDeps, ServiceProcess } from '../runs/run-part.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
@@ -46,7 +46,7 @@ const runInWorkers = (
   services: readonly ServiceProcess[],
   run: RunSpec & Pick<ExecuteRunOptions, 'trigger' | 'dryRun' | 'mixed'>,
   options: ScheduledRunOptions,
-): Promise<ScheduledRunEnd> => executeRuns(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
+): Promise<ScheduledRunEnd> => executeRun(services, { ...run, ...options, waitMs: DELIVERY_WAIT_MS })
 
 /** How often the change queue is polled while idle. */
 const LIVE_SYNC_POLL_MS = 250

@@ -1,5 +1,5 @@
 import type { AnsweredState } from './lookup.ts'
-import { describeUndoTarget, type UndoContext } from './undo.ts'
+import { describeUndone, type UndoContext } from './undo.ts'
 
 /** `waiting` until its lookup has a result and the result is written; then one of the others, with a reason. */
 export const Row = {
@@ -161,7 +161,7 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOut
  * again a minute later.
  */
 export function afterUndo({ run, target, writesAgain }: UndoContext): RowOutcome {
-  const by = `by run ${run}, which undid ${describeUndoTarget(target)}`
+  const by = `by run ${run}, which undid ${describeUndone(target.run)}`
   return writesAgain
     ? { state: 'enriched', reason: `written again ${by}` }
     : { state: 'unchanged', reason: `undone ${by}` }

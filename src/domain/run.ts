@@ -1,5 +1,6 @@
 import { isObject } from './json.ts'
 import type { RouteOption } from './route.ts'
+import type { SpendAmount } from './spend.ts'
 import type { UndoneTarget } from './undo.ts'
 import { FillrateError } from '../util/error-text.ts'
 
@@ -105,4 +106,20 @@ export function readTotal(totals: unknown, part: string, name?: string): number 
   const inPart = isObject(totals) ? totals[part] : undefined
   const value = name === undefined ? inPart : isObject(inPart) ? inPart[name] : undefined
   return typeof value === 'number' ? value : null
+}
+
+/** What one of several services did in a run, of what its report has. */
+export interface ServiceTotals {
+  readonly service: string
+  readonly status: FinishedRun['status']
+  readonly reason: string | null
+  readonly lookups: Readonly<Record<'requested' | 'found', number>>
+  readonly cells: { readonly written: number }
+  readonly spend: SpendAmount
+}
+
+/** The services of a stored run, in their order. Empty: it has one, or has not ended. Pure. */
+export function readServiceTotals(totals: unknown): readonly ServiceTotals[] {
+  const services = isObject(totals) ? totals['services'] : undefined
+  return Array.isArray(services) ? (services as ServiceTotals[]) : []
 }

@@ -1,7 +1,8 @@
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import { SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
+import { mergeSkippedGroups, SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
 import type { Source } from '../sources/source-model.ts'
 import { writeBatch, type WriteResult } from '../sources/write/write.ts'
+import type { RunService } from '../store/pending-lookups.ts'
 import type { CellCounts } from '../store/rows.ts'
 import * as dryRows from '../store/stored-records.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
@@ -111,13 +112,13 @@ export const EMPTY_PREVIEW: Preview = {
 }
 
 /**
- * Previews the writes of a dry run's answered rows, in batches. The rows stay unchanged: the next run that writes
+ * Previews the writes of the rows of a dry run that a service has answered, in batches. The rows stay unchanged: the next run that writes
  * takes them over and writes them from the stored records.
  * @param options.sample number of rows to return
  */
 export async function previewRun(
   deps: Pick<Deps, 'db' | 'policy' | 'random'>,
-  run: number,
+  run: RunService,
   options: { readonly sources: readonly Source[]; readonly sample: number; readonly signal: AbortSignal },
 ): Promise<Preview> {
   const states = { ...NO_STATES }
@@ -146,10 +147,35 @@ export async function previewRun(
   return { states, cells, skipped: skipped.groups(), columns, sample: sampleEvenly(samples, options.sample) }
 }
 
+/** What a run with several services would write. Pure. */
+export function mergePreviews(previews: readonly Preview[]): Preview {
+  const [first = EMPTY_PREVIEW] = previews
+  if (previews.length < 2) return first
+  const columns = new Map<string, DryRunReport['columns'][number]>()
+  for (const one of previews.flatMap((preview) => preview.columns)) {
+    const name = JSON.stringify([one.source, one.column])
+    columns.set(name, { ...one, written: one.written + (columns.get(name)?.written ?? 0) })
+  }
+  const sum = <Count extends string>(counts: readonly Readonly<Record<Count, number>>[]) =>
+    Object.fromEntries(
+      Object.keys(counts[0] ?? {}).map((name) => [
+        name,
+        counts.reduce((total, one) => total + one[name as Count], 0),
+      ]),
+    ) as Record<Count, number>
+  return {
+    states: sum(previews.map(({ states }) => states)),
+    cells: sum<keyof CellCounts>(previews.map(({ cells }) => cells)),
+    skipped: mergeSkippedGroups(previews.flatMap(({ skipped }) => skipped)),
+    columns: [...columns.values()],
+    sample: previews.flatMap(({ sample }) => sample),
+  }
+}
+
 async function* previewRows(
   deps: Pick<Deps, 'db' | 'policy'>,
   source: Source,
-  run: number,
+  run: RunService,
   signal: AbortSignal,
 ): AsyncGenerator<PreviewedRow> {
   let after: string | null = ''

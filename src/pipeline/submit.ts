@@ -80,7 +80,7 @@ export async function submitJobs(
   if (allowed === 0) return NOTHING_SUBMITTED
   const submittable = options.hasMore
     ? { hasNew: routes.map(() => true), hasRetries: false }
-    : await jobs.findSubmittable(deps.db, run.id, routes)
+    : await jobs.findSubmittable(deps.db, { run: run.id, service: deps.service }, routes)
   const filled = routes.filter((_, n) => submittable.hasNew[n])
   if (filled.length === 0 && !submittable.hasRetries) return NOTHING_SUBMITTED
 
@@ -186,7 +186,7 @@ interface LeaseOptions {
 async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.OutgoingJob[]> {
   const { run, limit, token, leaseMs } = options
   const leased = options.again
-    ? await jobs.leaseJobsForRetry(deps.db, { run: run.id, limit, token, leaseMs })
+    ? await jobs.leaseJobsForRetry(deps.db, { run: run.id, service: deps.service, limit, token, leaseMs })
     : []
   for (const { bulk, kinds, least } of options.routes) {
     if (leased.length === limit) break

@@ -7,7 +7,7 @@ import { pollJobs } from '../pipeline/poll.ts'
 import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import { hasPendingLookups } from '../store/pending-lookups.ts'
+import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
 import { type Cached, cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
@@ -55,7 +55,7 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const acquire = async (): Promise<Leadership | null> => {
     if (scope !== elector.scope) {
       // Their heartbeats would do it only seconds later; until then no leader would serve them.
-      await runs.updateRunScope(deps.db, options.runIds(), elector.scope)
+      await runs.updateRunScope(deps.db, options.runIds(), deps.service, elector.scope)
       scope = elector.scope
     }
     const leadership = await elector.acquire()
@@ -142,7 +142,10 @@ class LeaderCalls {
     this.#deps = deps
     this.#scope = leadership.scope
     this.#signal = AbortSignal.any([options.signal, leadership.lost, this.#stopped.signal])
-    this.#listCached = cached(() => runs.listRunning(deps.db, leadership.scope), { minAgeMs: RUNS_LISTED_MS })
+    this.#listCached = cached(
+      () => runs.listRunning(deps.db, { service: deps.service, scope: leadership.scope }),
+      { minAgeMs: RUNS_LISTED_MS },
+    )
     this.#cancellations = new Cancellations(deps)
   }
 
@@ -216,13 +219,18 @@ class LeaderCalls {
     this.#triedFor = new Set([...this.#triedFor, ...this.#listed])
   }
 
+  #queueOf({ id: run }: runs.RunningRun): RunService {
+    return { run, service: this.#deps.service }
+  }
+
   async #lookUp(priority: 'normal' | 'low', endpoint: SingleEndpoint): Promise<number> {
     let done = 0
     for (const run of await this.#listRunning()) {
       if (this.#signal.aborted) break
       if (toPriority(run.trigger) !== priority) continue
       // Many runs have no companies: nothing is granted, and leased, for none.
-      if (endpoint === 'company' && !(await hasPendingLookups(this.#deps.db, run.id, endpoint))) continue
+      if (endpoint === 'company' && !(await hasPendingLookups(this.#deps.db, this.#queueOf(run), endpoint)))
+        continue
       const turn = startTurn(run, this.#listRunning)
       const options = { ...this.#options, cancellations: this.#cancellations }
       done += await lookUpRun(options, this.#deps, run, { ...turn, signal: this.#signal, endpoint })

@@ -1,7 +1,7 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
-/** What this process did in a run, for its progress. What a run reports at its end is counted in Postgres. */
+/** What this process did in a run, or for one of its services, for its progress. What a run reports at its end is counted in Postgres. */
 export class RunCounters {
   picked = 0
   requested = 0
@@ -10,10 +10,18 @@ export class RunCounters {
   /** Time of the last progress, by `performance.now()`. */
   lastProgressAt = performance.now()
   /** The run may be complete. */
-  readonly maybeComplete = new WakeSignal()
+  readonly maybeComplete: WakeSignal
+  readonly #ofRun: RunCounters | null
+
+  /** @param ofRun those of the run, if these are of one of its services */
+  constructor(ofRun: RunCounters | null = null) {
+    this.#ofRun = ofRun
+    this.maybeComplete = ofRun?.maybeComplete ?? new WakeSignal()
+  }
 
   touch(): void {
     this.lastProgressAt = performance.now()
+    this.#ofRun?.touch()
   }
 }
 
@@ -47,33 +55,4 @@ export interface RunProgress {
 /** The progress of one of several services. */
 interface ServiceProgress extends Pick<RunProgress, 'requested' | 'submitted' | 'rate' | 'stallReason'> {
   readonly service: string
-}
-
-/** The progress of the runs of several services as that of one. A row is picked once, by the first that it comes to. Pure. */
-export function mergeProgress(
-  parts: readonly (readonly [service: string, progress: RunProgress, waiting: number])[],
-): RunProgress {
-  const sum = (of: (progress: RunProgress) => number): number =>
-    parts.reduce((total, [, progress]) => total + of(progress), 0)
-  const picked = sum((one) => one.picked)
-  const waiting = parts.reduce((total, [, , rows]) => total + rows, 0)
-  return {
-    picked,
-    finished: Math.max(0, picked - waiting),
-    requested: sum((one) => one.requested),
-    submitted: sum((one) => one.submitted),
-    jobsWaiting: sum((one) => one.jobsWaiting),
-    picking: parts.some(([, one]) => one.picking),
-    written: sum((one) => one.written),
-    rate: null,
-    stallReason: null,
-    elapsedMs: Math.max(0, ...parts.map(([, one]) => one.elapsedMs)),
-    services: parts.map(([service, { requested, submitted, rate, stallReason }]) => ({
-      service,
-      requested,
-      submitted,
-      rate,
-      stallReason,
-    })),
-  }
 }

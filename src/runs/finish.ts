@@ -5,130 +5,157 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
 import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import type { RunBudget } from '../pipeline/pick/budget.ts'
-import { EMPTY_PREVIEW, type Preview } from '../pipeline/preview.ts'
-import type { ServiceError } from '../service/errors.ts'
+import { EMPTY_PREVIEW } from '../pipeline/preview.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
-import type { Source } from '../sources/source-model.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
-import { inTransaction, type Tx } from '../store/transaction.ts'
+import { inTransaction } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
 import { listNames } from '../util/text.ts'
 import { logWait } from './loop.ts'
-import type { Leftover, Outage } from './monitor.ts'
-import type { DeletedRowsReport } from './reconcile-deleted.ts'
-import type { LeftOutSource } from './source-health.ts'
+import type { RunObservations } from './observations.ts'
+import { listLeftOutOf, type Outage, type RunDeps, type ServicePart } from './run-part.ts'
 import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
 
-/** Called with the report in the transaction that closes the run. */
-export type RecordRun = (
-  tx: Tx,
-  report: RunReport,
-  run: { readonly trigger: Trigger; readonly sources: readonly string[] },
-) => Promise<void>
-
-/** What a run observes, to report at its end. */
-export class RunObservations {
-  readonly failures: unknown[] = []
-  preview: Preview | null = null
-  /** What it left to other runs when it completed. */
-  leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0, outage: null }
-  /** Sources skipped, or not picked any further, because they were paused. */
-  readonly pausedSources = new Set<string>()
-  /** Sources not read to the end because another transaction had locked their table. */
-  readonly unreadSources = new Set<string>()
-  /** Sources of which a dry run read a part, at random places. */
-  readonly sampledSources = new Set<string>()
-  /** By name: sources that are broken. */
-  readonly leftOut = new Map<string, LeftOutSource>()
-  readonly deletedRows = new Map<string, DeletedRowsReport>()
-  fatalError: ServiceError | null = null
-  /** A call was refused because the account has no credits left: nothing more is picked. */
-  isOutOfCredits = false
-  /** Who has cancelled the run; null: no one. */
-  cancelledBy: string | null = null
+/** What is closed of a run. */
+interface EndingRun {
+  readonly id: number
+  readonly token: string
+  readonly trigger: Trigger
+  readonly isDryRun: boolean
+  /** Names of the requested sources. */
+  readonly named: readonly string[]
+  readonly parts: readonly ServicePart<PartDeps>[]
+  /** By `performance.now()`. */
+  readonly startedAt: number
+  readonly observations: RunObservations
 }
+
+type PartDeps = Pick<RunDeps, 'db' | 'log' | 'policy' | 'elector' | 'recordRun'>
+type EndingPart = ServicePart<PartDeps>
 
 /**
  * Reports and closes a run.
  * @throws the error that ended it, after it was stored as failed
  */
 export async function finishRun(
-  deps: Pick<Deps, 'db' | 'log' | 'policy'> & { readonly recordRun: RecordRun },
-  run: {
-    readonly id: number
-    readonly token: string
-    readonly trigger: Trigger
-    /** Names of the requested sources. */
-    readonly named: readonly string[]
-    /** It is one of several services' runs, with these sources. */
-    readonly group?: { readonly sources: readonly Source[] }
-    readonly budget: RunBudget
-    readonly startedAt: number
-    readonly observations: RunObservations
-    readonly rate: RateStatus | null
-  },
+  run: EndingRun,
   options: {
     readonly signal: AbortSignal
-    readonly dryRun?: object | null
-    /** Shared with other runs. */
-    readonly workers?: object
+    readonly rateOf: (part: EndingPart) => RateStatus | null
+    /** Its workers do the steps of other runs, too. */
+    readonly areWorkersShared: boolean
   },
 ): Promise<RunReport> {
-  const { id, observations, budget, rate } = run
-  const { dryRun, signal, workers } = options
-  const [failure] = observations.failures
-  const [status, statusReason] = decideStatus(run, failure, signal)
+  const { id, token, trigger, isDryRun, named, parts, observations } = run
+  const [first] = parts
+  if (first === undefined) throw new Error('a run has one service at least')
+  const { db, log, recordRun } = first.deps
+  const { signal, rateOf } = options
+  const failure = findFailure(run)
+  const ends = parts.map((part) => decideEnd(part, run, signal))
+  const status = BY_SEVERITY.find((one) => ends.some((end) => end.status === one)) ?? 'completed'
   // When interrupted while Postgres is unavailable, wait no longer than the lease lasts: the next run finds this one
   // dead.
   const whileAway = {
     giveUp: expiresAfterAbort(signal, LEASE_MS),
-    onWait: logWait(deps.log, { step: 'end' }),
+    onWait: logWait(log, { step: 'end' }),
   }
-  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(deps.db, id), whileAway)
-  const reason = describeEnd(statusReason, observations, scopes, dryRun != null)
+  const scopes = await retryWhileUnavailable(() => runs.listOtherScopes(db, id), whileAway)
+  const reason = describeEnd(joinReasons(ends), run, scopes)
   const ended = {
     id,
     status,
     reason,
-    rowsSkipped: budget.rowsSkipped,
-    leftOut: [...observations.leftOut.values()],
+    parts: ends.map((end) => ({ ...describePart(end, run), rate: rateOf(end.part) })),
+    columns: filledColumns(parts),
+    leftOut: listLeftOutOf(parts),
     unread: [...observations.unreadSources].sort(),
-    unreadOverBudget: budget.unreadSources,
     cancelledBy: observations.cancelledBy,
-    rate,
-    isOnlyRun: workers === undefined && rate?.isRemote !== true,
-    price: deps.policy.price,
+    areWorkersShared: options.areWorkersShared,
     durationMs: performance.now() - run.startedAt,
-    preview: dryRun ? (observations.preview ?? EMPTY_PREVIEW) : null,
-    columns: run.group
-      ? Object.fromEntries(
-          run.group.sources.map(({ name, outputs }) => [name, outputs.map(({ column }) => column)]),
-        )
-      : null,
+    preview: isDryRun ? (observations.preview ?? EMPTY_PREVIEW) : null,
   }
-  const report = await retryWhileUnavailable(() => createRunReport(deps.db, ended), whileAway)
+  const report = await retryWhileUnavailable(() => createRunReport(db, ended), whileAway)
   const state = END_STATES[status]
-  const failedFor = findFailureCause(observations, failure, status)
-  const closed = { state, reason, totals: withoutValues(report), failedFor }
+  const worst = ends.find((end) => end.status === status)
+  const closed = {
+    state,
+    reason,
+    totals: withoutValues(report),
+    failedFor: worst === undefined ? null : findFailureCause(worst, failure),
+    failedScope: worst?.part.deps.elector.scope ?? null,
+  }
   const isClosed = await retryWhileUnavailable(
     () =>
-      inTransaction(deps.db, async (tx) => {
-        if (!(await runs.closeRun(tx, id, run.token, closed))) return false
-        if (!dryRun) await deps.recordRun(tx, report, { trigger: run.trigger, sources: run.named })
+      inTransaction(db, async (tx) => {
+        if (!(await runs.closeRun(tx, id, token, closed))) return false
+        if (!isDryRun) await recordRun(tx, report, { trigger, sources: named })
         return true
       }),
     whileAway,
   )
   if (!isClosed)
-    deps.log.warn({ event: 'run_lease_lost', run: id }, 'run lost its lease; its rows were taken over')
+    log.warn({ event: 'run_lease_lost', run: id }, 'run lost its lease; its rows were taken over')
   const fields = { run: id, status, reason, rows: report.rows, requests: report.requests }
-  if (state === Run.failed) deps.log.error({ event: 'run_failed', ...fields }, 'run ended')
-  else deps.log.info({ event: 'run_ended', ...fields }, 'run ended')
+  if (state === Run.failed) log.error({ event: 'run_failed', ...fields }, 'run ended')
+  else log.info({ event: 'run_ended', ...fields }, 'run ended')
   if (failure !== undefined) throw failure
   return report
+}
+
+/** What the report says of a service. */
+const describePart = ({ part, status, reason }: EndedPart, { observations }: EndingRun) => ({
+  name: part.name,
+  service: part.service,
+  status,
+  reason,
+  price: part.deps.policy.price,
+  rowsSkipped: part.budget.rowsSkipped,
+  unread: part.budget.unreadSources,
+  preview: [...observations.previews].find(([one]) => one.service === part.service)?.[1] ?? null,
+})
+
+const filledColumns = (parts: readonly EndingPart[]): Readonly<Record<string, readonly string[]>> =>
+  Object.fromEntries(
+    parts.flatMap(({ sources }) =>
+      sources.map(({ name, outputs, allOutputs = outputs }) => [
+        name,
+        allOutputs.map(({ column }) => column),
+      ]),
+    ),
+  )
+
+/** What ended the run as a whole: a step that is no service's, or a step of every service. */
+function findFailure({ observations, parts }: EndingRun): unknown {
+  const failed = parts.flatMap(({ failures: [failure] }) => (failure === undefined ? [] : [failure]))
+  return observations.failures[0] ?? (failed.length === parts.length ? failed[0] : undefined)
+}
+
+/** How a service ended its part of a run. */
+interface EndedPart {
+  readonly part: EndingPart
+  readonly status: RunStatus
+  readonly reason: string | null
+}
+
+/** What needs a person first. */
+const BY_SEVERITY: readonly RunStatus[] = [
+  'failed',
+  'unauthorized',
+  'interrupted',
+  'out_of_credits',
+  'budget_reached',
+  'completed',
+]
+
+/** The reasons of the services, each with its name unless it is that of all. Pure. */
+function joinReasons(ends: readonly EndedPart[]): string | null {
+  const reasons = new Set(ends.map(({ reason }) => reason))
+  if (reasons.size === 1) return ends[0]?.reason ?? null
+  const texts = ends.flatMap(({ part: { name }, reason }) => (reason === null ? [] : [`${name}: ${reason}`]))
+  return texts.join('; ') || null
 }
 
 /** Waits for what a cancelled run has in flight: its workers may be shared, or belong to another process. */
@@ -152,16 +179,15 @@ const END_STATES = {
 /** Why the run ended like this, and what it left. Null: there is nothing to say. Pure. */
 function describeEnd(
   status: string | null,
-  observations: RunObservations,
+  { observations, parts, isDryRun }: EndingRun,
   otherScopes: readonly string[],
-  isDryRun: boolean,
 ): string | null {
   const texts = [
     status,
-    ...describeLeftOut(observations),
+    ...describeLeftOut(parts),
     isDryRun ? describeOtherRuns(observations) : null,
     describeSample(observations),
-    describeLeftover(observations),
+    parts.some(isUnanswered) ? null : describeLeftover(observations),
     describeUnread(observations),
     describePaused(observations),
     ...describeDeleted(observations),
@@ -178,16 +204,17 @@ const describeSample = ({ sampledSources }: RunObservations): string | null =>
     ? null
     : `the rows are a random sample of ${[...sampledSources].sort().join(', ')}`
 
+/** The service is down, which says why rows wait. */
+const isUnanswered = ({ outage }: EndingPart): boolean =>
+  outage !== null && (outage.isTooLong || !outage.wasAnswered || outage.cause === 'out_of_credits')
+
 /** What still waits, why, and who continues with it. */
-function describeLeftover({ leftover: { later, laterAt, locked, outage } }: RunObservations): string | null {
+function describeLeftover({ leftover: { later, laterAt, locked } }: RunObservations): string | null {
   const rows = (count: number): string => `${count} ${count === 1 ? 'row waits' : 'rows wait'}`
   const lockedText =
     locked === 0
       ? null
       : `${rows(locked)} because other transactions have locked them, or Postgres lacks resources to write them: the next run writes them without a call`
-  if (outage !== null && (!outage.wasAnswered || outage.cause === 'out_of_credits')) return null
-  if (outage?.isTooLong)
-    return `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
   if (later === 0) return lockedText
   const at = laterAt === null ? '' : `, from ${laterAt.toISOString().slice(0, 16).replace('T', ' ')} UTC on`
   const laterText = `${rows(later)} for the retry of a failed call: the next run makes it${at}`
@@ -211,8 +238,8 @@ function describePaused({ pausedSources }: RunObservations): string | null {
   return `${sourceNames} ${pausedSources.size === 1 ? 'is' : 'are'} paused and not picked: \`fillrate resume\` ends that`
 }
 
-const describeLeftOut = ({ leftOut }: RunObservations): string[] =>
-  [...leftOut.values()].map(
+const describeLeftOut = (parts: readonly EndingPart[]): string[] =>
+  listLeftOutOf(parts).map(
     ({ source, problem }) =>
       `${source} is broken and was left out (${problem}): \`fillrate check ${source}\` says what to do`,
   )
@@ -229,31 +256,33 @@ const describeDeleted = ({ deletedRows }: RunObservations): string[] =>
     ...(held === null ? [] : [`${source}: ${held}`]),
   ])
 
-function decideStatus(
-  run: { readonly budget: RunBudget; readonly observations: RunObservations },
-  failure: unknown,
+/** How a service's part of the run ended, with what it left. Pure. */
+function decideEnd(
+  part: EndingPart,
+  { observations }: EndingRun,
   { aborted: interrupted, reason: cause }: AbortSignal,
-): [RunStatus, string | null] {
-  if (failure !== undefined) return ['failed', failureSummary(failure)]
-  if (run.observations.fatalError !== null) return ['unauthorized', run.observations.fatalError.message]
-  if (interrupted || run.observations.cancelledBy !== null)
-    return ['interrupted', describeInterruption(run.observations.cancelledBy, cause)]
-  const { outage } = run.observations.leftover
-  if (outage?.cause === 'out_of_credits') return ['out_of_credits', describeUnanswered(outage)]
-  if (run.observations.isOutOfCredits)
-    return ['out_of_credits', 'The account at the service has no credits left']
+): EndedPart {
+  const end = (status: RunStatus, reason: string | null): EndedPart => ({ part, status, reason })
+  const [failure] = [...observations.failures, ...part.failures]
+  if (failure !== undefined) return end('failed', failureSummary(failure))
+  if (part.fatalError !== null) return end('unauthorized', part.fatalError.message)
+  if (interrupted || observations.cancelledBy !== null)
+    return end('interrupted', describeInterruption(observations.cancelledBy, cause))
+  const { outage } = part
+  if (outage?.cause === 'out_of_credits') return end('out_of_credits', describeUnanswered(outage))
+  if (part.isOutOfCredits) return end('out_of_credits', 'The account at the service has no credits left')
   // Otherwise a wrong address would look like a run that found nothing.
-  if (outage !== null && !outage.wasAnswered) return ['failed', describeUnanswered(outage)]
-  if (run.budget.isReached) return ['budget_reached', describeBudget(run)]
-  return ['completed', null]
+  if (outage !== null && !outage.wasAnswered) return end('failed', describeUnanswered(outage))
+  const tooLong = outage?.isTooLong
+    ? `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
+    : null
+  if (!part.budget.isReached) return end('completed', tooLong)
+  const spent = describeBudget(part, observations)
+  return end('budget_reached', tooLong === null ? spent : `${spent}; ${tooLong}`)
 }
 
 /** The trouble for which a run failed; null: it did not, or for a reason of its own. */
-function findFailureCause(
-  { leftover: { outage } }: RunObservations,
-  failure: unknown,
-  status: RunStatus,
-): TroubleCode | null {
+function findFailureCause({ part: { outage }, status }: EndedPart, failure: unknown): TroubleCode | null {
   if (status === 'unauthorized') return 'key_refused'
   if (status !== 'failed') return null
   if (failure !== undefined) return isTransient(failure) ? 'database_away' : null
@@ -273,7 +302,7 @@ function describeUnanswered({
 }
 
 /** What is left, as far as it was read. */
-function describeBudget({ budget, observations }: Parameters<typeof decideStatus>[0]): string {
+function describeBudget({ budget }: EndingPart, observations: RunObservations): string {
   const { rowsSkipped, rowsAwaitingBudget } = budget
   // A sample is described as such.
   const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))

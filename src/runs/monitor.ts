@@ -1,80 +1,43 @@
-import type { CircuitCause, RateStatus } from '../domain/rate-status.ts'
-import type { Trigger } from '../domain/run.ts'
-import type { Deps } from '../pipeline/deps.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
-import type { PickContext } from '../pipeline/pick/pass.ts'
 import { repick } from '../pipeline/pick/pick.ts'
-import type { Source } from '../sources/source-model.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
 import { isTransient } from '../store/connectivity.ts'
-import type { KnownCircuit } from '../store/rate-limits.ts'
 import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
-import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
+import { decideCompletion, FULL_CHECK_MS, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
-import { isFit, unlessBroken } from './source-health.ts'
-import type { PickAlone } from './pick-alone.ts'
+import type { Leftover } from './observations.ts'
+import { findOutage } from './outage.ts'
+import {
+  brokenSources,
+  cascadingSources,
+  fitSources,
+  isAfterItself,
+  isEnded,
+  partsBefore,
+  type RunDeps,
+  type ServicePart,
+} from './run-part.ts'
+import { unlessBroken } from './source-health.ts'
+import type { StartedRun } from './start-run.ts'
 import { describeStall } from './stall.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
 
-interface MonitoredRun extends PickContext, waiting.DonePolicy {
-  readonly trigger: Trigger
-  readonly sources: readonly Source[]
+interface MonitorOptions {
   /** Maximum rows of each source. */
   readonly limit: number | null
-  readonly counters: RunCounters
   readonly waitMs: number
-  readonly startedAt: number
   readonly isPicking: () => boolean
-  readonly pickAlone: PickAlone
-  /** Since when no other service works: an outage before that has cost no time. */
-  readonly aloneSince: () => number
-  /**
-   * Called before each check.
-   * @returns whether it may end, by whether its rows are done or to be left; null: not looked at again
-   */
-  readonly beginCheck: () => (isDone: boolean | null) => boolean
-  readonly rate: () => RateStatus | null
-  /** What Postgres refuses to this process, in words; null: nothing. */
-  readonly describeOutage: () => string | null
-  /** Finds the open circuit that the leader has stored. */
-  readonly findOpenCircuit: () => Promise<KnownCircuit | null>
+  readonly rateOf: (part: ServicePart) => RateStatus | null
+  /** No more rows go on to these services. */
+  readonly endGathering: (parts: readonly ServicePart[]) => Promise<void>
   /** There may be lookups to request again. */
   readonly wakeCalls: () => void
-  readonly onProgress: ((progress: RunProgress, waiting: number) => void) | undefined
-}
-
-/** What a run leaves behind when it ends. */
-export interface Leftover {
-  /** Rows of the same sources held by other runs. */
-  others: number
-  /** Own rows whose lookups are retried by the next run or the daemon, and when the first of them is. */
-  later: number
-  laterAt: Date | null
-  /** Own rows that are answered but locked by other transactions. */
-  locked: number
-  /** The service is down; null: it is not. */
-  outage: Outage | null
-}
-
-/** An outage of the service that a run has met. */
-export interface Outage {
-  /** Service and key. */
-  readonly scope: string
-  /** How long it has lasted, in milliseconds. */
-  readonly ms: number
-  /** `connection refused`, `HTTP 503`; null: unknown. */
-  readonly reason: string | null
-  readonly cause: CircuitCause
-  /** The service has answered this run before. */
-  readonly wasAnswered: boolean
-  /** Own rows that wait for a lookup. */
-  readonly waiting: number
-  /** It has lasted too long to wait for its end. */
-  readonly isTooLong: boolean
+  readonly onProgress: ((progress: RunProgress) => void) | undefined
 }
 
 interface MonitorState extends Leftover {
@@ -82,22 +45,29 @@ interface MonitorState extends Leftover {
   waiting: number
   jobsWaiting: waiting.AwaitedJobs
   slowedWrites: readonly SlowedWrites[]
-  /** When the full check is made again, and of the last one: whether rows of the run waited, and whether it was done. */
+  /** When the full check is made again, and whether rows of the run waited at the last one. */
   fullCheckAt: number
   hadWaiting: boolean
-  wasDone: boolean
+  /** When finished rows are counted again. */
+  countAt: number
 }
 
 /**
  * Monitors a run until it is complete, reports progress, and takes over from dead runs.
  * @returns what it leaves to others
  */
-export async function monitorRun(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
-  run: MonitoredRun,
+export const monitorRun = (
+  run: StartedRun,
+  options: MonitorOptions,
   signal: AbortSignal,
-): Promise<Leftover> {
-  const state: MonitorState & { countAt: number } = {
+): Promise<Leftover> => new RunMonitor(run, options, signal).watch()
+
+class RunMonitor {
+  readonly #run: StartedRun
+  readonly #deps: RunDeps
+  readonly #options: MonitorOptions
+  readonly #signal: AbortSignal
+  readonly #state: MonitorState = {
     finished: 0,
     waiting: 0,
     jobsWaiting: { all: 0, finished: 0 },
@@ -106,214 +76,298 @@ export async function monitorRun(
     later: 0,
     laterAt: null,
     locked: 0,
-    outage: null,
     fullCheckAt: Number.NEGATIVE_INFINITY,
     hadWaiting: false,
-    wasDone: false,
     countAt: Number.NEGATIVE_INFINITY,
   }
-  const maybeComplete = run.counters.maybeComplete.listen()
-  let isWoken = true
-  let lastCheckAt = Number.NEGATIVE_INFINITY
-  while (!signal.aborted) {
-    try {
-      const now = performance.now()
-      // No one else reads it.
-      if (run.onProgress && now >= state.countAt) {
-        await countFinished(deps, run, state)
-        const slow = run.sources.filter(({ mapping }) => mapping.writes !== null)
-        state.slowedWrites =
-          slow.length === 0
-            ? []
-            : await listSlowedWrites(
-                deps.db,
-                slow.map(({ name }) => name),
-              )
-        state.jobsWaiting = await waiting.countAwaitedJobs(deps.db, run.id)
-        state.countAt = nextReadAt(now, performance.now())
-      }
-      reportProgress(run, state)
-      // While calls are answered in this process it is not complete, and says when it may be.
-      const isIdle = now - run.counters.lastProgressAt >= POLL_INTERVAL_MS
-      if (!run.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
-        lastCheckAt = now
-        const mayEnd = run.beginCheck()
-        if (mayEnd(await checkCompletion(deps, run, state, signal))) {
-          if (run.onProgress) await countFinished(deps, run, state)
-          reportProgress(run, state)
-          return state
-        }
-      }
-    } catch (error) {
-      if (error instanceof TableBusyError) {
-        // Requeued rows wait behind a locked table just as rows to be written do.
-        const idleMs = performance.now() - run.counters.lastProgressAt
-        if (idleMs >= Math.min(run.waitMs, deps.policy.lockedWaitMs)) {
-          await countFinished(deps, run, state)
-          reportProgress(run, state)
-          return { ...state, locked: state.waiting }
-        }
-      } else if (!isTransient(error) && !isConflict(error)) throw error
-      reportProgress(run, state)
-    }
-    isWoken = await maybeComplete.wait(POLL_INTERVAL_MS, signal)
+  /** By service, since when no other one works. */
+  readonly #aloneSince = new Map<ServicePart, number>()
+
+  constructor(run: StartedRun, options: MonitorOptions, signal: AbortSignal) {
+    const [first] = run.parts
+    if (first === undefined) throw new Error('a run has one service at least')
+    this.#run = run
+    this.#deps = first.deps
+    this.#options = options
+    this.#signal = signal
   }
-  return state
+
+  async watch(): Promise<Leftover> {
+    const { counters } = this.#run
+    const state = this.#state
+    const maybeComplete = counters.maybeComplete.listen()
+    let isWoken = true
+    let lastCheckAt = Number.NEGATIVE_INFINITY
+    while (!this.#signal.aborted) {
+      try {
+        const now = performance.now()
+        await this.#count(now)
+        this.#report()
+        // While calls are answered in this process it is not complete, and says when it may be.
+        const isIdle = now - counters.lastProgressAt >= POLL_INTERVAL_MS
+        if (!this.#options.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
+          lastCheckAt = now
+          if (await this.#isComplete()) return await this.#end(state)
+        }
+      } catch (error) {
+        if (error instanceof TableBusyError) {
+          // Requeued rows wait behind a locked table just as rows to be written do.
+          if (this.#idleMs() >= Math.min(this.#options.waitMs, this.#deps.policy.lockedWaitMs)) {
+            const { waiting: locked } = await this.#end(state)
+            return { ...state, locked }
+          }
+        } else if (!isTransient(error) && !isConflict(error)) throw error
+        this.#report()
+      }
+      isWoken = await maybeComplete.wait(POLL_INTERVAL_MS, this.#signal)
+    }
+    return state
+  }
+
+  async #end(state: MonitorState): Promise<MonitorState> {
+    await this.#countFinished()
+    this.#report()
+    return state
+  }
+
+  #idleMs(): number {
+    return performance.now() - this.#run.counters.lastProgressAt
+  }
+
+  /** Counts what is shown: no one else reads it. */
+  async #count(now: number): Promise<void> {
+    const state = this.#state
+    if (!this.#options.onProgress || now < state.countAt) return
+    const { db } = this.#deps
+    await this.#countFinished()
+    const sources = this.#run.parts.flatMap((part) => part.sources)
+    const slow = sources.filter(({ mapping }) => mapping.writes !== null).map(({ name }) => name)
+    state.slowedWrites = slow.length === 0 ? [] : await listSlowedWrites(db, slow)
+    state.jobsWaiting = await waiting.countAwaitedJobs(db, this.#run.id)
+    state.countAt = nextReadAt(now, performance.now())
+  }
+
+  /** Uses the number picked before the count: rows picked after it would count as finished. */
+  async #countFinished(): Promise<void> {
+    const { id, isDryRun, parts, counters } = this.#run
+    const { picked } = counters
+    const done = { isDryRun, cascading: parts.map(cascadingSources) }
+    this.#state.waiting = await waiting.countWaitingRows(this.#deps.db, id, done)
+    this.#state.finished = Math.max(0, picked - this.#state.waiting)
+  }
+
+  async #isComplete(): Promise<boolean> {
+    const { id, counters, parts } = this.#run
+    const state = this.#state
+    const startedAt = performance.now()
+    const idleMs = startedAt - counters.lastProgressAt
+    const { hasWaiting, requeuedAt } = await findRequeued(this.#run)
+    if (requeuedAt.length > 0) {
+      if (await this.#repick(requeuedAt, false)) this.#markProgress()
+      return false
+    }
+    if (hasWaiting && idleMs < FULL_CHECK_MS && this.#options.waitMs > 0) return false
+    if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return false
+    const running = await runs.listRunning(this.#deps.db)
+    const { isDryRun } = this.#run
+    // Otherwise the write-back does it.
+    if (isDryRun) await waiting.advanceCascade(this.#deps.db, id, parts.map(cascadingSources))
+    const before = await this.#readCounts(running)
+    const hasTaken = await this.#takeOver(running, before)
+    const counts = hasTaken ? await this.#readCounts(running) : before
+    const isFreed = ({ service }: ServicePart): boolean =>
+      before.at(service).abandoned === 0 && counts.at(service).abandoned > 0
+    // What a dead run had leased became free meanwhile. The next check takes it over: only what is left then is beyond the budget.
+    if (parts.some(isFreed)) return false
+    state.fullCheckAt = nextReadAt(startedAt, performance.now())
+    state.hadWaiting = hasWaiting
+    return this.#decide(counts, idleMs)
+  }
+
+  #readCounts(running: readonly runs.RunningRun[]): Promise<waiting.RunWaits> {
+    const { id, isDryRun, trigger, parts } = this.#run
+    const isShared = ({ scopes }: runs.RunningRun): boolean =>
+      Object.keys(scopes).length === 0 || parts.some(({ service }) => service in scopes)
+    // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
+    // need not stay for what a long backfill may abandon. A run of another service does other work.
+    const unawaited = running
+      .filter((one) => one.options.follow === true || trigger === 'schedule' || !isShared(one))
+      .map((one) => one.id)
+    return waiting.readWaitingCounts(
+      this.#deps.db,
+      { id, isDryRun, cascading: parts.map(cascadingSources) },
+      [...new Set(parts.flatMap(({ sources }) => sources.map(({ name }) => name)))],
+      running.map((one) => one.id),
+      parts.map(brokenSources),
+      unawaited,
+    )
+  }
+
+  /** Whether every service is done with the run, by what was seen of all of them at once. */
+  async #decide(counts: waiting.RunWaits, idleMs: number): Promise<boolean> {
+    const { parts, startedAt } = this.#run
+    const { policy } = this.#deps
+    const state = this.#state
+    const waits = parts.map(({ service }) => counts.at(service))
+    state.others = counts.others
+    state.later = waits.reduce((sum, one) => sum + one.later, 0)
+    state.laterAt = waits.reduce<Date | null>(
+      (first, { laterAt }) => (first === null || (laterAt !== null && laterAt < first) ? laterAt : first),
+      null,
+    )
+    state.locked = waits.reduce((sum, one) => sum + one.locked, 0)
+    const open = new Set<ServicePart>()
+    for (const part of parts) {
+      const own = counts.at(part.service)
+      const aloneSince = this.#aloneSince.get(part) ?? (parts.length === 1 ? startedAt : performance.now())
+      this.#aloneSince.set(part, aloneSince)
+      part.outage = own.mine === 0 ? null : await findOutage(part, own.mine, { startedAt, aloneSince })
+      // As at the end of a budget: what is paid for is awaited, and the rest is left.
+      const isOutOfCredits = part.outage?.cause === 'out_of_credits'
+      const completion = decideCompletion({
+        ...own,
+        ownWaiting: own.mine - own.broken,
+        awaitingDelivery: own.forDelivery,
+        others: counts.awaited,
+        unpayable: isOutOfCredits ? own.forCall : own.abandoned + part.budget.rowsAwaitingBudget,
+        later: isOutOfCredits ? 0 : own.later,
+        isDown: part.outage?.isTooLong ?? false,
+        idleMs,
+        waitMs: this.#options.waitMs,
+        lockedWaitMs: policy.lockedWaitMs,
+        picking: false,
+      })
+      // Freed by a job that expired after these rows were picked: the budget had not included them.
+      if (completion !== 'continue') part.budget.setPendingSkips('abandoned', own.abandoned)
+      if (completion === 'continue' && !isEnded(part)) open.add(part)
+    }
+    const isWorking = (part: ServicePart): boolean => open.has(part) && part.outage === null
+    for (const part of parts)
+      if (parts.some((other) => other !== part && isWorking(other)))
+        this.#aloneSince.set(part, performance.now())
+    await this.#endGathering((part) => open.has(part) && counts.at(part.service).mine > 0)
+    return open.size === 0
+  }
+
+  /** Rows go on to a service as long as one before it has some. */
+  async #endGathering(hasRows: (part: ServicePart) => boolean): Promise<void> {
+    const { parts } = this.#run
+    const isOver = (part: ServicePart): boolean =>
+      part.isGathering && (isAfterItself(part, parts) || !partsBefore(part, parts).some(hasRows))
+    await this.#options.endGathering(parts.filter(isOver))
+  }
+
+  /** @returns whether anything was taken over */
+  async #takeOver(running: readonly runs.RunningRun[], counts: waiting.RunWaits): Promise<boolean> {
+    const live = running.map((one) => one.id)
+    const parts = this.#run.parts.filter((part) => !isEnded(part))
+    let adopted = 0
+    for (const part of parts)
+      if (counts.at(part.service).abandoned > 0)
+        adopted += await adoptAbandonedLookups(this.#deps.db, part, live)
+    const hasPicked = await this.#repick(
+      parts.map(({ service }) => service),
+      true,
+    )
+    if (adopted > 0 || hasPicked) this.#markProgress()
+    return hasPicked || adopted > 0
+  }
+
+  #repick(services: readonly number[], includeAbandoned: boolean): Promise<boolean> {
+    const { limit } = this.#options
+    return repickAt(this.#run, services, { includeAbandoned, limit, signal: this.#signal })
+  }
+
+  #markProgress(): void {
+    this.#run.counters.touch()
+    this.#options.wakeCalls()
+  }
+
+  #report(): void {
+    const { onProgress } = this.#options
+    if (!onProgress) return
+    const { counters, parts, startedAt } = this.#run
+    const state = this.#state
+    const sum = (of: (part: ServicePart) => number): number =>
+      parts.reduce((total, part) => total + of(part), 0)
+    const shown = parts.map((part) => {
+      const rate = this.#options.rateOf(part)
+      const stallReason = describeStall({
+        ...state,
+        databaseOutage: part.deps.describeOutage(),
+        rate,
+        idleMs: this.#idleMs(),
+      })
+      const { requested, submitted } = part.counters
+      return { service: part.name, requested, submitted, rate, stallReason }
+    })
+    const [only] = shown
+    const isSingle = shown.length === 1
+    onProgress({
+      picked: counters.picked,
+      finished: state.finished,
+      requested: sum((part) => part.counters.requested),
+      submitted: sum((part) => part.counters.submitted),
+      jobsWaiting: state.jobsWaiting.all,
+      picking: this.#options.isPicking(),
+      written: sum((part) => part.counters.written),
+      rate: isSingle ? (only?.rate ?? null) : null,
+      stallReason: isSingle ? (only?.stallReason ?? null) : null,
+      elapsedMs: performance.now() - startedAt,
+      ...(!isSingle && { services: shown }),
+    })
+  }
 }
 
-/** Use the number picked before the count: rows picked after it would count as finished. */
-async function countFinished(
-  deps: Pick<Deps, 'db'>,
-  run: MonitoredRun,
-  state: { finished: number; waiting: number },
-): Promise<void> {
-  const { picked } = run.counters
-  state.waiting = await waiting.countWaitingRows(deps.db, run.id, run)
-  state.finished = Math.max(0, picked - state.waiting)
+type RequeuedOf = Pick<StartedRun, 'id' | 'isDryRun' | 'parts' | 'counters'>
+type RepickDeps = Pick<RunDeps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>
+
+/** Rows that the budget cannot pay stay requeued, and are checked rarely. */
+function findRequeued({ id, parts }: RequeuedOf): ReturnType<typeof waiting.findWaitingRows> {
+  const able = parts.filter((part) => !isEnded(part) && part.budget.rowsAwaitingBudget === 0)
+  const [first] = parts
+  if (first === undefined) throw new Error('a run has one service at least')
+  return waiting.findWaitingRows(first.deps.db, id, able.map(fitSources))
 }
 
-async function checkCompletion(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
-  run: MonitoredRun,
-  state: MonitorState,
-  signal: AbortSignal,
-): Promise<boolean | null> {
-  const startedAt = performance.now()
-  const idleMs = startedAt - run.counters.lastProgressAt
-  const names = run.sources.map((source) => source.name)
-  const broken = run.sources.filter((source) => !isFit(source)).map((source) => source.name)
-  const fit = names.filter((name) => !broken.includes(name))
-  const { hasWaiting, hasRequeued } = await waiting.findWaitingRows(deps.db, run.id, fit)
-  // Rows that the budget cannot pay stay requeued, and are checked rarely.
-  if (run.budget.rowsAwaitingBudget === 0 && hasRequeued) {
-    await repickSources(deps, run, { includeAbandoned: false, signal })
+/**
+ * Picks the rows of a run that have gone on to another identifier or service, or whose inputs have changed.
+ * @returns whether there were any
+ */
+export async function pickRequeued(run: RequeuedOf, signal: AbortSignal): Promise<boolean> {
+  const [first] = run.parts
+  if (run.isDryRun && first !== undefined)
+    await waiting.advanceCascade(first.deps.db, run.id, run.parts.map(cascadingSources))
+  const { requeuedAt } = await findRequeued(run)
+  try {
+    return await repickAt(run, requeuedAt, { includeAbandoned: false, limit: null, signal })
+  } catch (error) {
+    // Another transaction has locked the table, or a row: the next look finds them again.
+    if (!(error instanceof TableBusyError) && !isConflict(error)) throw error
     return false
   }
-  if (hasWaiting && idleMs < FULL_CHECK_MS && run.waitMs > 0) return false
-  // Without rows it is done as long as it was, which runs that await each other need not read again.
-  if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting)
-    return state.wasDone && !hasWaiting ? true : null
-  const running = await runs.listRunning(deps.db)
-  const runningIds = running.map((one) => one.id)
-  // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
-  // need not stay for what a long backfill may abandon. A run of another service does other work.
-  const unawaited = running
-    .filter((one) => one.options.follow === true || run.trigger === 'schedule' || one.service !== run.service)
-    .map((one) => one.id)
-  // Otherwise the write-back does it.
-  if (run.isDryRun) await waiting.advanceCascade(deps.db, run.id, run.cascading)
-  const group = running.find((one) => one.id === run.id)?.group ?? null
-  const siblings = running.flatMap((one) => (group !== null && one.group === group ? one.id : []))
-  const readCounts = () =>
-    waiting.readWaitingCounts(deps.db, run, names, runningIds, broken, unawaited, siblings)
-  const before = await readCounts()
-  const hasTaken = await takeOver(deps, run, runningIds, before, signal)
-  // Some of it may be handed on already: the others look again.
-  if (hasTaken && group !== null) return false
-  const counts = hasTaken ? await readCounts() : before
-  // What a dead run had leased became free meanwhile. The next check takes it over: only what is left then is beyond the budget.
-  if (before.abandoned === 0 && counts.abandoned > 0) return false
-  state.fullCheckAt = nextReadAt(startedAt, performance.now())
-  state.hadWaiting = hasWaiting
-  const { others, later, laterAt, locked } = counts
-  Object.assign(state, { others, later, laterAt, locked })
-  state.outage = counts.mine === 0 ? null : await findOutage(deps, run, counts.mine)
-  // As at the end of a budget: what is paid for is awaited, and the rest is left.
-  const isOutOfCredits = state.outage?.cause === 'out_of_credits'
-  const completion = decideCompletion({
-    ...counts,
-    ownWaiting: counts.mine - counts.broken,
-    awaitingDelivery: counts.forDelivery,
-    others: counts.awaited,
-    unpayable: isOutOfCredits ? counts.forCall : counts.abandoned + run.budget.rowsAwaitingBudget,
-    later: isOutOfCredits ? 0 : counts.later,
-    isDown: state.outage?.isTooLong ?? false,
-    idleMs,
-    waitMs: run.waitMs,
-    lockedWaitMs: deps.policy.lockedWaitMs,
-    picking: false,
-  })
-  // Freed by a job that expired after these rows were picked: the budget had not included them.
-  if (completion !== 'continue') run.budget.setPendingSkips('abandoned', counts.abandoned)
-  state.wasDone = completion !== 'continue'
-  return state.wasDone
 }
 
-async function findOutage(
-  deps: Pick<Deps, 'db'>,
-  run: MonitoredRun,
-  waitingRows: number,
-): Promise<Outage | null> {
-  const circuit = await run.findOpenCircuit()
-  if (circuit === null) return null
-  const { scope, openMs, reason, cause } = circuit
-  const runMs = performance.now() - run.startedAt
-  // For a run that began after the last refusal a call finds out anew.
-  if (cause === 'out_of_credits' && circuit.backoffMs - circuit.probeInMs > runMs) return null
-  const wasAnswered = await waiting.hasAnsweredLookups(deps.db, run.id)
-  const waitedMs = performance.now() - run.aloneSince()
-  const isTooLong = cause !== 'out_of_credits' && isOutageTooLong(Math.min(openMs, waitedMs), wasAnswered)
-  return { scope, ms: openMs, reason, cause, wasAnswered, waiting: waitingRows, isTooLong }
-}
-
-/** @returns whether anything was taken over */
-async function takeOver(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
-  run: MonitoredRun,
-  runningIds: readonly number[],
-  counts: waiting.WaitingCounts,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const adoptedCount = counts.abandoned > 0 ? await adoptAbandonedLookups(deps.db, run, runningIds) : 0
-  const picked = await repickSources(deps, run, { includeAbandoned: true, signal })
-  if (adoptedCount > 0 && !picked) markProgress(run)
-  return picked || adoptedCount > 0
-}
-
-/** @returns whether any row was picked */
-async function repickSources(
-  deps: Pick<Deps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>,
-  run: MonitoredRun,
-  options: { readonly includeAbandoned: boolean; readonly signal: AbortSignal },
+/** Picks rows that wait to be picked again at some services. @returns whether there were any */
+export async function repickAt(
+  { parts, counters }: { readonly parts: readonly ServicePart<RepickDeps>[]; readonly counters: RunCounters },
+  services: readonly number[],
+  options: {
+    readonly includeAbandoned: boolean
+    readonly limit: number | null
+    readonly signal: AbortSignal
+  },
 ): Promise<boolean> {
   let hasPicked = false
-  for (const source of run.sources) {
-    const pick = () => repick(deps, run, source, { ...options, limit: run.limit })
-    const result = await run.pickAlone(() => unlessBroken(deps, source, pick))
-    if (result === null) continue
-    run.counters.picked += result.picked
-    hasPicked ||= result.picked + result.repicked > 0
-  }
-  if (hasPicked) markProgress(run)
+  for (const part of parts.filter(({ service }) => services.includes(service)))
+    for (const source of part.sources) {
+      // What dead runs have left begins, or goes on, by way of the first service.
+      const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
+      const pick = () => repick(part.deps, part, source, { ...options, includeAbandoned })
+      const result = await unlessBroken(part.deps, source, pick)
+      if (result === null) continue
+      counters.picked += result.picked
+      hasPicked ||= result.picked + result.repicked > 0
+    }
   return hasPicked
-}
-
-function markProgress(run: MonitoredRun): void {
-  run.counters.touch()
-  run.wakeCalls()
-}
-
-function reportProgress(run: MonitoredRun, state: MonitorState): void {
-  if (!run.onProgress) return
-  const rate = run.rate()
-  run.onProgress(
-    {
-      picked: run.counters.picked,
-      finished: state.finished,
-      requested: run.counters.requested,
-      submitted: run.counters.submitted,
-      jobsWaiting: state.jobsWaiting.all,
-      picking: run.isPicking(),
-      written: run.counters.written,
-      rate,
-      stallReason: describeStall({
-        ...state,
-        databaseOutage: run.describeOutage(),
-        rate,
-        idleMs: performance.now() - run.counters.lastProgressAt,
-      }),
-      elapsedMs: performance.now() - run.startedAt,
-    },
-    state.waiting,
-  )
 }

@@ -2,15 +2,17 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
 import type { FinishedRun } from '../domain/run.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
-import { type BilledEndpoint, type Price, type SpendAmount, sumSpend } from '../domain/spend.ts'
+import { type BilledEndpoint, type Price, type SpendAmount, sumCosts, sumSpend } from '../domain/spend.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
 import { countCellsOfRun } from '../store/changes.ts'
 import * as jobs from '../store/jobs.ts'
+import type { Trigger } from '../domain/run.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
 import { countRunRowsBySource } from '../store/run-history.ts'
 import { type LookupTotals, readLookupTotals } from '../store/run-progress.ts'
 import type { LeftOutSource } from './source-health.ts'
+import type { Tx } from '../store/transaction.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
 
@@ -86,10 +88,10 @@ export interface RunReport {
 /** What one of several services did in a run. */
 interface ServiceReport extends Pick<
   RunReport,
-  'run' | 'status' | 'reason' | 'lookups' | 'spend' | 'cells' | 'rate'
+  'status' | 'reason' | 'lookups' | 'spend' | 'cells' | 'rate'
 > {
   readonly service: string
-  /** Rows that ended with this service: the others were handed on to the next one. */
+  /** Rows that ended with this service, or wait for it: the others have gone on to the next one. */
   readonly rows: number
 }
 
@@ -101,59 +103,83 @@ interface RequestCounts {
   readonly throttled: number
 }
 
+/** Called with the report in the transaction that closes the run. */
+export type RecordRun = (
+  tx: Tx,
+  report: RunReport,
+  run: { readonly trigger: Trigger; readonly sources: readonly string[] },
+) => Promise<void>
+
+/** What a run knows of one of its services, beside what is stored. */
+interface ReportedPart {
+  /** Of the service, and its number. */
+  readonly name: string
+  readonly service: number
+  readonly status: RunStatus
+  readonly reason: string | null
+  readonly rate: RateStatus | null
+  readonly price: Price | null
+  readonly rowsSkipped: number
+  /** Sources not read to the end for its budget. */
+  readonly unread: readonly string[]
+  /** Dry runs only. */
+  readonly preview: Preview | null
+}
+
 /** What a run knows of itself, beside what is stored. */
 interface EndedRun {
   readonly id: number
   readonly status: RunStatus
   readonly reason: string | null
-  readonly rowsSkipped: number
+  /** Its services, in their order. */
+  readonly parts: readonly ReportedPart[]
+  /** Of several services, the columns that they fill, by source. */
+  readonly columns?: Readonly<Record<string, readonly string[]>>
   readonly unread?: readonly string[]
   readonly leftOut?: readonly LeftOutSource[]
-  readonly unreadOverBudget?: readonly string[]
   /** Who has cancelled it. */
   readonly cancelledBy?: string | null
-  readonly rate: RateStatus | null
-  /** Its process has made all calls, and none for other runs. */
-  readonly isOnlyRun: boolean
-  readonly price: Price | null
+  /** Its workers do the steps of other runs, too. */
+  readonly areWorkersShared: boolean
   readonly durationMs: number
   /** Dry runs only: what the waiting rows would become. */
   readonly preview?: Preview | null
-  /** Of a run of a group: the columns that it fills, by source. */
-  readonly columns?: Readonly<Record<string, readonly string[]>> | null
 }
 
 /** Builds the report from Postgres, so that it is right whichever processes did the work. */
 export async function createRunReport(db: Database, run: EndedRun): Promise<RunReport> {
-  const { preview = null, unreadOverBudget = [], columns = null } = run
+  const { preview = null, parts, leftOut = [], columns = {} } = run
   const [bySource, lookups, spend, jobStates, rowCells, skipped, written] = await Promise.all([
     countRunRowsBySource(db, run.id),
-    readLookupTotals(db, run.id, { isOfGroup: columns !== null }),
+    readLookupTotals(db, run.id),
     listRunSpend(db, [run.id]),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
     preview === null ? groupSkippedCells(db, { run: run.id }) : preview.skipped,
-    // A row that other services have filled, too, counts all cells.
-    columns === null ? null : countCellsOfRun(db, run.id, columns),
+    // A row that a run before has filled in part counts those cells, too.
+    parts.length > 1 ? countCellsOfRun(db, run.id, columns) : null,
   ])
-  const cells = written === null ? rowCells : { ...rowCells, written }
+  const cells = written === null ? rowCells : { ...rowCells, written: sumOf([...written.values()]) }
   const stored = sumStates(Object.values(bySource))
   const states = preview === null ? stored : projectStates(stored, preview.states)
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
+  const unreadOverBudget = [...new Set(parts.flatMap(({ unread }) => unread))].sort()
+  const amounts = parts.map((one) => sumSpend(spendOf(one, spend, parts), one.price))
+  const services = written === null ? [] : await reportServices(db, run, { spend, written })
   return {
     run: run.id,
     status: run.status,
     reason: run.reason,
     ...(run.cancelledBy != null && { cancelled_by: run.cancelledBy }),
-    rows: { picked: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
+    rows: { picked: sumOf(Object.values(states)), ...states },
     ...(preview === null && { rows_by_source: bySource }),
-    skipped_over_budget: run.rowsSkipped,
+    skipped_over_budget: sumOf(parts.map(({ rowsSkipped }) => rowsSkipped)),
     ...(unreadOverBudget.length > 0 && { unread_over_budget: unreadOverBudget }),
     ...(run.unread && run.unread.length > 0 && { unread_sources: run.unread }),
-    ...(run.leftOut && run.leftOut.length > 0 && { left_out: run.leftOut }),
+    ...(leftOut.length > 0 && { left_out: leftOut }),
     lookups,
     requests: countRequests(spend),
-    spend: sumSpend(spend, run.price),
+    spend: mergeAmounts(amounts),
     jobs: {
       submitted: submitted + completed + failed + expired,
       completed,
@@ -164,20 +190,78 @@ export async function createRunReport(db: Database, run: EndedRun): Promise<RunR
     },
     cells: preview?.cells ?? cells,
     skipped_cells: skipped,
-    rate: toRateReport(run, spend),
+    rate: toRateReport(run, parts[0]?.rate ?? null, spend),
     duration_ms: Math.round(run.durationMs),
+    ...(services.length > 0 && { services }),
     ...(preview && { dry_run: { columns: preview.columns, sample: preview.sample } }),
   }
 }
 
-function toRateReport({ rate, isOnlyRun }: EndedRun, spend: readonly EndpointSpend[]): RunReport['rate'] {
+/** What was requested of a service; of the only one all, since its number is none that a user has given. */
+const spendOf = <Spend extends { readonly service_id: number }>(
+  { service }: ReportedPart,
+  spend: readonly Spend[],
+  parts: readonly ReportedPart[],
+): readonly Spend[] => (parts.length === 1 ? spend : spend.filter(({ service_id }) => service_id === service))
+
+/** Each of several services: what was requested of it, and what it has answered, filled and cost. */
+async function reportServices(
+  db: Database,
+  run: EndedRun,
+  of: {
+    readonly spend: Awaited<ReturnType<typeof listRunSpend>>
+    readonly written: ReadonlyMap<number, number>
+  },
+): Promise<ServiceReport[]> {
+  const ended = await rows.countRowsByService(db, run.id)
+  const reports: ServiceReport[] = []
+  for (const one of run.parts) {
+    const { service, name, status, reason, preview, rate, price } = one
+    const spend = spendOf(one, of.spend, run.parts)
+    const { written: _, ...cells } = await rows.countCells(db, run.id, service)
+    reports.push({
+      service: name,
+      status,
+      reason,
+      rows: ended.get(service) ?? 0,
+      lookups: await readLookupTotals(db, run.id, service),
+      spend: sumSpend(spend, price),
+      cells: preview?.cells ?? { written: of.written.get(service) ?? 0, ...cells },
+      rate: toRateReport(run, rate, spend),
+    })
+  }
+  return reports
+}
+
+const sumOf = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0)
+
+/** What was requested of several services, and has cost. Pure. */
+function mergeAmounts(amounts: readonly SpendAmount[]): SpendAmount {
+  const [first] = amounts
+  if (first === undefined) return sumSpend([], null)
+  const { cost: _, ...counts } = first
+  const sums = Object.fromEntries(
+    Object.keys(counts).map((name) => [
+      name,
+      sumOf(amounts.map((one) => one[name as keyof typeof counts] ?? 0)),
+    ]),
+  ) as typeof counts
+  return { ...sums, cost: amounts.length === 1 ? first.cost : sumCosts(amounts.map(({ cost }) => cost)) }
+}
+
+function toRateReport(
+  { areWorkersShared }: Pick<EndedRun, 'areWorkersShared'>,
+  rate: RateStatus | null,
+  spend: readonly EndpointSpend[],
+): RunReport['rate'] {
+  // Otherwise the leader's figures are those of all runs.
+  const isOnlyRun = !areWorkersShared && rate?.isRemote !== true
   return {
     limit: rate?.limit ?? null,
     window_ms: rate?.windowMs ?? null,
     ...(rate?.windowAtMostMs != null && { window_at_most_ms: rate.windowAtMostMs }),
     ...(rate?.state === 'banned' && { banned: true }),
-    // The leader's figures are those of all runs.
-    used: isOnlyRun ? (rate?.used ?? 0) : spend.reduce((sum, one) => sum + one.calls, 0),
+    used: isOnlyRun ? (rate?.used ?? 0) : sumOf(spend.map(({ calls }) => calls)),
     permitted: isOnlyRun ? (rate?.permitted ?? null) : null,
     utilisation: isOnlyRun ? (rate?.utilisation ?? null) : null,
     ...(rate?.sharedKey && { shared_key: true }),
@@ -186,13 +270,13 @@ function toRateReport({ rate, isOnlyRun }: EndedRun, spend: readonly EndpointSpe
 
 function countRequests(spend: readonly EndpointSpend[]): RequestCounts {
   const callsOf = (endpoint: BilledEndpoint): number =>
-    spend.find((one) => one.endpoint === endpoint)?.calls ?? 0
+    sumOf(spend.filter((one) => one.endpoint === endpoint).map(({ calls }) => calls))
   return {
     person: callsOf('person'),
     company: callsOf('company'),
     bulk: callsOf('bulk'),
-    retried: spend.reduce((sum, one) => sum + one.retried, 0),
-    throttled: spend.reduce((sum, one) => sum + one.throttled, 0),
+    retried: sumOf(spend.map((one) => one.retried)),
+    throttled: sumOf(spend.map((one) => one.throttled)),
   }
 }
 
@@ -208,12 +292,12 @@ export function withoutValues<Report extends object>(report: Report): Report {
 
 const sumStates = (counts: readonly rows.RowStateCounts[]): rows.RowStateCounts =>
   Object.fromEntries(
-    ROW_STATES.map((state) => [state, counts.reduce((sum, one) => sum + one[state], 0)]),
+    ROW_STATES.map((state) => [state, sumOf(counts.map((one) => one[state] ?? 0))]),
   ) as rows.RowStateCounts
 
 /** Replaces waiting rows by the states they would reach; the sum stays the same. */
 function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCounts): rows.RowStateCounts {
-  const previewedCount = Object.values(previewed).reduce((sum, count) => sum + count, 0)
+  const previewedCount = sumOf(Object.values(previewed))
   const waiting = stored.waiting - previewedCount + previewed.waiting
   const states = ROW_STATES.map((state) => [state, stored[state] + previewed[state]])
   return { ...(Object.fromEntries(states) as rows.RowStateCounts), waiting }

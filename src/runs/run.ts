@@ -1,138 +1,152 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Preview, previewRun } from '../pipeline/preview.ts'
-import type { ConfiguredBudget } from '../domain/spend.ts'
+import { mergePreviews, type Preview, previewRun } from '../pipeline/preview.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import { RunCounters, type RunProgress } from './counters.ts'
+import type { RunProgress } from './counters.ts'
 import { type FillRateSampleOptions, sampleFillRates } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
 import { isAbort, repeating, runLoop } from './loop.ts'
-import { finishRun, finishWorkUnderWay, type RecordRun } from './finish.ts'
-import type { LeaderElector } from './leader.ts'
-import { monitorRun } from './monitor.ts'
-import { createPickAlone } from './pick-alone.ts'
+import { finishRun, finishWorkUnderWay } from './finish.ts'
+import { monitorRun, pickRequeued } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
-import { goesOnAfterMiss, pickHandedOn, type RunGroup } from './run-group.ts'
+import { isEnded, type RunDeps, type ServicePart, type ServiceProcess } from './run-part.ts'
 import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
 import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
-import { type CallSetup, Workers } from './workers.ts'
-
-export interface RunDeps extends CallSetup {
-  /** In the configuration; null or absent: it has one service. */
-  readonly serviceName?: string | null
-  /** The most for this service, of a budget that several share. */
-  readonly serviceBudget?: ConfiguredBudget | null
-  /** Only the leader of its scope serves the runs of this process. */
-  readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
-  /** Identifies this process in tables and logs; unique for each start. */
-  readonly owner: string
-  /** What Postgres refuses to this process, in words; null: nothing. */
-  readonly describeOutage: () => string | null
-  /** Records the end of a run that is no dry run, in the transaction that stores it. */
-  readonly recordRun: RecordRun
-}
+import { Workers } from './workers.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */
   readonly waitMs: number
-  /** @param waiting rows that wait in this run */
-  readonly onProgress?: ((progress: RunProgress, waiting: number) => void) | undefined
+  readonly onProgress?: ((progress: RunProgress) => void) | undefined
   /** Notified when the run's receiver has stored a delivery. */
   readonly deliveries?: WakeSignal
   readonly onStarted?: ((run: number) => void) | undefined
-  /** Workers that this process already runs. Without them the run does all steps itself. */
-  readonly workers?: Workers
 }
 
 /**
  * One pass over some sources: all steps at once, each in its own loop, until no row of the run waits. Any number of
  * runs may share a database; each finishes what it picked, and takes over from dead ones. A paused source is skipped,
- * or not picked any further.
+ * or not picked any further. A row goes from one service to the next within the run; a service that fails holds up only the rows that
+ * wait for it.
+ * @param services in their order, one at least
  * @throws the error that ended the run, after it was stored as failed
  */
-export async function executeRun(deps: RunDeps, options: ExecuteRunOptions): Promise<RunReport> {
-  return new RunExecution(deps, options, await startRun(deps, options)).execute()
+export async function executeRun(
+  services: readonly ServiceProcess[],
+  options: ExecuteRunOptions,
+): Promise<RunReport> {
+  const run = await startRun(
+    services.map(({ deps }) => deps),
+    options,
+  )
+  const workersOf = ({ deps }: ServicePart): Workers | undefined =>
+    services.find((service) => service.deps === deps)?.workers
+  return new RunExecution(options, run, workersOf).execute()
+}
+
+/** A service of a run, and what its steps go by. */
+interface RunningPart {
+  readonly part: ServicePart
+  readonly workers: Workers
+  /** They are the process's own, which runs them already. */
+  readonly areShared: boolean
+  /** Ends its picking. */
+  readonly outOfCredits: AbortController
+  /** Ends its steps. */
+  readonly ended: AbortController
+  readonly stopping: AbortSignal
 }
 
 /** The steps of one run. The first that fails ends the others, and their failures are reported together. */
-export class RunExecution {
+class RunExecution {
   readonly #deps: RunDeps
   readonly #options: ExecuteRunOptions
   readonly #run: StartedRun
-  /** The runs of other services that it is started with. Null: it is alone. */
-  readonly #group: RunGroup | null
-  readonly #workers: Workers
-  readonly #counters = new RunCounters()
+  readonly #parts: readonly RunningPart[]
   readonly #finished = new AbortController()
   readonly #cancelled = new AbortController()
-  /** Ends the picking. */
-  readonly #outOfCredits = new AbortController()
   /** A user ends it. */
   readonly #interrupted: AbortSignal
   /** Ends all steps. */
   readonly #stopping: AbortSignal
   #isPicking = true
-  /** Since when only its own rows are waited for. Null: it has picked these, and rows of other runs may be handed on to it. */
-  #aloneSince: number | null = performance.now()
-  readonly #pickAlone = createPickAlone()
   readonly #firstPage = Promise.withResolvers<void>()
 
-  constructor(deps: RunDeps, options: ExecuteRunOptions, run: StartedRun, group: RunGroup | null = null) {
-    this.#group = group
-    this.#deps = deps
+  constructor(
+    options: ExecuteRunOptions,
+    run: StartedRun,
+    workersOf: (part: ServicePart) => Workers | undefined,
+  ) {
+    const [first] = run.parts
+    if (first === undefined) throw new Error('a run has one service at least')
+    this.#deps = first.deps
     this.#options = options
     this.#run = run
     this.#interrupted = AbortSignal.any([options.signal, this.#cancelled.signal])
     this.#stopping = AbortSignal.any([this.#finished.signal, this.#interrupted])
-    this.#workers =
-      options.workers ??
-      new Workers(deps, {
-        sources: run.isDryRun ? [] : run.sources,
-        calls: deps,
-        signal: this.#stopping,
-        ...(options.deliveries && { deliveries: options.deliveries }),
-      })
+    this.#parts = run.parts.map((part) => {
+      const ended = new AbortController()
+      const stopping = AbortSignal.any([this.#stopping, ended.signal])
+      const shared = workersOf(part)
+      const workers = shared ?? this.#createWorkers(part, stopping)
+      const outOfCredits = new AbortController()
+      return { part, workers, areShared: shared !== undefined, outOfCredits, ended, stopping }
+    })
+  }
+
+  #createWorkers({ deps, isDryRun, sources }: ServicePart, signal: AbortSignal): Workers {
+    const { deliveries } = this.#options
+    return new Workers(deps, {
+      sources: isDryRun ? [] : sources,
+      calls: deps,
+      signal,
+      ...(deliveries && { deliveries }),
+    })
   }
 
   async execute(): Promise<RunReport> {
-    const { id, token, sources, observations } = this.#run
-    const detach = this.#workers.attach({
-      run: id,
-      sources: sources.map((source) => source.name),
-      counters: this.#counters,
-      isPicking: () => this.#isPicking,
-      onStop: (error) => {
-        if (error instanceof OutOfCreditsError) {
-          // What was paid for is awaited, as at the end of a budget.
-          observations.isOutOfCredits = true
-          this.#outOfCredits.abort()
-          return
-        }
-        observations.fatalError ??= error
-        this.#finished.abort()
-      },
-      onFailure: this.#onFailure,
-    })
+    const { id, token, parts } = this.#run
+    const detach = this.#parts.map((one) => this.#attach(one))
     this.#options.onStarted?.(id)
     // Ends after the other steps: keys may be compared for longer than the lease lasts.
     const idle = new AbortController()
-    const beating = heartbeat(this.#deps, id, token, idle.signal, (by) => {
-      observations.cancelledBy = by
+    const services = parts.map(({ deps }) => deps)
+    const beating = heartbeat(services, id, token, idle.signal, (by) => {
+      this.#run.observations.cancelledBy = by
       this.#cancelled.abort()
     }).catch(this.#onFailure)
-    await Promise.all(this.#startSteps().map((step) => step.catch(this.#onFailure)))
+    await Promise.all(this.#startSteps())
     // It may have broken while its rows were written.
-    for (const source of sources) isLeftOut(source, observations.leftOut)
+    for (const { sources, leftOut } of parts) for (const source of sources) isLeftOut(source, leftOut)
     idle.abort()
     await beating
     if (this.#cancelled.signal.aborted) await finishWorkUnderWay(this.#deps, id)
-    detach()
-    // Nothing is handed on any more, and what is left to do may take long.
-    this.#group?.markEnded(this.#run.id)
+    for (const end of detach) end()
     return this.#finish()
+  }
+
+  #attach(running: RunningPart): () => void {
+    const { part, workers, outOfCredits } = running
+    return workers.attach({
+      run: part.id,
+      sources: part.sources.map((source) => source.name),
+      counters: part.counters,
+      isPicking: () => this.#isPicking || part.isGathering,
+      onStop: (error) => {
+        if (error instanceof OutOfCreditsError) {
+          // What was paid for is awaited, as at the end of a budget.
+          part.isOutOfCredits = true
+          outOfCredits.abort()
+          return
+        }
+        part.fatalError ??= error
+        this.#end(running)
+      },
+      onFailure: (error) => this.#failPart(running, error),
+    })
   }
 
   readonly #onFailure = (error: unknown): void => {
@@ -142,87 +156,127 @@ export class RunExecution {
     this.#finished.abort()
   }
 
+  #failPart(running: RunningPart, error: unknown): void {
+    if (running.stopping.aborted && isAbort(error)) return
+    running.part.failures.push(error)
+    this.#end(running)
+  }
+
+  /** Ends the steps of a service, and the run with those of the last one. */
+  #end({ ended }: RunningPart): void {
+    ended.abort()
+    if (this.#run.parts.every(isEnded)) this.#finished.abort()
+    else this.#run.counters.maybeComplete.notify()
+  }
+
   #startSteps(): Promise<void>[] {
     // No other step has work before there is a page, and they would take connections and processor time from it.
     const isUnderWay = Promise.race([
       this.#firstPage.promise,
       sleep(FIRST_PAGE_MS, undefined, { signal: this.#stopping }).catch(() => {}),
     ])
-    const own = this.#options.workers === undefined ? this.#workers.tasks() : []
-    return [
+    const own = this.#parts
+      .filter(({ areShared }) => !areShared)
+      .flatMap((running) =>
+        running.workers
+          .tasks()
+          .map(({ name, start }) =>
+            (name === 'call' ? start() : isUnderWay.then(start)).catch((error: unknown) =>
+              this.#failPart(running, error),
+            ),
+          ),
+      )
+    const steps = [
       this.#pick(),
-      ...own.map(({ name, start }) => (name === 'call' ? start() : isUnderWay.then(start))),
       ...(this.#run.isDryRun ? [] : [isUnderWay.then(() => this.#measure())]),
       this.#monitor().finally(() => this.#finished.abort()),
     ]
+    return [...own, ...steps.map((step) => step.catch(this.#onFailure))]
+  }
+
+  #wakeCalls(): void {
+    for (const { workers } of this.#parts) workers.wakeCalls()
+  }
+
+  #markPicked(signal: AbortSignal): Promise<void> {
+    const { id, token } = this.#run
+    return retryWhileUnavailable(() => runs.markPicked(this.#deps.db, id, token), { signal })
+  }
+
+  /** No more rows go on to these services: what they have kept for a full job is requested. */
+  async #endGathering(parts: readonly ServicePart[]): Promise<void> {
+    if (parts.length === 0) return
+    const { id, token } = this.#run
+    const services = parts.map(({ service }) => service)
+    await runs.endGathering(this.#deps.db, id, token, services)
+    for (const part of parts) part.isGathering = false
+    this.#wakeCalls()
   }
 
   async #pick(): Promise<void> {
-    const { id, token, sources, observations } = this.#run
-    const { wakeCalls, wakeWriters } = this.#workers
-    const markPicked = (signal: AbortSignal): Promise<void> =>
-      retryWhileUnavailable(() => runs.markPicked(this.#deps.db, id, token), { signal })
+    const picked = new AbortController()
+    const handingOn = this.#pickHandedOn(picked.signal)
+    await Promise.all(
+      this.#parts.map((running) =>
+        this.#pickFirst(running).catch((error: unknown) => this.#failPart(running, error)),
+      ),
+    )
+    this.#firstPage.resolve()
+    picked.abort()
+    await handingOn
+    if (this.#stopping.aborted) return
+    await this.#markPicked(this.#finished.signal)
+    this.#isPicking = false
+    this.#run.counters.maybeComplete.notify()
+    this.#wakeCalls()
+  }
+
+  /** Picks the sources whose rows begin with a service. */
+  async #pickFirst({ part, workers, outOfCredits, stopping }: RunningPart): Promise<void> {
+    const { observations, counters, parts } = this.#run
     await pickSources({
-      deps: this.#deps,
-      run: this.#run,
+      deps: part.deps,
+      run: part,
       options: {
         ...this.#options,
-        sources: sources.filter(({ mapping }) => mapping.turn.isFirst),
+        sources: part.sources.filter(({ mapping }) => mapping.turn.isFirst),
         interrupted: this.#interrupted,
         onAwaitingCredits: async () => {
-          await markPicked(this.#stopping)
-          wakeCalls()
+          await this.#markPicked(stopping)
+          await this.#endGathering(parts.filter(({ isGathering }) => isGathering))
+          workers.wakeCalls()
         },
       },
-      signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
-      observations,
+      signal: AbortSignal.any([stopping, outOfCredits.signal]),
+      observations: { ...observations, leftOut: part.leftOut },
       onPicked: (picked, mayBeAnswered) => {
         if (picked > 0) this.#firstPage.resolve()
-        this.#counters.picked += picked
-        if (picked > 0) this.#counters.touch()
-        wakeCalls()
-        if (mayBeAnswered) wakeWriters()
+        counters.picked += picked
+        if (picked > 0) part.counters.touch()
+        workers.wakeCalls()
+        if (mayBeAnswered) workers.wakeWriters()
       },
     }).catch((error: unknown) => {
-      if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
+      if (!outOfCredits.signal.aborted || !isAbort(error)) throw error
     })
-    this.#firstPage.resolve()
-    if (this.#group !== null) {
-      // Its inputs wait for a full job while it picks, and the rows that it waits for may come after them.
-      if (this.#group.hasOppositeOrders) await markPicked(this.#stopping).then(wakeCalls)
-      await this.#pickHandedOn(this.#group)
+  }
+
+  /** While sources are read, which may take hours, rows go on to the next service. After that the monitor picks them. */
+  async #pickHandedOn(picked: AbortSignal): Promise<void> {
+    if (this.#parts.length === 1) return
+    const ended = AbortSignal.any([this.#stopping, picked])
+    while (!ended.aborted) {
+      const hasPicked = await retryWhileUnavailable(() => pickRequeued(this.#run, this.#stopping), {
+        signal: this.#stopping,
+      })
+      if (hasPicked) this.#wakeAll()
+      else await sleep(HANDED_ON_POLL_MS, undefined, { signal: ended }).catch(() => {})
     }
-    if (this.#stopping.aborted) return
-    await markPicked(this.#finished.signal)
-    this.#isPicking = false
-    this.#counters.maybeComplete.notify()
-    wakeCalls()
   }
 
-  #mayEnd(isDone: boolean | null, changes: number): boolean {
-    // What was not looked at again is as it was: a run that counts as busy with each look would never be found idle.
-    if (isDone === null) return false
-    if (this.#group === null || this.#aloneSince !== null) return isDone
-    if (isDone) return this.#group.markIdle(this.#run.id, changes)
-    this.#group.markBusy(this.#run.id)
-    return false
-  }
-
-  async #pickHandedOn(group: RunGroup): Promise<void> {
-    this.#aloneSince = null
-    await pickHandedOn(this.#deps, group, this.#run, {
-      signal: AbortSignal.any([this.#stopping, this.#outOfCredits.signal]),
-      pickAlone: this.#pickAlone,
-      onPicked: (rows) => {
-        group.markBusy(this.#run.id)
-        if (rows > 0) this.#counters.touch()
-        this.#workers.wakeCalls()
-        this.#workers.wakeWriters()
-      },
-    }).catch((error: unknown) => {
-      if (!this.#outOfCredits.signal.aborted || !isAbort(error)) throw error
-    })
-    this.#aloneSince = performance.now()
+  #wakeAll(): void {
+    this.#wakeCalls()
+    for (const { workers } of this.#parts) workers.wakeWriters()
   }
 
   /** Samples fill rates while the run writes. */
@@ -239,46 +293,44 @@ export class RunExecution {
   #sample(options: Pick<FillRateSampleOptions, 'minAgeMs' | 'startedAt'>): Promise<void> {
     // Counting reads the whole table, which a run of a few rows must not.
     const counted = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
-    return sampleFillRates(this.#deps, this.#run.sources, { ...options, ...counted, run: this.#run.id })
+    const sources = this.#run.parts
+      .flatMap((part) => part.sources.filter(({ mapping }) => mapping.turn.isFirst))
+      .map((source) => ({ ...source, outputs: source.allOutputs ?? source.outputs }))
+    return sampleFillRates(this.#deps, sources, { ...options, ...counted, run: this.#run.id })
   }
 
   /** Waits until the run is complete; then previews, in a dry run. */
   async #monitor(): Promise<void> {
-    const { id, sources, observations } = this.#run
-    const deps = this.#deps
+    const { observations, isDryRun } = this.#run
     observations.leftover = await monitorRun(
-      deps,
+      this.#run,
       {
-        ...this.#run,
-        cascading: sources.filter(goesOnAfterMiss).map(({ name }) => name),
         limit: this.#options.limit,
-        counters: this.#counters,
         waitMs: this.#options.waitMs,
-        isPicking: () => this.#isPicking && this.#aloneSince !== null,
-        pickAlone: this.#pickAlone,
-        aloneSince: () => this.#aloneSince ?? this.#run.startedAt,
-        beginCheck: () => {
-          const changes = this.#group?.changes ?? 0
-          return (isDone) => this.#mayEnd(isDone, changes)
-        },
-        rate: () => this.#workers.rate(),
-        describeOutage: deps.describeOutage,
-        findOpenCircuit: () => deps.elector.findOpenCircuit(),
-        wakeCalls: this.#workers.wakeCalls,
+        isPicking: () => this.#isPicking,
+        rateOf: (part) => this.#parts.find((one) => one.part === part)?.workers.rate() ?? null,
+        endGathering: (parts) => this.#endGathering(parts),
+        wakeCalls: () => this.#wakeAll(),
         onProgress: this.#options.onProgress,
       },
       this.#stopping,
     )
-    const { dryRun = null } = this.#options
     // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
-    if (dryRun === null || this.#stopping.aborted) return
-    const preview = async (): Promise<Preview> => {
-      // A dry run writes no row, and would not notice.
-      for (const source of sources) await checkBreakage(deps, source)
-      const fit = sources.filter(isFit)
-      return previewRun(deps, id, { sources: fit, sample: dryRun.sample, signal: this.#stopping })
-    }
-    observations.preview = await retryWhileUnavailable(preview, { signal: this.#stopping })
+    if (!isDryRun || this.#stopping.aborted) return
+    for (const part of this.#run.parts)
+      observations.previews.set(
+        part,
+        await retryWhileUnavailable(() => this.#preview(part), { signal: this.#stopping }),
+      )
+    observations.preview = mergePreviews([...observations.previews.values()])
+  }
+
+  async #preview({ deps, id: run, service, sources }: ServicePart): Promise<Preview> {
+    // A dry run writes no row, and would not notice.
+    for (const source of sources) await checkBreakage(deps, source)
+    const fit = sources.filter(isFit)
+    const sample = this.#options.dryRun?.sample ?? 0
+    return previewRun(deps, { run, service }, { sources: fit, sample, signal: this.#stopping })
   }
 
   async #finish(): Promise<RunReport> {
@@ -292,15 +344,11 @@ export class RunExecution {
     }
     // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
     const [ended] = await Promise.allSettled([
-      finishRun(
-        this.#deps,
-        {
-          ...this.#run,
-          rate: this.#workers.rate(),
-          ...(this.#group !== null && { group: { sources: this.#run.sources } }),
-        },
-        this.#options,
-      ),
+      finishRun(this.#run, {
+        signal: this.#options.signal,
+        rateOf: (part) => this.#parts.find((one) => one.part === part)?.workers.rate() ?? null,
+        areWorkersShared: this.#parts.some(({ areShared }) => areShared),
+      }),
       sampleLast(),
       this.#deps.metrics?.flush(),
     ])
@@ -311,6 +359,8 @@ export class RunExecution {
 
 /** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
 const FIRST_PAGE_MS = 500
+/** How often rows that have gone on to the next service are looked for while sources are read, in milliseconds. */
+const HANDED_ON_POLL_MS = 200
 /** How often fill rates are sampled during a run, if that is cheap. */
 const FILL_RATE_INTERVAL_MS = 5_000
 /** Rows of the largest table whose fill rates a run with a limit samples. */

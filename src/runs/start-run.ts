@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { RunSpec, Trigger } from '../domain/run.ts'
 import {
-  type ConfiguredBudget,
   type MixedBudget,
   resolveSourceBudgets,
   shareOfHighest,
@@ -10,15 +9,22 @@ import {
 } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { RunBudget } from '../pipeline/pick/budget.ts'
-import type { PickContext } from '../pipeline/pick/pass.ts'
 import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
-import { RunObservations } from './finish.ts'
+import { RunCounters } from './counters.ts'
+import { RunObservations } from './observations.ts'
 import { logWait } from './loop.ts'
-import { checkBreakage, isFit, listLeftOut } from './source-health.ts'
-import type { CallSetup } from './workers.ts'
+import {
+  createPart,
+  isAfterItself,
+  partsBefore,
+  type RunDeps,
+  type ServicePart,
+  scopesOf,
+} from './run-part.ts'
+import { checkBreakage, isFit, type LeftOutSource, listLeftOut } from './source-health.ts'
 
 export interface StartRunOptions extends RunSpec {
   readonly trigger: Trigger
@@ -28,38 +34,113 @@ export interface StartRunOptions extends RunSpec {
   readonly mixed?: MixedBudget | null
   /** Requests lookups but writes nothing: the report shows what would be written, with this many rows as a sample. */
   readonly dryRun?: { readonly sample: number } | null
-  /** One for each service: the first of the runs that this one is started with, null for that one. Absent: it is alone. */
-  readonly group?: number | null
   /** Interrupts the run: nothing new starts, calls in flight finish, the state is saved. */
   readonly signal: AbortSignal
 }
 
 /** A run that is stored. */
-export interface StartedRun extends PickContext {
+export interface StartedRun {
+  readonly id: number
   readonly token: string
   readonly trigger: Trigger
+  readonly isDryRun: boolean
   /** Names of the requested sources. */
   readonly named: readonly string[]
-  /** Those of them that are open and not paused. */
-  readonly sources: readonly Source[]
+  /** What it does with each of its services, in their order. */
+  readonly parts: readonly ServicePart[]
+  readonly counters: RunCounters
   /** By `performance.now()`. */
   readonly startedAt: number
   readonly observations: RunObservations
 }
 
-/** Stores a run of the sources that are open and not paused. */
-export async function startRun(
-  deps: CallSetup & { readonly owner: string; readonly serviceBudget?: ConfiguredBudget | null },
-  options: StartRunOptions,
-): Promise<StartedRun> {
+/** The sources of a run that one of its services serves. */
+interface ServedSources {
+  readonly deps: RunDeps
+  readonly named: readonly string[]
+  readonly sources: readonly Source[]
+  readonly leftOut: readonly LeftOutSource[]
+}
+
+/** Stores a run of the sources that are open and not paused. @param services in their order, one at least */
+export async function startRun(services: readonly RunDeps[], options: StartRunOptions): Promise<StartedRun> {
   const startedAt = performance.now()
   const { trigger, limit, budget, where, route } = options
   const observations = new RunObservations()
   const isDryRun = options.dryRun != null
-  // As in the middle of a run: Postgres was reached a moment ago.
-  const whileAway = { giveUp: () => options.signal.aborted, onWait: logWait(deps.log, { step: 'start' }) }
-  const named = options.sources.length === 0 ? [...deps.sources.keys()] : [...new Set(options.sources)]
-  const broken = listLeftOut(deps, options.sources)
+  const served: ServedSources[] = []
+  for (const deps of services) {
+    const one = await findServed(deps, options, observations)
+    if (one !== null || services.length === 1)
+      served.push(one ?? { deps, named: [], sources: [], leftOut: [] })
+  }
+  const [first] = served
+  if (first === undefined) throw new Error('no service serves these sources')
+  const { db, log, owner } = first.deps
+  const named = [...new Set(served.flatMap((one) => one.named))]
+  const token = randomUUID()
+  const turns = served.map(({ deps, sources, leftOut }) => ({
+    deps,
+    name: deps.serviceName ?? '',
+    sources,
+    leftOut: new Map(leftOut.map((one) => [one.source, one])),
+  }))
+  const gathering = turns.filter((turn) => partsBefore(turn, turns).length > 0 && !isAfterItself(turn, turns))
+  const inserted = {
+    trigger,
+    sources: [...new Set(served.flatMap(({ sources }) => sources.map((source) => source.name)))],
+    options: { limit, budget, where, route, ...(isDryRun && { dry: isDryRun }) },
+    owner,
+    token,
+    leaseMs: LEASE_MS,
+    budgetName: options.budgetName ?? null,
+    scopes: scopesOf(served.map(({ deps }) => deps)),
+    gathering: gathering.map(({ deps }) => deps.service),
+  }
+  const id = await retryWhileUnavailable(() => runs.insertRun(db, inserted), startWait(first.deps, options))
+  log.info(
+    { event: 'run_started', run: id, trigger, sources: inserted.sources, budget, dry: isDryRun },
+    'run started',
+  )
+  const counters = new RunCounters()
+  const parts = turns.map(({ deps, name, sources, leftOut }) => ({
+    ...createPart(
+      {
+        deps,
+        name,
+        id,
+        service: deps.service,
+        isDryRun,
+        sources,
+        budget: createBudget(deps, options, sources),
+      },
+      counters,
+    ),
+    leftOut,
+    isGathering: inserted.gathering.includes(deps.service),
+  }))
+  return { id, token, trigger, isDryRun, named, parts, counters, startedAt, observations }
+}
+
+/** As in the middle of a run: Postgres was reached a moment ago. */
+const startWait = ({ log }: Pick<RunDeps, 'log'>, { signal }: StartRunOptions) => ({
+  giveUp: () => signal.aborted,
+  onWait: logWait(log, { step: 'start' }),
+})
+
+/** Which of the requested sources a service serves; null: none. */
+async function findServed(
+  deps: RunDeps,
+  options: StartRunOptions,
+  observations: RunObservations,
+): Promise<ServedSources | null> {
+  const whileAway = startWait(deps, options)
+  const isServed = (name: string): boolean => deps.sources.has(name) || deps.brokenSources?.has(name) === true
+  const requested = [...new Set(options.sources)]
+  const served = deps.serviceName == null ? requested : requested.filter(isServed)
+  if (served.length === 0 && requested.length > 0) return null
+  const named = served.length === 0 ? [...deps.sources.keys()] : served
+  const broken = listLeftOut(deps, served)
   // Also of those that are broken: what is paused is left out by will, and is no fault of the run.
   const names = [...new Set([...named, ...broken.map(({ source }) => source)])]
   const paused = await retryWhileUnavailable(() => pauses.filterPaused(deps.db, names), whileAway)
@@ -68,44 +149,13 @@ export async function startRun(
   // It may have been mended a moment ago.
   for (const source of sources.filter((one) => !isFit(one)))
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
-  for (const one of listLeftOut(deps, options.sources))
-    if (!paused.includes(one.source)) observations.leftOut.set(one.source, one)
-  const token = randomUUID()
-  const inserted = {
-    trigger,
-    sources: sources.map((source) => source.name),
-    options: { limit, budget, where, route, ...(isDryRun && { dry: isDryRun }) },
-    owner: deps.owner,
-    token,
-    leaseMs: LEASE_MS,
-    budgetName: options.budgetName ?? null,
-    scope: deps.elector.scope,
-    service: deps.service,
-    group: options.group ?? null,
-  }
-  const id = await retryWhileUnavailable(() => runs.insertRun(deps.db, inserted), whileAway)
-  if (options.group === null) await retryWhileUnavailable(() => runs.beginGroup(deps.db, id), whileAway)
-  deps.log.info(
-    { event: 'run_started', run: id, trigger, sources: inserted.sources, budget, dry: isDryRun },
-    'run started',
-  )
-  return {
-    id,
-    token,
-    trigger,
-    named,
-    sources,
-    startedAt,
-    observations,
-    budget: createBudget(deps, options, sources),
-    isDryRun,
-    service: deps.service,
-  }
+  const leftOut = listLeftOut(deps, served).filter(({ source }) => !paused.includes(source))
+  return { deps, named, sources, leftOut }
 }
 
 /** What a run may spend, and of it what its service may. */
 function createBudget(
-  { adapter: { credits }, policy: { price }, serviceBudget = null }: Parameters<typeof startRun>[0],
+  { adapter: { credits }, policy: { price }, serviceBudget = null }: RunDeps,
   { budget, mixed = null }: StartRunOptions,
   sources: readonly Source[],
 ): RunBudget {

@@ -68,7 +68,8 @@ export async function lookUpUrgent(
         let done = 0
         for (const run of await listRunning()) {
           if (signal.aborted || toPriority(run.trigger) !== 'urgent') break
-          if (await hasPendingLookups(deps.db, run.id, endpoint)) done += await startTick(run)
+          if (await hasPendingLookups(deps.db, { run: run.id, service: deps.service }, endpoint))
+            done += await startTick(run)
         }
         return done
       },

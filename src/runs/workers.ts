@@ -21,7 +21,7 @@ interface RunHandle {
   readonly run: number
   readonly sources: readonly string[]
   readonly counters: RunCounters
-  /** Whether it still picks rows. Absent: as Postgres knows. */
+  /** Whether more rows may come. Absent: as Postgres knows. */
   readonly isPicking?: () => boolean
   /** The service rejects the key or the client for good. */
   readonly onStop: (error: ServiceError) => void
@@ -191,18 +191,20 @@ export class Workers {
     if (this.#grace.isRunning()) return
     // Never declare our own runs dead, however long Postgres was unavailable.
     await recoverAbandoned(this.#deps, this.#runIds())
-    if (calls !== null) this.#warnOfOtherScopes(running, calls.elector.scope)
+    if (calls !== null) this.#warnOfOtherScopes(running, calls)
   }
 
   /** Two services on one database are most likely a mistake; their runs never serve each other. */
-  #warnOfOtherScopes(running: readonly runs.RunningRun[], scope: string): void {
-    for (const run of running) {
-      // One of a group has company by the configuration.
-      if (run.scope === null || run.scope === scope || run.group !== null || this.#warnedRuns.has(run.id))
-        continue
-      this.#warnedRuns.add(run.id)
+  #warnOfOtherScopes(running: readonly runs.RunningRun[], { service, elector }: CallSetup): void {
+    const own = elector.scope
+    for (const { id: run, scopes } of running) {
+      const others = Object.values(scopes)
+      // With several services, one that has no rows of this one says nothing.
+      const scope = scopes[service] ?? (others.length === 1 ? others[0] : undefined)
+      if (scope === undefined || scope === own || this.#warnedRuns.has(run)) continue
+      this.#warnedRuns.add(run)
       this.#deps.log.warn(
-        { event: 'run_of_other_service', run: run.id, scope: run.scope, own: scope },
+        { event: 'run_of_other_service', run, scope, own },
         'a run with another service or key uses this database; its rows and lookups are left to it',
       )
     }

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { roundCredits } from '../domain/spend.ts'
+import type { RunService } from './pending-lookups.ts'
 import { PREPARED, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
@@ -11,7 +12,7 @@ export interface BudgetUsage {
   /** Credits: of a service that bills by the lookup, lookups. */
   readonly lookups: number
   readonly bySource: Readonly<Record<string, number>>
-  /** What the run itself has spent of it. */
+  /** What the run itself has spent of it at one service. */
   readonly own?: number
   /** Other runs spend from the same budget. */
   readonly isShared: boolean
@@ -22,7 +23,7 @@ export interface BudgetUsage {
  * a lookup costs one credit: the partial indexes then answer it at once.
  */
 const returnedSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`(
-  select source, returned from fillrate.spend where returned <> 0 and ${of})`
+  select source, service_id, returned from fillrate.spend where returned <> 0 and ${of})`
 
 const ofRunSql = (run: RawBuilder<unknown>) => sql<boolean>`run_id = ${run}`
 export const ofBudgetSql = (name: RawBuilder<unknown>) =>
@@ -32,10 +33,12 @@ export const ofBudgetSql = (name: RawBuilder<unknown>) =>
 const ofSpenderSql = sql<boolean>`run_id = any(case when r.budget_name is null then array[r.id]
   else array(select id from fillrate.runs where budget_name = r.budget_name) end)`
 
-/** SQL: the sum that was returned, of all sources or of one. */
-const returnedSumSql = (of: RawBuilder<boolean>, source: string | null = null): RawBuilder<unknown> => sql`
-  coalesce((select sum(returned) from ${returnedSql(of)} as x
-             where ${source}::text is null or x.source = ${source}::text), 0)`
+/** SQL: the sum that was returned, of all or of one source or service. */
+const returnedSumSql = (
+  of: RawBuilder<boolean>,
+  only: RawBuilder<boolean> = sql`true`,
+): RawBuilder<unknown> => sql`
+  coalesce((select sum(returned) from ${returnedSql(of)} as x where ${only}), 0)`
 
 /** SQL: the same by source, as jsonb; null: nothing. */
 export const returnedBySourceSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`
@@ -68,12 +71,17 @@ export function toNetUsage({
 
 type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'> & { readonly own: number }
 
-const usageColumnsSql = sql`
+/** SQL: what the run `r` was charged for a service, and what came back of it. */
+const spentOnSql = (service: number): RawBuilder<unknown> =>
+  sql`coalesce((r.spent_by_service ->> ${service}::text)::numeric, 0)`
+const returnedOnSql = (service: number): RawBuilder<unknown> =>
+  returnedSumSql(ofRunSql(sql`r.id`), sql`x.service_id = ${service}`)
+
+const usageColumnsSql = (service: number | null): RawBuilder<unknown> => sql`
            case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end::float8 as lookups,
            case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
            r.budget_name is not null as "isShared",
-           case when r.budget_name is null then r.lookups_spent
-                else r.lookups_spent - ${returnedSumSql(ofRunSql(sql`r.id`))} end::float8 as own,
+           ${service === null ? sql`0` : sql`(${spentOnSql(service)} - ${returnedOnSql(service)})::float8`} as own,
            ${returnedBySourceSql(ofSpenderSql)} as returned`
 
 const fromUsageSql = (run: number): RawBuilder<unknown> => sql`
@@ -85,9 +93,16 @@ const toUsage = (usage: UsageRow | undefined): BudgetUsage =>
     ? { ...toNetUsage(usage), own: usage.own, isShared: usage.isShared }
     : { lookups: 0, bySource: {}, own: 0, isShared: false }
 
-/** Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides. */
-export async function readBudgetUsage(db: Connection, run: number): Promise<BudgetUsage> {
-  const { rows } = await sql<UsageRow>`select ${usageColumnsSql} ${fromUsageSql(run)}`.execute(db)
+/**
+ * Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides.
+ * @param service whose part of it is wanted; null: none
+ */
+export async function readBudgetUsage(
+  db: Connection,
+  run: number,
+  service: number | null = null,
+): Promise<BudgetUsage> {
+  const { rows } = await sql<UsageRow>`select ${usageColumnsSql(service)} ${fromUsageSql(run)}`.execute(db)
   return toUsage(rows[0])
 }
 
@@ -98,9 +113,10 @@ export async function readBudgetUsage(db: Connection, run: number): Promise<Budg
 export async function readBeforeClaim(
   tx: Tx,
   run: number,
+  service: number | null = null,
 ): Promise<{ readonly spent: BudgetUsage; readonly hasSuppressions: boolean }> {
   const { rows } = await sql<UsageRow & { hasSuppressions: boolean }>`
-    select ${usageColumnsSql}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions"
+    select ${usageColumnsSql(service)}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions"
            ${fromUsageSql(run)}`.execute(tx)
   const [row] = rows
   // Without the run nothing is claimed.
@@ -111,18 +127,18 @@ export async function readBeforeClaim(
 export interface ChargeLimits {
   readonly run: number | null
   readonly source: number | null
-  /** Of a shared budget, for this run alone. */
+  /** Of a shared budget, for this run and service alone. */
   readonly own?: number | null
 }
 
 /**
- * Charges credits to a run, to its source, and to the budget that it shares. Call it as the last statement of the
+ * Charges credits to a run, to its source and service, and to the budget that it shares. Call it as the last statement of the
  * transaction that claims them: the run's row stays locked until the end, and the run's heartbeat waits for that lock.
  * @returns false, with nothing charged, if the budget does not cover them or the run is no longer running
  */
 export async function chargeBudget(
   tx: Tx,
-  run: number,
+  { run, service }: RunService,
   source: string,
   limits: ChargeLimits,
   lookups: number,
@@ -144,7 +160,7 @@ export async function chargeBudget(
       ...(limits.source === null
         ? []
         : [
-            sql`${spentBySource} + ${lookups}::numeric - ${returnedSumSql(runs, source)} <= ${limits.source}::numeric`,
+            sql`${spentBySource} + ${lookups}::numeric - ${returnedSumSql(runs, sql`x.source = ${source}`)} <= ${limits.source}::numeric`,
           ]),
     ]
     return isCovered.length === 0 ? sql`true` : sql`(${sql.join(isCovered, sql` and `)})`
@@ -154,7 +170,7 @@ export async function chargeBudget(
   const isOwnCovered =
     limits.own == null
       ? sql``
-      : sql`and r.lookups_spent + ${lookups}::numeric - ${returnedSumSql(ofRunSql(sql`r.id`))} <= ${limits.own}::numeric`
+      : sql`and ${spentOnSql(service)} + ${lookups}::numeric - ${returnedOnSql(service)} <= ${limits.own}::numeric`
   const result = await sql`${isUnlimited ? PREPARED : sql``}
     with shared as (
       update fillrate.budgets b set ${addedSql(sql`b`)}
@@ -163,7 +179,8 @@ export async function chargeBudget(
          and ${isCoveredSql(sql`b`, ofBudgetSql(sql`b.name`))}
       returning b.name
     )
-    update fillrate.runs r set ${addedSql(sql`r`)}
+    update fillrate.runs r set ${addedSql(sql`r`)},
+           spent_by_service = r.spent_by_service || jsonb_build_object(${service}::text, ${spentOnSql(service)} + ${lookups}::numeric)
      where r.id = ${run} and r.state = 'running'
        and case when r.budget_name is null then ${isCoveredSql(sql`r`, ofRunSql(sql`r.id`))} else exists (select from shared) end
        ${isOwnCovered}`.execute(tx)
@@ -207,7 +224,7 @@ export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> 
            case when b.name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
                 else ${returnedBySourceSql(ofBudgetSql(sql`b.name`))} end as returned
       from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
-     where r.state = 'running' and r.options ->> 'follow' is distinct from 'true' and r.scope is not null
+     where r.state = 'running' and r.options ->> 'follow' is distinct from 'true' and r.scopes <> '{}'
      order by r.id`.execute(db)
   return rows.map(({ returned, lookups, bySource, ...run }) => ({
     ...run,

@@ -38,16 +38,19 @@ export async function hasWrittenRows(
   return found.rows.length > 0
 }
 
-/** How many cells a run has written. @param columns those that are filled, by source: not those of `touch` */
+/** How many cells a run has written, by the service whose record they are of. @param columns those that are filled, by source: not those of `touch` */
 export async function countCellsOfRun(
   db: Connection,
   run: number,
   columns: Readonly<Record<string, readonly string[]>>,
-): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from fillrate.changes c cross join lateral jsonb_object_keys(c.after) as k (name)
-     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name`.execute(db)
-  return rows[0]?.count ?? 0
+): Promise<ReadonlyMap<number, number>> {
+  const { rows } = await sql<{ service: number; count: number }>`
+    select l.service_id as service, count(*) as count
+      from fillrate.changes c cross join lateral jsonb_object_keys(c.after) as k (name) join fillrate.lookups l on l.id = c.lookup_id
+     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name group by l.service_id`.execute(
+    db,
+  )
+  return new Map(rows.map(({ service, count }) => [service, count]))
 }
 
 export interface UndoableChange extends NewChange {
@@ -68,8 +71,8 @@ type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefo
 }
 
 /** SQL: whether a row, or a change, was written last by what is undone. */
-const isOfTargetSql = (runId: RawBuilder<unknown>, { run, others = [] }: UndoTarget): RawBuilder<boolean> =>
-  others.length === 0 ? sql`${runId} = ${run}` : sql`${runId} = any(${[run, ...others]}::bigint[])`
+const isOfTargetSql = (runId: RawBuilder<unknown>, { run }: UndoTarget): RawBuilder<boolean> =>
+  sql`${runId} = ${run}`
 
 /** The changes that an undo is about and that are not undone, newest first. @param below keyset: ids below this one */
 export async function listUndoable(

@@ -125,7 +125,7 @@ async function storeDelivered<Result extends DeliveredResult>(
       returning l.id, l.state ${
         hasCredits
           ? sql`, v.credits::numeric as credits, coalesce(v."isSettled", false) as is_settled, ${returnedSql} as returned,
-                l.credits_reserved as reserved, l.requested_at, l.sync_only, l.run_id, l.source, l.kind`
+                l.credits_reserved as reserved, l.requested_at, l.sync_only, l.run_id, l.service_id, l.source, l.kind`
           : sql``
       }
     ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}

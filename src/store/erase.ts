@@ -191,13 +191,13 @@ async function deleteLookups(
   const { rows } = await sql<ErasedLookup>`
     with gone as (
       delete from fillrate.lookups where id = any(${[...ids]}::bigint[])
-      returning id, kind, key, run_id, source, state, lease_token, credits_reserved,
+      returning id, kind, key, run_id, service_id, source, state, lease_token, credits_reserved,
                 record is not null as record
     ), answered as (
       select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
           as v (id bigint, token uuid, call text, credits numeric)
     ), stored as (
-      select g.run_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, 0 as returned, d.doubt,
+      select g.run_id, g.service_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, 0 as returned, d.doubt,
              d.doubt * coalesce(g.credits_reserved, 1) as credits_in_doubt
         from gone g left join answered v on v.id = g.id and v.token = g.lease_token
        cross join lateral (select (v.id is null and g.state = 'leased')::integer as doubt) d

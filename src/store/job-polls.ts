@@ -10,7 +10,7 @@ import type { Connection, Tx } from './transaction.ts'
 
 /** SQL: the job `j` is of the scope, or of a run that goes on in it: the key may have changed since it was submitted. */
 const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
-  (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scope = ${scope}))`
+  (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scopes ->> j.service_id::text = ${scope}))`
 
 /** SQL: results of the job `j` came, and are not settled yet: nothing more is awaited of it. */
 const hasResultsSql = sql<boolean>`
@@ -134,11 +134,11 @@ export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<st
        where l.id = member.id
       returning ${QUEUED_COLUMNS}, l.source, l.credits_reserved, l.requested_at, member.is_async_answer
     ), ${enqueuePendingSql('stored')}, uncounted as (
-      insert into fillrate.spend (run_id, day, source, endpoint, lookups, credits, credits_in_doubt)
-      select coalesce(run_id, 0), (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
+      insert into fillrate.spend (run_id, service_id, day, source, endpoint, lookups, credits, credits_in_doubt)
+      select coalesce(run_id, 0), service_id, (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
              case when kind = 'domain' then 'company' else 'person' end, -count(*), -count(*) filter (where credits_reserved is null),
              -coalesce(sum(credits_reserved), 0)
-        from stored where is_async_answer group by 1, 2, 3, 4
+        from stored where is_async_answer group by 1, 2, 3, 4, 5
     )
     select key as id from unpaid`.execute(tx)
   return rows.map((row) => row.id)

@@ -4,7 +4,13 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
-import { claimPendingSql, dequeuePendingSql, hasPendingSql, openPendingSql } from './pending-lookups.ts'
+import {
+  claimPendingSql,
+  dequeuePendingSql,
+  hasPendingSql,
+  openPendingSql,
+  type RunService,
+} from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
@@ -17,19 +23,19 @@ interface Submittable {
 }
 
 /**
- * What a run has to submit.
+ * What a run has to submit to a service.
  * @param routes the kinds of lookups that go in one job, and how many of them are enough
  */
 export function findSubmittable(
   db: Connection,
-  run: number,
+  of: RunService,
   routes: readonly { readonly kinds: readonly LookupKind[]; readonly least: number }[],
 ): Promise<Submittable> {
-  const hasNew = routes.map(({ kinds, least }) => hasPendingSql(run, kinds, least))
+  const hasNew = routes.map(({ kinds, least }) => hasPendingSql(of, kinds, least))
   const submittable = sql<Submittable>`
     select array[${sql.join(hasNew)}]::boolean[] as "hasNew",
            exists (select from fillrate.jobs
-                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${run}) as "hasRetries"`
+                    where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${of.run} and service_id = ${of.service}) as "hasRetries"`
   return readOne(db, submittable)
 }
 
@@ -55,9 +61,7 @@ const toOutgoingJob = ({ stored, ...job }: StoredJob): OutgoingJob => ({
  */
 export async function createJobs(
   db: Connection,
-  options: {
-    readonly run: number
-    readonly service: number
+  options: RunService & {
     readonly ids: readonly string[]
     /** What a job may carry. Default: emails. */
     readonly kinds?: readonly LookupKind[]
@@ -72,7 +76,7 @@ export async function createJobs(
   const { run, service, ids, kinds = ['email'], least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
   const keys = sql`(${[...ids]}::uuid[])`
   const { rows } = await sql<StoredJob>`
-    with ${openPendingSql(run, ids.length * size, {
+    with ${openPendingSql({ run, service }, ids.length * size, {
       columns: sql`l.source, l.credits_reserved, l.input`,
       bulk: [{ kinds, isTaken: sql`true` }],
       single: null,
@@ -94,7 +98,7 @@ export async function createJobs(
       insert into fillrate.jobs
              (key, service_id, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, lease_token,
               leased_until, deadline_at)
-      select key, ${service}::smallint, 'submitting', size, ${run}, (select scope from fillrate.runs where id = ${run}), lookup_ids,
+      select key, ${service}::smallint, 'submitting', size, ${run}, (select scopes ->> ${service}::text from fillrate.runs where id = ${run}), lookup_ids,
              ${kinds.includes('domain')}::boolean, members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from job join of_source using (key)
     ), moved as (
@@ -109,13 +113,12 @@ export async function createJobs(
 }
 
 /**
- * Leases jobs of a run that the service certainly did not accept and that are due again. What was erased meanwhile leaves its
+ * Leases jobs of a run and service that the service certainly did not accept and that are due again. What was erased meanwhile leaves its
  * job: results that come by their place are those of the inputs that are sent now.
  */
 export async function leaseJobsForRetry(
   db: Connection,
-  options: {
-    readonly run: number
+  options: RunService & {
     readonly limit: number
     readonly token: string
     readonly leaseMs: number
@@ -124,7 +127,7 @@ export async function leaseJobsForRetry(
   const { rows } = await sql<StoredJob>`
     with ready as (
       select key, lookup_ids from fillrate.jobs
-       where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${options.run}
+       where state = 'submitting' and lease_token is null and not_before <= now() and run_id = ${options.run} and service_id = ${options.service}
        order by created_at limit ${options.limit} for no key update skip locked
     ), kept as (
       select ready.key, array_agg(l.id order by m.n) as lookup_ids, json_agg(l.input order by m.n) as inputs
@@ -177,10 +180,10 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz, call text, "mayBeBilled" boolean, "deadlineAt" timestamptz, "pollAt" timestamptz)
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
     -- A job that a delivery has reached is not in doubt.
-    returning j.run_id, j.is_company, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
+    returning j.run_id, j.service_id, j.is_company, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
     )
-    insert into fillrate.spend (run_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
-    select coalesce(run_id, 0), m.source, e.endpoint, count(*) filter (where m.n = 1 and e.endpoint = 'bulk'),
+    insert into fillrate.spend (run_id, service_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
+    select coalesce(run_id, 0), service_id, m.source, e.endpoint, count(*) filter (where m.n = 1 and e.endpoint = 'bulk'),
            count(*) filter (where m.n = 1 and call = 'retried' and e.endpoint = 'bulk'),
            count(*) filter (where m.n = 1 and call = 'throttled' and e.endpoint = 'bulk'),
            coalesce(sum(m.size::bigint) filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company), 0),
@@ -188,7 +191,7 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
              filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company)
       from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
      cross join lateral unnest(case when is_company then array['bulk', 'company'] else array['bulk'] end) as e (endpoint)
-     where call is not null group by 1, 2, 3`.execute(db)
+     where call is not null group by 1, 2, 3, 4`.execute(db)
 }
 
 /**
@@ -207,13 +210,13 @@ export async function createFromAsyncAnswer(
     with made as (
       insert into fillrate.jobs (key, service_id, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at, poll_at)
       select gen_random_uuid(), l.service_id, ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
-             (select scope from fillrate.runs where id = ${run}),
+             (select scopes ->> l.service_id::text from fillrate.runs where id = ${run}),
              array[l.id], now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
         from fillrate.lookups l
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
       returning key, lookup_ids[1] as lookup_id
     ), stored as (
-      select l.run_id, l.source, l.kind, 'billed' as call, 0 as doubt, 0 as returned,
+      select l.run_id, l.service_id, l.source, l.kind, 'billed' as call, 0 as doubt, 0 as returned,
              case when l.credits_reserved is null then 1 else 0 end as credits, coalesce(l.credits_reserved, 0) as credits_in_doubt
         from made join fillrate.lookups l on l.id = made.lookup_id
     ), ${countCreditsSql}

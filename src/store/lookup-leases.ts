@@ -12,6 +12,7 @@ import {
   hasPendingSql,
   kindsOfEndpoint,
   openPendingSql,
+  type RunService,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
 import { countCallsSql, countCreditsSql } from './spend.ts'
@@ -27,8 +28,7 @@ export interface LeasedLookup {
 }
 
 /** Which lookups to lease, and how. */
-export interface LeaseOptions {
-  readonly run: number
+export interface LeaseOptions extends RunService {
   readonly limit: number
   readonly token: string
   readonly leaseMs: number
@@ -44,11 +44,12 @@ export interface LeaseOptions {
 }
 
 /**
- * SQL: the CTE `leased (id, kind, input, attempts)`: pending lookups of a run, oldest first; those that can only be requested
+ * SQL: the CTE `leased (id, kind, input, attempts)`: pending lookups of a run and service, oldest first; those that can only be requested
  * singly come before those that may go in bulk. From its commit on they may be called, and are in doubt if the process dies.
  */
 const leaseSql = ({
   run,
+  service,
   limit,
   token,
   leaseMs,
@@ -58,12 +59,12 @@ const leaseSql = ({
 }: LeaseOptions) => {
   const single = kindsOfEndpoint(endpoint)
   const ofEndpoint = bulk.filter(({ kinds }) => kinds.every((kind) => single.includes(kind)))
-  return sql`${openPendingSql(run, limit, {
+  return sql`${openPendingSql({ run, service }, limit, {
     bulk: ofEndpoint.map(({ kinds, singly }) => ({
       kinds,
       isTaken:
         typeof singly === 'number'
-          ? sql<boolean>`not ${hasPendingSql(run, kinds, singly)}`
+          ? sql<boolean>`not ${hasPendingSql({ run, service }, kinds, singly)}`
           : sql<boolean>`${singly}::boolean`,
     })),
     single,

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
-import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
 import { countCreditsSql } from './spend.ts'
 import { intervalSql, isTrue, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -150,7 +150,7 @@ const ADOPT_BATCH_SIZE = 1_000
  */
 export async function adoptLookups(
   tx: Tx,
-  run: number,
+  { run, service }: RunService,
   runningRuns: readonly number[],
   left: { readonly all: number; readonly bySource: Readonly<Record<string, number>> },
   charges: Readonly<Record<string, number>> = {},
@@ -161,7 +161,7 @@ export async function adoptLookups(
       select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, (${JSON.stringify(charges)}::jsonb ->> l.kind)::numeric, 1) as credits, before.budget_name is null
              or before.budget_name is distinct from (select budget_name from fillrate.runs where id = ${run}) as costs
         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id left join fillrate.runs before on before.id = l.run_id
-       where r.run_id = ${run} and r.state = 'waiting' and ${orphaned}
+       where r.run_id = ${run} and r.state = 'waiting' and l.service_id = ${service} and ${orphaned}
        order by l.id, r.source
     ), payable as (
       select *, coalesce(sum(credits) filter (where costs) over (order by costs, id), 0) as cost from (

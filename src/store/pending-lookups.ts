@@ -9,10 +9,12 @@ import type { Connection } from './transaction.ts'
 // statement, and then finds what that has left.
 
 /** Columns that a statement has to return for `enqueuePendingSql`. */
-export const QUEUED_COLUMNS = sql.raw('l.id, l.state, l.run_id, l.kind, l.sync_only, l.not_before')
+export const QUEUED_COLUMNS = sql.raw(
+  'l.id, l.state, l.run_id, l.service_id, l.kind, l.sync_only, l.not_before',
+)
 
 /**
- * SQL: appends those of `lookups` that are pending to the queue of their run. Entries of a run that
+ * SQL: appends those of `lookups` that are pending to the queue of their run and service. Entries of a run that
  * is gone are pruned: its lookups are adopted by the rows that need them.
  * @param lookups a relation of `QUEUED_COLUMNS`. The CTE `pended (run_id, lookup_ids)` has the entries
  */
@@ -20,12 +22,12 @@ export const enqueuePendingSql = (
   lookups: string,
   condition = sql`true`,
 ): RawBuilder<unknown> => sql`pended as (
-      insert into fillrate.pending_lookups (run_id, kind, sync_only, not_before, size, lookup_ids)
-      select run_id, kind, sync_only, not_before, count(*), array_agg(id order by id)
-        from (select id, run_id, kind, sync_only, not_before,
-                     (row_number() over (partition by run_id, kind, sync_only, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
+      insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, not_before, size, lookup_ids)
+      select run_id, service_id, kind, sync_only, not_before, count(*), array_agg(id order by id)
+        from (select id, run_id, service_id, kind, sync_only, not_before,
+                     (row_number() over (partition by run_id, service_id, kind, sync_only, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
                 from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) parts
-       group by run_id, kind, sync_only, not_before, part order by min(id)
+       group by run_id, service_id, kind, sync_only, not_before, part order by min(id)
       returning run_id, lookup_ids
     )`
 
@@ -41,36 +43,46 @@ const DUE = sql<boolean>`(not_before is null or not_before <= now())`
 
 const toKinds = (kinds: readonly LookupKind[]): RawBuilder<unknown> => sql`${[...kinds]}::text[]`
 
-/** SQL: whether at least `least` lookups of these kinds, of a run, can go in bulk. Reads entries, and no lookup. */
+/** Whose lookups: a run requests each service with the lookups that its rows need of it. */
+export interface RunService {
+  readonly run: number
+  readonly service: number
+}
+
+/** SQL: the entry is of a run and service. */
+const ofRunSql = ({ run, service }: RunService): RawBuilder<boolean> =>
+  sql`run_id = ${run} and service_id = ${service}`
+
+/** SQL: whether at least `least` lookups of these kinds, of a run and service, can go in bulk. Reads entries, and no lookup. */
 export const hasPendingSql = (
-  run: number,
+  of: RunService,
   kinds: readonly LookupKind[],
   least: number,
 ): RawBuilder<boolean> => sql`(
   select coalesce(sum(size), 0) >= ${least}::integer
     from (select size from fillrate.pending_lookups
-           where run_id = ${run} and kind = any(${toKinds(kinds)}) and not sync_only and ${DUE} limit ${least}::integer) due)`
+           where ${ofRunSql(of)} and kind = any(${toKinds(kinds)}) and not sync_only and ${DUE} limit ${least}::integer) due)`
 
 /** What an endpoint of single lookups takes; null: both. */
 export const kindsOfEndpoint = (endpoint: SingleEndpoint | null): readonly LookupKind[] =>
   endpoint === null ? ALL_LOOKUP_KINDS : LOOKUP_KINDS[endpoint]
 
-/** Whether any lookup of a run, or of one endpoint, can be called now. */
+/** Whether any lookup of a run and service, or of one endpoint, can be called now. */
 export async function hasPendingLookups(
   db: Connection,
-  run: number,
+  of: RunService,
   endpoint: SingleEndpoint | null = null,
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
     select exists (select from fillrate.pending_lookups
-                    where run_id = ${run} and kind = any(${toKinds(kindsOfEndpoint(endpoint))}) and ${DUE}) as any`.execute(
+                    where ${ofRunSql(of)} and kind = any(${toKinds(kindsOfEndpoint(endpoint))}) and ${DUE}) as any`.execute(
     db,
   )
   return rows[0]?.any ?? false
 }
 
 /**
- * SQL: the CTE `open (entry, is_bulk, id, tid, is_ready, …)`, the pending lookups that the oldest entries of a run list; those that
+ * SQL: the CTE `open (entry, is_bulk, id, tid, is_ready, …)`, the pending lookups that the oldest entries of a run and service list; those that
  * can only be requested singly come first. `tid` is where each is, for an update. Locks the entries, and needs `dequeuePendingSql`
  * in the same statement.
  * @param limit takes no more entries than list as many lookups
@@ -80,7 +92,7 @@ export async function hasPendingLookups(
  * @param options.condition on the lookup `l`
  */
 export const openPendingSql = (
-  run: number,
+  of: RunService,
   limit: number,
   options: {
     readonly columns?: RawBuilder<unknown>
@@ -99,7 +111,7 @@ export const openPendingSql = (
     ),
   ]
   // Behind a million lookups, statistics know nothing of a new run: it would seem to have none, and joins with them to cost nothing.
-  const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${run}`)
+  const isPending = opaque(sql`l.state = 'pending' and l.run_id = ${of.run}`)
   // There may be a million entries: each kind is read in the order of its index, and no further than the limit. A range of
   // `sync_only` keeps that order; with one value it is that of the primary key, and Postgres reads all entries by that one.
   // Each entry is read whole, and lists one lookup at least. One scan of the primary key finds the lookups of an entry.
@@ -109,7 +121,7 @@ export const openPendingSql = (
                 from (values ${sql.join(parts)}) as part (kind, may_be_bulk, least, most)
                cross join lateral (
                  select p.id, p.sync_only, p.size from fillrate.pending_lookups p
-                  where p.run_id = ${run} and p.kind = part.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE}
+                  where p.run_id = ${of.run} and p.service_id = ${of.service} and p.kind = part.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE}
                   order by p.sync_only desc, p.id limit ${limit}::integer) due
                order by is_bulk, id limit ${limit}::integer) due
     ), entry as materialized (

@@ -165,12 +165,21 @@ export async function countRunRows(db: Connection, source: string, run: number):
   return (await readOne(db, counted)).count
 }
 
-/** Cell counts of a run's rows, summed. */
-export function countCells(db: Connection, run: number): Promise<CellCounts> {
+/** How many rows of a run are at each service: where they were finished, or wait. */
+export async function countRowsByService(db: Connection, run: number): Promise<ReadonlyMap<number, number>> {
+  const { rows } = await sql<{ service: number; count: number }>`
+    select service_id as service, count(*) as count from fillrate.rows where run_id = ${run} group by service_id`.execute(
+    db,
+  )
+  return new Map(rows.map(({ service, count }) => [service, count]))
+}
+
+/** Cell counts of a run's rows, summed. @param service only of those that are at it; null: of all */
+export function countCells(db: Connection, run: number, service: number | null = null): Promise<CellCounts> {
   const counted = sql<CellCounts>`
     select coalesce(sum(cells_written), 0)::bigint as written, coalesce(sum(cells_protected), 0)::bigint as protected,
            coalesce(sum(cells_skipped), 0)::bigint as skipped
-      from fillrate.rows where run_id = ${run}`
+      from fillrate.rows where run_id = ${run} and ${service === null ? sql`true` : sql`service_id = ${service}`}`
   return readOne(db, counted)
 }
 

@@ -1,7 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { ANSWERED_STATES, isOpenMemberSql } from './lookups.ts'
-import { intervalSql, isTrue, opaque, readOne } from './sql.ts'
+import type { RunService } from './pending-lookups.ts'
+import { intervalSql, isTrue, jsonBatch, opaque, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
 
@@ -34,16 +35,24 @@ export const awaitsAnswers = (db: Connection, run: number): Promise<boolean> =>
                     where run_id = ${run} and (state in ('submitting', 'submitted', 'in_doubt') or release_at is not null))`,
   )
 
-/** Whether any row of a run waits, and whether one of them is to be picked again; cheap enough to poll. */
+/** What a run may still do at one of its services. */
+export interface ServiceSources {
+  readonly service: number
+  readonly sources: readonly string[]
+}
+
+/** Whether any row of a run waits, and at which services one is to be picked again; cheap enough to poll. */
 export function findWaitingRows(
   db: Connection,
   run: number,
-  sources: readonly string[],
-): Promise<{ readonly hasWaiting: boolean; readonly hasRequeued: boolean }> {
-  const found = sql<{ hasWaiting: boolean; hasRequeued: boolean }>`
-    select ${waitingOfRunSql(run)} > 0 as "hasWaiting",
-           exists (select from fillrate.rows
-                    where source = any(${[...sources]}::text[]) and is_requeued and ${opaque(sql`run_id = ${run}`)}) as "hasRequeued"`
+  services: readonly ServiceSources[],
+): Promise<{ readonly hasWaiting: boolean; readonly requeuedAt: readonly number[] }> {
+  const found = sql<{ hasWaiting: boolean; requeuedAt: number[] }>`
+    select ${waitingOfRunSql(run)} > 0 as "hasWaiting", array(
+      select v.service from jsonb_to_recordset(${jsonBatch(services)}) as v (service integer, sources text[])
+       where exists (select from fillrate.rows r
+                      where r.source = any(v.sources) and r.is_requeued
+                        and ${opaque(sql`r.run_id = ${run} and r.service_id = v.service`)})) as "requeuedAt"`
   return readOne(db, found)
 }
 
@@ -53,8 +62,8 @@ export function findWaitingRows(
  */
 export interface DonePolicy {
   readonly isDryRun: boolean
-  /** The sources whose rows go on to the next identifier after a miss. */
-  readonly cascading: readonly string[]
+  /** The sources whose rows go on to the next identifier, or service, after a miss. */
+  readonly cascading: readonly ServiceSources[]
 }
 
 /** SQL: the run of row `r` with lookup `l` is not done with the row. */
@@ -63,8 +72,12 @@ const isOpenSql = ({ isDryRun, cascading }: DonePolicy): RawBuilder<boolean> =>
     ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)`
     : sql`true`
 
-const isMissSql = (cascading: readonly string[]): RawBuilder<boolean> =>
-  sql`(l.state = 'not_found' and r.source = any(${[...cascading]}::text[]))`
+const isMissSql = (cascading: readonly ServiceSources[]): RawBuilder<boolean> =>
+  sql`(l.state = 'not_found' and ${isAtSql(cascading)})`
+
+/** SQL: the row `r` is of one of these sources, at its service. */
+const isAtSql = (places: readonly ServiceSources[]): RawBuilder<boolean> =>
+  sql`((r.service_id || ' ' || r.source) = any(${places.flatMap(({ service, sources }) => sources.map((name) => `${service} ${name}`))}::text[]))`
 
 /** The number of rows that a run is not done with. */
 export async function countWaitingRows(
@@ -109,9 +122,9 @@ export function countAwaitedJobs(db: Connection, run: number): Promise<AwaitedJo
 export async function advanceCascade(
   db: Connection,
   run: number,
-  cascading: readonly string[],
+  cascading: readonly ServiceSources[],
 ): Promise<void> {
-  if (cascading.length === 0) return
+  if (cascading.every(({ sources }) => sources.length === 0)) return
   await sql`
     update fillrate.rows r set missed_lookup_ids = r.missed_lookup_ids || r.lookup_id, lookup_id = null
       from fillrate.lookups l
@@ -119,7 +132,8 @@ export async function advanceCascade(
        and ${isMissSql(cascading)}`.execute(db)
 }
 
-export interface WaitingCounts {
+/** What rows of a run wait for at one of its services. */
+interface WaitingCounts {
   /** Rows that this run is not done with. */
   readonly mine: number
   /** Of these, those whose lookup is in a job. */
@@ -136,6 +150,22 @@ export interface WaitingCounts {
   readonly locked: number
   /** Of these, those that no call and no write can finish because their source is broken. */
   readonly broken: number
+}
+
+const NOTHING_WAITS: WaitingCounts = {
+  mine: 0,
+  forDelivery: 0,
+  forCall: 0,
+  abandoned: 0,
+  later: 0,
+  laterAt: null,
+  locked: 0,
+  broken: 0,
+}
+
+export interface RunWaits {
+  /** By service: of every one, in one look, so that a row that goes on meanwhile is at one of them. */
+  readonly at: (service: number) => WaitingCounts
   /** Rows of other running runs in the same sources. */
   readonly others: number
   /** Of these, those that this run waits for, to take over what is left of them. */
@@ -146,27 +176,28 @@ export interface WaitingCounts {
  * Counts what the waiting rows of some sources wait for. Reads all rows of the runs that hold them: do not poll this often.
  * A normal run waits for every other run, dry ones included; a dry run that holds rows itself waits only for earlier dry
  * runs, or the two would wait for each other for ever.
- * @param brokenSources whose rows are neither picked again nor written
+ * @param broken sources whose rows are neither picked again nor written
  * @param unawaited running runs that no other run waits for
- * @param siblings those that it was started with: their rows are no others'
  */
 export async function readWaitingCounts(
   db: Connection,
   run: DonePolicy & { readonly id: number },
   sources: readonly string[],
   runningRuns: readonly number[],
-  brokenSources: readonly string[] = [],
+  broken: readonly ServiceSources[] = [],
   unawaited: readonly number[] = [],
-  siblings: readonly number[] = [],
-): Promise<WaitingCounts> {
-  const others = runningRuns.filter((id) => id !== run.id && !siblings.includes(id))
+): Promise<RunWaits> {
+  const others = runningRuns.filter((id) => id !== run.id)
   const awaited = others.filter((id) => !unawaited.includes(id))
   const mine = sql`r.run_id = ${run.id}`
-  const isBroken = sql`r.source = any(${[...brokenSources]}::text[]) and (l.id is null or l.state in (${ANSWERED_STATES}))`
+  const isBroken = sql`${isAtSql(broken)} and (l.id is null or l.state in (${ANSWERED_STATES}))`
   const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...runningRuns]}::bigint[])
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
-  const counted = sql<WaitingCounts & { olderDry: number; held: number }>`
-    select count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
+  const { rows } = await sql<
+    WaitingCounts & Pick<RunWaits, 'others' | 'awaited'> & { service: number; olderDry: number; held: number }
+  >`
+    select r.service_id as service,
+           count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
            count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
            count(*) filter (where ${mine} and (l.id is null or l.state = 'pending') and not (${isBroken})) as "forCall",
            count(*) filter (where ${mine} and l.state = 'pending'
@@ -181,24 +212,31 @@ export async function readWaitingCounts(
            count(*) filter (where ${mine}) as held
       from ${runsWithWaitingSql(sources)} u
      cross join lateral ${waitingRowsSql('u.run_id', sources)} r
-      left join fillrate.lookups l on l.id = r.lookup_id`
-  const { olderDry, held, ...waits } = await readOne(db, counted)
-  return { ...waits, awaited: run.isDryRun && held > 0 ? olderDry : waits.awaited }
+      left join fillrate.lookups l on l.id = r.lookup_id
+     group by r.service_id`.execute(db)
+  const sum = (of: (row: (typeof rows)[number]) => number): number =>
+    rows.reduce((total, row) => total + of(row), 0)
+  const isHolding = run.isDryRun && sum(({ held }) => held) > 0
+  return {
+    at: (service) => rows.find((row) => row.service === service) ?? NOTHING_WAITS,
+    others: sum((row) => row.others),
+    awaited: sum((row) => (isHolding ? row.olderDry : row.awaited)),
+  }
 }
 
 /** SQL: the lookup `l` is one of a run's. Each is met once, however many entries list it. */
 const isOfRunSql = (run: number): RawBuilder<boolean> => sql`(
   l.id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id = ${run})) and ${opaque(sql`l.run_id = ${run}`)})`
 
-/** Whether any call of a run has a result. Reads its lookups up to the first that has, the oldest first. */
-export const hasAnsweredLookups = (db: Connection, run: number): Promise<boolean> =>
+/** Whether any call of a run to a service has a result. Reads its lookups up to the first that has, the oldest first. */
+export const hasAnsweredLookups = (db: Connection, { run, service }: RunService): Promise<boolean> =>
   isTrue(
     db,
     sql`exists (
       select from (select lookup_ids from fillrate.run_lookups where run_id = ${run} order by id) listed
        cross join lateral (
          select from fillrate.lookups l
-          where l.id = any(listed.lookup_ids) and ${opaque(sql`l.run_id = ${run}`)} and l.state in (${ANSWERED_STATES})
+          where l.id = any(listed.lookup_ids) and ${opaque(sql`l.run_id = ${run} and l.service_id = ${service}`)} and l.state in (${ANSWERED_STATES})
             and l.requested_at is not null offset 0) l)`,
   )
 
@@ -221,26 +259,20 @@ export interface LookupTotals {
 }
 
 /**
- * What a run needed and requested, and the results; of one of several services, what was needed of that service; nothing of a run that has ended, whose list is gone. A lookup that the run requested
+ * What a run needed and requested, and the results, of all its services or of one; nothing of a run that has ended, whose list is gone. A lookup that the run requested
  * itself, as it usually has all, is read once, and was not stored, whatever its state. Grouped, because that spills to disk at any
  * size; `except` keeps all identifiers in memory.
  */
 export function readLookupTotals(
   db: Connection,
   run: number,
-  { isOfGroup = false }: { readonly isOfGroup?: boolean } = {},
+  service: number | null = null,
 ): Promise<LookupTotals> {
-  // A row is of the run that it ended with; those before it have requested lookups for it, too.
-  const isOwn = isOfGroup
-    ? sql`run_id in (select g.id from fillrate.runs r join fillrate.runs g on g.group_id = r.group_id where r.id = ${run})`
-    : sql`run_id = ${run}`
-  const isOfService = isOfGroup
-    ? sql`and service_id = (select service_id from fillrate.runs where id = ${run})`
-    : sql``
+  const isOfService = service === null ? sql`` : sql`and service_id = ${service}`
   const totals = sql<LookupTotals>`
     with own as materialized (
       select l.id, l.state, l.requested_at is not null as is_requested, l.unconfirmed_calls
-        from fillrate.lookups l where ${isOfRunSql(run)}
+        from fillrate.lookups l where ${isOfRunSql(run)} ${isOfService}
     ), total as (
       select count(*) filter (where is_requested) as requested,
              count(*) filter (where state = 'found') as found,
@@ -252,8 +284,8 @@ export function readLookupTotals(
     ), other as (
       select id from (
         select id, true as is_own from own where is_requested
-        union all select lookup_id, false from fillrate.rows where ${isOwn} and lookup_id is not null
-        union all select unnest(missed_lookup_ids), false from fillrate.rows where ${isOwn} and missed_lookup_ids is not null
+        union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
+        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
       ) needed group by id having not bool_or(is_own)
     )
     select total.requested + needed.distinct as distinct, needed.stored, total.*

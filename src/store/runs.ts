@@ -7,6 +7,9 @@ import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
 import { whileSupported } from './supported-version.ts'
 import type { Connection } from './transaction.ts'
 
+/** The services that a run calls, by number, each with the host and the key that it is called with. */
+export type Scopes = Readonly<Record<string, string>>
+
 /** Runs, newest first. */
 function selectRuns(db: Connection) {
   const runs = db.selectFrom('fillrate.runs').orderBy('id', 'desc')
@@ -32,14 +35,13 @@ export async function insertRun(
     readonly token: string
     readonly leaseMs: number
     readonly budgetName?: string | null
-    /** The service and key that it calls with; null if it makes no calls. */
-    readonly scope?: string | null
-    readonly service?: number
-    /** The first of the runs that it is started with. Default: it is alone, or the first. */
-    readonly group?: number | null
+    /** The services that it calls, and with which key. Default: none. */
+    readonly scopes?: Scopes
+    /** Services to which rows go on from one before. Default: none. */
+    readonly gathering?: readonly number[]
   },
 ): Promise<number> {
-  const { budgetName = null, scope = null, service = 0, group = null } = run
+  const { budgetName = null, scopes = {}, gathering = [] } = run
   const insert = sql<{ id: number }>`
     with budget as (
       insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
@@ -48,10 +50,10 @@ export async function insertRun(
       select id from fillrate.runs where state = 'running' and lease_token = ${run.token}
     ), inserted as (
       insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
-                                 scope, service_id, group_id, version)
+                                 scopes, gathering, version)
       select ${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
-             ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text, ${scope}::text,
-             ${service}::smallint, ${group}::bigint, ${readVersion()}::text
+             ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text,
+             ${JSON.stringify(scopes)}::jsonb, ${[...gathering]}::smallint[], ${readVersion()}::text
        where not exists (select from existing)
       returning id
     )
@@ -62,14 +64,9 @@ export async function insertRun(
   return id
 }
 
-/** Makes a run the first of a group. */
-export async function beginGroup(db: Connection, run: number): Promise<void> {
-  await db.updateTable('fillrate.runs').set({ group_id: run }).where('id', '=', run).execute()
-}
-
 /**
  * Extends a run's lease: its heartbeat.
- * @param scope the process's current one: it changes when the service rejects a key and the next one is used
+ * @param scopes the process's current ones: one changes when the service rejects a key and the next one is used; null: it has none
  * @returns who has cancelled the run, if anyone; null if the lease is lost: another process has declared the run dead
  */
 export async function extendRunLease(
@@ -77,9 +74,9 @@ export async function extendRunLease(
   run: number,
   token: string,
   leaseMs: number,
-  scope: string | null = null,
+  scopes: Scopes | null = null,
 ): Promise<{ readonly cancelledBy: string | null } | null> {
-  const set = { leased_until: fromNow(leaseMs), ...(scope !== null && { scope }) }
+  const set = { leased_until: fromNow(leaseMs), ...(scopes !== null && { scopes: JSON.stringify(scopes) }) }
   const extended = updateHeld(db, run, token).where('state', '=', 'running').set(set)
   return (await extended.returning('cancelled_by as cancelledBy').executeTakeFirst()) ?? null
 }
@@ -91,7 +88,7 @@ const updateHeld = (db: Connection, run: number, token: string) =>
 const EXPIRED_REASON_SQL = sql<string>`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
 
 /**
- * Cancels a running run, and with the first of a group all of it: its process reads this with its next heartbeat and closes it. One whose process is dead is
+ * Cancels a running run: its process reads this with its next heartbeat and closes it. One whose process is dead is
  * closed here. The first one to cancel a run is recorded.
  * @returns false if no such run is running
  */
@@ -103,7 +100,7 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
            finished_at = case when leased_until > now() then null else now() end,
            reason = case when leased_until > now() then reason
                        else 'cancelled by ' || coalesce(cancelled_by, ${by}::text) || '; its process died' end
-     where (id = ${run} or group_id = ${run}) and state = 'running'`.execute(db)
+     where id = ${run} and state = 'running'`.execute(db)
   return (result.numAffectedRows ?? 0n) > 0n
 }
 
@@ -113,15 +110,34 @@ export async function listCancelled(db: Connection, ids: readonly number[]): Pro
   return (await runs.where('cancelled_at', 'is not', null).execute()).map((row) => row.id)
 }
 
-/** Records that the process of these runs calls with another key from now on. */
-export async function updateRunScope(db: Connection, ids: readonly number[], scope: string): Promise<void> {
-  const runs = db.updateTable('fillrate.runs').where('id', '=', anyOf(ids)).where('state', '=', 'running')
-  await runs.set({ scope }).execute()
+/** Records that the process of these runs calls a service with another key from now on. */
+export async function updateRunScope(
+  db: Connection,
+  ids: readonly number[],
+  service: number,
+  scope: string,
+): Promise<void> {
+  await sql`
+    update fillrate.runs set scopes = scopes || jsonb_build_object(${service}::text, ${scope}::text)
+     where id = any(${[...ids]}::bigint[]) and state = 'running'`.execute(db)
 }
 
 /** Records that all rows are picked: emails that do not fill a job may go as synchronous calls now. */
 export async function markPicked(db: Connection, run: number, token: string): Promise<void> {
   await updateHeld(db, run, token).set({ picking_finished_at: NOW }).execute()
+}
+
+/** Records that no more rows go on to these services: what does not fill a job may be requested singly now. */
+export async function endGathering(
+  db: Connection,
+  run: number,
+  token: string,
+  services: readonly number[],
+): Promise<void> {
+  await sql`
+    update fillrate.runs
+       set gathering = array(select s from unnest(gathering) s where s <> all(${[...services]}::smallint[]))
+     where id = ${run} and lease_token = ${token}::uuid`.execute(db)
 }
 
 /** Finishes a run. @returns false if its lease is lost */
@@ -135,10 +151,12 @@ export async function closeRun(
     readonly totals: object
     /** The trouble for which it failed, if there is one. */
     readonly failedFor?: TroubleCode | null
+    /** Of which service and key. */
+    readonly failedScope?: string | null
   },
 ): Promise<boolean> {
-  const { state, reason, totals, failedFor: failed_for = null } = end
-  const set = { state, reason, totals: JSON.stringify(totals), failed_for, finished_at: NOW }
+  const { state, reason, totals, failedFor: failed_for = null, failedScope: failed_scope = null } = end
+  const set = { state, reason, totals: JSON.stringify(totals), failed_for, failed_scope, finished_at: NOW }
   const closed = updateHeld(db, run, token).where('state', '=', 'running').set(set)
   return (await closed.executeTakeFirst()).numUpdatedRows === 1n
 }
@@ -147,22 +165,25 @@ export interface RunningRun {
   readonly id: number
   readonly trigger: Trigger
   readonly options: StoredRunOptions
+  /** More rows may come: of the source, or of a service before the leader's. */
   readonly picking: boolean
-  /** The service and the key that it calls with; null: it makes no calls. */
-  readonly scope: string | null
-  readonly service: number
-  /** The first of the runs that it was started with, one for each service; null: it is alone. */
-  readonly group: number | null
+  readonly scopes: Scopes
 }
 
 /**
  * Runs with a live lease, the most urgent first.
- * @param scope only runs of this scope that are not cancelled: the leader makes calls for no other
+ * @param of only runs that call this service with this key and are not cancelled: the leader makes calls for no other
  */
-export async function listRunning(db: Connection, scope: string | null = null): Promise<RunningRun[]> {
+export async function listRunning(
+  db: Connection,
+  of: { readonly service: number; readonly scope: string } | null = null,
+): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
-    select id, trigger, options, picking_finished_at is null as picking, scope, group_id as group, service_id as service from fillrate.runs
-     where state = 'running' and leased_until > now() and ${scope === null ? sql`true` : sql`scope = ${scope} and cancelled_at is null`}
+    select id, trigger, options, scopes,
+           picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
+      from fillrate.runs
+     where state = 'running' and leased_until > now()
+       and ${of === null ? sql`true` : sql`scopes ->> ${of.service}::text = ${of.scope} and cancelled_at is null`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
 }
@@ -182,10 +203,12 @@ export async function interruptExpired(db: Connection, except: readonly number[]
 /** The scopes of runs that ran at the same time as this one, with another service or key. */
 export async function listOtherScopes(db: Connection, run: number): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`
-    select distinct o.scope from fillrate.runs me join fillrate.runs o on o.id <> me.id and o.scope <> me.scope
-       and (me.group_id is null or o.group_id is distinct from me.group_id)
-     where me.id = ${run} and coalesce(o.finished_at, o.leased_until) > me.started_at
-     order by o.scope`.execute(db)
+    select distinct s.value as scope
+      from fillrate.runs me join fillrate.runs o on o.id <> me.id
+     cross join lateral jsonb_each_text(o.scopes) s
+     where me.id = ${run} and me.scopes <> '{}' and coalesce(o.finished_at, o.leased_until) > me.started_at
+       and s.value not in (select value from jsonb_each_text(me.scopes))
+     order by 1`.execute(db)
   return rows.map((row) => row.scope)
 }
 
@@ -207,35 +230,6 @@ export const findRuns = (db: Connection, ids: readonly number[]): Promise<Stored
 export async function findRun(db: Connection, id: number): Promise<LivingRun | null> {
   return (await selectLivingRuns(db).where('id', '=', id).executeTakeFirst()) ?? null
 }
-
-/** A run with its place among those that were started together, one for each service. Absent: it is alone. */
-export type GroupedRun = StoredRun & {
-  /** The first run of the group. */
-  readonly group?: number
-  readonly service?: string
-}
-
-/** The same runs with their groups. */
-export async function withGroups<Run extends StoredRun>(
-  db: Connection,
-  runs: readonly Run[],
-): Promise<(Run & GroupedRun)[]> {
-  const { rows } = await sql<{ id: number; group: number; service: string }>`
-    select r.id, r.group_id as "group", coalesce(s.name, s.host, '') as service
-      from fillrate.runs r left join fillrate.services s on s.id = r.service_id
-     where r.id = any(${runs.map(({ id }) => id)}::bigint[]) and r.group_id is not null`.execute(db)
-  const places = new Map(rows.map(({ id, group, service }) => [id, { group, service }]))
-  return runs.map((run) => ({ ...run, ...places.get(run.id) }))
-}
-
-/** The others of a group, by the first of its runs, oldest first. */
-export const listGroup = (db: Connection, first: number): Promise<LivingRun[]> =>
-  selectLivingRuns(db)
-    .clearOrderBy()
-    .orderBy('id')
-    .where('group_id', '=', first)
-    .where('id', '<>', first)
-    .execute()
 
 /** A run, and whether its process is alive. */
 export type LivingRun = StoredRun & { readonly alive: boolean }

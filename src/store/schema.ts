@@ -37,10 +37,11 @@ export interface Schema extends ObservationTables {
     totals: Json | null
     lookups_spent: Generated<number>
     spent_by_source: DefaultJson<Record<string, number>>
+    spent_by_service: DefaultJson<Record<string, number>>
     budget_name: string | null
-    scope: string | null
-    service_id: Generated<number>
-    group_id: number | null
+    scopes: DefaultJson<Record<string, string>>
+    failed_scope: string | null
+    gathering: Generated<number[]>
     /** The version of Fillrate that made it; null: one that did not store it. */
     version: string | null
   }
@@ -85,6 +86,7 @@ export interface Schema extends ObservationTables {
   'fillrate.pending_lookups': {
     id: Generated<number>
     run_id: number
+    service_id: number
     kind: LookupKind
     sync_only: boolean
     not_before: Date | null
@@ -164,6 +166,7 @@ export interface Schema extends ObservationTables {
   /** Credits null: as many as lookups. */
   'fillrate.spend': {
     run_id: number
+    service_id: number
     day: Generated<Date>
     source: string
     endpoint: BilledEndpoint

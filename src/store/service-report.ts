@@ -40,7 +40,7 @@ export async function readAnswers(
     with output as materialized (
       select source, columns from jsonb_to_recordset(${jsonBatch(outputs)}) as v (source text, columns text[])
     ), written as materialized (
-      select c.source, c.key, c.id, coalesce(k.service_id, r.service_id) as service,
+      select c.source, c.key, c.id, k.service_id as service,
              count(*) over (partition by c.source, c.key) as writes,
              array(select u."column" from unnest(o.columns) as u ("column") where c.after ->> u."column" is not null) as columns
         from fillrate.changes c

@@ -7,7 +7,7 @@ import type { Connection, Tx } from './transaction.ts'
 // process would be lost with it, and would count for whichever run it has open.
 
 /**
- * SQL: counts the calls of `stored`, which has run_id, source and kind of a lookup, the `CallCost` of its call (null:
+ * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of its call (null:
  * nothing was sent), and `doubt`, 1 if it may be billed without an answer. The bulk endpoint is counted with its jobs.
  */
 export const countCallsSql = countSql(false)
@@ -26,11 +26,11 @@ function countSql(withCredits: boolean): RawBuilder<unknown> {
       ]
     : [sql``, sql``]
   return sql`counted as (
-      insert into fillrate.spend (run_id, source, endpoint, calls, retried, throttled, lookups, in_doubt${columns})
-      select coalesce(run_id, 0), coalesce(source, ''), case when kind = 'domain' then 'company' else 'person' end,
+      insert into fillrate.spend (run_id, service_id, source, endpoint, calls, retried, throttled, lookups, in_doubt${columns})
+      select coalesce(run_id, 0), service_id, coalesce(source, ''), case when kind = 'domain' then 'company' else 'person' end,
              count(call), count(*) filter (where call = 'retried'), count(*) filter (where call = 'throttled'),
              count(*) filter (where call = 'billed'), sum(doubt)${sums}
-        from stored where call is not null or doubt > 0 group by 1, 2, 3
+        from stored where call is not null or doubt > 0 group by 1, 2, 3, 4
     )`
 }
 
@@ -40,12 +40,12 @@ function countSql(withCredits: boolean): RawBuilder<unknown> {
  * which it was requested.
  */
 export const settleCreditsSql = sql`settled as (
-      insert into fillrate.spend (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
-      select coalesce(run_id, 0), (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
+      insert into fillrate.spend (run_id, service_id, day, source, endpoint, credits, credits_in_doubt, returned)
+      select coalesce(run_id, 0), service_id, (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
              case when kind = 'domain' then 'company' when sync_only then 'person' else 'bulk' end,
              sum(credits) - count(*) filter (where reserved is null and not is_settled),
              -coalesce(sum(reserved) filter (where not is_settled), 0), sum(returned)
-        from stored where credits is not null group by 1, 2, 3, 4
+        from stored where credits is not null group by 1, 2, 3, 4, 5
     )`
 
 /** What the service says of the cost of a whole job, beside what its results are counted with. */
@@ -64,18 +64,18 @@ export async function countJobCosts(tx: Tx, costs: readonly StatedJobCost[]): Pr
   if (costs.length === 0) return
   await sql`
     with cost as materialized (
-      select v.*, coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day,
+      select v.*, coalesce(j.run_id, 0) as run_id, j.service_id, (j.created_at at time zone 'UTC')::date as day,
              coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source,
              case when j.is_company then 'company' else 'bulk' end as endpoint
         from jsonb_to_recordset(${jsonBatch(costs)}) as v (id uuid, credits numeric, charged numeric, unanswered bigint[])
         join fillrate.jobs j on j.key = v.id
     )
-    insert into fillrate.spend (run_id, day, source, endpoint, credits, credits_in_doubt, returned)
-    select run_id, day, source, endpoint, credits, 0, -charged from cost where credits <> 0 or charged <> 0
+    insert into fillrate.spend (run_id, service_id, day, source, endpoint, credits, credits_in_doubt, returned)
+    select run_id, service_id, day, source, endpoint, credits, 0, -charged from cost where credits <> 0 or charged <> 0
      union all
-    select cost.run_id, cost.day, coalesce(l.source, ''), cost.endpoint, 0, -sum(l.credits_reserved), 0
+    select cost.run_id, cost.service_id, cost.day, coalesce(l.source, ''), cost.endpoint, 0, -sum(l.credits_reserved), 0
       from cost join fillrate.lookups l on l.id = any(cost.unanswered)
-     where l.credits_reserved is not null group by 1, 2, 3, 4`.execute(tx)
+     where l.credits_reserved is not null group by 1, 2, 3, 4, 5`.execute(tx)
 }
 
 const CREDITS = sql`sum(coalesce(credits, lookups))`
@@ -91,26 +91,26 @@ export interface EndpointSpend extends SpendCounts {
 
 /** What was requested of a service that the configuration may name. */
 export interface NamedSpend extends EndpointSpend {
-  /** Null: it has no name, or its run is deleted. */
+  readonly service_id: number
+  /** Null: it has no name. */
   readonly service: string | null
 }
 
-/** What runs have requested, by run and endpoint. Runs that requested nothing are missing. */
+/** What runs have requested, by run, service and endpoint. Runs that requested nothing are missing. */
 export async function listRunSpend(
   db: Connection,
   runs: readonly number[],
 ): Promise<(NamedSpend & { readonly run: number })[]> {
   const { rows } = await sql<NamedSpend & { run: number }>`
-    select run_id as run, endpoint, ${COUNTS_SQL},
-           (select v.name from fillrate.runs r join fillrate.services v on v.id = r.service_id where r.id = run_id) as service
-      from fillrate.spend where run_id = any(${[...runs]}::bigint[]) group by run_id, endpoint`.execute(db)
+    select run_id as run, service_id, endpoint, ${COUNTS_SQL}, (select name from fillrate.services where id = service_id) as service
+      from fillrate.spend where run_id = any(${[...runs]}::bigint[]) group by run_id, service_id, endpoint`.execute(
+    db,
+  )
   return rows
 }
 
 /** What was requested on a day, for a source, through an endpoint. */
 export interface DaySpend extends NamedSpend {
-  /** The service; null: its run is deleted. */
-  readonly service_id: number | null
   /** UTC: `2026-11-22`. */
   readonly day: string
   readonly source: string
@@ -119,10 +119,10 @@ export interface DaySpend extends NamedSpend {
 /** What was requested today and on the days before it, by Postgres's clock, in UTC. @param days including today */
 export async function listDaySpend(db: Connection, days: number): Promise<DaySpend[]> {
   const { rows } = await sql<DaySpend>`
-    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, r.service_id, v.name as service, ${COUNTS_SQL}
-      from fillrate.spend s left join fillrate.runs r on r.id = s.run_id left join fillrate.services v on v.id = r.service_id
+    select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, s.service_id, v.name as service, ${COUNTS_SQL}
+      from fillrate.spend s left join fillrate.services v on v.id = s.service_id
      where day > (now() at time zone 'UTC')::date - ${days}::integer
-     group by s.day, source, endpoint, r.service_id, v.name order by s.day, source, endpoint, r.service_id`.execute(
+     group by s.day, source, endpoint, s.service_id, v.name order by s.day, source, endpoint, s.service_id`.execute(
     db,
   )
   return rows
@@ -131,11 +131,10 @@ export async function listDaySpend(db: Connection, days: number): Promise<DaySpe
 /** What was requested of a service for a source through an endpoint. */
 export interface ServiceSpend extends EndpointSpend {
   readonly source: string
-  /** Null: its run is deleted. */
-  readonly service: number | null
+  readonly service: number
 }
 
-/** What was requested of each service. A run calls one. @param sources null: for all */
+/** What was requested of each service. @param sources null: for all */
 export async function listServiceSpend(
   db: Connection,
   { sources, since }: { readonly sources: readonly string[] | null; readonly since: Date | null },
@@ -144,7 +143,7 @@ export async function listServiceSpend(
   const ofDays = since === null ? sql`true` : sql`s.day >= (${since}::timestamptz at time zone 'UTC')::date`
   const { rows } = await sql<ServiceSpend>`
     select service_id as service, source, endpoint, ${COUNTS_SQL}
-      from fillrate.spend s left join fillrate.runs r on r.id = s.run_id
+      from fillrate.spend s
      where ${ofSources} and ${ofDays} group by service_id, source, endpoint order by service_id, source, endpoint`.execute(
     db,
   )
@@ -172,9 +171,9 @@ export async function foldSpend(db: Connection, max = MAX_UNFOLDED_ENTRIES): Pro
          select ctid from fillrate.spend where run_id in (select run_id from fillrate.spend where is_entry) for update skip locked) end)
       returning *
     )
-    insert into fillrate.spend (run_id, day, source, endpoint, calls, retried, throttled, lookups, in_doubt, returned,
+    insert into fillrate.spend (run_id, service_id, day, source, endpoint, calls, retried, throttled, lookups, in_doubt, returned,
                                 credits, credits_in_doubt, is_entry)
-    select run_id, day, source, endpoint, sum(calls), sum(retried), sum(throttled), sum(lookups), sum(in_doubt), sum(returned),
+    select run_id, service_id, day, source, endpoint, sum(calls), sum(retried), sum(throttled), sum(lookups), sum(in_doubt), sum(returned),
            ${CREDITS}, ${CREDITS_IN_DOUBT}, false
-      from folded group by run_id, day, source, endpoint`.execute(db)
+      from folded group by run_id, service_id, day, source, endpoint`.execute(db)
 }

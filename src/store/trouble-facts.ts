@@ -106,7 +106,7 @@ export async function readTroubleFacts(
                   and options -> 'follow' = 'true' and budget_name like '% ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')
                 order by budget_name, id desc) r
          join fillrate.budgets b on b.name = r.budget_name) as budgets,
-      (select coalesce(jsonb_agg(jsonb_build_object('run', id, 'sources', sources, 'scope', scope,
+      (select coalesce(jsonb_agg(jsonb_build_object('run', id, 'sources', sources, 'scope', failed_scope,
                 'failedFor', failed_for, 'reason', reason, 'finished', ${msSql('finished_at')})), '[]')
          from (select distinct on (sources) * from fillrate.runs f
                 where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
-import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
 import { jsonBatch, opaque, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -103,14 +103,14 @@ export async function needCall(
 export async function findAlreadyPaid(
   tx: Tx,
   lookups: readonly LookupSpec[],
-  run: number,
+  { run, service }: RunService,
 ): Promise<boolean[]> {
   if (lookups.length === 0) return []
   const { rows } = await sql<{ n: number }>`
     select w.n from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
            as w (n integer, kind text, key text)
       join fillrate.runs mine on mine.id = ${run}
-      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = mine.service_id
+      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
       join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
      where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
      order by l.key, l.kind for no key update of l`.execute(tx)

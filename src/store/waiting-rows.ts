@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { isPauseActiveSql } from './paused-sources.ts'
+import type { RunService } from './pending-lookups.ts'
 import { opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -17,7 +18,7 @@ export const runsWithWaitingSql = (sources: readonly string[] | null = null): Ra
  * statistics do not know lets the planner expect every row.
  */
 export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuilder<unknown> => sql`(
-  select run_id, source, key, lookup_id, is_dry_run, due_at from fillrate.rows
+  select run_id, service_id, source, key, lookup_id, is_dry_run, due_at from fillrate.rows
    where run_id between ${sql.ref(run)} and ${sql.ref(run)} and source = any(${[...sources]}::text[])
      and ${opaque(sql`state = 'waiting'`)} offset 0)`
 
@@ -67,20 +68,20 @@ export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
   and exists (select from fillrate.lookups l where l.id = ${sql.ref(`${row}.lookup_id`)} and l.state = 'submitted'))`
 
 /**
- * A run's own rows to pick again: their inputs changed before they were written, or their next identifier is to be
- * tried.
+ * A run's own rows to pick again at a service: their inputs changed before they were written, their next identifier is to be tried, or
+ * the service before has left them to it.
  * @param after keyset: keys after this one
  */
 export async function listRequeuedRows(
   db: Connection,
   source: string,
-  run: number,
+  { run, service }: RunService,
   after: string,
   limit: number,
 ): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
     select key from fillrate.rows
-     where source = ${source} and is_requeued and key > ${after} and ${opaque(sql`run_id = ${run}`)}
+     where source = ${source} and is_requeued and key > ${after} and ${opaque(sql`run_id = ${run} and service_id = ${service}`)}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }

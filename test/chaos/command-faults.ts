@@ -88,12 +88,12 @@ export async function prepareCommand(
   return { points: writing, kill }
 }
 
-/** The number of the last run; of several services that of the first of them. */
+/** The number of the last run. */
 async function findLastRun(server: string, database: string): Promise<string> {
   const url = new URL(server)
   url.pathname = `/${database}`
   const found = await onServer(url.href, (client) =>
-    client.query<{ run: string }>('select max(coalesce(group_id, id)) as run from fillrate.runs'),
+    client.query<{ run: string }>('select max(id) as run from fillrate.runs'),
   )
   return found.rows[0]?.run ?? ''
 }

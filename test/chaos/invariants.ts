@@ -146,7 +146,7 @@ export async function findUnlistedLookups(pool: pg.Pool): Promise<string[]> {
 export async function findSpendFaults(pool: pg.Pool, services: Counted): Promise<string[]> {
   const { rows } = await pool.query<{ service: string; lookups: number; doubt: number }>(`
     select coalesce(s.name, '') as service, sum(lookups)::int as lookups, sum(in_doubt)::int as doubt
-      from fillrate.spend p join fillrate.runs r on r.id = p.run_id join fillrate.services s on s.id = r.service_id
+      from fillrate.spend p join fillrate.services s on s.id = p.service_id
      group by 1`)
   return Object.entries(services).flatMap(([name, sandbox]) => {
     const { lookups = 0, doubt = 0 } = rows.find(({ service }) => service === name) ?? {}
@@ -162,8 +162,8 @@ export async function findSpendFaults(pool: pg.Pool, services: Counted): Promise
 async function countWrittenTwice(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(`
     select count(*)::int as count from (
-      select from fillrate.changes c join fillrate.runs r on r.id = c.run_id
-       group by source, key, service_id having count(*) > 1
+      select from fillrate.changes c join fillrate.lookups l on l.id = c.lookup_id
+       group by c.source, c.key, l.service_id having count(*) > 1
        union all
       select from fillrate.changes c, jsonb_object_keys(after - 'enriched_at') as "column"
        group by source, key, "column" having count(*) > 1

@@ -12,8 +12,6 @@ export interface UndoReport {
   /** The undo's own run; undoing that writes the values again. Null: nothing was written. */
   readonly run: number | null
   readonly undoes: UndoneTarget
-  /** The others of its group, which are undone with the first. Absent: it is alone, or not the first. */
-  readonly others?: readonly number[]
   /** The undone run was an undo itself, so its values were written again. */
   readonly writes_again: boolean
   readonly dry_run: boolean
@@ -116,15 +114,7 @@ export class UndoSummary {
   report(
     end: Pick<
       UndoReport,
-      | 'run'
-      | 'undoes'
-      | 'others'
-      | 'writes_again'
-      | 'dry_run'
-      | 'status'
-      | 'left_out'
-      | 'undone_by'
-      | 'waiting'
+      'run' | 'undoes' | 'writes_again' | 'dry_run' | 'status' | 'left_out' | 'undone_by' | 'waiting'
     > & {
       readonly total: number
       readonly undoneBefore: number

@@ -42,8 +42,8 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   const startedAt = performance.now()
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
-  const { run: undoneRun, others } = await findEndedRun(db, undoes)
-  const target: UndoTarget = { run: undoes, others }
+  const undoneRun = await findEndedRun(db, undoes)
+  const target: UndoTarget = { run: undoes }
   const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writes_again !== true
   const totals = await changes.summarizeUndoable(db, target)
   const leftOut = listLeftOut(deps, Object.keys(totals.bySource))
@@ -56,13 +56,12 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
     return summary.report({
       run,
       undoes,
-      ...(others.length > 0 && { others }),
       writes_again: writesAgain,
       dry_run: dryRun,
       status: interrupted ? 'interrupted' : 'completed',
       left_out: leftOut,
       undone_by: currentTotals.undoneBy.filter((by) => by !== run),
-      waiting: await countWaiting(db, target),
+      waiting: await waiting.countWaitingRows(db, undoes),
       total: currentTotals.total,
       undoneBefore: currentTotals.undone - ownChanges,
       durationMs: performance.now() - startedAt,
@@ -74,7 +73,10 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
       (source) =>
         listSharingSources(source, deps.sources).filter((name) => name in totals.bySource).length > 1,
     )
-    const previewed: PreviewedCells | null = hasShared || others.length > 0 ? new Map() : null
+    const isTurn = Object.keys(totals.bySource).some(
+      (name) => (deps.sources.get(name)?.mapping.turn.services.length ?? 0) > 1,
+    )
+    const previewed: PreviewedCells | null = hasShared || isTurn ? new Map() : null
     await forEachBatch({ ...deps, leftOut }, { ...options, target }, totals, summary, (batch) =>
       previewRevert(deps, batch, previewed),
     )
@@ -95,33 +97,21 @@ export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Prom
   })
 }
 
-async function countWaiting(db: Database, { run, others = [] }: UndoTarget): Promise<number> {
-  const counts = await Promise.all([run, ...others].map((one) => waiting.countWaitingRows(db, one)))
-  return counts.reduce((sum, rows) => sum + rows, 0)
-}
-
 /**
- * A run to be undone, and the others of its group if it is the first.
- * @throws ConfigProblems if there is no such run, or one of them has not ended
+ * A run to be undone.
+ * @throws ConfigProblems if there is no such run, or it has not ended
  */
-export async function findEndedRun(
-  db: Database,
-  id: number,
-): Promise<{ readonly run: runs.StoredRun; readonly others: readonly number[] }> {
+export async function findEndedRun(db: Database, id: number): Promise<runs.StoredRun> {
   const run = await runs.findRun(db, id)
   if (run === null)
     throw runProblem(`${id}, and there is no such run`, 'the number of a run', '`fillrate runs` lists them.')
-  const others = await runs.listGroup(db, id)
-  const living = [run, ...others].find(({ alive }) => alive)
-  if (living !== undefined)
+  if (run.alive)
     throw runProblem(
-      living === run
-        ? `${id}, which is still running`
-        : `${id}, and run ${living.id} of its group is still running`,
+      `${id}, which is still running`,
       'a run that has ended',
       'Interrupt it first, or wait: it would write the rest after the undo.',
     )
-  return { run, others: others.map((one) => one.id) }
+  return run
 }
 
 const runProblem = (found: string, expected: string, todo: string): ConfigProblems =>

@@ -3,7 +3,7 @@ import { ConfigProblems } from '../../config/problems.ts'
 import { Run, readTotal, runOutcome } from '../../domain/run.ts'
 import { describeUndone } from '../../domain/undo.ts'
 import type { SpendAmount } from '../../domain/spend.ts'
-import type { GroupedRun, StoredRun } from '../../store/runs.ts'
+import type { StoredRun } from '../../store/runs.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import type { Output, TextStyle } from '../terminal.ts'
@@ -17,8 +17,7 @@ export const runsCommand = defineCommand(
   createParser('runs')
     .summary('lists the latest runs and their results')
     .description(
-      'The latest runs, newest first, with the rows that they picked and enriched, and their lookups. Of several services in ' +
-        'order each has a run; those of one group are listed together, in the order of the services.',
+      'The latest runs, newest first, with the rows that they picked and enriched, and their lookups.',
     )
     .addOption(
       new Option('--state <STATE>', `runs in this state: ${formatChoices(Object.values(Run))}`)
@@ -40,8 +39,7 @@ export const runsCommand = defineCommand(
       const found = await store.listRuns(db, limit, state)
       const ids = found.map(({ id }) => id)
       const spends = await readRunSpends(db, ids, prices)
-      const grouped = await store.withGroups(db, found)
-      const runs = grouped.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
+      const runs = found.map((run) => ({ ...run, spend: spends.get(run.id) ?? null }))
       const none = state === null ? 'No run yet.' : `No run is ${state}.`
       return {
         json: { runs },
@@ -51,13 +49,11 @@ export const runsCommand = defineCommand(
   },
 )
 
-type ListedRun = GroupedRun & { readonly spend: SpendAmount | null }
+type ListedRun = StoredRun & { readonly spend: SpendAmount | null }
 
 const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): string[] =>
-  renderTable(output, runs.toSorted(byGroup), [
+  renderTable(output, runs, [
     { title: 'run', text: (run) => String(run.id), number: true },
-    { title: 'group', text: ({ group }) => (group === undefined ? '' : String(group)), number: true },
-    { title: 'service', text: ({ service }) => service ?? '', minColumns: 8 },
     {
       title: 'state',
       text: (run) => formatState(runOutcome(run)),
@@ -95,9 +91,6 @@ const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): st
     },
     { title: 'reason', text: (run) => run.reason ?? '', minColumns: 12, dropOrder: 6 },
   ])
-
-/** Newest first, and within a group in the order of its services. */
-const byGroup = (a: ListedRun, b: ListedRun): number => (b.group ?? b.id) - (a.group ?? a.id) || a.id - b.id
 
 const STATE_STYLES = {
   [Run.running]: 'type',

@@ -22,7 +22,7 @@ export const undoCommand = defineCommand(
     )
     .argument(
       '<RUN...>',
-      'numbers of runs, undone from the newest to the oldest; the first one of a group stands for all of it; `fillrate runs` lists them',
+      'numbers of runs, undone from the newest to the oldest; `fillrate runs` lists them',
       (word: string, before: readonly number[] | undefined): number[] => [
         ...(before ?? []),
         parseRunNumber(word),
@@ -110,8 +110,8 @@ function renderUndo(
   output: Output,
   { isQuestion = false }: { readonly isQuestion?: boolean } = {},
 ): string[] {
-  const { changes, undoes, others } = report
-  if (changes.total === 0) return [`${toSentenceCase(describeUndone(undoes, others))} has written nothing.`]
+  const { changes, undoes } = report
+  if (changes.total === 0) return [`${toSentenceCase(describeUndone(undoes))} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
   const failed = report.failed.filter((row) => row.outcome === 'rejected')
   const verb = report.writes_again ? 'written again' : 'restored'
@@ -121,7 +121,7 @@ function renderUndo(
     '',
     ...renderCounts(
       output,
-      [changes.total, `writes of ${describeUndone(undoes, others)}`],
+      [changes.total, `writes of ${describeUndone(undoes)}`],
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
         [undone_before, `undone before${byRuns(report.undone_by)}`],
@@ -150,11 +150,11 @@ function renderUndo(
 }
 
 function formatHeadline(
-  { run, undoes, others, writes_again: again, dry_run: dry, status, duration_ms: ms }: UndoReport,
+  { run, undoes, writes_again: again, dry_run: dry, status, duration_ms: ms }: UndoReport,
   { paint }: Output,
   isQuestion: boolean,
 ): string {
-  const what = `${again ? 'undo ' : ''}${describeUndone(undoes, others)}`
+  const what = `${again ? 'undo ' : ''}${describeUndone(undoes)}`
   if (isQuestion) return `Undoing ${what} has this result:`
   if (dry)
     return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`

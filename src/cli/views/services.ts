@@ -7,7 +7,7 @@ import { renderTable } from './table.ts'
 
 /** What each service earns, and what the last one of each source adds. */
 export function renderServices(report: ServiceReport, output: Output): string[] {
-  const { services, since, last, unassigned } = report
+  const { services, since, last } = report
   const hasAnswers = services.some((one) => one.answered + one.calls > 0)
   if (!hasAnswers) return ['No service has answered yet.']
   const from = since === null ? 'since the start' : `since ${since.toISOString().slice(0, 10)}`
@@ -16,17 +16,11 @@ export function renderServices(report: ServiceReport, output: Output): string[] 
     '',
     ...renderTable(output, services, SERVICE_COLUMNS),
     ...(last.length === 0 ? [] : ['', ...last.flatMap((one) => renderText(output, describeLast(one)))]),
-    ...(unassigned === null ? [] : ['', ...renderText(output, describeUnassigned(unassigned), 'quiet')]),
   ]
 }
 
 const describeLast = ({ source, service, cells, cost }: LastService): string =>
   `${source}: ${service}, the last service, filled ${pluralize(cells, 'cell')}${cost === null ? '' : ` for ${formatMoney(cost)}`}.`
-
-const describeUnassigned = (amount: NonNullable<ServiceReport['unassigned']>): string => {
-  const { count, noun } = billedUnits(amount)
-  return `${pluralize(count, noun)} more were requested by runs that are deleted since, of whichever service.`
-}
 
 const number = (n: number | null): string => (n === null ? '' : formatCount(n))
 

@@ -5,7 +5,7 @@ import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { type Backfill, describeBackfill, filledShare } from '../../domain/backfill.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
-import { readTotal, Run, runOutcome } from '../../domain/run.ts'
+import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
 import { type Field, formatSum, placeBeside, renderBar, renderFields, renderText } from './layout.ts'
@@ -179,14 +179,7 @@ function renderFillRates(
 }
 
 function workFields(
-  {
-    jobs,
-    deliveries,
-    quarantined_results: quarantined,
-    running_runs: live,
-    last_run: last,
-    last_group: group = [],
-  }: StatusReport,
+  { jobs, deliveries, quarantined_results: quarantined, running_runs: live, last_run: last }: StatusReport,
   now: number,
 ): Field[] {
   const ended =
@@ -203,7 +196,10 @@ function workFields(
           : `the latest, ${ended}`
         : (last?.reason ?? ''),
     ],
-    ...group.map((run): Field => [run === group[0] ? `Group ${run.id}` : '', ...describeGroupRun(run)]),
+    ...readServiceTotals(last?.totals).map((one, n): Field => [
+      n === 0 ? `Run ${last?.id ?? ''}` : '',
+      ...describeShare(one),
+    ]),
     ['Jobs', formatStates(jobs)],
     [
       'Deliveries',
@@ -213,20 +209,11 @@ function workFields(
   ]
 }
 
-/** A run of a group: its service, and the share of it. */
-function describeGroupRun(run: NonNullable<StatusReport['last_group']>[number]): [string, string] {
-  const total = (of: 'lookups' | 'cells', name: string): number | null => readTotal(run.totals, of, name)
-  const [requested, found, cells] = [
-    total('lookups', 'requested'),
-    total('lookups', 'found'),
-    total('cells', 'written'),
-  ]
-  const share =
-    requested === null || found === null || cells === null
-      ? ''
-      : `found ${formatCount(found)} of ${pluralize(requested, 'lookup')}, ${pluralize(cells, 'cell')} written`
-  return [`run ${run.id}, ${run.service}, ${formatState(runOutcome(run))}`, share]
-}
+/** One of several services of a run, and its share of it. */
+const describeShare = ({ service, status, lookups, cells }: ServiceTotals): [string, string] => [
+  `${service}, ${formatState(status)}`,
+  `found ${formatCount(lookups.found)} of ${pluralize(lookups.requested, 'lookup')}, ${pluralize(cells.written, 'cell')} written`,
+]
 
 /** What was spent, what is foreseen, and what is left of each budget. */
 function spendFields({ today, last_30_days: month, forecast, budgets, services = [] }: SpendReport): Field[] {

@@ -7,7 +7,7 @@ import type { RunningRun } from '../../store/runs.ts'
 import { LEASE_MS, routeRun, type CallDeps } from '../deps.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 
-type LookupQueueDeps = Pick<CallDeps, 'adapter' | 'db' | 'policy' | 'webhookUrl'> & {
+type LookupQueueDeps = Pick<CallDeps, 'adapter' | 'db' | 'policy' | 'service' | 'webhookUrl'> & {
   readonly breaker: Pick<CallDeps['breaker'], 'state'>
 }
 
@@ -159,6 +159,7 @@ export class LookupQueue {
   #plan(limit: number): LeaseOptions {
     return {
       run: this.#run.id,
+      service: this.#deps.service,
       limit,
       token: randomUUID(),
       leaseMs: LEASE_MS,

@@ -81,11 +81,15 @@ export async function claimCandidates(
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
-  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id)
+  const { spent, hasSuppressions } = await budgets.readBeforeClaim(
+    tx,
+    run.id,
+    run.budget.ownLimit === null ? null : run.service,
+  )
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
   const distinct = distinctLookups(requestable)
-  const paid = await findPaidLookups(tx, distinct, run.id, spent)
+  const paid = await findPaidLookups(tx, distinct, run, spent)
   const remaining = run.budget.remaining(spent, source.name)
   const billable = await findBillable(tx, distinct, run, remaining, paid)
   const selection = selectRows(
@@ -183,19 +187,26 @@ export function selectRows(
   return { taken, skipped, considered: costs.length, isAtBudget: false }
 }
 
+type ChargedRun = Pick<PickContext, 'id' | 'budget' | 'service'>
+
 /**
- * Claims and charges the lookups that dead runs left waiting and that this run's rows need, as many as the budget
- * pays.
+ * Claims and charges the lookups of a service that dead runs left waiting and that this run's rows need, as many as the budget pays.
  * @returns how many
  */
 export function adoptAbandonedLookups(
   db: Database,
-  run: { readonly id: number; readonly budget: RunBudget },
+  run: ChargedRun,
   live: readonly number[],
 ): Promise<number> {
   return inTransaction(db, async (tx) => {
-    const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id))
-    const { adopted, costs } = await adoptLookups(tx, run.id, live, left, chargesOf(run.budget))
+    const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id, run.service))
+    const { adopted, costs } = await adoptLookups(
+      tx,
+      { run: run.id, service: run.service },
+      live,
+      left,
+      chargesOf(run.budget),
+    )
     for (const [source, cost] of costs) await chargeLookups(tx, run, source, cost)
     return adopted
   })
@@ -205,13 +216,16 @@ export function adoptAbandonedLookups(
  * @throws ConflictError if the budget does not suffice after all: a job expired after the count and freed its inputs,
  * or another run spent from the same budget
  */
-async function chargeLookups(
-  tx: Tx,
-  run: { readonly id: number; readonly budget: RunBudget },
-  source: string,
-  cost: number,
-): Promise<void> {
-  if (!(await budgets.chargeBudget(tx, run.id, source, run.budget.limits(source), cost)))
+async function chargeLookups(tx: Tx, run: ChargedRun, source: string, cost: number): Promise<void> {
+  if (
+    !(await budgets.chargeBudget(
+      tx,
+      { run: run.id, service: run.service },
+      source,
+      run.budget.limits(source),
+      cost,
+    ))
+  )
     throw new ConflictError('the remaining budget changed while lookups were claimed')
 }
 
@@ -230,11 +244,11 @@ const sumOfCharges = (budget: RunBudget, charged: readonly Pick<lookups.LookupSp
 async function findPaidLookups(
   tx: Tx,
   distinct: readonly lookups.LookupSpec[],
-  run: number,
+  run: Pick<PickContext, 'id' | 'service'>,
   spent: budgets.BudgetUsage,
 ): Promise<LookupMap<true>> {
   if (!spent.isShared) return new LookupMap()
-  return toSet(distinct, await lookups.findAlreadyPaid(tx, distinct, run))
+  return toSet(distinct, await lookups.findAlreadyPaid(tx, distinct, { run: run.id, service: run.service }))
 }
 
 /** Lookups that must be paid; empty if the budget pays all of them anyway. */

@@ -128,7 +128,7 @@ async function claimKeys(
   const { candidates: left } = await resumeAtLater(
     tx,
     source,
-    run.id,
+    run,
     found.filter((one) => one.disposition === 'eligible' || one.disposition === 'abandoned'),
   )
   const candidates = await settleStamped(tx, source, left)

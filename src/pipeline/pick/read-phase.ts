@@ -1,7 +1,7 @@
 import type { Source } from '../../sources/source-model.ts'
 import { toBlankOnlySource } from '../../sources/views.ts'
 import { listDueRows } from '../../store/due-rows.ts'
-import { listHandedOnTo, releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
+import { releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
@@ -56,7 +56,7 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
   const { run, pass } = tick
   if (pass.phase === 'scan') {
     const page = stretch ?? (await readCandidates(tx, pass.source, scanOptions(tick)))
-    const { candidates, resumed } = await resumeAtLater(tx, pass.source, run.id, page.candidates)
+    const { candidates, resumed } = await resumeAtLater(tx, pass.source, run, page.candidates)
     return {
       ...page,
       candidates: await settleStamped(tx, pass.source, candidates),
@@ -76,7 +76,7 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
   )
   const { candidates: left, resumed } =
     pass.phase === 'abandoned'
-      ? await resumeAtLater(tx, pass.source, run.id, found)
+      ? await resumeAtLater(tx, pass.source, run, found)
       : { candidates: found, resumed: 0 }
   const candidates = await settleStamped(tx, pass.source, left)
   const isWaiting = pass.phase !== 'due'
@@ -93,55 +93,38 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
 }
 
 /**
- * Rows that a service before this one has handed on, to this run or to a dead one of the same service. Where it has found a record,
- * only a blank cell is lacking, whatever the policies. With other inputs than it was requested with a row begins anew, with the first
- * service, which finds those of dead runs by itself.
+ * Rows that a service before this one has handed on. Where it has found a record, only a blank cell is lacking, whatever the policies.
+ * With other inputs than it was requested with a row begins anew, with the first service.
  */
 async function readHandedOn(
   { run, pass }: PickTick,
   tx: Tx,
   found: PickCandidate[],
 ): Promise<PickCandidate[]> {
-  const { source, phase } = pass
+  const { source } = pass
   if (source.mapping.turn.isFirst) return found
   const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
-  if (phase === 'requeued') await releaseHandedOn(tx, source.name, changed)
-  const same = found.filter(({ missed }) => missed !== null)
-  const own = phase === 'requeued' ? same : await filterHandedOnTo(tx, source.name, same, run.service)
+  await releaseHandedOn(tx, source.name, changed, source.mapping.turn)
+  const own = found.filter(({ missed }) => missed !== null)
   const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, toBlankOnlySource(source), filled, run.service)
   const lacking = new Map(blanks.map((one) => [one.key, one]))
   return own.map((one) => lacking.get(one.key) ?? one)
 }
 
-async function filterHandedOnTo(
-  tx: Tx,
-  source: string,
-  candidates: readonly PickCandidate[],
-  service: number,
-): Promise<PickCandidate[]> {
-  const keys = candidates.map(({ key }) => key)
-  const handedOn = new Set(await listHandedOnTo(tx, source, keys, service))
-  return candidates.filter(({ key }) => handedOn.has(key))
-}
-
-/** Leaves candidates that wait for a later service, with the inputs that those before were requested with, to that one. */
+/** Lets candidates that wait at a later service, with the inputs that those before were requested with, go on there. */
 export async function resumeAtLater(
   tx: Tx,
   { name, mapping: { turn } }: Source,
-  run: number,
+  { id: run, service }: Pick<PickContext, 'id' | 'service'>,
   candidates: PickCandidate[],
 ): Promise<{ readonly candidates: PickCandidate[]; readonly resumed: number }> {
   const { isFirst, services } = turn
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
   const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
   const keys = waiting.map(({ key }) => key)
-  const handedOn = await resumeHandedOn(tx, name, keys, { run, services })
-  const ofLater = new Set(handedOn.map(({ key }) => key))
-  return {
-    candidates: candidates.filter(({ key }) => !ofLater.has(key)),
-    resumed: handedOn.filter(({ isResumed }) => isResumed).length,
-  }
+  const resumed = new Set(await resumeHandedOn(tx, name, keys, { run, service, services }))
+  return { candidates: candidates.filter(({ key }) => !resumed.has(key)), resumed: resumed.size }
 }
 
 /** The most keys of a page that is listed. */
@@ -154,7 +137,7 @@ export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
   const limit = listLimit(tick)
   switch (pass.phase) {
     case 'requeued':
-      return listRequeuedRows(tx, source.name, run.id, after ?? '', limit)
+      return listRequeuedRows(tx, source.name, { run: run.id, service: run.service }, after ?? '', limit)
     case 'abandoned':
       return listAbandonedRows(tx, source.name, runningIds, after ?? '', limit, run.isDryRun)
     default:

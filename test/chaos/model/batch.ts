@@ -267,8 +267,7 @@ export class Batch {
       owner: 'model',
       token: randomUUID(),
       leaseMs: HOUR,
-      scope: scopeOf(serviceOf(worker)),
-      service: serviceOf(worker),
+      scopes: { [serviceOf(worker)]: scopeOf(serviceOf(worker)) },
     })
   }
 
@@ -293,7 +292,7 @@ export class Batch {
     const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
     const run = this.#runOf(worker)
     await inTransaction(this.#deps.db, (tx) =>
-      lookups.adoptLookups(tx, run.id, live, { all: 10_000, bySource: {} }),
+      lookups.adoptLookups(tx, { run: run.id, service: run.service }, live, { all: 10_000, bySource: {} }),
     )
     await repick(this.#deps, run, this.#source, { includeAbandoned: true, signal })
   }
@@ -338,8 +337,8 @@ export class Batch {
     }
     const leased: Leased[] = []
     for (const service of SERVICES)
-      for (const { id: run } of await runs.listRunning(this.#deps.db, scopeOf(service))) {
-        const options = { run, bulk: BULK, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
+      for (const { id: run } of await runs.listRunning(this.#deps.db, { service, scope: scopeOf(service) })) {
+        const options = { run, service, bulk: BULK, limit: 100_000, token: randomUUID(), leaseMs: HOUR }
         const lookups = await leases.leaseLookups(this.#deps.db, options)
         const tokens = await this.#splitLease(options.token)
         for (const one of lookups)

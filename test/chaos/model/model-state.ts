@@ -161,7 +161,8 @@ export async function readFinalState(pool: pg.Pool): Promise<{
   )
   const { rows: mixed } = await pool.query<{ key: string; run: number; title: string }>(
     `select c.key, c.run_id as run, c.after ->> 'title' as title from fillrate.changes c join fillrate.runs r on r.id = c.run_id
-      where not r.options ?| '{undoes,remap}' and c.after ->> 'title' like case r.service_id when 0 then 'U:%' else 'T:%' end`,
+      join fillrate.lookups l on l.id = c.lookup_id
+      where not r.options ?| '{undoes,remap}' and c.after ->> 'title' like case l.service_id when 0 then 'U:%' else 'T:%' end`,
   )
   return { rows, lookups, mixed }
 }

@@ -47,9 +47,9 @@ describe('with a second one', () => {
     const { services } = await print()
     const stored = await database.query(
       `select s.host, count(l.id)::int as answered, count(*) filter (where l.state = 'found')::int as found,
-              (select sum(p.lookups)::int from fillrate.spend p join fillrate.runs r on r.id = p.run_id where r.service_id = s.id) as lookups,
-              (select count(*)::int from fillrate.changes c join fillrate.runs r on r.id = c.run_id
-                 cross join jsonb_object_keys(c.after) k (name) where r.service_id = s.id and k.name <> 'enriched_at') as cells
+              (select sum(p.lookups)::int from fillrate.spend p where p.service_id = s.id) as lookups,
+              (select count(*)::int from fillrate.changes c join fillrate.lookups o on o.id = c.lookup_id
+                 cross join jsonb_object_keys(c.after) k (name) where o.service_id = s.id and k.name <> 'enriched_at') as cells
          from fillrate.services s join fillrate.lookups l on l.service_id = s.id group by s.id order by s.id`,
     )
     expect(stored).toHaveLength(2)

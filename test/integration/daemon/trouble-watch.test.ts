@@ -126,7 +126,7 @@ function leaderReports(status: string): string {
 }
 
 function endedRun(state: string, trigger: string, rest: string): string {
-  return `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals, budget_name)
+  return `insert into fillrate.runs (failed_scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals, budget_name)
           select '${SCOPE}', ${trigger}, '{people}', '${state}', 'x', gen_random_uuid(), now(), now(), ${rest}`
 }
 
@@ -392,7 +392,7 @@ const RUNS: readonly (readonly [name: string, runs: readonly string[], isTrouble
 
 function ended(trigger: string, state: string, sources = 'people', options = '{}'): string {
   const follow = trigger === 'follow' ? '{"follow": true}' : options
-  return `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options)
+  return `insert into fillrate.runs (failed_scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options)
           values ('${SCOPE}', '${trigger}', '{${sources}}', '${state}', 'x', gen_random_uuid(), now() + interval '1 hour',
                   ${state === 'running' ? 'null' : 'clock_timestamp()'}, '${follow}')`
 }

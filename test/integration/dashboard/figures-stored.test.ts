@@ -73,8 +73,8 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
     insert into fillrate.budgets (name, lookups_spent, spent_by_source)
     select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 33, '{"contacts": 33}'::jsonb union all select 'night', 7, '{"contacts": 7}'`)
   const runs = await harness.query<{ id: number; trigger: string }>(`
-    insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, options, budget_name, lookups_spent)
-    select '${SCOPE}', trigger, '{contacts}', 'running', 'x', gen_random_uuid(), now() + interval '1 hour',
+    insert into fillrate.runs (scopes, trigger, sources, state, owner, lease_token, leased_until, options, budget_name, lookups_spent)
+    select '{"0": "${SCOPE}"}', trigger, '{contacts}', 'running', 'x', gen_random_uuid(), now() + interval '1 hour',
            jsonb_build_object('budget', budget), name, spent
       from (values ('manual', 50, null, 12), ('schedule', 30, 'night', 0)) v (trigger, budget, name, spent)
     returning id::int, trigger`)

@@ -339,8 +339,8 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
      union all select gen_random_uuid(), 'open', 'submitted', 1, '{0}'::bigint[], now(), now() + interval '1 day'`,
   )
   await day.query(
-    `insert into fillrate.runs (scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals)
-     select 's', 'manual', '{accounts}', case when n = 1 then 'running' else 'completed' end, 'x', gen_random_uuid(),
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals)
+     select 'manual', '{accounts}', case when n = 1 then 'running' else 'completed' end, 'x', gen_random_uuid(),
             now() + interval '1 hour', case when n > 1 then now() end, options, '{}'
        from (select options from fillrate.runs order by id limit 1) r, generate_series(1, 15) n order by n`,
   )
@@ -378,8 +378,8 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
 
 test('a run that failed before it picked a row has not found nothing to do', async () => {
   await day.query(
-    `insert into fillrate.runs (scope, trigger, sources, state, reason, owner, lease_token, leased_until, finished_at, options, totals)
-     select 's', 'manual', '{accounts}', 'failed', 'no', 'x', gen_random_uuid(), now(), now(), options, '{"status": "failed", "rows": {"picked": 0, "enriched": 0}}'
+    `insert into fillrate.runs (trigger, sources, state, reason, owner, lease_token, leased_until, finished_at, options, totals)
+     select 'manual', '{accounts}', 'failed', 'no', 'x', gen_random_uuid(), now(), now(), options, '{"status": "failed", "rows": {"picked": 0, "enriched": 0}}'
        from fillrate.runs order by id limit 1`,
   )
   await expect.poll(() => readWords('/')).toMatch(/Run \d+ failed [\d.]+ m?s ago \./)

@@ -3,13 +3,13 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { readStatus } from '../../../src/actions/status.ts'
-import { listRuns, withGroups } from '../../../src/store/runs.ts'
+import { listRuns } from '../../../src/store/runs.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
 
 // What was asked and written by several services in turn.
 
 /** Rows by what the two services know of them: of the first `acme` knows the title, and `pdl` adds the phone. */
-const GROUP_ROWS = { both: '5', secondOnly: '2', none: '12' } as const
+const TURN_ROWS = { both: '5', secondOnly: '2', none: '12' } as const
 
 let harness: Harness
 beforeEach(async () => {
@@ -44,26 +44,26 @@ afterEach(() => harness.close())
 const explain = async (key: string) => (await harness.open()).explain('people', key)
 
 test('explain names the service of each lookup, in the order in which they were asked, and who filled which cell', async () => {
-  const both = await explain(GROUP_ROWS.both)
+  const both = await explain(TURN_ROWS.both)
   expect(both.missed_lookups).toMatchObject([
     { service: 'acme', state: 'found', run: 1, went_on: 'its record left a wanted cell blank' },
   ])
-  expect(both.lookup).toMatchObject({ service: 'pdl', state: 'found', run: 2 })
+  expect(both.lookup).toMatchObject({ service: 'pdl', state: 'found', run: 1 })
   expect(both.row.columns).toMatchObject([
     { column: 'title', service: 'acme', written_by: 1 },
-    { column: 'phone', service: 'pdl', written_by: 2 },
+    { column: 'phone', service: 'pdl', written_by: 1 },
   ])
   expect(both.changes).toMatchObject([
-    { run: 2, service: 'pdl', cells: [{ column: 'phone' }] },
+    { run: 1, service: 'pdl', cells: [{ column: 'phone' }] },
     { run: 1, service: 'acme', cells: [{ column: 'title' }] },
   ])
   expect(both.fields).toMatchObject([
     { service: 'acme', column: 'title', result: 'written by run 1' },
     { service: 'acme', column: 'phone', result: 'not written: the record has no value' },
     { service: 'pdl', column: 'title', result: 'not written: the column holds what run 1 wrote from acme' },
-    { service: 'pdl', column: 'phone', result: 'written by run 2' },
+    { service: 'pdl', column: 'phone', result: 'written by run 1' },
   ])
-  const none = await explain(GROUP_ROWS.none)
+  const none = await explain(TURN_ROWS.none)
   expect([...none.missed_lookups, none.lookup]).toMatchObject([
     { service: 'acme', state: 'not_found', went_on: 'it had no match' },
     { service: 'pdl', state: 'not_found' },
@@ -72,13 +72,13 @@ test('explain names the service of each lookup, in the order in which they were 
 
 test('forget erases what each of the services has answered about a person', async () => {
   const { db } = harness.database
-  const email = `p${GROUP_ROWS.secondOnly}@example.com`
+  const email = `p${TURN_ROWS.secondOnly}@example.com`
   const target = parseForgetTarget('email', email)
   if (typeof target === 'string') throw new Error(target)
   const report = await forgetSubject({ db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
   expect(report).toMatchObject({ erased: { lookups: 2, records: 1, rows: 1, changes: 1 }, remaining: [] })
   expect(await harness.query(`select from fillrate.lookups where key = '${email}'`)).toEqual([])
-  expect(await explain(GROUP_ROWS.secondOnly)).toMatchObject({
+  expect(await explain(TURN_ROWS.secondOnly)).toMatchObject({
     state: { state: 'suppressed' },
     lookup: null,
     missed_lookups: [],
@@ -91,55 +91,32 @@ const filled = async (): Promise<number[]> =>
     (await harness.query('select count(title)::int as t, count(phone)::int as p from people'))[0] ?? {},
   ) as number[]
 
-test('the undo of a group’s first run undoes the writes of all its services', async () => {
+test('an undo of the run undoes the writes of all its services', async () => {
   expect(await filled()).toEqual([18, 19])
   const preview = await harness.undo(1, { dryRun: true })
   const report = await harness.undo(1)
   // Three rows by `acme` alone, six by both, ten by `pdl` alone.
-  expect(report).toMatchObject({ undoes: 1, others: [2], changes: { total: 25, restored: 25, remaining: 0 } })
+  expect(report).toMatchObject({ undoes: 1, changes: { total: 25, restored: 25, remaining: 0 } })
   expect(preview).toEqual({ ...report, run: null, dry_run: true, duration_ms: preview.duration_ms })
   expect(await filled()).toEqual([0, 0])
-  expect(await explain(GROUP_ROWS.both)).toMatchObject({
-    state: { state: 'unchanged', reason: 'undone by run 3, which undid runs 1 and 2' },
+  expect(await explain(TURN_ROWS.both)).toMatchObject({
+    state: { state: 'unchanged', reason: 'undone by run 2, which undid run 1' },
   })
-  const again = await harness.undo(3)
+  const again = await harness.undo(2)
   expect(again).toMatchObject({ changes: { restored: 25 } })
   expect(await filled()).toEqual([18, 19])
 })
 
-test('the undo of another run of a group undoes its own writes, and the first one then the rest', async () => {
-  const own = await harness.undo(2)
-  expect(own).toMatchObject({ undoes: 2, changes: { total: 16, restored: 16 } })
-  expect(own.others).toBeUndefined()
-  expect(await filled()).toEqual([7, 4])
-  expect(await harness.undo(1)).toMatchObject({
-    others: [2],
-    changes: { total: 25, restored: 9, undone_before: 16 },
-  })
-  expect(await filled()).toEqual([0, 0])
-})
-
-test('a group is not undone while one of its runs is running', async () => {
-  await harness.query(`
-    update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '1 minute' where id = 2`)
-  await expect(harness.undo(1)).rejects.toThrow('run 2 of its group is still running')
-})
-
-test('runs and status show the runs of a group together, with their services', async () => {
+test('runs and status show one run, with what each service did in it', async () => {
   const { db } = harness.database
-  const runs = await withGroups(db, await listRuns(db, 10))
-  expect(runs).toMatchObject([
-    { id: 2, group: 1, service: 'pdl' },
-    { id: 1, group: 1, service: 'acme' },
-  ])
-  const status = await readStatus(db, ['people'], null)
-  expect(status).toMatchObject({
-    last_run: { id: 2, group: 1, service: 'pdl' },
-    last_group: [{ id: 1, service: 'acme' }, { id: 2 }],
-  })
-  // An undo belongs to no group.
+  const services = [
+    { service: 'acme', status: 'completed', cells: { written: 11 } },
+    { service: 'pdl', status: 'completed', cells: { written: 26 } },
+  ]
+  expect(await listRuns(db, 10)).toMatchObject([{ id: 1, totals: { services } }])
+  expect(await readStatus(db, ['people'], null)).toMatchObject({ last_run: { id: 1, totals: { services } } })
+  // An undo calls no service.
   await harness.undo(1)
-  const [undo] = await withGroups(db, await listRuns(db, 1))
-  expect(undo).not.toHaveProperty('group')
-  expect(await readStatus(db, ['people'], null)).not.toHaveProperty('last_group')
+  const [undo] = await listRuns(db, 1)
+  expect(undo?.totals).not.toHaveProperty('services')
 })

@@ -48,7 +48,7 @@ const want = (...emails: string[]) =>
   )
 
 const lease = (limit = 10, leaseMs = MINUTE) =>
-  leases.leaseLookups(database.db, { run, bulk: BULK, limit, token: randomUUID(), leaseMs })
+  leases.leaseLookups(database.db, { run, service: 0, bulk: BULK, limit, token: randomUUID(), leaseMs })
 
 /** @param own the run that recovers */
 const recoverFor = (own: number | null) =>
@@ -101,7 +101,7 @@ test('what is leased is in doubt until it is answered or released, also what was
   await want('a@example.com', 'b@example.com', 'c@example.com', 'd@example.com')
   const [a, b] = await lease(2)
   if (!a || !b) throw new Error('two should have been leased')
-  const next = { run, bulk: BULK, limit: 1, token: randomUUID(), leaseMs: MINUTE }
+  const next = { run, service: 0, bulk: BULK, limit: 1, token: randomUUID(), leaseMs: MINUTE }
   const { leased, unstored } = await leases.completeLookups(database.db, [found(a, 'answered')], next)
   expect({ leased, unstored }).toEqual({
     leased: [{ ...b, id: 3, input: { email: 'c@example.com' }, token: next.token }],
@@ -211,13 +211,20 @@ test('a job whose process died between the post and the 202 is in doubt, and is 
   expect(job?.emails).toHaveLength(60)
   expect(await recoverFor(run)).toMatchObject({ doubtfulJobs: 1 })
   expect(
-    await jobs.leaseJobsForRetry(database.db, { run, limit: 10, token: randomUUID(), leaseMs: MINUTE }),
+    await jobs.leaseJobsForRetry(database.db, {
+      run,
+      service: 0,
+      limit: 10,
+      token: randomUUID(),
+      leaseMs: MINUTE,
+    }),
   ).toEqual([])
   await database.query(`update fillrate.jobs set deadline_at = now()`)
   expect(await recoverFor(run)).toMatchObject({ expiredJobs: 1 })
   expect(
     await leases.leaseLookups(database.db, {
       run,
+      service: 0,
       bulk: [{ kinds: ['email'], singly: false }],
       limit: 100,
       token: randomUUID(),

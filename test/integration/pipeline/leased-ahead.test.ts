@@ -40,7 +40,7 @@ beforeEach(async () => {
   const policy = { ...POLICY, concurrency: 32 }
   breaker = { state: 'closed' }
   queue = new LookupQueue(
-    { db: database.db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
+    { db: database.db, policy, service: 0, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
     run,
     leases,
     { capacity: () => LOOKUPS, maxReady: 32, endpoint: null },

@@ -101,7 +101,7 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
     owner: 'test',
     token: randomUUID(),
     leaseMs: 600_000,
-    scope: 'a scope',
+    scopes: { 0: 'a scope' },
   })
   await database.query('update fillrate.jobs set run_id = $1 where key = $2', [run, rotated])
   const fetched: string[] = []

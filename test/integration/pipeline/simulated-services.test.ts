@@ -161,7 +161,7 @@ class Batch {
 
   async #submit(): Promise<void> {
     const token = randomUUID()
-    const lease = { run: this.#run, token, leaseMs: HOUR }
+    const lease = { run: this.#run, service: 0, token, leaseMs: HOUR }
     const again = await jobs.leaseJobsForRetry(database.db, { ...lease, limit: 10_000 })
     const created: jobs.OutgoingJob[] = []
     // All of a service are of one kind, and so of one job.
@@ -226,6 +226,7 @@ class Batch {
   async #lookUp(): Promise<void> {
     const leased = await leases.leaseLookups(database.db, {
       run: this.#run,
+      service: 0,
       limit: 100_000,
       token: randomUUID(),
       leaseMs: HOUR,
@@ -324,7 +325,7 @@ async function simulate(worlds: readonly World[], baseUrl: string): Promise<stri
     owner: 'test',
     token: randomUUID(),
     leaseMs: 1_000 * HOUR,
-    scope: 'simulated',
+    scopes: { 0: 'simulated' },
   })
   const lookups = worlds.flatMap((world) => world.names.map((name) => ({ world, ...world.lookupOf(name) })))
   await database.query(

@@ -59,7 +59,7 @@ async function createFixture(
     owner: 'test',
     token: randomUUID(),
     leaseMs: 10 * 60_000,
-    scope: SCOPE,
+    scopes: { 0: SCOPE },
   })
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)

@@ -204,7 +204,9 @@ test('a run whose key is rejected continues with the next one, and requests noth
   const report = await running
   expect(report).toMatchObject({ status: 'completed', lookups: { requested: EMAILS } })
   expect(live.sandbox.stats({ inputs: true }).inputs).toMatchObject({ distinct: EMAILS, max_requested: 1 })
-  const rows = await live.database.query<{ scope: string }>('select scope from fillrate.runs')
+  const rows = await live.database.query<{ scope: string }>(
+    'select v.value as scope from fillrate.runs, jsonb_each_text(scopes) v',
+  )
   expect(rows).toEqual([{ scope: app.scope }])
 })
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { expect, test } from 'vitest'
-import { resumeHandedOn } from '../../../src/store/hand-on.ts'
+import { beforeEach, expect, test } from 'vitest'
+import { handOnRows, releaseHandedOn, resumeHandedOn } from '../../../src/store/hand-on.ts'
 import { insertRun } from '../../../src/store/runs.ts'
 import { insertService, recordServiceName } from '../../../src/store/services.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
@@ -9,47 +9,83 @@ import { useTestDatabase } from '../../support/database.ts'
 const database = useTestDatabase()
 
 const SERVICES = ['acme', 'beta']
-
-/** The runs of a group, one for each service. @param leaseMs below 0: their process is dead */
-async function startGroup(leaseMs: number): Promise<readonly number[]> {
-  const ids: number[] = []
-  for (const [service, name] of SERVICES.entries()) {
+const [ACME, BETA] = [0, 1]
+beforeEach(async () => {
+  await database.query('truncate fillrate.services, fillrate.rows')
+  for (const name of SERVICES)
     await recordServiceName(database.db, await insertService(database.db, `${name}.example`, []), name)
-    const run = { trigger: 'manual', sources: ['people'], options: {} as never, owner: 'test' } as const
-    const group = ids[0] === undefined ? {} : { group: ids[0] }
-    ids.push(await insertRun(database.db, { ...run, token: randomUUID(), leaseMs, service, ...group }))
-  }
-  await database.query('update fillrate.runs set group_id = id where id = $1', [ids[0]])
-  return ids
-}
+})
+
+/** @param leaseMs below 0: its process is dead */
+const startRun = (leaseMs: number, services: readonly number[] = [ACME, BETA]): Promise<number> =>
+  insertRun(database.db, {
+    trigger: 'manual',
+    sources: ['people'],
+    options: {} as never,
+    owner: 'test',
+    token: randomUUID(),
+    leaseMs,
+    scopes: Object.fromEntries(services.map((one) => [one, `${one} key`])),
+  })
+const insertRow = (run: number, service: number, state: string) =>
+  database.query(
+    `insert into fillrate.rows (source, key, run_id, service_id, input_hash, state, settled_at)
+     values ('people', '1', $1, $2, 1, $3, case when $3 <> 'waiting' then now() end)`,
+    [run, service, state],
+  )
+const readRow = () =>
+  database.query('select run_id::int as run, service_id as service, state from fillrate.rows')
+
+const turn = {
+  service: 'acme',
+  isFirst: true,
+  services: SERVICES,
+  next: { service: 'beta', when: 'miss' },
+  takes: null,
+  details: [],
+} as const
 
 test.each([
-  { before: 'is dead, although no process has noticed', leaseMs: -1_000, after: 'runs', goesOn: true },
-  { before: 'runs', leaseMs: 60_000, after: 'runs', goesOn: null },
-  // This service is done with it: it would be requested with the next identifier of a cascade.
-  { before: 'is dead', leaseMs: -1_000, after: 'has ended', goesOn: false },
-])(
-  'a row that waits for a later service whose run $before, and whose next run $after',
-  async ({ leaseMs, after, goesOn }) => {
-    await database.query('truncate fillrate.rows')
-    const [, handedOnTo] = await startGroup(leaseMs)
-    const [first, later] = await startGroup(60_000)
-    if (after === 'has ended')
-      await database.query(
-        `update fillrate.runs set state = 'completed', finished_at = now() where id = $1`,
-        [later],
-      )
-    await database.query(
-      `insert into fillrate.rows (source, key, run_id, service_id, input_hash, state) values ('people', '1', $1, 0, 1, 'waiting')`,
-      [handedOnTo],
-    )
-    const resume = () =>
-      inTransaction(database.db, (tx) =>
-        resumeHandedOn(tx, 'people', ['1'], { run: first ?? 0, services: SERVICES }),
-      )
-    expect(await resume()).toEqual(goesOn === null ? [] : [{ key: '1', isResumed: goesOn }])
-    expect(await database.scalar<string>('select run_id from fillrate.rows')).toBe(
-      String(goesOn === true ? later : handedOnTo),
-    )
+  { state: 'not_found', services: [ACME, BETA], after: { service: BETA, state: 'waiting' } },
+  { state: 'enriched', services: [ACME, BETA], after: { service: ACME, state: 'enriched' } },
+  // A remap calls none.
+  { state: 'not_found', services: [], after: { service: ACME, state: 'not_found' } },
+])('a row that is $state in a run with the services $services', async ({ state, services, after }) => {
+  const run = await startRun(60_000, services)
+  await insertRow(run, ACME, state)
+  await inTransaction(database.db, (tx) => handOnRows(tx, 'people', ['1'], turn))
+  expect(await readRow()).toEqual([{ run, ...after }])
+})
+
+test.each([
+  {
+    before: 'is dead, although no process has noticed',
+    leaseMs: -1_000,
+    services: [ACME, BETA],
+    isResumed: true,
   },
-)
+  { before: 'runs', leaseMs: 60_000, services: [ACME, BETA], isResumed: false },
+  {
+    before: 'is dead, and that service is not of the next run',
+    leaseMs: -1_000,
+    services: [ACME],
+    isResumed: false,
+  },
+])('a row that waits at a later service, and whose run $before', async ({ leaseMs, services, isResumed }) => {
+  const former = await startRun(leaseMs)
+  const run = await startRun(60_000, services)
+  await insertRow(former, BETA, 'waiting')
+  const resume = () =>
+    inTransaction(database.db, (tx) =>
+      resumeHandedOn(tx, 'people', ['1'], { run, service: ACME, services: SERVICES }),
+    )
+  expect(await resume()).toEqual(isResumed ? ['1'] : [])
+  expect(await readRow()).toEqual([{ run: isResumed ? run : former, service: BETA, state: 'waiting' }])
+})
+
+test('a row whose inputs have changed begins anew with the first service, in its run', async () => {
+  const run = await startRun(60_000)
+  await insertRow(run, BETA, 'waiting')
+  await inTransaction(database.db, (tx) => releaseHandedOn(tx, 'people', ['1'], turn))
+  expect(await readRow()).toEqual([{ run, service: ACME, state: 'waiting' }])
+})

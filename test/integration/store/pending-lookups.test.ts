@@ -47,9 +47,16 @@ const want = (count: number, kind?: 'email' | 'domain') =>
   inTransaction(database.db, (tx) => wantLookups(tx, toLookups(count, kind), 's', RUN, [RUN, OTHER]))
 
 const lease = async (limit: number, token = randomUUID()) =>
-  (await leases.leaseLookups(database.db, { run: RUN, bulk: BULK, limit, token, leaseMs: MINUTE })).map(
-    ({ id }) => id,
-  )
+  (
+    await leases.leaseLookups(database.db, {
+      run: RUN,
+      service: 0,
+      bulk: BULK,
+      limit,
+      token,
+      leaseMs: MINUTE,
+    })
+  ).map(({ id }) => id)
 
 const createJobs = ({
   count = 5,
@@ -102,7 +109,7 @@ test('new emails become jobs of a hundred, and one of what is left over', async 
 test('a lookup that was leased from a hundred, and came back, becomes a job with the others all the same', async () => {
   await want(100)
   const token = randomUUID()
-  const one = { run: RUN, bulk: BULK, limit: 1, token, leaseMs: MINUTE }
+  const one = { run: RUN, service: 0, bulk: BULK, limit: 1, token, leaseMs: MINUTE }
   expect(await leases.leaseLookups(database.db, one)).toHaveLength(1)
   await leases.releaseByToken(database.db, token)
   expect(sizes(await createJobs())).toEqual([100])
@@ -118,7 +125,8 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
     'a run that adopts it',
     async (tx) => {
       await tx.updateTable('fillrate.rows').set({ run_id: OTHER }).where('key', '=', '1').execute()
-      return (await lookups.adoptLookups(tx, OTHER, [OTHER], { all: 10, bySource: {} })).adopted
+      return (await lookups.adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], { all: 10, bySource: {} }))
+        .adopted
     },
   ],
   [
@@ -200,7 +208,7 @@ test('pending lookups are queued by the hundred, and taken in their order; the o
   // Too few for a job: they stay queued.
   expect(await createJobs({ count: 1, least: 50 })).toEqual([])
   expect(await lease(100)).toHaveLength(48)
-  expect(await hasPendingLookups(database.db, RUN)).toBe(false)
+  expect(await hasPendingLookups(database.db, { run: RUN, service: 0 })).toBe(false)
 })
 
 test('what is queued and no longer pending is dropped, and what is not due yet stays', async () => {
@@ -231,7 +239,7 @@ test('released, expired and requeued lookups are queued again, and lists that no
   expect(await database.count('fillrate.lookup_leases')).toBe(0)
 
   const [job] = await createJobs({ count: 1 })
-  expect(await hasPendingLookups(database.db, RUN)).toBe(false)
+  expect(await hasPendingLookups(database.db, { run: RUN, service: 0 })).toBe(false)
   expect(await lookups.requeueMembers(database.db, [job?.id ?? ''], 'rejected')).toBe(3)
   // Not those of another job since.
   expect(await lookups.requeueMembers(database.db, [job?.id ?? ''], 'rejected')).toBe(0)
@@ -281,7 +289,7 @@ test.each<[string, () => Promise<readonly string[]>]>([
 test('of two statements at once, the second takes what the first has left', async () => {
   await want(250)
   const first = await begin()
-  const options = { run: RUN, bulk: BULK, limit: 120, leaseMs: MINUTE }
+  const options = { run: RUN, service: 0, bulk: BULK, limit: 120, leaseMs: MINUTE }
   const leased = await leases.leaseLookups(first, { ...options, token: randomUUID() })
   const made = createJobs({ count: 2 })
   await database.untilBlocked()
@@ -311,10 +319,10 @@ test('a job carries the kinds that its endpoint takes, and none that left one be
   await database.query('update fillrate.lookups set sync_only = true where id = 5')
   await database.query(`
     update fillrate.pending_lookups set size = 1, lookup_ids = '{1}' where kind = 'email';
-    insert into fillrate.pending_lookups (run_id, kind, sync_only, size, lookup_ids) values (1, 'email', true, 1, '{5}')`)
+    insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, size, lookup_ids) values (1, 0, 'email', true, 1, '{5}')`)
   const enough = (kinds: readonly LookupKind[], least: number) => ({ kinds, least })
   const routes = [enough(PEOPLE, 3), enough(PEOPLE, 4), enough(['domain'], 2), enough(['domain'], 3)]
-  const { hasNew } = await jobs.findSubmittable(database.db, RUN, routes)
+  const { hasNew } = await jobs.findSubmittable(database.db, { run: RUN, service: 0 }, routes)
   expect(hasNew).toEqual([true, false, true, false])
   const [people] = await createJobs({ kinds: PEOPLE })
   expect(people?.inputs).toEqual([
@@ -336,7 +344,7 @@ test('what may go in bulk is leased after the rest, while it makes no job, and b
   await wantKinds(...MIXED)
   const leaseOf = async (options: Partial<leases.LeaseOptions>) => {
     const token = randomUUID()
-    const all = { run: RUN, limit: 10, token, leaseMs: MINUTE, ...options }
+    const all = { run: RUN, service: 0, limit: 10, token, leaseMs: MINUTE, ...options }
     const leased = await leases.leaseLookups(database.db, all)
     await leases.releaseByToken(database.db, token)
     return leased.map(({ id }) => id)
@@ -362,14 +370,20 @@ test('what is erased before its job is posted again leaves it: the places are th
   await createJobs({ kinds: PEOPLE, token })
   await jobs.releaseJobs(database.db, token)
   await database.query('delete from fillrate.lookups where id = 2')
-  const again = await jobs.leaseJobsForRetry(database.db, { run: RUN, limit: 9, token, leaseMs: MINUTE })
+  const again = await jobs.leaseJobsForRetry(database.db, {
+    run: RUN,
+    service: 0,
+    limit: 9,
+    token,
+    leaseMs: MINUTE,
+  })
   expect(again.map(({ inputs }) => inputs)).toEqual([[INPUTS.name_company(0), INPUTS.name_company(2)]])
   expect(await database.query('select size, lookup_ids::text from fillrate.jobs')).toEqual([
     { size: 2, lookup_ids: '{1,3}' },
   ])
   await jobs.releaseJobs(database.db, token)
   await database.query('delete from fillrate.lookups')
-  const none = { run: RUN, limit: 9, token: randomUUID(), leaseMs: MINUTE }
+  const none = { run: RUN, service: 0, limit: 9, token: randomUUID(), leaseMs: MINUTE }
   expect(await jobs.leaseJobsForRetry(database.db, none)).toEqual([])
   expect(await database.query('select state from fillrate.jobs')).toEqual([{ state: 'rejected' }])
 })
@@ -386,7 +400,7 @@ test('the queue of a run that is over is deleted', async () => {
 test('a lookup that two entries list is submitted once', async () => {
   await want(3)
   await database.query(`
-    insert into fillrate.pending_lookups (run_id, kind, sync_only, size, lookup_ids) values (1, 'email', false, 2, '{1,2}')`)
+    insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, size, lookup_ids) values (1, 0, 'email', false, 2, '{1,2}')`)
   const [job] = await createJobs({ count: 1 })
   expect(job?.emails).toEqual(['0@x.example', '1@x.example', '2@x.example'])
   expect(await entrySizes()).toEqual([])

@@ -114,7 +114,9 @@ test('an adopted lookup counts for the run that adopted it', async () => {
   await answer('1')
   await addRows(OTHER, '2, 3')
   const left = { all: 1_000, bySource: {} }
-  const { adopted } = await inTransaction(database.db, (tx) => adoptLookups(tx, OTHER, [OTHER], left))
+  const { adopted } = await inTransaction(database.db, (tx) =>
+    adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], left),
+  )
   expect(adopted).toBe(2)
   expect(await listed(OTHER)).toEqual([2, 3])
   await answer('2, 3')
@@ -160,12 +162,12 @@ test('the lookups that the rows of a run needed are counted once, and those of t
 
 test('a run has an answer once one of its own lookups has', async () => {
   await want(1, 150)
-  expect(await hasAnsweredLookups(database.db, RUN)).toBe(false)
+  expect(await hasAnsweredLookups(database.db, { run: RUN, service: 0 })).toBe(false)
   await want(151, 152, OTHER)
   await answer('151')
-  expect(await hasAnsweredLookups(database.db, RUN)).toBe(false)
+  expect(await hasAnsweredLookups(database.db, { run: RUN, service: 0 })).toBe(false)
   await answer('150', 'not_found')
-  expect(await hasAnsweredLookups(database.db, RUN)).toBe(true)
+  expect(await hasAnsweredLookups(database.db, { run: RUN, service: 0 })).toBe(true)
 })
 
 test.each([
@@ -209,7 +211,7 @@ test('the members of a job count as submitted wherever that matters', async () =
   await want(1, 100)
   await addRows(RUN, 'select id from fillrate.lookups')
   const done = { id: RUN, isDryRun: false, cascading: [] }
-  const read = () => readWaitingCounts(database.db, done, ['s'], [OTHER])
+  const read = async () => (await readWaitingCounts(database.db, done, ['s'], [OTHER])).at(0)
   const countSubmitted = () => database.count(`fillrate.lookups where state = 'submitted'`)
   expect(await read()).toMatchObject({ mine: 100, forDelivery: 0, abandoned: 100 })
   const job = randomUUID()
@@ -225,7 +227,9 @@ test('the members of a job count as submitted wherever that matters', async () =
   expect((await want(1, 100, OTHER, [OTHER])).filter((one) => one.claimed)).toEqual([])
   await database.query(`update fillrate.rows set run_id = ${OTHER}`)
   const left = { all: 1_000, bySource: {} }
-  const { adopted } = await inTransaction(database.db, (tx) => adoptLookups(tx, OTHER, [OTHER], left))
+  const { adopted } = await inTransaction(database.db, (tx) =>
+    adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], left),
+  )
   expect(adopted).toBe(0)
   await inTransaction(database.db, (tx) =>
     markRowsDeleted(tx, 's', [`${RUN} 1`], { isKept: false, mayBeHidden: false }),

@@ -43,11 +43,16 @@ afterEach(() => {
 function createQueue(lookups: number): LookupQueue {
   store = new SteppedLeases(lookups)
   const breaker = { state: 'closed' } as const
-  return new LookupQueue({ db, policy, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker }, run, leases, {
-    capacity: () => 1_000,
-    maxReady: SLOTS,
-    endpoint: null,
-  })
+  return new LookupQueue(
+    { db, policy, service: 0, adapter: BUILT_IN_SERVICE, webhookUrl: null, breaker },
+    run,
+    leases,
+    {
+      capacity: () => 1_000,
+      maxReady: SLOTS,
+      endpoint: null,
+    },
+  )
 }
 
 async function isPending(promise: Promise<unknown>): Promise<boolean> {

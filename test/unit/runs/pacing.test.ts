@@ -40,9 +40,7 @@ describe('the turn of a run', () => {
     trigger,
     options: { limit: null, budget: null, where: null, route: 'sync' },
     picking: false,
-    scope: null,
-    group: null,
-    service: 0,
+    scopes: {},
   })
 
   test.each<[string, readonly RunningRun[], number]>([

@@ -3,10 +3,10 @@ import { ROW_STATES } from '../../../domain/row.ts'
 import type { SkippedGroup } from '../../../domain/skipped-cell.ts'
 import type { RunReport } from '../../../runs/report.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
-import { formatCount, formatPercent } from '../../../util/format.ts'
-import { card, definitionList, empty } from '../components.ts'
+import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
+import { card, clamped, dataTable, definitionList, empty, stateBadge } from '../components.ts'
 import { type Html, type HtmlPart, html } from '../html.ts'
-import { readTotal } from '../../../domain/run.ts'
+import { readServiceTotals, readTotal, type ServiceTotals } from '../../../domain/run.ts'
 
 // The report of a run, as it is stored. Another version may have stored another shape.
 
@@ -18,19 +18,37 @@ export const numbersSection = (totals: unknown): Html =>
     totals === null
       ? empty('Counted when the run ends.')
       : html`<div class="totals">
-          ${TOTALS.map(([name, fields]) => {
-            const shown = fields.map(
-              ([label, part, field]) => [label, totalText(totals, part, field)] as const,
-            )
-            return (
-              shown.some(([, value]) => value !== null) &&
-              html`<div>
-                <h3>${name}</h3>
-                ${definitionList(shown)}
-              </div>`
-            )
-          })}
-        </div>`,
+            ${TOTALS.map(([name, fields]) => {
+              const shown = fields.map(
+                ([label, part, field]) => [label, totalText(totals, part, field)] as const,
+              )
+              return (
+                shown.some(([, value]) => value !== null) &&
+                html`<div>
+                  <h3>${name}</h3>
+                  ${definitionList(shown)}
+                </div>`
+              )
+            })}
+          </div>
+          ${servicesTable(readServiceTotals(totals))}`,
+  )
+
+/** What each of several services did. */
+const servicesTable = (services: readonly ServiceTotals[]): HtmlPart =>
+  services.length > 0 &&
+  dataTable<ServiceTotals>(
+    'Services of the run',
+    [
+      { name: 'service', kind: 'row', cell: ({ service }) => service },
+      { name: 'state', cell: ({ status }) => stateBadge(status) },
+      { name: 'requested', kind: 'number', cell: ({ lookups }) => formatCount(lookups.requested) },
+      { name: 'found', kind: 'number', cell: ({ lookups }) => formatCount(lookups.found) },
+      { name: 'cells', kind: 'number', cell: ({ cells }) => formatCount(cells.written) },
+      { name: 'cost', kind: 'number', cell: ({ spend }) => spend.cost && formatMoney(spend.cost) },
+      { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },
+    ],
+    services,
   )
 
 /** A label and the number of the report that it shows. */

@@ -154,9 +154,6 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Html {
         cell: ({ id }) => html`<span class="phone">Run </span><a href="/runs/${id}">${id}</a>`,
       },
       { name: 'state', cell: (run) => stateBadge(runOutcome(run)) },
-      ...(list.some(({ service }) => service !== undefined)
-        ? [{ name: 'service', cell: ({ service = '' }: RunOverview) => service }]
-        : []),
       { name: 'kind', cell: runKind },
       { name: 'sources', cell: ({ sources }) => sourcesCell(sources) },
       { name: 'started', cell: (run) => timeAgo(run.started_at, readAt) },

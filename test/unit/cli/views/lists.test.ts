@@ -169,24 +169,23 @@ describe('status', () => {
     },
   }
 
-  test('names the runs of a group with what each service found and filled', () => {
-    const totals = { lookups: { requested: 200, found: 119 }, cells: { written: 100 } }
-    const run = { ...view.last_run, state: 'completed', reason: null, totals } as NonNullable<
-      StatusReport['last_run']
-    >
-    const text = renderStatus(
-      {
-        ...view,
-        last_group: [
-          { ...run, id: 2, group: 2, service: 'acme' },
-          { ...run, id: 3, group: 2, service: 'pdl', totals: {} },
-        ],
-      },
-      onTerminal(100).output,
-      now,
-    ).join('\n')
+  test('says of the last run what each of several services found and filled', () => {
+    const acme = {
+      service: 'acme',
+      status: 'completed',
+      lookups: { requested: 200, found: 119 },
+      cells: { written: 100 },
+    }
+    const services = [acme, { ...acme, service: 'pdl', status: 'unauthorized' }]
+    const last_run = {
+      ...view.last_run,
+      id: 2,
+      state: 'failed',
+      totals: { services },
+    } as unknown as NonNullable<StatusReport['last_run']>
+    const text = renderStatus({ ...view, last_run }, onTerminal(100).output, now).join('\n')
     expect(text).toMatch(
-      /Group 2 +run 2, acme, completed \(found 119 of 200 lookups, 100 cells written\)\n +run 3, pdl, completed/,
+      /Run 2 +acme, completed \(found 119 of 200 lookups, 100 cells written\)\n +pdl, unauthorized \(found/,
     )
   })
 

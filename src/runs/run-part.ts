@@ -1,0 +1,160 @@
+import { hasCascade } from '../domain/identifiers/kind.ts'
+import type { CircuitCause } from '../domain/rate-status.ts'
+import type { ConfiguredBudget } from '../domain/spend.ts'
+import type { RunBudget } from '../pipeline/pick/budget.ts'
+import type { PickContext } from '../pipeline/pick/pass.ts'
+import type { ServiceError } from '../service/errors.ts'
+import type { Source } from '../sources/source-model.ts'
+import type { ServiceSources } from '../store/run-progress.ts'
+import type { Scopes } from '../store/runs.ts'
+import { RunCounters } from './counters.ts'
+import type { LeaderElector } from './leader.ts'
+import type { RecordRun } from './report.ts'
+import { isFit, type LeftOutSource } from './source-health.ts'
+import type { CallSetup, Workers } from './workers.ts'
+
+/** What a run needs of its process, for one of its services. */
+export interface RunDeps extends CallSetup {
+  /** In the configuration; null or absent: it has one service. */
+  readonly serviceName?: string | null
+  /** The most for this service, of a budget that several share. */
+  readonly serviceBudget?: ConfiguredBudget | null
+  /** Only the leader of its scope serves the runs of this process. */
+  readonly elector: Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus' | 'findOpenCircuit'>
+  /** Identifies this process in tables and logs; unique for each start. */
+  readonly owner: string
+  /** What Postgres refuses to this process, in words; null: nothing. */
+  readonly describeOutage: () => string | null
+  /** Records the end of a run that is no dry run, in the transaction that stores it. */
+  readonly recordRun: RecordRun
+}
+
+/** A service, as the runs of a process use it. Without workers each run does all steps itself. */
+export interface ServiceProcess<ServiceDeps = RunDeps> {
+  readonly deps: ServiceDeps
+  readonly workers?: Workers
+}
+
+/** An outage of a service that a run has met. */
+export interface Outage {
+  /** Service and key. */
+  readonly scope: string
+  /** How long it has lasted, in milliseconds. */
+  readonly ms: number
+  /** `connection refused`, `HTTP 503`; null: unknown. */
+  readonly reason: string | null
+  readonly cause: CircuitCause
+  /** The service has answered this run before. */
+  readonly wasAnswered: boolean
+  /** Own rows that wait for a lookup. */
+  readonly waiting: number
+  /** It has lasted too long to wait for its end. */
+  readonly isTooLong: boolean
+}
+
+/** What a run does with one of its services, and what became of it. */
+export interface ServicePart<PartDeps = RunDeps> extends PickContext {
+  /** Of the service, in the configuration; empty: it has one. */
+  readonly name: string
+  readonly deps: PartDeps
+  /** Those that it serves, each as it fills them: open and not paused. */
+  readonly sources: readonly Source[]
+  readonly budget: RunBudget
+  readonly counters: RunCounters
+  /** Rows may still go on to it from a service before, so that jobs are to be filled. */
+  isGathering: boolean
+  /** By name: sources that are broken. */
+  readonly leftOut: Map<string, LeftOutSource>
+  /** What ends it: the others go on. */
+  readonly failures: unknown[]
+  fatalError: ServiceError | null
+  /** A call was refused because the account has no credits left: nothing more is picked. */
+  isOutOfCredits: boolean
+  /** The service is down; null: it is not. */
+  outage: Outage | null
+}
+
+export const createPart = <PartDeps>(
+  part: Pick<ServicePart<PartDeps>, 'name' | 'deps' | 'id' | 'service' | 'isDryRun' | 'sources' | 'budget'>,
+  counters: RunCounters,
+): ServicePart<PartDeps> => ({
+  ...part,
+  counters: new RunCounters(counters),
+  leftOut: new Map(),
+  isGathering: false,
+  failures: [],
+  fatalError: null,
+  isOutOfCredits: false,
+  outage: null,
+})
+
+/** It waits for nothing any more: its service rejects the key, or one of its steps has failed. */
+export const isEnded = ({ fatalError, failures }: Pick<ServicePart, 'fatalError' | 'failures'>): boolean =>
+  fatalError !== null || failures.length > 0
+
+/** The keys that a process calls the services of a run with. */
+export const scopesOf = (
+  services: readonly { readonly service: number; readonly elector: { readonly scope: string } }[],
+): Scopes => Object.fromEntries(services.map(({ service, elector }) => [service, elector.scope]))
+
+/** Its sources that fit their tables. */
+export const fitSources = ({
+  service,
+  sources,
+}: Pick<ServicePart, 'service' | 'sources'>): ServiceSources => ({
+  service,
+  sources: sources.filter(isFit).map(({ name }) => name),
+})
+
+export const brokenSources = ({
+  service,
+  sources,
+}: Pick<ServicePart, 'service' | 'sources'>): ServiceSources => ({
+  service,
+  sources: sources.filter((source) => !isFit(source)).map(({ name }) => name),
+})
+
+/** Its sources whose rows go on after a miss, to the next identifier or the next service: in a dry run nothing else moves them on. */
+export const cascadingSources = ({
+  service,
+  sources,
+}: Pick<ServicePart, 'service' | 'sources'>): ServiceSources => ({
+  service,
+  sources: sources
+    .filter(({ mapping }) => hasCascade(mapping) || mapping.turn.next !== null)
+    .map(({ name }) => name),
+})
+
+/** The services of a run whose rows may go on to this one. */
+export const partsBefore = <Part extends Pick<ServicePart, 'name' | 'sources'>>(
+  part: Part,
+  parts: readonly Part[],
+): Part[] => {
+  const before = new Set(
+    part.sources.flatMap(({ mapping: { turn } }) => turn.services.slice(0, turn.services.indexOf(part.name))),
+  )
+  return parts.filter(({ name }) => before.has(name))
+}
+
+/**
+ * Whether rows may come back to a service over others: with opposite orders of services. Such services do not keep inputs for a full
+ * job, because each would wait for the other's rows. Pure.
+ */
+export function isAfterItself<Part extends Pick<ServicePart, 'name' | 'sources'>>(
+  part: Part,
+  parts: readonly Part[],
+): boolean {
+  const earlier = new Set<Part>()
+  for (const queue = [part]; queue.length > 0;)
+    for (const one of partsBefore(queue.pop() ?? part, parts))
+      if (!earlier.has(one)) {
+        earlier.add(one)
+        queue.push(one)
+      }
+  return earlier.has(part)
+}
+
+/** The sources that the services of a run have left out, each once. */
+export const listLeftOutOf = (parts: readonly Pick<ServicePart, 'leftOut'>[]): LeftOutSource[] => [
+  ...new Map(parts.flatMap(({ leftOut }) => [...leftOut])).values(),
+]
