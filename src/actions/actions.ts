@@ -21,7 +21,6 @@ import { createPlan, type Plan } from './plan/plan.ts'
 import type { PlanOptions } from './plan/report.ts'
 import type { PlannedParty } from './plan/service-plan.ts'
 import { planInOrder } from './plan/services.ts'
-import { remapInOrder } from './remap-in-order.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
 import { openServiceClient } from './service-client.ts'
@@ -182,19 +181,14 @@ export class Actions implements OpenedSources {
   }
 
   /** Writes stored records again under the current mapping. */
-  async remap(
-    options: Omit<RemapOptions, 'source' | 'service'> & { readonly source: string },
-  ): Promise<RemapReport> {
+  async remap(options: Omit<RemapOptions, 'source'> & { readonly source: string }): Promise<RemapReport> {
     const source = chooseSource(this, options.source)
-    if (this.config.views.length > 0) {
-      const served = this.#listFilling(source).map(async (service) => ({
-        deps: await service.deps(),
-        source: chooseSource(service, source.name),
-      }))
-      return remapInOrder(await Promise.all(served), { ...options, source })
-    }
-    const deps = await this.deps()
-    return remapSource(deps, { ...options, source, service: this.address === null ? null : deps.service })
+    const served = this.#listFilling(source).map(async (service) => {
+      const deps = await service.deps()
+      const number = service.address === null ? null : deps.service
+      return { deps, source: chooseSource(service, source.name), service: number }
+    })
+    return remapSource(await Promise.all(served), { ...options, source })
   }
 
   /** The services that fill a source, in its order. */

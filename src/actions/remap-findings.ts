@@ -3,7 +3,7 @@ import type { DiffRow, DryRunReport } from '../pipeline/preview.ts'
 import { RandomSample } from '../pipeline/random-sample.ts'
 import type { RunReport } from '../runs/report.ts'
 import type { Source } from '../sources/source-model.ts'
-import type { RemapRow } from '../store/requeue-rows.ts'
+import type { FoundRecord } from '../store/remap.ts'
 
 /** Outcomes of the rows with a stored record. All but the last two add up to `rows`. */
 interface RemapCounts extends Record<RemapOutcome, number> {
@@ -27,7 +27,7 @@ export interface RemapReport extends DryRunReport {
 
 /** What a stored record would change in its row. */
 export interface PreviewedRemap {
-  readonly row: RemapRow
+  readonly row: FoundRecord
   /**
    * - `changed`: a cell would change, or only the database can tell
    * - `unchanged`: nothing would change

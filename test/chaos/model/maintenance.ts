@@ -49,9 +49,10 @@ export class Maintenance {
   }
 
   async remap(): Promise<void> {
-    const options = { source: this.#source, dryRun: false, service: null, sample: 0, signal }
+    const options = { source: this.#source, dryRun: false, sample: 0, signal }
+    const deps = { ...this.#deps, owner: 'model' }
     await this.#ownership.duringWrite(this.#people.locked, () =>
-      remapSource({ ...this.#deps, owner: 'model' }, options),
+      remapSource([{ deps, source: this.#source, service: null }], options),
     )
   }
 

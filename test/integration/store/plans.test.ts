@@ -8,6 +8,7 @@ import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
+import * as remap from '../../../src/store/remap.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
 import { listDueRows } from '../../../src/store/due-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
@@ -51,6 +52,8 @@ const done = { isDryRun: false, cascading: [] }
 
 /** The run that waits. The statistics of the third case know nothing of it. */
 const RUN = 2
+const OF_RUN = { run: RUN, service: 0 }
+const CONTACTS = { service: 0, sources: ['contacts'] }
 
 let database: TestDatabase
 
@@ -127,7 +130,7 @@ const reverting = written.map(({ id, ...change }) => ({
   undoes: id,
 }))
 
-const options = { run: RUN, bulk: BULK, limit: PENDING, leaseMs: 60_000 }
+const options = { ...OF_RUN, bulk: BULK, limit: PENDING, leaseMs: 60_000 }
 
 // A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
 describe.each<[string, { readonly before: readonly string[]; readonly after: readonly string[] }]>([
@@ -213,16 +216,19 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
         expect(made).toHaveLength(1)
       },
     ],
-    ['check for a job to submit', (tx) => jobs.findSubmittable(tx, RUN, [{ kinds: ['email'], least: 50 }])],
+    [
+      'check for a job to submit',
+      (tx) => jobs.findSubmittable(tx, OF_RUN, [{ kinds: ['email'], least: 50 }]),
+    ],
     ['list abandoned rows', (tx) => listAbandonedRows(tx, 'contacts', [], '', 1_000)],
-    ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', RUN, '', 1_000)],
+    ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', OF_RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
     ['list due rows', (tx) => listDueRows(tx, 'contacts', '', 1_000)],
     ['count what rows wait for', (tx) => readWaitingCounts(tx, { id: RUN, ...done }, ['contacts'], [RUN])],
-    ['list answered rows of a dry run', (tx) => listAnsweredDryRows(tx, 'contacts', RUN, '', 1_000)],
+    ['list answered rows of a dry run', (tx) => listAnsweredDryRows(tx, 'contacts', OF_RUN, '', 1_000)],
     ['list abandoned rows of live sync', (tx) => listAbandonedChanges(tx, ['contacts'], 1_000)],
-    ['go on after a miss in a dry run', (tx) => advanceCascade(tx, RUN, ['contacts'])],
-    ['check for waiting rows', (tx) => findWaitingRows(tx, RUN, ['contacts'])],
+    ['go on after a miss in a dry run', (tx) => advanceCascade(tx, RUN, [CONTACTS])],
+    ['check for waiting rows', (tx) => findWaitingRows(tx, RUN, [CONTACTS])],
     ['check for work under way', (tx) => hasWorkUnderWay(tx, RUN)],
     ['check for awaited answers', (tx) => awaitsAnswers(tx, RUN)],
     ['count awaited jobs', (tx) => countAwaitedJobs(tx, RUN)],
@@ -236,11 +242,11 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     [
       'check for answered lookups',
       async (tx) => {
-        expect(await hasAnsweredLookups(tx, RUN)).toBe(true)
+        expect(await hasAnsweredLookups(tx, OF_RUN)).toBe(true)
         await sql`update fillrate.lookups set requested_at = null where id = any(${keys}::bigint[])`.execute(
           tx,
         )
-        expect(await hasAnsweredLookups(tx, RUN)).toBe(false)
+        expect(await hasAnsweredLookups(tx, OF_RUN)).toBe(false)
       },
     ],
     [
@@ -251,7 +257,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     ],
     [
       'adopt lookups',
-      (tx) => lookups.adoptLookups(tx, RUN, [1], { all: 1_000, bySource: { contacts: 500 } }),
+      (tx) => lookups.adoptLookups(tx, OF_RUN, [1], { all: 1_000, bySource: { contacts: 500 } }),
     ],
     [
       'make rows due',
@@ -262,10 +268,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
           keys.map((key) => ({ key, lookup: Number(key) })),
         ),
     ],
-    [
-      'check for rows to write again',
-      (tx) => requeueRows.hasRowsToWrite(tx, 'contacts', RUN, { left: true }),
-    ],
+    ['check for rows to write again', (tx) => remap.hasRowsToWrite(tx, 'contacts', RUN, { left: true })],
     [
       'lock changes to undo',
       async (tx) => {
@@ -288,7 +291,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
         ])
       },
     ],
-    ['check for pending lookups of live sync', (tx) => hasPendingLookups(tx, RUN)],
+    ['check for pending lookups of live sync', (tx) => hasPendingLookups(tx, OF_RUN)],
     ['release expired lookups', (tx) => lookups.releaseExpiredLookups(tx, 1_000)],
     [
       'delete old changes, which were analyzed long ago',
