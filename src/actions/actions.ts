@@ -147,7 +147,7 @@ export class Actions implements OpenedSources {
       budget,
       isBoundedByBudget: request.budget !== undefined,
       usesWebhook: this.bulk.usesWebhook === true,
-      firstPollMs: adapter.poll && firstPollMs({ adapter, webhookUrl: null }),
+      firstPollMs: adapter.poll && firstPollMs(adapter, false),
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
     }
     return [await this.deps(), options]

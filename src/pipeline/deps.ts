@@ -81,7 +81,7 @@ export function awaitResults(
   if (!adapter.poll || jobId === null) return null
   const submittedAt = new Date(now())
   const deadlineAt = new Date(now() + policy.bulkDeadlineMs)
-  const firstMs = firstPollMs({ adapter, webhookUrl: isAwaitedHere ? webhookUrl : null })
+  const firstMs = firstPollMs(adapter, isAwaitedHere && webhookUrl !== null)
   return { deadlineAt, pollAt: nextPollAt({ polls: 0, submittedAt, deadlineAt }, { firstMs }, now()) }
 }
 
@@ -89,9 +89,9 @@ export function awaitResults(
 const FIRST_POLL_MS = 10_000
 const FIRST_POLL_AFTER_DELIVERY_MS = 120_000
 
-/** From the submission of a job to its first poll, in milliseconds. */
-export const firstPollMs = ({ adapter, webhookUrl }: Pick<CallDeps, 'adapter' | 'webhookUrl'>): number =>
-  adapter.poll?.firstMs ?? (webhookUrl === null ? FIRST_POLL_MS : FIRST_POLL_AFTER_DELIVERY_MS)
+/** From the submission of a job to its first poll, in milliseconds. @param isDelivered its results may come by webhook: not those of a single lookup */
+export const firstPollMs = ({ poll }: Pick<CallDeps['adapter'], 'poll'>, isDelivered: boolean): number =>
+  poll?.firstMs ?? (isDelivered ? FIRST_POLL_AFTER_DELIVERY_MS : FIRST_POLL_MS)
 
 /** Decides for each bulk endpoint how a run's waiting lookups are requested. All others are requested singly. */
 export const routeRun = (

@@ -115,8 +115,6 @@ export async function recordPolls(
   deps: Pick<CallDeps, 'adapter' | 'db' | 'log' | 'now' | 'policy' | 'service' | 'webhookUrl'>,
   polls: readonly Poll[],
 ): Promise<number> {
-  const firstMsOf = ({ isSingle }: jobs.PolledJob): number =>
-    firstPollMs(isSingle ? { ...deps, webhookUrl: null } : deps)
   const scheduled = polls.map(({ job, reading, retryAfterMs }) => ({
     id: job.id,
     job,
@@ -124,7 +122,7 @@ export async function recordPolls(
     // Pages that follow each other are no polls in vain.
     pollAt: nextPollAt(
       { ...job, polls: job.polls - job.pages },
-      { firstMs: firstMsOf(job), retryAfterMs },
+      { firstMs: firstPollMs(deps.adapter, !job.isSingle && deps.webhookUrl !== null), retryAfterMs },
       deps.now(),
     ),
   }))

@@ -1,7 +1,6 @@
-/** What decides whether a run is complete. */
+/** What decides whether a run that has picked its rows is complete at one of its services. */
 interface RunSnapshot {
-  readonly picking: boolean
-  /** Rows of this run that wait. */
+  /** Rows of this run that wait at the service. */
   readonly ownWaiting: number
   /** Of these, rows whose lookup is in a job. */
   readonly awaitingDelivery: number
@@ -39,15 +38,13 @@ export const isOutageTooLong = (lastedMs: number, wasAnswered: boolean): boolean
   lastedMs > (wasAnswered ? MAX_OUTAGE_MS : MAX_UNANSWERED_OUTAGE_MS)
 
 /**
- * Decides whether a run is complete: when none of its rows waits, or when only deliveries are missing or rows are
+ * Decides whether a service is done with a run that has picked its rows: when none of its rows waits, or when only deliveries are missing or rows are
  * locked and it has waited long enough. It also stays while another running run holds rows of its sources, to take
  * them over should that run die. It does not wait for late retries nor for a long outage of the service: `not_before`
  * is stored, and the next run or the daemon continues. Pure.
  */
 export function decideCompletion(run: RunSnapshot): Completion {
-  const { picking, ownWaiting, awaitingDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } =
-    run
-  if (picking) return 'continue'
+  const { ownWaiting, awaitingDelivery, locked, others, unpayable, later, isDown, idleMs, waitMs } = run
   if (isDown && ownWaiting > 0) return 'done'
   const payable = ownWaiting - unpayable - later - locked
   if (locked > 0 && idleMs < Math.min(waitMs, run.lockedWaitMs)) return 'continue'

@@ -235,7 +235,6 @@ class RunMonitor {
         idleMs,
         waitMs: this.#options.waitMs,
         lockedWaitMs: policy.lockedWaitMs,
-        picking: false,
       })
       // Freed by a job that expired after these rows were picked: the budget had not included them.
       if (completion !== 'continue') part.budget.setPendingSkips('abandoned', own.abandoned)

@@ -5,7 +5,6 @@ import { ROW_STATES } from '../../../src/domain/row.ts'
 
 describe('a run', () => {
   const still = {
-    picking: false,
     ownWaiting: 0,
     awaitingDelivery: 0,
     locked: 0,
@@ -19,7 +18,6 @@ describe('a run', () => {
   }
   test('is done when none of its rows waits and no other run holds rows of its sources', () => {
     expect(decideCompletion(still)).toBe('done')
-    expect(decideCompletion({ ...still, picking: true })).toBe('continue')
     expect(decideCompletion({ ...still, others: 3 })).toBe('continue')
   })
   test('waits for deliveries as long as requested', () => {
