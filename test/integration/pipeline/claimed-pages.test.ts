@@ -51,7 +51,7 @@ const sent = (): string[] =>
 
 const STEPS = [
   ['begin', 'begin isolation level'],
-  ['running runs', 'service_id as service from fillrate.runs'],
+  ['running runs', 'select id, trigger, options, scopes'],
   ['abandoned rows', 'with holder as'],
   ['page', 'with page as'],
   ['what is known', '"hasSuppressions"'],
