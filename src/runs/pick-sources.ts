@@ -196,7 +196,7 @@ const CREDITS_POLL_MS = 100
  */
 async function waitForCredits(
   deps: PickDeps,
-  { id, budget }: PickContext,
+  { id, budget, service }: PickContext,
   { source }: PickPass,
   { waitMs, onAwaitingCredits }: PickSourcesOptions,
   signal: AbortSignal,
@@ -210,7 +210,7 @@ async function waitForCredits(
   while (!signal.aborted) {
     // In this order: what was answered between the two is in the second.
     const isAwaiting = await retryWhileUnavailable(() => awaitsAnswers(deps.db, id), retryOptions)
-    const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, id), retryOptions)
+    const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, id, service), retryOptions)
     const nowLeft = budget.remaining(usage, source.name)
     if (nowLeft >= enough) return true
     if (nowLeft !== left) changedAt = performance.now()
