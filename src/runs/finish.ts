@@ -84,7 +84,7 @@ export async function finishRun(
     state,
     reason,
     totals: withoutValues(report),
-    failedFor: worst === undefined ? null : findFailureCause(worst, failure),
+    failedFor: worst === undefined ? null : findFailureCause(worst, run),
     failedScope: worst?.part.deps.elector.scope ?? null,
   }
   const isClosed = await retryWhileUnavailable(
@@ -282,7 +282,11 @@ function decideEnd(
 }
 
 /** The trouble for which a run failed; null: it did not, or for a reason of its own. */
-function findFailureCause({ part: { outage }, status }: EndedPart, failure: unknown): TroubleCode | null {
+function findFailureCause(
+  { part: { outage, failures }, status }: EndedPart,
+  { observations }: EndingRun,
+): TroubleCode | null {
+  const [failure] = [...observations.failures, ...failures]
   if (status === 'unauthorized') return 'key_refused'
   if (status !== 'failed') return null
   if (failure !== undefined) return isTransient(failure) ? 'database_away' : null

@@ -9,6 +9,7 @@ import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, FULL_CHECK_MS, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 import type { Leftover } from './observations.ts'
+import { isAbort } from './loop.ts'
 import { findOutage } from './outage.ts'
 import {
   brokenSources,
@@ -33,6 +34,8 @@ interface MonitorOptions {
   readonly waitMs: number
   readonly isPicking: () => boolean
   readonly rateOf: (part: ServicePart) => RateStatus | null
+  /** A step of a service failed, which ends its part. */
+  readonly onFailure: (part: ServicePart, error: unknown) => void
   /** No more rows go on to these services. */
   readonly endGathering: (parts: readonly ServicePart[]) => Promise<void>
   /** There may be lookups to request again. */
@@ -166,7 +169,9 @@ class RunMonitor {
       if (await this.#repick(requeuedAt, false)) this.#markProgress()
       return false
     }
-    if (hasWaiting && idleMs < FULL_CHECK_MS && this.#options.waitMs > 0) return false
+    // What a service keeps for a full job must not wait until others, which have nothing to do with it, are idle.
+    const isGathering = parts.some((part) => part.isGathering)
+    if (hasWaiting && idleMs < FULL_CHECK_MS && this.#options.waitMs > 0 && !isGathering) return false
     if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return false
     const running = await runs.listRunning(this.#deps.db)
     const { isDryRun } = this.#run
@@ -263,7 +268,7 @@ class RunMonitor {
     let adopted = 0
     for (const part of parts)
       if (counts.at(part.service).abandoned > 0)
-        adopted += await adoptAbandonedLookups(this.#deps.db, part, live)
+        adopted += (await this.#inPart(part, () => adoptAbandonedLookups(this.#deps.db, part, live))) ?? 0
     const hasPicked = await this.#repick(
       parts.map(({ service }) => service),
       true,
@@ -273,8 +278,12 @@ class RunMonitor {
   }
 
   #repick(services: readonly number[], includeAbandoned: boolean): Promise<boolean> {
-    const { limit } = this.#options
-    return repickAt(this.#run, services, { includeAbandoned, limit, signal: this.#signal })
+    const { limit, onFailure } = this.#options
+    return repickAt(this.#run, services, { includeAbandoned, limit, signal: this.#signal, onFailure })
+  }
+
+  #inPart<Result>(part: ServicePart, act: () => Promise<Result>): Promise<Result | null> {
+    return actInPart(part, act, this.#options.onFailure)
   }
 
   #markProgress(): void {
@@ -322,8 +331,13 @@ type RequeuedOf = Pick<StartedRun, 'id' | 'isDryRun' | 'parts' | 'counters'>
 type RepickDeps = Pick<RunDeps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>
 
 /** Rows that the budget cannot pay stay requeued, and are checked rarely. */
-function findRequeued({ id, parts }: RequeuedOf): ReturnType<typeof waiting.findWaitingRows> {
-  const able = parts.filter((part) => !isEnded(part) && part.budget.rowsAwaitingBudget === 0)
+function findRequeued(
+  { id, parts }: RequeuedOf,
+  isUnpaidTried = false,
+): ReturnType<typeof waiting.findWaitingRows> {
+  const able = parts.filter(
+    (part) => !isEnded(part) && (isUnpaidTried || part.budget.rowsAwaitingBudget === 0),
+  )
   const [first] = parts
   if (first === undefined) throw new Error('a run has one service at least')
   return waiting.findWaitingRows(first.deps.db, id, able.map(fitSources))
@@ -331,15 +345,19 @@ function findRequeued({ id, parts }: RequeuedOf): ReturnType<typeof waiting.find
 
 /**
  * Picks the rows of a run that have gone on to another identifier or service, or whose inputs have changed.
+ * @param options.isUnpaidTried also where the budget could not pay some of them before
  * @returns whether there were any
  */
-export async function pickRequeued(run: RequeuedOf, signal: AbortSignal): Promise<boolean> {
+export async function pickRequeued(
+  run: RequeuedOf,
+  options: Pick<RepickOptions<RunDeps>, 'signal' | 'onFailure'> & { readonly isUnpaidTried: boolean },
+): Promise<boolean> {
   const [first] = run.parts
   if (run.isDryRun && first !== undefined)
     await waiting.advanceCascade(first.deps.db, run.id, run.parts.map(cascadingSources))
-  const { requeuedAt } = await findRequeued(run)
+  const { requeuedAt } = await findRequeued(run, options.isUnpaidTried)
   try {
-    return await repickAt(run, requeuedAt, { includeAbandoned: false, limit: null, signal })
+    return await repickAt(run, requeuedAt, { ...options, includeAbandoned: false, limit: null })
   } catch (error) {
     // Another transaction has locked the table, or a row: the next look finds them again.
     if (!(error instanceof TableBusyError) && !isConflict(error)) throw error
@@ -347,18 +365,22 @@ export async function pickRequeued(run: RequeuedOf, signal: AbortSignal): Promis
   }
 }
 
+interface RepickOptions<PartDeps> {
+  readonly includeAbandoned: boolean
+  readonly limit: number | null
+  readonly signal: AbortSignal
+  /** Absent: the failure of one service is that of all. */
+  readonly onFailure?: (part: ServicePart<PartDeps>, error: unknown) => void
+}
+
 /** Picks rows that wait to be picked again at some services. @returns whether there were any */
-export async function repickAt(
-  { parts, counters }: { readonly parts: readonly ServicePart<RepickDeps>[]; readonly counters: RunCounters },
+export async function repickAt<PartDeps extends RepickDeps>(
+  { parts, counters }: { readonly parts: readonly ServicePart<PartDeps>[]; readonly counters: RunCounters },
   services: readonly number[],
-  options: {
-    readonly includeAbandoned: boolean
-    readonly limit: number | null
-    readonly signal: AbortSignal
-  },
+  { onFailure, ...options }: RepickOptions<PartDeps>,
 ): Promise<boolean> {
   let hasPicked = false
-  for (const part of parts.filter(({ service }) => services.includes(service)))
+  const repickPart = async (part: ServicePart<PartDeps>): Promise<void> => {
     for (const source of part.sources) {
       // What dead runs have left begins, or goes on, by way of the first service.
       const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
@@ -368,5 +390,24 @@ export async function repickAt(
       counters.picked += result.picked
       hasPicked ||= result.picked + result.repicked > 0
     }
+  }
+  for (const part of parts.filter(({ service }) => services.includes(service)))
+    await actInPart(part, () => repickPart(part), onFailure)
   return hasPicked
+}
+
+/** Does a step for a service, whose failure is its own: not one that another attempt mends. @returns null if it has failed */
+async function actInPart<Part, Result>(
+  part: Part,
+  act: () => Promise<Result>,
+  onFailure?: (part: Part, error: unknown) => void,
+): Promise<Result | null> {
+  try {
+    return await act()
+  } catch (error) {
+    const isMended = isTransient(error) || isConflict(error) || error instanceof TableBusyError
+    if (onFailure === undefined || isMended || isAbort(error)) throw error
+    onFailure(part, error)
+    return null
+  }
 }

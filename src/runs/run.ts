@@ -162,6 +162,11 @@ class RunExecution {
     this.#end(running)
   }
 
+  readonly #onPartFailure = (part: ServicePart, error: unknown): void => {
+    const running = this.#parts.find((one) => one.part === part)
+    if (running !== undefined) this.#failPart(running, error)
+  }
+
   /** Ends the steps of a service, and the run with those of the last one. */
   #end({ ended }: RunningPart): void {
     ended.abort()
@@ -215,7 +220,7 @@ class RunExecution {
 
   async #pick(): Promise<void> {
     const picked = new AbortController()
-    const handingOn = this.#pickHandedOn(picked.signal)
+    const handingOn = this.#pickHandedOn(picked.signal).catch(this.#onFailure)
     await Promise.all(
       this.#parts.map((running) =>
         this.#pickFirst(running).catch((error: unknown) => this.#failPart(running, error)),
@@ -265,11 +270,13 @@ class RunExecution {
   async #pickHandedOn(picked: AbortSignal): Promise<void> {
     if (this.#parts.length === 1) return
     const ended = AbortSignal.any([this.#stopping, picked])
+    const signal = this.#stopping
+    let unpaidAt = 0
     while (!ended.aborted) {
-      const hasPicked = await retryWhileUnavailable(() => pickRequeued(this.#run, this.#stopping), {
-        signal: this.#stopping,
-      })
-      if (hasPicked) this.#wakeAll()
+      const isUnpaidTried = performance.now() >= unpaidAt
+      if (isUnpaidTried) unpaidAt = performance.now() + UNPAID_POLL_MS
+      const options = { signal, isUnpaidTried, onFailure: this.#onPartFailure }
+      if (await retryWhileUnavailable(() => pickRequeued(this.#run, options), { signal })) this.#wakeAll()
       else await sleep(HANDED_ON_POLL_MS, undefined, { signal: ended }).catch(() => {})
     }
   }
@@ -310,6 +317,7 @@ class RunExecution {
         isPicking: () => this.#isPicking,
         rateOf: (part) => this.#parts.find((one) => one.part === part)?.workers.rate() ?? null,
         endGathering: (parts) => this.#endGathering(parts),
+        onFailure: this.#onPartFailure,
         wakeCalls: () => this.#wakeAll(),
         onProgress: this.#options.onProgress,
       },
@@ -359,8 +367,9 @@ class RunExecution {
 
 /** How long the other steps wait for the first page at most, in milliseconds: a large table may have none for minutes. */
 const FIRST_PAGE_MS = 500
-/** How often rows that have gone on to the next service are looked for while sources are read, in milliseconds. */
+/** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
 const HANDED_ON_POLL_MS = 200
+const UNPAID_POLL_MS = 2_000
 /** How often fill rates are sampled during a run, if that is cheap. */
 const FILL_RATE_INTERVAL_MS = 5_000
 /** Rows of the largest table whose fill rates a run with a limit samples. */

@@ -264,7 +264,7 @@ test('emails that do not fill a job are submitted as soon as all rows are picked
   }
   const isLook = (text: string): boolean => text.includes('"hasRetries"')
   const isPost = (text: string): boolean => text.includes('insert into fillrate.jobs')
-  const isList = (text: string): boolean => text.includes('picking_finished_at is null as picking')
+  const isList = (text: string): boolean => text.includes('any(gathering) as picking')
   const calling = workers
     .tasks()
     .find(({ name }) => name === 'call')

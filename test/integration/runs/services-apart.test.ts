@@ -1,0 +1,81 @@
+import { afterEach, expect, test } from 'vitest'
+import { type Harness, startHarness } from '../../support/harness.ts'
+
+// What goes wrong at one service, or takes long, is no other one's.
+
+let harness: Harness
+afterEach(() => harness.close())
+
+const source = { kind: 'person', inputs: { email: 't.email' }, outputs: { title: 'title', phone: 'phone' } }
+const createTable = (name: string, rows: number): string => `
+  create table ${name} (id int primary key, email text, title text, phone text);
+  insert into ${name} select n, '${name}' || n || '@example.com' from generate_series(1, ${rows}) n;`
+
+/** Two services, of which the second meets what `breaks` does to the tables. */
+async function startTwo(where: string, breaks: string): Promise<void> {
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: { people: { ...source, table: 'people', where: [where] } },
+      budget: 'unlimited',
+    },
+    services: { acme: { notFoundShare: 0.4, seed: 1 }, beta: { notFoundShare: 0.4, seed: 2 } },
+    prepare: async ({ pool }) => void (await pool.query(createTable('people', 400))),
+  })
+  await harness.query(
+    `create function fillrate.fail() returns trigger language plpgsql as $$ begin raise 'a failure' using errcode = 'internal_error'; end $$; ${breaks}`,
+  )
+}
+
+test.each([
+  {
+    step: 'pick of its rows, while the source is read',
+    where: '(select pg_sleep(0.002) where t.id > 0) is not null',
+    breaks: `create trigger fails before update on fillrate.rows for each row
+               when (new.service_id = 1 and old.lookup_id is null and new.lookup_id is not null) execute function fillrate.fail()`,
+  },
+  {
+    step: 'call',
+    where: 'true',
+    breaks: `create trigger fails before update on fillrate.lookups for each row
+               when (new.service_id = 1 and new.state = 'leased') execute function fillrate.fail()`,
+  },
+])('a $step that fails at the second service ends its part alone', async ({ where, breaks }) => {
+  const unhandled: unknown[] = []
+  const listen = (error: unknown): void => void unhandled.push(error)
+  process.on('unhandledRejection', listen)
+  await startTwo(where, breaks)
+  const report = await harness.run({ route: 'sync' }).finally(() => process.off('unhandledRejection', listen))
+  expect(unhandled).toEqual([])
+  expect(report).toMatchObject({
+    status: 'failed',
+    reason: expect.stringMatching(/^beta: raised by a trigger/) as string,
+  })
+  expect(report.services?.map(({ status }) => status)).toEqual(['completed', 'failed'])
+  expect(await harness.query('select failed_for from fillrate.runs')).toEqual([{ failed_for: null }])
+})
+
+test('what a later service keeps for a full job does not wait for a service that has other rows', async () => {
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {}, gamma: {} },
+      sources: {
+        people: { ...source, table: 'people', services: ['acme', 'beta'] },
+        others: { ...source, table: 'others', services: ['gamma'] },
+      },
+      budget: 'unlimited',
+    },
+    services: {
+      acme: { notFoundShare: 0.2, seed: 1 },
+      beta: { seed: 2 },
+      gamma: { seed: 3, limit: 6, windowMs: 1_000 },
+    },
+    prepare: async ({ pool }) =>
+      void (await pool.query(createTable('people', 100) + createTable('others', 120))),
+  })
+  expect(await harness.run({ route: 'auto' })).toMatchObject({ status: 'completed' })
+  const [order] = await harness.query(`
+    select max(l.resolved_at) filter (where s.name = 'beta') < max(l.resolved_at) filter (where s.name = 'gamma') as "isEarlier"
+      from fillrate.lookups l join fillrate.services s on s.id = l.service_id`)
+  expect(order).toEqual({ isEarlier: true })
+})
