@@ -7,7 +7,14 @@ import { RunObservations } from '../runs/observations.ts'
 import { heartbeat } from '../runs/heartbeat.ts'
 import { RunCounters } from '../runs/counters.ts'
 import { repickAt } from '../runs/monitor.ts'
-import { createPart, fitSources, type RunDeps, type ServicePart, scopesOf } from '../runs/run-part.ts'
+import {
+  createPart,
+  firstOf,
+  fitSources,
+  type RunDeps,
+  type ServicePart,
+  scopesOf,
+} from '../runs/run-part.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as runProgress from '../store/run-progress.ts'
@@ -46,7 +53,6 @@ const MAX_AGE_MS = 60 * 60_000
 
 /** A service of an open run. */
 export interface LivePart extends ServicePart<LiveSyncDeps> {
-  readonly trigger: LiveSyncKind
   readonly workers: Workers
 }
 
@@ -72,9 +78,7 @@ export class LiveSyncRun {
 
   /** @param services of the configuration, in their order; one at least */
   static async open(services: readonly LiveSyncService[], options: LiveSyncRunOptions): Promise<LiveSyncRun> {
-    const [first] = services
-    if (first === undefined) throw new Error('live sync has no service')
-    const { db, log, owner } = first.deps
+    const { db, log, owner } = firstOf(services).deps
     const { trigger, sources, budgetName } = options
     const token = randomUUID()
     const { limit: budget, sources: sourceBudgets } = options.budget
@@ -126,7 +130,7 @@ export class LiveSyncRun {
         },
         this.#counters,
       )
-      return { ...part, trigger, workers }
+      return { ...part, workers }
     })
     this.#detach = this.#parts.map(({ workers, counters }) =>
       workers.attach({

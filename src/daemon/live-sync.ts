@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { LEASE_MS } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
+import { firstOf } from '../runs/run-part.ts'
 import { isFit, unlessBroken } from '../runs/source-health.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as leases from '../store/leases.ts'
@@ -65,9 +66,7 @@ export class LiveSync {
 
   /** @param services of the configuration, in their order; one at least */
   constructor(services: readonly LiveSyncService[], options: LiveSyncOptions) {
-    const [first] = services
-    if (first === undefined) throw new Error('live sync has no service')
-    const { deps } = first
+    const { deps } = firstOf(services)
     this.#services = services
     this.#deps = deps
     this.#options = options

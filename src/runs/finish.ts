@@ -15,7 +15,7 @@ import { formatDuration, pluralize } from '../util/format.ts'
 import { listNames } from '../util/text.ts'
 import { logWait } from './loop.ts'
 import type { RunObservations } from './observations.ts'
-import { listLeftOutOf, type Outage, type RunDeps, type ServicePart } from './run-part.ts'
+import { firstOf, listLeftOutOf, type Outage, type RunDeps, type ServicePart } from './run-part.ts'
 import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
 
 /** What is closed of a run. */
@@ -49,9 +49,7 @@ export async function finishRun(
   },
 ): Promise<RunReport> {
   const { id, token, trigger, isDryRun, named, parts, observations } = run
-  const [first] = parts
-  if (first === undefined) throw new Error('a run has one service at least')
-  const { db, log, recordRun } = first.deps
+  const { db, log, recordRun } = firstOf(parts).deps
   const { signal, rateOf } = options
   const failure = findFailure(run)
   const ends = parts.map((part) => decideEnd(part, run, signal))

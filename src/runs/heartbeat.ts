@@ -2,7 +2,7 @@ import { LeaseLostError } from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import * as runs from '../store/runs.ts'
 import { repeating, runLoop } from './loop.ts'
-import { scopesOf } from './run-part.ts'
+import { firstOf, scopesOf } from './run-part.ts'
 
 type HeartbeatDeps = Pick<Deps, 'db' | 'log' | 'service'> & { readonly elector: { readonly scope: string } }
 
@@ -19,9 +19,7 @@ export function heartbeat(
   signal: AbortSignal,
   onCancelled: (by: string) => void,
 ): Promise<void> {
-  const [first] = services
-  if (first === undefined) throw new Error('a run has one service at least')
-  const { db, log } = first
+  const { db, log } = firstOf(services)
   const beat = async (): Promise<number> => {
     const lease = await runs.extendRunLease(db, id, token, LEASE_MS, scopesOf(services))
     if (lease === null) throw new LeaseLostError(id, LEASE_MS)

@@ -14,6 +14,7 @@ import { findOutage } from './outage.ts'
 import {
   brokenSources,
   cascadingSources,
+  firstOf,
   fitSources,
   isAfterItself,
   isEnded,
@@ -87,10 +88,8 @@ class RunMonitor {
   readonly #aloneSince = new Map<ServicePart, number>()
 
   constructor(run: StartedRun, options: MonitorOptions, signal: AbortSignal) {
-    const [first] = run.parts
-    if (first === undefined) throw new Error('a run has one service at least')
     this.#run = run
-    this.#deps = first.deps
+    this.#deps = firstOf(run.parts).deps
     this.#options = options
     this.#signal = signal
   }
@@ -265,10 +264,12 @@ class RunMonitor {
   async #takeOver(running: readonly runs.RunningRun[], counts: waiting.RunWaits): Promise<boolean> {
     const live = running.map((one) => one.id)
     const parts = this.#run.parts.filter((part) => !isEnded(part))
+    const { db } = this.#deps
+    const { onFailure } = this.#options
     let adopted = 0
     for (const part of parts)
       if (counts.at(part.service).abandoned > 0)
-        adopted += (await this.#inPart(part, () => adoptAbandonedLookups(this.#deps.db, part, live))) ?? 0
+        adopted += (await actInPart(part, () => adoptAbandonedLookups(db, part, live), onFailure)) ?? 0
     const hasPicked = await this.#repick(
       parts.map(({ service }) => service),
       true,
@@ -280,10 +281,6 @@ class RunMonitor {
   #repick(services: readonly number[], includeAbandoned: boolean): Promise<boolean> {
     const { limit, onFailure } = this.#options
     return repickAt(this.#run, services, { includeAbandoned, limit, signal: this.#signal, onFailure })
-  }
-
-  #inPart<Result>(part: ServicePart, act: () => Promise<Result>): Promise<Result | null> {
-    return actInPart(part, act, this.#options.onFailure)
   }
 
   #markProgress(): void {
@@ -338,9 +335,7 @@ function findRequeued(
   const able = parts.filter(
     (part) => !isEnded(part) && (isUnpaidTried || part.budget.rowsAwaitingBudget === 0),
   )
-  const [first] = parts
-  if (first === undefined) throw new Error('a run has one service at least')
-  return waiting.findWaitingRows(first.deps.db, id, able.map(fitSources))
+  return waiting.findWaitingRows(firstOf(parts).deps.db, id, able.map(fitSources))
 }
 
 /**
@@ -352,9 +347,8 @@ export async function pickRequeued(
   run: RequeuedOf,
   options: Pick<RepickOptions<RunDeps>, 'signal' | 'onFailure'> & { readonly isUnpaidTried: boolean },
 ): Promise<boolean> {
-  const [first] = run.parts
-  if (run.isDryRun && first !== undefined)
-    await waiting.advanceCascade(first.deps.db, run.id, run.parts.map(cascadingSources))
+  if (run.isDryRun)
+    await waiting.advanceCascade(firstOf(run.parts).deps.db, run.id, run.parts.map(cascadingSources))
   const { requeuedAt } = await findRequeued(run, options.isUnpaidTried)
   try {
     return await repickAt(run, requeuedAt, { ...options, includeAbandoned: false, limit: null })

@@ -88,6 +88,13 @@ export const createPart = <PartDeps>(
   outage: null,
 })
 
+/** For what is done for no service in particular. @throws Error if there is none */
+export function firstOf<Part>(parts: readonly Part[]): Part {
+  const [first] = parts
+  if (first === undefined) throw new Error('a run has one service at least')
+  return first
+}
+
 /** It waits for nothing any more: its service rejects the key, or one of its steps has failed. */
 export const isEnded = ({ fatalError, failures }: Pick<ServicePart, 'fatalError' | 'failures'>): boolean =>
   fatalError !== null || failures.length > 0

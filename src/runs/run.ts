@@ -12,7 +12,7 @@ import { finishRun, finishWorkUnderWay } from './finish.ts'
 import { monitorRun, pickRequeued } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
-import { isEnded, type RunDeps, type ServicePart, type ServiceProcess } from './run-part.ts'
+import { firstOf, isEnded, type RunDeps, type ServicePart, type ServiceProcess } from './run-part.ts'
 import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
 import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
 import { Workers } from './workers.ts'
@@ -80,9 +80,7 @@ class RunExecution {
     run: StartedRun,
     workersOf: (part: ServicePart) => Workers | undefined,
   ) {
-    const [first] = run.parts
-    if (first === undefined) throw new Error('a run has one service at least')
-    this.#deps = first.deps
+    this.#deps = firstOf(run.parts).deps
     this.#options = options
     this.#run = run
     this.#interrupted = AbortSignal.any([options.signal, this.#cancelled.signal])

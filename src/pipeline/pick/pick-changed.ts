@@ -3,7 +3,6 @@ import { parseDuplicateKey } from '../../sources/page.ts'
 import { describeError } from '../../util/error-text.ts'
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
-import type { Trigger } from '../../domain/run.ts'
 import { findDeletedKeys } from '../../sources/deleted-keys.ts'
 import { keysQuery, pageColumnsSql } from '../../sources/page.ts'
 import { isAmbiguousError, isRowError } from '../../sources/pg-errors.ts'
@@ -15,7 +14,6 @@ import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import { markDeleted } from '../deleted-rows.ts'
 import { toMissingRow } from '../row-results.ts'
-import type { RunBudget } from './budget.ts'
 import {
   finishedDispositionSql,
   lastWrittenSql,
@@ -25,17 +23,9 @@ import {
   withEarlier,
 } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
+import type { PickContext } from './pass.ts'
 import { resumeAtLater } from './read-phase.ts'
 import { settleStamped } from './stamped.ts'
-
-/** A running live-sync run. */
-export interface LiveRunPick {
-  readonly id: number
-  readonly trigger: Trigger
-  readonly budget: RunBudget
-  /** The configured service. */
-  readonly service: number
-}
 
 interface PickedKeys {
   readonly picked: number
@@ -60,7 +50,7 @@ const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
  */
 export async function pickChangedKeys(
   deps: Pick<Deps, 'db' | 'policy' | 'log' | 'adapter'>,
-  run: LiveRunPick,
+  run: PickContext,
   source: Source,
   keys: readonly string[],
   options: PickKeysOptions = {},
@@ -105,7 +95,7 @@ export async function pickChangedKeys(
 
 async function claimKeys(
   tx: Tx,
-  run: LiveRunPick,
+  run: PickContext,
   source: Source,
   keys: readonly string[],
   { finishMissing = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
@@ -133,7 +123,7 @@ async function claimKeys(
   )
   const candidates = await settleStamped(tx, source, left)
   if (candidates.length === 0) return NOTHING
-  const claimed = await claimCandidates(tx, source, { ...run, live: runningIds, isDryRun: false }, candidates)
+  const claimed = await claimCandidates(tx, source, { ...run, live: runningIds }, candidates)
   return {
     picked: claimed.picked,
     claimed: claimed.claimedLookups,
@@ -147,7 +137,7 @@ async function claimKeys(
 async function readChangedRows(
   tx: Tx,
   source: Source,
-  run: LiveRunPick,
+  run: PickContext,
   runningIds: readonly number[],
   keys: readonly string[],
 ): Promise<PickCandidate[]> {
