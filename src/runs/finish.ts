@@ -185,7 +185,7 @@ function describeEnd(
     ...describeLeftOut(parts),
     isDryRun ? describeOtherRuns(observations) : null,
     describeSample(observations),
-    parts.some(isUnanswered) ? null : describeLeftover(observations),
+    parts.every(isUnanswered) ? null : describeLeftover(observations),
     describeUnread(observations),
     describePaused(observations),
     ...describeDeleted(observations),

@@ -109,26 +109,25 @@ class RunMonitor {
         const isIdle = now - counters.lastProgressAt >= POLL_INTERVAL_MS
         if (!this.#options.isPicking() && (isWoken || isIdle || now - lastCheckAt >= FULL_CHECK_MS)) {
           lastCheckAt = now
-          if (await this.#isComplete()) return await this.#end(state)
+          if (await this.#isComplete()) {
+            if (this.#options.onProgress) await this.#countFinished()
+            this.#report()
+            return state
+          }
         }
       } catch (error) {
         if (error instanceof TableBusyError) {
           // Requeued rows wait behind a locked table just as rows to be written do.
           if (this.#idleMs() >= Math.min(this.#options.waitMs, this.#deps.policy.lockedWaitMs)) {
-            const { waiting: locked } = await this.#end(state)
-            return { ...state, locked }
+            await this.#countFinished()
+            this.#report()
+            return { ...state, locked: state.waiting }
           }
         } else if (!isTransient(error) && !isConflict(error)) throw error
         this.#report()
       }
       isWoken = await maybeComplete.wait(POLL_INTERVAL_MS, this.#signal)
     }
-    return state
-  }
-
-  async #end(state: MonitorState): Promise<MonitorState> {
-    await this.#countFinished()
-    this.#report()
     return state
   }
 

@@ -146,14 +146,14 @@ describe('several services in order', () => {
     expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
   })
 
-  it('leaves rows for the next pass where the run of their next service has ended', async () => {
+  it('leaves rows for the next pass, and counts them, where their next service refuses its key', async () => {
     const source = { services: [{ name: 'acme', minConfidence: 0.99 }, 'beta'], cascade: true }
     const inputs = { email: 't.email', linkedin_url: 't.profile' }
-    // The limit holds the last rows back until the second service's run has ended.
+    // The limit holds the last rows back until the second service's part has ended.
     const two = await startTwo({ ...source, inputs }, {}, { limit: 40, windowMs: 1_000 })
     const refused = await two.openWithout('beta')
     const report = await refused.run(runRequest({ route: 'sync' })).finally(() => refused.close())
-    expect(report.status).toBe('unauthorized')
+    expect(report).toMatchObject({ status: 'unauthorized', rows: { picked: ROWS } })
     // What has a record, however little confidence it has, was no miss: no other identifier of it is tried.
     const tried = await two.count(`people p join fillrate.lookups l on l.key = p.email and l.state = 'found'
         join fillrate.lookups other on other.key = replace(p.profile, 'https://www.', '')`)
@@ -168,7 +168,7 @@ describe('several services in order', () => {
   it.each([
     { at: 'the first service', refused: 'acme', order: 'one order', sources: {} },
     { at: 'the second service', refused: 'beta', order: 'one order', sources: {} },
-    // Then each of the two runs may be handed rows by the other.
+    // Then rows may come to each from the other.
     { at: 'the second service', refused: 'beta', order: 'opposite orders', sources: OPPOSITE },
   ] as const)(
     'takes over what a killed process left at $at, with $order',
@@ -237,7 +237,7 @@ describe('several services in order', () => {
     expect(stateSum(report)).toBe(ROWS)
   })
 
-  it('is cancelled as a whole by the number of its first run', async () => {
+  it('is cancelled as a whole', async () => {
     const two = await startTwo({}, {}, { limit: 5, windowMs: 600_000 })
     const app = await two.open()
     const started = Promise.withResolvers<number>()
