@@ -121,7 +121,7 @@ test('a scheduled run ends though its budget leaves rows of each for the other',
   await expectInOrder()
 })
 
-test('a run in bulk submits what it holds back for full jobs, because the other service's rows come after it', async () => {
+test('a run in bulk submits what it holds back for full jobs, because it waits for the other service', async () => {
   await start({ services: { acme: {}, beta: {} } }, false)
   await insertRows()
   const report = await services.run({ route: 'auto' })
