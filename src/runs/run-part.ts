@@ -30,8 +30,8 @@ export interface RunDeps extends CallSetup {
 }
 
 /** A service, as the runs of a process use it. Without workers each run does all steps itself. */
-export interface ServiceProcess<ServiceDeps = RunDeps> {
-  readonly deps: ServiceDeps
+export interface ServiceProcess {
+  readonly deps: RunDeps
   readonly workers?: Workers
 }
 
@@ -104,33 +104,22 @@ export const scopesOf = (
   services: readonly { readonly service: number; readonly elector: { readonly scope: string } }[],
 ): Scopes => Object.fromEntries(services.map(({ service, elector }) => [service, elector.scope]))
 
-/** Its sources that fit their tables. */
-export const fitSources = ({
-  service,
-  sources,
-}: Pick<ServicePart, 'service' | 'sources'>): ServiceSources => ({
-  service,
-  sources: sources.filter(isFit).map(({ name }) => name),
-})
+type ServedSources = Pick<ServicePart, 'service' | 'sources'>
 
-export const brokenSources = ({
-  service,
-  sources,
-}: Pick<ServicePart, 'service' | 'sources'>): ServiceSources => ({
-  service,
-  sources: sources.filter((source) => !isFit(source)).map(({ name }) => name),
-})
+const namesWhere = (
+  { service, sources }: ServedSources,
+  isMeant: (source: Source) => boolean,
+): ServiceSources => ({ service, sources: sources.filter(isMeant).map(({ name }) => name) })
+
+/** Its sources that fit their tables. */
+export const fitSources = (part: ServedSources): ServiceSources => namesWhere(part, isFit)
+
+export const brokenSources = (part: ServedSources): ServiceSources =>
+  namesWhere(part, (source) => !isFit(source))
 
 /** Its sources whose rows go on after a miss, to the next identifier or the next service: in a dry run nothing else moves them on. */
-export const cascadingSources = ({
-  service,
-  sources,
-}: Pick<ServicePart, 'service' | 'sources'>): ServiceSources => ({
-  service,
-  sources: sources
-    .filter(({ mapping }) => hasCascade(mapping) || mapping.turn.next !== null)
-    .map(({ name }) => name),
-})
+export const cascadingSources = (part: ServedSources): ServiceSources =>
+  namesWhere(part, ({ mapping }) => hasCascade(mapping) || mapping.turn.next !== null)
 
 /** The services of a run whose rows may go on to this one. */
 export const partsBefore = <Part extends Pick<ServicePart, 'name' | 'sources'>>(
