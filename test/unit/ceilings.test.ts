@@ -3,12 +3,12 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: whoever lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 74_660,
-  filesOfSource: 535,
+  linesOfSource: 74_650,
+  filesOfSource: 532,
   tables: 35,
-  linesOfTests: 71_690,
+  linesOfTests: 71_640,
   /** What users can rely on, and what they have to give. */
-  linesOfTheOffer: 2_912,
+  linesOfTheOffer: 2_902,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
   medianLine: 38,
   ninetyFifthLine: 106,
