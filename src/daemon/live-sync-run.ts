@@ -3,12 +3,12 @@ import { RunBudget } from '../pipeline/pick/budget.ts'
 import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
 import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
 import { finishRun } from '../runs/finish.ts'
-import { RunObservations } from '../runs/observations.ts'
 import { heartbeat } from '../runs/heartbeat.ts'
 import { RunCounters } from '../runs/counters.ts'
 import { repickAt } from '../runs/monitor.ts'
 import {
   createPart,
+  RunObservations,
   firstOf,
   fitSources,
   type RunDeps,

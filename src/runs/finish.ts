@@ -14,8 +14,14 @@ import { inTransaction } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
 import { listNames } from '../util/text.ts'
 import { logWait } from './loop.ts'
-import type { RunObservations } from './observations.ts'
-import { firstOf, listLeftOutOf, type Outage, type RunDeps, type ServicePart } from './run-part.ts'
+import {
+  firstOf,
+  listLeftOutOf,
+  type Outage,
+  type RunObservations,
+  type RunDeps,
+  type ServicePart,
+} from './run-part.ts'
 import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
 
 /** What is closed of a run. */

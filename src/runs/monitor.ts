@@ -6,11 +6,9 @@ import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
 import { isConflict, TableBusyError } from '../store/transaction.ts'
-import { decideCompletion, FULL_CHECK_MS, nextReadAt } from './completion.ts'
+import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
-import type { Leftover } from './observations.ts'
 import { isAbort } from './loop.ts'
-import { findOutage } from './outage.ts'
 import {
   brokenSources,
   cascadingSources,
@@ -18,6 +16,8 @@ import {
   fitSources,
   isAfterItself,
   isEnded,
+  type Leftover,
+  type Outage,
   partsBefore,
   type RunDeps,
   type ServicePart,
@@ -321,6 +321,28 @@ class RunMonitor {
       ...(!isSingle && { services: shown }),
     })
   }
+}
+
+/**
+ * What a run knows of an outage of one of its services; null: there is none.
+ * @param startedAt of the run, by `performance.now()`
+ * @param aloneSince since when no other service works: an outage before that has cost no time
+ */
+async function findOutage(
+  { deps, id, service }: Pick<ServicePart, 'deps' | 'id' | 'service'>,
+  waitingRows: number,
+  { startedAt, aloneSince }: { readonly startedAt: number; readonly aloneSince: number },
+): Promise<Outage | null> {
+  const circuit = await deps.elector.findOpenCircuit()
+  if (circuit === null) return null
+  const { scope, openMs, reason, cause } = circuit
+  const runMs = performance.now() - startedAt
+  // For a run that began after the last refusal a call finds out anew.
+  if (cause === 'out_of_credits' && circuit.backoffMs - circuit.probeInMs > runMs) return null
+  const wasAnswered = await waiting.hasAnsweredLookups(deps.db, { run: id, service })
+  const waitedMs = performance.now() - aloneSince
+  const isTooLong = cause !== 'out_of_credits' && isOutageTooLong(Math.min(openMs, waitedMs), wasAnswered)
+  return { scope, ms: openMs, reason, cause, wasAnswered, waiting: waitingRows, isTooLong }
 }
 
 type RequeuedOf = Pick<StartedRun, 'id' | 'isDryRun' | 'parts' | 'counters'>

@@ -14,10 +14,10 @@ import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
 import { RunCounters } from './counters.ts'
-import { RunObservations } from './observations.ts'
 import { logWait } from './loop.ts'
 import {
   createPart,
+  RunObservations,
   isAfterItself,
   partsBefore,
   type RunDeps,

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 /** The weight of the project may only fall: whoever lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
   linesOfSource: 74_650,
-  filesOfSource: 532,
+  filesOfSource: 530,
   tables: 35,
   linesOfTests: 71_640,
   /** What users can rely on, and what they have to give. */
