@@ -112,7 +112,6 @@ export function readTotal(totals: unknown, part: string, name?: string): number 
 export interface ServiceTotals {
   readonly service: string
   readonly status: FinishedRun['status']
-  readonly reason: string | null
   readonly lookups: Readonly<Record<'requested' | 'found', number>>
   readonly cells: { readonly written: number }
   readonly spend: SpendAmount

@@ -190,7 +190,8 @@ export async function createRunReport(db: Database, run: EndedRun): Promise<RunR
     },
     cells: preview?.cells ?? cells,
     skipped_cells: skipped,
-    rate: toRateReport(run, parts[0]?.rate ?? null, spend),
+    // Each of several services has its own.
+    rate: toRateReport(run, parts.length === 1 ? (parts[0]?.rate ?? null) : null, spend),
     duration_ms: Math.round(run.durationMs),
     ...(services.length > 0 && { services }),
     ...(preview && { dry_run: { columns: preview.columns, sample: preview.sample } }),
@@ -261,7 +262,7 @@ function toRateReport(
     window_ms: rate?.windowMs ?? null,
     ...(rate?.windowAtMostMs != null && { window_at_most_ms: rate.windowAtMostMs }),
     ...(rate?.state === 'banned' && { banned: true }),
-    used: isOnlyRun ? (rate?.used ?? 0) : sumOf(spend.map(({ calls }) => calls)),
+    used: isOnlyRun && rate !== null ? rate.used : sumOf(spend.map(({ calls }) => calls)),
     permitted: isOnlyRun ? (rate?.permitted ?? null) : null,
     utilisation: isOnlyRun ? (rate?.utilisation ?? null) : null,
     ...(rate?.sharedKey && { shared_key: true }),

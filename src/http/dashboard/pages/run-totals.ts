@@ -4,7 +4,7 @@ import type { SkippedGroup } from '../../../domain/skipped-cell.ts'
 import type { RunReport } from '../../../runs/report.ts'
 import type { RowStateCounts } from '../../../store/rows.ts'
 import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
-import { card, clamped, dataTable, definitionList, empty, stateBadge } from '../components.ts'
+import { card, dataTable, definitionList, empty, stateBadge } from '../components.ts'
 import { type Html, type HtmlPart, html } from '../html.ts'
 import { readServiceTotals, readTotal, type ServiceTotals } from '../../../domain/run.ts'
 
@@ -37,19 +37,19 @@ export const numbersSection = (totals: unknown): Html =>
 /** What each of several services did. */
 const servicesTable = (services: readonly ServiceTotals[]): HtmlPart =>
   services.length > 0 &&
-  dataTable<ServiceTotals>(
-    'Services of the run',
-    [
-      { name: 'service', kind: 'row', cell: ({ service }) => service },
-      { name: 'state', cell: ({ status }) => stateBadge(status) },
-      { name: 'requested', kind: 'number', cell: ({ lookups }) => formatCount(lookups.requested) },
-      { name: 'found', kind: 'number', cell: ({ lookups }) => formatCount(lookups.found) },
-      { name: 'cells', kind: 'number', cell: ({ cells }) => formatCount(cells.written) },
-      { name: 'cost', kind: 'number', cell: ({ spend }) => spend.cost && formatMoney(spend.cost) },
-      { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },
-    ],
-    services,
-  )
+  html`<h3>Services</h3>
+    ${dataTable<ServiceTotals>(
+      'Services of the run',
+      [
+        { name: 'service', kind: 'row', cell: ({ service }) => service },
+        { name: 'state', cell: ({ status }) => stateBadge(status) },
+        { name: 'requested', kind: 'number', cell: ({ lookups }) => formatCount(lookups.requested) },
+        { name: 'found', kind: 'number', cell: ({ lookups }) => formatCount(lookups.found) },
+        { name: 'cells', kind: 'number', cell: ({ cells }) => formatCount(cells.written) },
+        { name: 'cost', kind: 'number', cell: ({ spend }) => spend.cost && formatMoney(spend.cost) },
+      ],
+      services,
+    )}`
 
 /** A label and the number of the report that it shows. */
 type ReportTotal = {
