@@ -71,7 +71,7 @@ test('what a later service keeps for a full job does not wait for a service that
       gamma: { seed: 3, limit: 6, windowMs: 1_000 },
     },
     prepare: async ({ pool }) =>
-      void (await pool.query(createTable('people', 100) + createTable('others', 120))),
+      void (await pool.query(createTable('people', 100) + createTable('others', 145))),
   })
   expect(await harness.run({ route: 'auto' })).toMatchObject({ status: 'completed' })
   const [order] = await harness.query(`
