@@ -4,6 +4,7 @@ import { toDiffRow } from '../pipeline/preview.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps, type MaintenanceRun } from '../runs/maintenance.ts'
 import { createRunReport } from '../runs/report.ts'
+import { firstOf } from '../runs/run-part.ts'
 import { fitRow, listSkippedCells } from '../pipeline/row-results.ts'
 import type { Source } from '../sources/source-model.ts'
 import { toBlankOnlySource } from '../sources/views.ts'
@@ -50,8 +51,7 @@ export async function remapSource(
   options: RemapOptions,
 ): Promise<RemapReport> {
   const { source, dryRun, signal } = options
-  const [first] = services
-  if (first === undefined) throw new Error('a source has a service')
+  const first = firstOf(services)
   const findings = new RemapFindings(source, options.sample, first.deps.random)
   const { db } = first.deps
   const numbers = numbersOf(services)

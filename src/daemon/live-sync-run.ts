@@ -5,12 +5,11 @@ import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
 import { finishRun } from '../runs/finish.ts'
 import { heartbeat } from '../runs/heartbeat.ts'
 import { RunCounters } from '../runs/counters.ts'
-import { repickAt } from '../runs/monitor.ts'
+import { findRequeued, repickAt } from '../runs/monitor.ts'
 import {
   createPart,
   RunObservations,
   firstOf,
-  fitSources,
   type RunDeps,
   type ServicePart,
   scopesOf,
@@ -198,14 +197,14 @@ export class LiveSyncRun {
 
   /** Picks its rows that wait to be picked again. @param isUnpaidTried also where the budget could not pay some of them before */
   async repick(signal: AbortSignal, { isUnpaidTried }: { readonly isUnpaidTried: boolean }): Promise<void> {
-    const parts = this.#parts.filter(({ budget }) => isUnpaidTried || budget.rowsAwaitingBudget === 0)
-    const { requeuedAt } = await runProgress.findWaitingRows(this.#db, this.id, parts.map(fitSources))
+    const run = { id: this.id, parts: this.#parts, counters: this.#counters }
+    const { requeuedAt } = await findRequeued(run, isUnpaidTried)
     if (requeuedAt.length === 0) return
     const options = { includeAbandoned: false, limit: null, signal }
-    if (!(await repickAt({ parts, counters: this.#counters }, requeuedAt, options))) return
+    if (!(await repickAt(run, requeuedAt, options))) return
     this.#lastPickAt = performance.now()
     this.#counters.touch()
-    for (const { workers } of parts) {
+    for (const { workers } of this.#parts) {
       workers.wakeCalls()
       workers.wakeWriters()
     }
@@ -228,7 +227,6 @@ export class LiveSyncRun {
     const stopped = new AbortController()
     if (reason === 'interrupted') stopped.abort()
     const [failure] = this.#observations.failures
-    const rates = new Map(this.#parts.map(({ service, workers }) => [service, workers.rate()]))
     try {
       await finishRun(
         {
@@ -243,7 +241,7 @@ export class LiveSyncRun {
         },
         {
           signal: stopped.signal,
-          rateOf: ({ service }) => rates.get(service) ?? null,
+          rateOf: ({ service }) => this.#parts.find((one) => one.service === service)?.workers.rate() ?? null,
           areWorkersShared: true,
         },
       )

@@ -103,7 +103,7 @@ export interface Preview extends DryRunReport {
 const NO_STATES = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
 
 /** Preview of a dry run that ended early: its rows wait. */
-export const EMPTY_PREVIEW: Preview = {
+const EMPTY_PREVIEW: Preview = {
   states: NO_STATES,
   cells: { written: 0, protected: 0, skipped: 0 },
   skipped: [],

@@ -5,7 +5,7 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
 import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import { EMPTY_PREVIEW } from '../pipeline/preview.ts'
+import { mergePreviews } from '../pipeline/preview.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
@@ -79,7 +79,7 @@ export async function finishRun(
     cancelledBy: observations.cancelledBy,
     areWorkersShared: options.areWorkersShared,
     durationMs: performance.now() - run.startedAt,
-    preview: isDryRun ? (observations.preview ?? EMPTY_PREVIEW) : null,
+    preview: isDryRun ? mergePreviews([...observations.previews.values()]) : null,
   }
   const report = await retryWhileUnavailable(() => createRunReport(db, ended), whileAway)
   const state = END_STATES[status]
@@ -118,7 +118,7 @@ const describePart = ({ part, status, reason }: EndedPart, { observations }: End
   price: part.deps.policy.price,
   rowsSkipped: part.budget.rowsSkipped,
   unread: part.budget.unreadSources,
-  preview: [...observations.previews].find(([one]) => one.service === part.service)?.[1] ?? null,
+  preview: observations.previews.get(part.service) ?? null,
 })
 
 const filledColumns = (parts: readonly EndingPart[]): Readonly<Record<string, readonly string[]>> =>

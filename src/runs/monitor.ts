@@ -348,9 +348,13 @@ async function findOutage(
 type RequeuedOf = Pick<StartedRun, 'id' | 'isDryRun' | 'parts' | 'counters'>
 type RepickDeps = Pick<RunDeps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>
 
-/** Rows that the budget cannot pay stay requeued, and are checked rarely. */
-function findRequeued(
-  { id, parts }: RequeuedOf,
+/**
+ * At which services rows of a run wait to be picked again, and whether any row waits. Rows that the budget cannot pay stay requeued, and
+ * are checked rarely.
+ * @param isUnpaidTried also where the budget could not pay some of them before
+ */
+export function findRequeued(
+  { id, parts }: { readonly id: number; readonly parts: readonly ServicePart<RepickDeps>[] },
   isUnpaidTried = false,
 ): ReturnType<typeof waiting.findWaitingRows> {
   const able = parts.filter(

@@ -9,6 +9,7 @@ import {
   type PickContext,
   type PickOptions,
   type PickPass,
+  serviceWithBudget,
 } from '../pipeline/pick/pass.ts'
 import type { PickResult } from '../pipeline/pick/advance.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
@@ -196,11 +197,12 @@ const CREDITS_POLL_MS = 100
  */
 async function waitForCredits(
   deps: PickDeps,
-  { id, budget, service }: PickContext,
+  run: PickContext,
   { source }: PickPass,
   { waitMs, onAwaitingCredits }: PickSourcesOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const { id, budget } = run
   const retryOptions = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   const charge = Math.max(...LOOKUP_KINDS[source.mapping.kind].map((kind) => budget.charge({ kind })))
   const enough = Math.max(charge, (budget.limit ?? 0) / 20)
@@ -210,7 +212,10 @@ async function waitForCredits(
   while (!signal.aborted) {
     // In this order: what was answered between the two is in the second.
     const isAwaiting = await retryWhileUnavailable(() => awaitsAnswers(deps.db, id), retryOptions)
-    const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, id, service), retryOptions)
+    const usage = await retryWhileUnavailable(
+      () => readBudgetUsage(deps.db, id, serviceWithBudget(run)),
+      retryOptions,
+    )
     const nowLeft = budget.remaining(usage, source.name)
     if (nowLeft >= enough) return true
     if (nowLeft !== left) changedAt = performance.now()

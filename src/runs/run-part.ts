@@ -91,9 +91,8 @@ export interface Leftover {
 export class RunObservations {
   /** What ends it as a whole. */
   readonly failures: unknown[] = []
-  preview: Preview | null = null
-  /** Of which, by service. */
-  readonly previews = new Map<ServicePart, Preview>()
+  /** Of a dry run, by service. */
+  readonly previews = new Map<number, Preview>()
   /** What it left to other runs when it completed. */
   leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0 }
   /** Sources skipped, or not picked any further, because they were paused. */

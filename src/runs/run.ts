@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { mergePreviews, type Preview, previewRun } from '../pipeline/preview.ts'
+import { type Preview, previewRun } from '../pipeline/preview.ts'
+import type { RateStatus } from '../domain/rate-status.ts'
+import { toRunService } from '../pipeline/pick/pass.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
@@ -160,6 +162,9 @@ class RunExecution {
     this.#end(running)
   }
 
+  readonly #rateOf = ({ service }: Pick<ServicePart, 'service'>): RateStatus | null =>
+    this.#parts.find(({ part }) => part.service === service)?.workers.rate() ?? null
+
   readonly #onPartFailure = (part: ServicePart, error: unknown): void => {
     const running = this.#parts.find((one) => one.part === part)
     if (running !== undefined) this.#failPart(running, error)
@@ -313,7 +318,7 @@ class RunExecution {
         limit: this.#options.limit,
         waitMs: this.#options.waitMs,
         isPicking: () => this.#isPicking,
-        rateOf: (part) => this.#parts.find((one) => one.part === part)?.workers.rate() ?? null,
+        rateOf: this.#rateOf,
         endGathering: (parts) => this.#endGathering(parts),
         onFailure: this.#onPartFailure,
         wakeCalls: () => this.#wakeAll(),
@@ -325,18 +330,18 @@ class RunExecution {
     if (!isDryRun || this.#stopping.aborted) return
     for (const part of this.#run.parts)
       observations.previews.set(
-        part,
+        part.service,
         await retryWhileUnavailable(() => this.#preview(part), { signal: this.#stopping }),
       )
-    observations.preview = mergePreviews([...observations.previews.values()])
   }
 
-  async #preview({ deps, id: run, service, sources }: ServicePart): Promise<Preview> {
+  async #preview(part: ServicePart): Promise<Preview> {
+    const { deps, sources } = part
     // A dry run writes no row, and would not notice.
     for (const source of sources) await checkBreakage(deps, source)
     const fit = sources.filter(isFit)
     const sample = this.#options.dryRun?.sample ?? 0
-    return previewRun(deps, { run, service }, { sources: fit, sample, signal: this.#stopping })
+    return previewRun(deps, toRunService(part), { sources: fit, sample, signal: this.#stopping })
   }
 
   async #finish(): Promise<RunReport> {
@@ -352,7 +357,7 @@ class RunExecution {
     const [ended] = await Promise.allSettled([
       finishRun(this.#run, {
         signal: this.#options.signal,
-        rateOf: (part) => this.#parts.find((one) => one.part === part)?.workers.rate() ?? null,
+        rateOf: this.#rateOf,
         areWorkersShared: this.#parts.some(({ areShared }) => areShared),
       }),
       sampleLast(),

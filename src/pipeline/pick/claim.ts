@@ -13,7 +13,7 @@ import { ConflictError, inTransaction, type Tx } from '../../store/transaction.t
 import * as lookups from '../../store/upsert-lookups.ts'
 import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
-import type { PickContext } from './pass.ts'
+import { type PickContext, serviceWithBudget, toRunService } from './pass.ts'
 import type { PickCandidate } from './candidates.ts'
 import {
   chooseForCandidate,
@@ -81,11 +81,7 @@ export async function claimCandidates(
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
-  const { spent, hasSuppressions } = await budgets.readBeforeClaim(
-    tx,
-    run.id,
-    run.budget.ownLimit === null ? null : run.service,
-  )
+  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id, serviceWithBudget(run))
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
   const distinct = distinctLookups(requestable)
@@ -199,14 +195,8 @@ export function adoptAbandonedLookups(
   live: readonly number[],
 ): Promise<number> {
   return inTransaction(db, async (tx) => {
-    const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id, run.service))
-    const { adopted, costs } = await adoptLookups(
-      tx,
-      { run: run.id, service: run.service },
-      live,
-      left,
-      chargesOf(run.budget),
-    )
+    const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id, serviceWithBudget(run)))
+    const { adopted, costs } = await adoptLookups(tx, toRunService(run), live, left, chargesOf(run.budget))
     for (const [source, cost] of costs) await chargeLookups(tx, run, source, cost)
     return adopted
   })
@@ -217,15 +207,7 @@ export function adoptAbandonedLookups(
  * or another run spent from the same budget
  */
 async function chargeLookups(tx: Tx, run: ChargedRun, source: string, cost: number): Promise<void> {
-  if (
-    !(await budgets.chargeBudget(
-      tx,
-      { run: run.id, service: run.service },
-      source,
-      run.budget.limits(source),
-      cost,
-    ))
-  )
+  if (!(await budgets.chargeBudget(tx, toRunService(run), source, run.budget.limits(source), cost)))
     throw new ConflictError('the remaining budget changed while lookups were claimed')
 }
 
@@ -248,7 +230,7 @@ async function findPaidLookups(
   spent: budgets.BudgetUsage,
 ): Promise<LookupMap<true>> {
   if (!spent.isShared) return new LookupMap()
-  return toSet(distinct, await lookups.findAlreadyPaid(tx, distinct, { run: run.id, service: run.service }))
+  return toSet(distinct, await lookups.findAlreadyPaid(tx, distinct, toRunService(run)))
 }
 
 /** Lookups that must be paid; empty if the budget pays all of them anyway. */

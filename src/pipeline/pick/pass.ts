@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { RunSpec } from '../../domain/run.ts'
 import type { Source } from '../../sources/source-model.ts'
+import type { RunService } from '../../store/pending-lookups.ts'
 import * as cursors from '../../store/source-cursors.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
@@ -38,6 +39,18 @@ export interface PickContext {
   /** The configured service. */
   readonly service: number
 }
+
+/** Whose lookups the run requests. */
+export const toRunService = ({ id, service }: Pick<PickContext, 'id' | 'service'>): RunService => ({
+  run: id,
+  service,
+})
+
+/** The service whose part of the budget is to be read: one with a budget of its own. Null: there is none. */
+export const serviceWithBudget = ({
+  budget,
+  service,
+}: Pick<PickContext, 'budget' | 'service'>): number | null => (budget.ownLimit === null ? null : service)
 
 export interface PickOptions extends Pick<RunSpec, 'limit' | 'where'> {
   /** Reads nothing of the table beyond the rows that Fillrate's own lists name. */

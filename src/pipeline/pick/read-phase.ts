@@ -14,7 +14,7 @@ import {
   type ReadOptions,
   type ScannedPage,
 } from './candidates.ts'
-import type { PickContext, PickOptions, PickPass } from './pass.ts'
+import { type PickContext, type PickOptions, type PickPass, toRunService } from './pass.ts'
 import { settleStamped } from './stamped.ts'
 
 /** What a tick goes by. */
@@ -137,7 +137,7 @@ export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
   const limit = listLimit(tick)
   switch (pass.phase) {
     case 'requeued':
-      return listRequeuedRows(tx, source.name, { run: run.id, service: run.service }, after ?? '', limit)
+      return listRequeuedRows(tx, source.name, toRunService(run), after ?? '', limit)
     case 'abandoned':
       return listAbandonedRows(tx, source.name, runningIds, after ?? '', limit, run.isDryRun)
     default:
