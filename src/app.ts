@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { OpenedConfig } from './actions/actions.ts'
+import { Actions, type OpenedConfig } from './actions/actions.ts'
+import type { OpenService } from './actions/open-service.ts'
 import { type PassRequest, requireBudget } from './actions/validate-request.ts'
 import { listDueTimes } from './config/cron.ts'
-import { listViews, mixedBudgetOf } from './config/config.ts'
-import { environmentOf, requireDatabaseUrl } from './config/environment.ts'
+import { mixedBudgetOf } from './config/config.ts'
+import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { OwnTroubles } from './daemon/own-troubles.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
@@ -16,9 +17,7 @@ import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
 import { executeRun, type ExecuteRunOptions } from './runs/run.ts'
 import type { RunDeps, ServiceProcess } from './runs/run-part.ts'
-import { ServiceView } from './daemon/service-view.ts'
-import { reopenSources } from './sources/open-sources.ts'
-import { openViews, toWholeSources } from './sources/views.ts'
+import { openSources, reopenSources } from './sources/open-sources.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations } from './store/migrate.ts'
 import { SchemaMissingError } from './store/schema-errors.ts'
@@ -68,18 +67,10 @@ export async function openApp(options: AppOptions): Promise<App> {
   try {
     if ((await pendingMigrations(db)).length > 0) throw new SchemaMissingError()
     const shared = { db, owner: own.owner, onKeyAccepted: (scope: string) => own.acceptKey(scope) }
-    const { views } = options.config
-    const mappings = listViews(options.config).map(({ sources }) =>
-      options.opensUnreviewed === true ? asReviewed(sources) : sources,
-    )
-    const opened = await openViews(db, mappings, options.isRequired)
-    const services = opened.flatMap((sources, n): OpenedConfig[] => {
-      const config = views[n]
-      if (config === undefined) return []
-      const own = environmentOf(environment, config.serviceName)
-      return [{ ...options, config, environment: own, ...sources, ...shared }]
-    })
-    return new App(options, own, { ...options, ...toWholeSources(opened), ...shared }, services)
+    const { sources } = options.config
+    const mappings = options.opensUnreviewed === true ? asReviewed(sources) : sources
+    const opened = await openSources(db, mappings, options.isRequired)
+    return new App(options, own, { ...options, ...opened, ...shared })
   } catch (error) {
     await db.destroy()
     throw error
@@ -87,25 +78,17 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 /** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
-export class App extends ServiceView {
+export class App extends Actions {
   readonly notifier: Notifier
   readonly #own: OwnTroubles
   /** The watch of another configuration's daemon goes on through this one. */
   readonly #isWatched: boolean
-  /** Each service of the configuration, in their order. */
-  override readonly services: readonly ServiceView[]
 
-  constructor(
-    options: AppOptions,
-    own: OwnTroubles,
-    opened: OpenedConfig,
-    services: readonly OpenedConfig[],
-  ) {
-    super(opened, own)
+  constructor(options: AppOptions, own: OwnTroubles, opened: OpenedConfig) {
+    super(opened)
     const { config, environment, db, log } = opened
     this.#own = own
     this.#isWatched = options.own !== undefined
-    this.services = services.length === 0 ? [this] : services.map((one) => new ServiceView(one, own))
     this.notifier = new Notifier({
       db,
       environment: environment.name,
@@ -122,7 +105,7 @@ export class App extends ServiceView {
     await this.validate(request)
     const budget = requireBudget(request, this.config)
     const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
-    const services = this.#listServing(request.sources)
+    const services = this.servicesOf(request.sources)
     for (const service of services) service.openClient()
     openConnections(this.db, FIRST_CONNECTIONS)
     const deliveries = new WakeSignal()
@@ -131,12 +114,13 @@ export class App extends ServiceView {
     try {
       // The watch reports once that Postgres is away, as in the middle of a run.
       const waiting = { giveUp: () => request.signal.aborted }
-      const create = (service: ServiceView): Promise<RunDeps> =>
-        retryWhileUnavailable(() => service.createRunDeps(receiver, this.notifier), waiting)
       const options = { trigger: 'manual', ...request, budget, mixed, deliveries } as const
       return await this.#work('run', async () => {
         const processes: ServiceProcess[] = []
-        for (const service of services) processes.push({ deps: await create(service) })
+        for (const service of services) {
+          const create = (): Promise<RunDeps> => this.#createRunDeps(service, receiver)
+          processes.push({ deps: await retryWhileUnavailable(create, waiting) })
+        }
         return executeRun(processes, options)
       })
     } finally {
@@ -144,23 +128,27 @@ export class App extends ServiceView {
     }
   }
 
-  /** The services of some sources; of all, if none is named. */
-  #listServing(sources: readonly string[]): ServiceView[] {
-    return this.services.filter(
-      ({ mappings }) => sources.length === 0 || sources.some((name) => mappings.has(name)),
-    )
+  #createRunDeps(service: OpenService, receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> {
+    const own = this.#own
+    return service.createRunDeps({
+      publicUrl: receiver?.publicUrl ?? null,
+      onKeyRefused: (scope, reason) => own.raise('key_refused', scope, reason === null ? {} : { reason }),
+      keyAccepted: own.keyAccepted,
+      describeOutage: () => own.describeOutage(),
+      recordRun: (tx, report, run) => this.notifier.recordRun(tx, report, run),
+    })
   }
 
   /** The receiver, dashboard and metrics, without runs. */
   async serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void> {
-    const deps = await this.deps()
     const dashboard: ReceiverOptions['dashboard'] = {
       observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),
       app: () => this,
     }
     return this.#work('serve', () =>
-      serveReceiver(deps, {
+      serveReceiver(this.base, {
         ...options,
+        services: () => Promise.all(this.services.map((service) => service.deps())),
         receiver: (deliveries) => this.#openReceiver(deliveries, dashboard),
         notifier: this.notifier,
         reopen: () => reopenSources(this.db, this.config.sources, this),
@@ -173,20 +161,17 @@ export class App extends ServiceView {
     receiver,
     ...options
   }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
-    const { config, notifier, sources, brokenSources } = this
+    const { config, notifier } = this
     const services: RunDeps[] = []
-    for (const service of this.services) {
-      const usesWebhook = service.bulk.usesWebhook === true
-      services.push(await service.createRunDeps(usesWebhook ? receiver : null, notifier))
-    }
-    const deps = { ...this.base, sources, brokenSources, services, config, notifier, own: this.#own }
+    for (const service of this.services)
+      services.push(await this.#createRunDeps(service, service.bulk.usesWebhook === true ? receiver : null))
+    const deps = { ...this.base, services, config, notifier, own: this.#own }
     return this.#work('start', () => runService(deps, options))
   }
 
   /** Sends what a single run has queued: the next process would send it too, perhaps tomorrow. */
   override async close(): Promise<void> {
     await Promise.race([this.notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
-    for (const service of this.services) if (service !== this) await service.closeClient()
     await super.close()
   }
 
@@ -211,6 +196,6 @@ export class App extends ServiceView {
 
   #openReceiver(deliveries: WakeSignal, dashboard: ReceiverOptions['dashboard'] = null): Promise<Receiver> {
     const { db, environment, log, config } = this.opened
-    return openReceiver({ db, environment, log, services: () => listViews(config), deliveries, dashboard })
+    return openReceiver({ db, environment, log, config: () => config, deliveries, dashboard })
   }
 }

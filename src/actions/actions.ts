@@ -2,28 +2,26 @@ import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { toLookupBudget } from '../domain/spend.ts'
-import { configuredAddress, firstPollMs, toPolicy } from '../pipeline/deps.ts'
-import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
-import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import { firstPollMs, TABLE_POLICY } from '../pipeline/deps.ts'
+import type { SourceDeps } from '../runs/maintenance.ts'
+import { firstOf } from '../runs/run-part.ts'
 import { listLeftOut } from '../runs/source-health.ts'
-import type { EnrichmentClient } from '../service/client.ts'
 import type { OpenedSources } from '../sources/open-sources.ts'
-import type { Source } from '../sources/source-model.ts'
+import type { Source, WholeSource } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import * as services from '../store/services.ts'
 import type { Log } from '../util/log.ts'
-import { type BulkAvailability, checkBulkAvailability } from './bulk-availability.ts'
+import type { BulkAvailability } from './bulk-availability.ts'
 import { explainRow } from './explain/explain.ts'
 import type { RowHistory } from './explain/row-history.ts'
 import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
+import { OpenService } from './open-service.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
 import type { PlanOptions } from './plan/report.ts'
 import type { PlannedParty } from './plan/service-plan.ts'
 import { planInOrder } from './plan/services.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
-import { openServiceClient } from './service-client.ts'
 import { readServiceReport, type ServiceReport, type ServiceReportOptions } from './service-report.ts'
 import { setTriggers, type TriggerStatus } from './triggers.ts'
 import type { UndoReport } from './undo/report.ts'
@@ -58,45 +56,30 @@ export class Actions implements OpenedSources {
   readonly db: Database
   readonly config: Config
   readonly sources: OpenedSources['sources']
-  /** Each service of the configuration, in their order, with the sources as it fills them. */
-  readonly services: readonly Actions[] = [this]
   readonly brokenSources: OpenedSources['brokenSources']
+  /** Each service of the configuration, in their order; one at least. */
+  readonly services: readonly OpenService[]
   /** The sources of the configuration, by name: also those that are broken. */
   readonly mappings: ReadonlyMap<string, SourceMapping>
-  /** Whether lookups can be submitted in bulk, and if not, why. */
-  readonly bulk: BulkAvailability
-  /** The configured service's address; null: none is configured. */
-  readonly address: string | null
   protected readonly opened: OpenedConfig
-  protected readonly base: Omit<MaintenanceDeps, 'service'> & { readonly metrics: MetricsRecorder }
-  #client: EnrichmentClient | null = null
+  /** For what is done for sources, whichever services fill them. */
+  protected readonly base: SourceDeps
 
   constructor(opened: OpenedConfig) {
-    const { db, config, environment, log, sources, brokenSources, owner, random = Math.random } = opened
-    const { adapter } = config
+    const { db, config, log, sources, brokenSources, owner, random = Math.random } = opened
     this.opened = opened
     this.db = db
     this.config = config
     this.sources = sources
     this.brokenSources = brokenSources
     this.mappings = new Map(Object.entries(config.sources))
-    this.bulk = checkBulkAvailability(environment, adapter)
-    this.address = configuredAddress(config, environment)
-    const policy = toPolicy(config)
-    const metrics = new MetricsRecorder(db, log, config.serviceName)
-    this.base = { db, log, sources, brokenSources, adapter, policy, metrics, owner, random, now: Date.now }
+    this.services = config.services.map((one) => new OpenService(opened, one))
+    this.base = { db, log, sources, brokenSources, policy: TABLE_POLICY, owner, random, now: Date.now }
   }
 
-  /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
-  get scope(): string | null {
-    const { address, config } = this
-    if (address === null || this.opened.environment.apiKeys.length === 0) return null
-    return `${address} ${config.service.account ?? this.openClient().keyId}`
-  }
-
-  /** The service that requested runs call; 0 if this process calls none. Another process may have registered it. */
+  /** Which processes may do the runs that are requested here: those that call the same first service. */
   service(): Promise<number> {
-    return services.findService(this.db, this.address)
+    return firstOf(this.services).number()
   }
 
   /** @throws ConfigProblems if a pattern matches no source */
@@ -104,9 +87,23 @@ export class Actions implements OpenedSources {
     return expandSourceNames(words, [...this.mappings.keys()])
   }
 
+  /** Whether a run of some sources can submit in bulk, at one of their services at least, and if not, why. @param sources none: all */
+  bulkOf(sources: readonly string[]): BulkAvailability {
+    const all = this.servicesOf(sources).map(({ bulk }) => bulk)
+    return all.find(({ usesWebhook }) => usesWebhook) ?? all.find((one) => one.isPossible) ?? firstOf(all)
+  }
+
+  /** The services of some sources; of all, if none is named. */
+  servicesOf(sources: readonly string[]): readonly OpenService[] {
+    const serving = new Set(
+      sources.flatMap((name) => this.mappings.get(name)?.steps.map(({ turn }) => turn.service) ?? []),
+    )
+    return serving.size === 0 ? this.services : this.services.filter(({ name }) => serving.has(name))
+  }
+
   /** @throws ConfigProblems if the configuration has no such source, or the condition is invalid */
   validate(request: PassRequest): Promise<Source[]> {
-    return checkRequest(this, request, this.bulk)
+    return checkRequest(this, request, this.bulkOf(request.sources))
   }
 
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
@@ -114,89 +111,86 @@ export class Actions implements OpenedSources {
     const budget = toBudgetLimit(request.budget ?? lookupBudgetOf(this.config))
     const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
     const chosen = await this.validate(request)
-    if (this.config.views.length === 0) {
-      const [deps, options] = await this.#preparePlan(request, chosen, budget)
+    const [only] = this.services
+    if (only?.name === null) {
+      const [deps, options] = await this.#preparePlan(only, request, chosen, budget)
       return createPlan(deps, { ...options, mixed })
     }
     const parties: PlannedParty[] = []
-    for (const service of this.services) {
-      const { serviceName, budget: limit, price } = service.config
-      const names = request.sources.filter((name) => service.mappings.has(name))
-      if (request.sources.length > 0 && names.length === 0) continue
-      // The route is that of services that have it: the others are called singly.
-      const own = { ...request, sources: names }
-      const sources = await checkRequest(service, own, { isPossible: true, todo: null })
-      const [deps, options] = await service.#preparePlan(own, sources, budget)
+    for (const service of this.servicesOf(request.sources)) {
+      const { budget: limit, price } = service.config
+      const { steps } = service
+      const sources = chosen.flatMap(({ name }) => steps.sources.get(name) ?? [])
+      const [deps, options] = await this.#preparePlan(service, request, sources, budget)
       const ownBudget = toBudgetLimit(toLookupBudget(limit, [price]))
-      parties.push({ name: serviceName ?? '', deps, options, budget: ownBudget })
+      parties.push({ name: service.name ?? '', deps, options, budget: ownBudget })
     }
     return planInOrder(parties, budget, mixed)
   }
 
   async #preparePlan(
+    service: OpenService,
     request: PlanRequest,
     sources: readonly Source[],
     budget: number | null,
   ): Promise<Parameters<typeof createPlan>> {
-    const { scope } = this
-    const { adapter } = this.config
+    const { scope, bulk } = service
+    const { adapter } = service.config
     const options = {
       ...request,
       sources,
       leftOut: listLeftOut(this, request.sources),
       budget,
       isBoundedByBudget: request.budget !== undefined,
-      usesWebhook: this.bulk.usesWebhook === true,
+      usesWebhook: bulk.usesWebhook === true,
       firstPollMs: adapter.poll && firstPollMs(adapter, false),
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
     }
-    return [await this.deps(), options]
+    return [await service.deps(), options]
   }
 
   /** The history of one row. */
   async explain(source: string, key: string): Promise<RowHistory> {
     const chosen = chooseSource(this, source)
-    const isAlone = this.config.views.length === 0
     const served = new Map<number, Source>()
-    for (const service of isAlone ? [this] : this.#listFilling(chosen))
-      served.set(await service.service(), chooseSource(service, source))
-    return explainRow({ ...(await this.deps()), served }, chosen, key)
+    for (const { step, service } of this.#listSteps(chosen)) served.set(await service.number(), step)
+    return explainRow({ ...this.base, served }, chosen, key)
   }
 
   /** What each service earns. Reads all lookups and changes. */
   serviceReport(options: ServiceReportOptions): Promise<ServiceReport> {
-    return readServiceReport(this.db, this, options)
+    return readServiceReport(this.db, this.opened, options)
   }
 
   /** Reverts the writes of a run. */
   async undo(options: UndoOptions): Promise<UndoReport> {
-    return undoRun(await this.deps(), options)
+    return undoRun(this.base, options)
   }
 
   /** Queues failed rows again. `sources`: names; none means all. */
   async retry(
     options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
   ): Promise<RetryReport> {
-    return retryFailedRows(await this.deps(), { ...options, sources: chooseSources(this, options.sources) })
+    return retryFailedRows(this.base, { ...options, sources: chooseSources(this, options.sources) })
   }
 
   /** Writes stored records again under the current mapping. */
   async remap(options: Omit<RemapOptions, 'source'> & { readonly source: string }): Promise<RemapReport> {
     const source = chooseSource(this, options.source)
-    const served = this.#listFilling(source).map(async (service) => {
+    const served = this.#listSteps(source).map(async ({ step, service }) => {
       const deps = await service.deps()
-      const number = service.address === null ? null : deps.service
-      return { deps, source: chooseSource(service, source.name), service: number }
+      return { deps, source: step, service: service.address === null ? null : deps.service }
     })
     return remapSource(await Promise.all(served), { ...options, source })
   }
 
-  /** The services that fill a source, in its order. */
-  #listFilling({ name, mapping }: Source): Actions[] {
-    const placeOf = ({ config }: Actions): number => mapping.turn.services.indexOf(config.serviceName ?? '')
-    return this.services
-      .filter((service) => service.sources.has(name))
-      .toSorted((a, b) => placeOf(a) - placeOf(b))
+  /** The steps of a source, each with its service. */
+  #listSteps({ steps }: WholeSource): { readonly step: Source; readonly service: OpenService }[] {
+    return steps.flatMap((step) =>
+      this.services
+        .filter(({ name }) => name === step.mapping.turn.service)
+        .map((service) => ({ step, service })),
+    )
   }
 
   /** Erases what is stored of the rows that a source's table no longer has. */
@@ -213,24 +207,7 @@ export class Actions implements OpenedSources {
   }
 
   async close(): Promise<void> {
-    await this.closeClient()
+    for (const service of this.services) await service.close()
     await this.db.destroy()
-  }
-
-  /** Closes what is its own, and not the connections to Postgres. */
-  async closeClient(): Promise<void> {
-    await this.#client?.close()
-    await this.base.metrics.close()
-  }
-
-  protected async deps(): Promise<MaintenanceDeps> {
-    return { ...this.base, service: await this.service() }
-  }
-
-  /** @throws a problem of the configuration if the service's URL or its key is missing */
-  openClient(): EnrichmentClient {
-    return (this.#client ??= openServiceClient(this.opened, this.base.metrics, () =>
-      this.opened.onKeyAccepted(this.scope ?? ''),
-    ))
   }
 }

@@ -1,4 +1,4 @@
-import type { Deps } from '../pipeline/deps.ts'
+import type { Deps, TableDeps } from '../pipeline/deps.ts'
 import type { ErasedDeletedRows } from '../pipeline/deleted-rows.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { Source } from '../sources/source-model.ts'
@@ -19,7 +19,7 @@ export interface ForgetDeletedReport {
  * confirmation that a held erasure waits for. A row that is in its table again is restored. Suppresses nothing.
  */
 export async function forgetDeleted(
-  deps: Pick<Deps, 'db' | 'policy' | 'log'>,
+  deps: TableDeps & Pick<Deps, 'log'>,
   source: Source,
   { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
 ): Promise<ForgetDeletedReport> {

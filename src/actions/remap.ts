@@ -7,7 +7,6 @@ import { createRunReport } from '../runs/report.ts'
 import { firstOf } from '../runs/run-part.ts'
 import { fitRow, listSkippedCells } from '../pipeline/row-results.ts'
 import type { Source } from '../sources/source-model.ts'
-import { toBlankOnlySource } from '../sources/views.ts'
 import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import * as store from '../store/remap.ts'
 import type { FoundRecord } from '../store/remap.ts'
@@ -185,7 +184,7 @@ async function previewService(
   return {
     own: [
       ...(await previewRemap(tx, source, alone)),
-      ...(await previewRemap(tx, toBlankOnlySource(source), after, isFilled)),
+      ...(await previewRemap(tx, source.afterFound ?? source, after, isFilled)),
     ],
     found,
   }

@@ -1,5 +1,5 @@
 import type { RetryState } from '../domain/row.ts'
-import type { Deps } from '../pipeline/deps.ts'
+import type { TableDeps } from '../pipeline/deps.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/requeue-rows.ts'
@@ -46,10 +46,7 @@ interface RetryReason {
  * from it; failed lookups are requested again. It calls and writes nothing itself: what follows is paid by a run
  * within its budget.
  */
-export async function retryFailedRows(
-  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
-  options: RetryOptions,
-): Promise<RetryReport> {
+export async function retryFailedRows(deps: TableDeps, options: RetryOptions): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, row_missing: 0, complete: 0 }
   const names = await nameServices(deps.db)
   const reasons = new Map<string, RetryReason>()
@@ -93,7 +90,7 @@ interface RetryPage {
 }
 
 function retryPage(
-  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
+  deps: TableDeps,
   source: Source,
   options: RetryOptions,
   afterKey: string,
@@ -104,7 +101,7 @@ function retryPage(
       const read = await store.listRetryRows(tx, source.name, options, afterKey, RETRY_BATCH_SIZE)
       const keys = read.map((row) => row.key)
       const lacksByKey = new Map(
-        (await readCandidatesByKey(tx, source, keys, deps.service)).map((row) => [
+        (await readCandidatesByKey(tx, source, keys)).map((row) => [
           row.key,
           row.lacks && row.settledUntil === null,
         ]),

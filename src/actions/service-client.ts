@@ -1,5 +1,5 @@
 import { requireSetting } from './validate-request.ts'
-import type { Config } from '../config/config.ts'
+import type { ServiceConfig } from '../config/config.ts'
 import { type Environment, variableOf } from '../config/environment.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { readServiceEnvironment } from '../config/service-environment.ts'
@@ -23,14 +23,14 @@ export function openServiceClient(
     config,
     environment,
     log,
-  }: { readonly config: Config; readonly environment: Environment; readonly log: Log },
+  }: { readonly config: ServiceConfig; readonly environment: Environment; readonly log: Log },
   metrics: Pick<MetricsRecorder, 'recordCall'>,
   onKeyAccepted: () => void,
 ): EnrichmentClient {
   const { apiKeys, proxies } = environment
   const { variables, problems } = readServiceEnvironment(config.adapter, environment)
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
-  const { concurrency, timeoutMs } = config.service
+  const { concurrency, timeoutMs } = config
   return new EnrichmentClient({
     baseUrl: requireSetting(
       environment.baseUrl,

@@ -1,6 +1,8 @@
-import { type Config, listViews } from '../config/config.ts'
+import type { Config, ServiceConfig } from '../config/config.ts'
+import type { Environment } from '../config/environment.ts'
 import { Lookup, type LookupState } from '../domain/lookup.ts'
 import { billedUnits, type Money, type SpendAmount, sumSpend } from '../domain/spend.ts'
+import { configuredAddress } from '../pipeline/deps.ts'
 import type { Database } from '../store/open.ts'
 import { type AnswerLine, readAnswers } from '../store/service-report.ts'
 import { type KnownService, listServices } from '../store/services.ts'
@@ -68,19 +70,18 @@ export class ReportTooLarge extends FillrateError {
 
 /**
  * Reads the report by service, from Fillrate's own tables. Takes seconds for a million rows.
- * @param address of the service of a configuration with one
  * @throws ConfigProblems for an unknown source; ReportTooLarge
  */
 export async function readServiceReport(
   db: Database,
-  { config, address }: { readonly config: Config; readonly address: string | null },
+  { config, environment }: ReportedConfig,
   { sources, since, timeoutMs }: ServiceReportOptions,
 ): Promise<ServiceReport> {
   const names = Object.keys(config.sources)
   const chosen = expandSourceNames(sources, names)
   for (const name of chosen) if (!names.includes(name)) refuseUnknownSource(name, names)
   const filter = { sources: chosen.length === 0 ? names : chosen, since }
-  const services = matchServices(await listServices(db), config, address)
+  const services = matchServices(await listServices(db), config, environment)
   const columns = Object.fromEntries(
     Object.entries(config.sources).map(([name, { outputs }]) => [name, outputs.map(({ column }) => column)]),
   )
@@ -99,10 +100,15 @@ export async function readServiceReport(
     since,
     sources: filter.sources,
     services: entries.filter(
-      (one, n) => services[n]?.view !== null || one.answered + one.cells + one.calls > 0,
+      (one, n) => services[n]?.config !== null || one.answered + one.cells + one.calls > 0,
     ),
     last: filter.sources.flatMap((source) => toLast(source, config, services, lines, spend)),
   }
+}
+
+interface ReportedConfig {
+  readonly config: Pick<Config, 'services' | 'serviceNames' | 'sources'>
+  readonly environment: Environment
 }
 
 interface ReportedService {
@@ -110,33 +116,33 @@ interface ReportedService {
   readonly id: number
   readonly name: string
   readonly host: string | null
-  /** The configuration as it sees it. Null: it is not configured. */
-  readonly view: Config | null
+  /** Its settings. Null: it is not configured. */
+  readonly config: ServiceConfig | null
 }
 
 /** The services of the configuration in its order, called or not, and then the others of this database. */
 function matchServices(
   known: readonly KnownService[],
-  config: Config,
-  address: string | null,
+  config: ReportedConfig['config'],
+  environment: Environment,
 ): ReportedService[] {
-  const isOf = (one: KnownService, view: Config): boolean =>
-    view.serviceName === null
-      ? one.host === address || (address === null && one === known[0])
-      : one.name === view.serviceName
-  const configured = listViews(config).map((view, n): ReportedService => {
-    const { id = -1 - n, host = null } = known.find((one) => isOf(one, view)) ?? {}
-    return { id, host, name: view.serviceName ?? host ?? address ?? 'the service', view }
+  const configured = config.services.map((service, n): ReportedService => {
+    const { name } = service
+    const address = configuredAddress(name, config, environment)
+    const isOf = (one: KnownService): boolean =>
+      name === null ? one.host === address || (address === null && one === known[0]) : one.name === name
+    const { id = -1 - n, host = null } = known.find(isOf) ?? {}
+    return { id, host, name: name ?? host ?? address ?? 'the service', config: service }
   })
   const others = known.filter((one) => !configured.some(({ id }) => id === one.id))
   return [
     ...configured,
-    ...others.map(({ id, host, name }) => ({ id, host, name: name ?? host, view: null })),
+    ...others.map(({ id, host, name }) => ({ id, host, name: name ?? host, config: null })),
   ]
 }
 
 function toEntry(
-  { id, name, host, view }: ReportedService,
+  { id, name, host, config }: ReportedService,
   lines: readonly AnswerLine[],
   spend: readonly ServiceSpend[],
 ): ServiceReportEntry {
@@ -152,7 +158,7 @@ function toEntry(
   const cells = sum(own.flatMap((one) => (one.kind === 'cells' ? one.count : [])))
   const amount = sumSpend(
     spend.filter(({ service }) => service === id),
-    view?.price ?? null,
+    config?.price ?? null,
   )
   const perCell = (amount: number): number | null =>
     cells === 0 ? null : Math.round((amount / cells) * 1e6) / 1e6
@@ -176,19 +182,19 @@ function toEntry(
 /** None of a source with one service. */
 function toLast(
   source: string,
-  config: Config,
+  config: Pick<Config, 'sources'>,
   services: readonly ReportedService[],
   lines: readonly AnswerLine[],
   spend: readonly ServiceSpend[],
 ): LastService[] {
   const names = config.sources[source]?.turn.services ?? []
-  const service = services.find(({ name, view }) => view !== null && name === names.at(-1))
+  const service = services.find((one) => one.config !== null && one.name === names.at(-1))
   if (names.length < 2 || service === undefined) return []
-  const { id, name, view } = service
+  const { id, name } = service
   const own = lines.filter((one) => one.service === id)
   const { cost } = sumSpend(
     spend.filter((one) => one.service === id && one.source === source),
-    view?.price ?? null,
+    service.config?.price ?? null,
   )
   const cells = sum(own.flatMap((one) => (one.kind === 'cells' && one.source === source ? one.count : [])))
   return [{ source, service: name, cells, cost }]

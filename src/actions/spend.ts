@@ -1,11 +1,11 @@
 import type { Config } from '../config/config.ts'
 import { runOutcome, type RunState, type Trigger } from '../domain/run.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import {
   forecastDay,
   foreseeExhaustion,
   type LookupBudget,
   type Money,
+  type Price,
   resolveSourceBudgets,
   roundCredits,
   type SpendAmount,
@@ -19,15 +19,13 @@ import { listServices } from '../store/services.ts'
 import * as spend from '../store/spend.ts'
 
 /** The parts of a configuration that decide how much may be spent, and the price. */
-export type SpendSettings = Pick<Config, 'price' | 'views' | 'liveSync' | 'sources' | 'adapter' | 'schedule'>
+export type SpendSettings = Pick<Config, 'services' | 'liveSync' | 'sources' | 'schedule'>
 
 /** Before a configuration is loaded: no price, and no budget to report. */
 export const NO_SPEND_SETTINGS: SpendSettings = {
-  price: null,
-  views: [],
+  services: [],
   liveSync: { budget: null },
   sources: {},
-  adapter: BUILT_IN_SERVICE,
   schedule: [],
 }
 
@@ -149,23 +147,29 @@ export async function readSpend(
   }
 }
 
-export type Prices = Pick<SpendSettings, 'price' | 'views'>
+export type Prices = Pick<SpendSettings, 'services'>
+
+/** The price of a service, by its name in the configuration; with one service, the price of what any has billed. */
+function priceOf({ services }: Prices, service: string | null): Price | null {
+  const own = services.find(({ name }) => name === null || name === service)
+  return own?.price ?? null
+}
 
 /** What parts come to, each at the price of its service. @param prices null: unknown */
 function sumPriced(parts: readonly spend.NamedSpend[], prices: Prices | null): SpendAmount {
-  const total = sumSpend(parts, prices?.price ?? null)
-  const views = prices?.views ?? []
+  const [only] = prices?.services ?? []
+  const total = sumSpend(parts, only?.name === null ? only.price : null)
   const billed = parts.filter((part) => part.lookups > 0 || (part.credits ?? 0) > 0)
-  if (views.length === 0 || billed.length === 0) return total
+  if (prices === null || only === undefined || only.name === null || billed.length === 0) return total
   const costs = [...Map.groupBy(billed, ({ service }) => service)].map(
-    ([name, own]) => sumSpend(own, views.find((view) => view.serviceName === name)?.price ?? null).cost,
+    ([name, own]) => sumSpend(own, priceOf(prices, name)).cost,
   )
   return { ...total, cost: sumCosts(costs) }
 }
 
 async function readByService(
   db: Database,
-  { price, views }: SpendSettings,
+  prices: Prices,
   now: number,
 ): Promise<Pick<SpendReport, 'services'>> {
   const known = await listServices(db)
@@ -174,11 +178,10 @@ async function readByService(
   const since = (ms: number) => spend.listServiceSpend(db, { sources: null, since: new Date(ms) })
   const [today, month] = [await since(startOfDay), await since(startOfDay - (DAYS - 1) * DAY_MS)]
   const services = known.map(({ id, host, name }) => {
-    const own = views.find(({ serviceName }) => serviceName === name)?.price ?? null
     const sum = (all: typeof month): SpendAmount =>
       sumSpend(
         all.filter(({ service }) => service === id),
-        views.length === 0 ? price : own,
+        priceOf(prices, name),
       )
     return { service: name ?? host, host, today: sum(today), last_30_days: sum(month) }
   })
@@ -239,7 +242,7 @@ async function listBudgets(db: Database, settings: SpendSettings, now: number): 
       null,
     ),
   )
-  const { isFlat } = settings.adapter.credits
+  const isFlat = settings.services.every(({ adapter }) => adapter.credits.isFlat)
   return [...ofDay, ...ofRuns].map((one) => (isFlat ? one : { ...one, unit: 'credit' }))
 }
 

@@ -18,13 +18,15 @@ export interface PassRequest extends Omit<RunSpec, 'budget'> {
   readonly signal: AbortSignal
 }
 
-type OpenedSources = Pick<Deps, 'sources' | 'brokenSources'>
+type OpenedSources<One extends Source = Source> = Pick<Deps, 'brokenSources'> & {
+  readonly sources: ReadonlyMap<string, One>
+}
 
 /**
  * @param names none means all that fit their tables, a pattern those that it matches
  * @throws ConfigProblems if a name is not configured; SourceProblems if it is broken
  */
-export function chooseSources(all: OpenedSources, names: readonly string[]): Source[] {
+export function chooseSources<One extends Source>(all: OpenedSources<One>, names: readonly string[]): One[] {
   if (names.length === 0) return [...all.sources.values()]
   return expandSourceNames(names, listConfigured(all))
     .filter((name) => names.includes(name) || !all.brokenSources?.has(name))
@@ -46,7 +48,7 @@ export function expandSourceNames(words: readonly string[], known: readonly stri
 }
 
 /** @throws ConfigProblems if the source is not configured; SourceProblems if it is broken */
-export function chooseSource(all: OpenedSources, name: string): Source {
+export function chooseSource<One extends Source>(all: OpenedSources<One>, name: string): One {
   const source = all.sources.get(name)
   if (source) return source
   const broken = all.brokenSources?.get(name)
@@ -71,7 +73,7 @@ export function refuseSource(name: string, found: string, expected: string, todo
 /** Requires an explicit budget: a run never spends by surprise. */
 export function requireBudget(
   request: Pick<PassRequest, 'budget'>,
-  config: Pick<Config, 'budget' | 'price' | 'views'>,
+  config: Pick<Config, 'budget' | 'services'>,
 ): number | null {
   const budget = request.budget ?? lookupBudgetOf(config)
   if (budget === null)

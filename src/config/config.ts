@@ -3,44 +3,35 @@ import { type LookupBudget, type MixedBudget, toLookupBudget } from '../domain/s
 import type { ConfigSchema } from './schema.ts'
 
 /** A configuration that has been checked, with every default filled in. `ConfigInput` says what each part means. */
-export interface Config extends Omit<z.output<ConfigSchema>, 'views'> {
+export interface Config extends z.output<ConfigSchema> {
   /** The file it was loaded from. Null: from code. */
   readonly path: string | null
-  /** The service's name in the configuration. Null: it has one service, which needs none. */
-  readonly serviceName: string | null
-  /** With several services: the names of all of them, in their order. */
-  readonly serviceNames: readonly string[]
-  /**
-   * With several services: the configuration as each of them that serves a source sees it, in their order, with the sources that it serves and
-   * what it fills of them. Empty: the configuration has one service, and is its own view.
-   */
-  readonly views: readonly Config[]
 }
 
-/** The configuration as each of its services sees it: of one without a name, the configuration itself. */
-export const listViews = (config: Config): readonly Config[] =>
-  config.views.length === 0 ? [config] : config.views
+/** A service of the configuration that serves a source, with its settings. */
+export type ServiceConfig = Config['services'][number]
+
+type Priced = Pick<Config, 'budget' | 'services'>
 
 /** The budget of a run in lookups, where it is in money: at the price of its dearest service. */
-export const lookupBudgetOf = (config: Pick<Config, 'budget' | 'price' | 'views'>): LookupBudget | null =>
+export const lookupBudgetOf = ({ budget, services }: Priced): LookupBudget | null =>
   toLookupBudget(
-    config.budget,
-    (config.views.length === 0 ? [config] : config.views).map(({ price }) => price),
+    budget,
+    services.map(({ price }) => price),
   )
 
 /**
  * A budget in money whose lookups have several prices: each counts at its own. Null: all lookups count alike, as they do where a source
  * has a budget in lookups.
  */
-export function mixedBudgetOf(
-  config: Pick<Config, 'budget' | 'price' | 'views' | 'sources'>,
-): MixedBudget | null {
-  const { budget, sources } = config
+export function mixedBudgetOf({
+  budget,
+  services,
+  sources,
+}: Priced & Pick<Config, 'sources'>): MixedBudget | null {
   if (budget === null || typeof budget !== 'object') return null
   if (Object.values(sources).some((source) => typeof source.budget === 'number')) return null
-  const prices = (config.views.length === 0 ? [config] : config.views).flatMap(({ price }) =>
-    price === null ? [] : [price.person, price.company],
-  )
+  const prices = services.flatMap(({ price }) => (price === null ? [] : [price.person, price.company]))
   const highest = Math.max(...prices)
   return Math.min(...prices) === highest ? null : { ...budget, highest }
 }

@@ -1,10 +1,9 @@
-import type { z } from 'zod'
 import type { Config } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { toProblems } from './schema-problems.ts'
-import { type ConfigSchema, createConfigSchema } from './schema.ts'
+import { createConfigSchema } from './schema.ts'
 import { fieldsOf } from './fields.ts'
-import { checkSources, parseService, splitServices, type GivenService } from './service.ts'
+import { parseService, splitServices, type GivenService } from './service.ts'
 import type { ConfiguredService } from './turns.ts'
 import { isObject } from '../domain/json.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
@@ -52,13 +51,8 @@ export function parseConfig(
         services.map(({ fields }) => fields),
       ),
     ])
-  const resolved = withPath(parsed.data, path)
-  const problems = [
-    ...wrong,
-    ...misplaced,
-    ...checkSchedule(resolved),
-    ...(resolved.views.length === 0 ? checkSources(resolved) : []),
-  ]
+  const resolved = { path, ...parsed.data }
+  const problems = [...wrong, ...misplaced, ...checkSchedule(resolved)]
   if (problems.length > 0) throw new InvalidConfig(where, problems)
   return resolved
 }
@@ -66,12 +60,6 @@ export function parseConfig(
 /** `services` is there, and is no object with an entry: no name is right or wrong then. */
 const hasUnknownServices = (config: unknown, services: readonly ConfiguredService[]): boolean =>
   isObject(config) && config['services'] !== undefined && services.every(({ name }) => name === null)
-
-const withPath = ({ views, ...config }: z.output<ConfigSchema>, path: string | null): Config => ({
-  path,
-  ...config,
-  views: views.map((view) => ({ path, ...view, views: [] })),
-})
 
 /** A configuration that was read, with problems: nothing can be said about its services. */
 export class InvalidConfig extends ConfigProblems {}

@@ -1,6 +1,6 @@
 import { createInputSchema } from './input-schema.ts'
 import type { ConfiguredService } from './turns.ts'
-import { resolveViews } from './views.ts'
+import { resolveConfig } from './resolve.ts'
 
 /**
  * A configuration file: `ConfigInput` in; out, checked and with every default, what the program works with.
@@ -9,6 +9,6 @@ import { resolveViews } from './views.ts'
 export const createConfigSchema = (
   services: readonly ConfiguredService[],
   { isOpen }: { readonly isOpen: boolean } = { isOpen: false },
-) => createInputSchema({ services, isOpen }).transform((parsed) => resolveViews(parsed, services))
+) => createInputSchema({ services, isOpen }).transform((parsed) => resolveConfig(parsed, services))
 
 export type ConfigSchema = ReturnType<typeof createConfigSchema>

@@ -1,10 +1,6 @@
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
-import { isInputTaken } from '../domain/identifiers/kind.ts'
-import type { InputName } from '../domain/mapping.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
-import { describeValue, listNames } from '../util/text.ts'
-import type { Config } from './config.ts'
 import type { Problem } from './problems.ts'
 import { toVariablePart } from './environment.ts'
 import { toProblems } from './schema-problems.ts'
@@ -138,28 +134,4 @@ export function parseService({ definition, place }: GivenService): {
       place: problem.place === '' ? place : `${place}${isFile ? ': ' : '.'}${problem.place}`,
     })),
   }
-}
-
-/** Sources that the service cannot serve: of a kind or with an input that it does not take. */
-export function checkSources({ sources, adapter: service }: Config): Problem[] {
-  return Object.entries(sources).flatMap(([name, source]): Problem[] => {
-    const call = service[source.kind]
-    if (call === null)
-      return [
-        {
-          place: `sources.${name}.kind`,
-          found: describeValue(source.kind),
-          expected: `a kind that the service ${service.name} has an endpoint for`,
-          todo: `Describe \`${source.kind}\` in the service, or remove the source.`,
-        },
-      ]
-    return (Object.keys(source.inputs) as InputName[])
-      .filter((input) => input !== 'company' && !isInputTaken(call.inputs, input, source.inputs))
-      .map((input) => ({
-        place: `sources.${name}.inputs.${input}`,
-        found: 'an input that the service does not take',
-        expected: `what ${service.name} takes: ${listNames([...call.inputs])}`,
-        todo: 'Remove it here, or add it to `inputs` of the endpoint if the service takes it.',
-      }))
-  })
 }

@@ -91,43 +91,51 @@ function listTurns(source: ServedSource, services: readonly ConfiguredService[])
   })
 }
 
-/** The turn of a service at a source, and its least confidence there; null: it does not serve it. */
-export function turnOf(
-  source: ServedSource,
-  services: readonly ConfiguredService[],
-  name: string | null,
-): { readonly turn: ServiceTurn; readonly minConfidence: number | null } | null {
-  const detailsOf = ({ service }: ConfiguredService) => service[source.kind]?.details ?? []
-  if (name === null)
-    return { turn: { ...ONLY_SERVICE, details: services.flatMap(detailsOf) }, minConfidence: null }
-  const turns = listTurns(source, services)
-  const index = turns.findIndex((one) => one.name === name)
-  const own = turns[index]
-  if (own === undefined) return null
-  const next = turns[index + 1]
-  const taken = listTaken(source, own.service)
-  return {
-    turn: {
-      service: own.name,
-      services: turns.flatMap((one) => one.name ?? []),
-      takes: taken.length === Object.keys(source.inputs).length ? null : taken,
-      details: detailsOf(own),
-      isFirst: index === 0,
-      next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
-    },
-    minConfidence: own.minConfidence,
-  }
+/** A service that serves a source, with its turn and its least confidence there. */
+export interface ServingTurn {
+  readonly turn: ServiceTurn
+  readonly service: Service
+  /** Null: that of the source. */
+  readonly minConfidence: number | null
 }
 
-/** Checks the services of a source against its kind, inputs and outputs. Of the only service, `checkSources` does it. */
+/** The services of a source, in their order. One at least, of a source that was checked. */
+export function turnsOf(source: ServedSource, services: readonly ConfiguredService[]): ServingTurn[] {
+  const detailsOf = ({ service }: ConfiguredService) => service[source.kind]?.details ?? []
+  const [only] = services
+  if (only?.name === null)
+    return [
+      { turn: { ...ONLY_SERVICE, details: detailsOf(only) }, service: only.service, minConfidence: null },
+    ]
+  const turns = listTurns(source, services)
+  return turns.map((own, index) => {
+    const next = turns[index + 1]
+    const taken = listTaken(source, own.service)
+    return {
+      turn: {
+        service: own.name,
+        services: turns.flatMap((one) => one.name ?? []),
+        takes: taken.length === Object.keys(source.inputs).length ? null : taken,
+        details: detailsOf(own),
+        isFirst: index === 0,
+        next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
+      },
+      service: own.service,
+      minConfidence: own.minConfidence,
+    }
+  })
+}
+
+/** Checks the services of a source against its kind, inputs and outputs. */
 export function checkTurns(
   source: ServedSource,
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
 ): void {
-  if (services.every(({ name }) => name === null)) return
   const reject = (path: readonly PropertyKey[], found: string | undefined, expected: string, todo?: string) =>
     context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
+  // Half of a name is named as that.
+  if (context.issues.some(({ path }) => path?.[0] === 'inputs')) return
   checkListed(source, services, reject)
   const serving = source.services === null ? services : listTurns(source, services)
   if (serving.length === 0) return
@@ -147,7 +155,15 @@ export function checkTurns(
           `what they take: ${[...new Set(serving.flatMap(({ service }) => [...(service[source.kind]?.inputs ?? [])]))].join(', ')}`,
           'Remove it here, or add it to `inputs` of the endpoint of one that takes it.',
         )
-  checkFields(source, listTurns(source, services), reject)
+  const turns = listTurns(source, services)
+  const isTaken = services.some(({ service }) => listTaken(source, service).length > 0)
+  if (turns.length === 0 && isTaken && context.issues.length === 0)
+    reject(
+      ['outputs'],
+      undefined,
+      'a field of a service that takes an input of this source: those that fill a column take none of them',
+    )
+  checkFields(source, turns, reject)
 }
 
 type Reject = (
@@ -157,7 +173,8 @@ type Reject = (
   todo?: string,
 ) => void
 
-const describeService = ({ name, service }: ConfiguredService): string => `${name} (${service.name})`
+const describeService = ({ name, service }: ConfiguredService): string =>
+  name === null ? service.name : `${name} (${service.name})`
 
 function checkListed(source: ServedSource, services: readonly ConfiguredService[], reject: Reject): void {
   const names = (source.services ?? []).map((entry) => (typeof entry === 'string' ? entry : entry.name))

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Log } from '../util/log.ts'
 import type { Actions } from '../actions/actions.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { type Config, listViews } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
@@ -72,7 +72,7 @@ class Daemon {
   /** The configuration in force; null before the first. */
   #app: DaemonApp | null = null
   /** Null until a configuration is read: how deliveries are signed is not known before. */
-  #services: readonly Config[] | null = null
+  #config: Config | null = null
   /** The next configuration is the current one: only what was broken has changed. */
   #isReopening = false
 
@@ -146,7 +146,7 @@ class Daemon {
     const before = this.#app?.config ?? null
     const config = this.#isReopening && before !== null ? before : await readConfig()
     this.#isReopening = false
-    this.#services ??= listViews(config)
+    this.#config ??= config
     requireBudgets(config)
     requireNotifyUrls(config, environment)
     // What is new must be right; of what was active already, the database is to blame.
@@ -156,7 +156,7 @@ class Daemon {
     return {
       run: (signal) => {
         this.#app = app
-        this.#services = listViews(config)
+        this.#config = config
         onConfig(config)
         return app.start({ signal, receiver: receiver(), deliveries: this.#deliveries, onMended })
       },
@@ -170,7 +170,7 @@ class Daemon {
       db: this.#db,
       environment,
       log,
-      services: () => this.#services,
+      config: () => this.#config,
       deliveries: this.#deliveries,
       dashboard: {
         observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),

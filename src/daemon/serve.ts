@@ -1,4 +1,4 @@
-import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import type { MaintenanceDeps, SourceDeps } from '../runs/maintenance.ts'
 import type { WorkerTask } from '../runs/loop.ts'
 import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
@@ -10,6 +10,8 @@ import { WakeSignal } from '../util/wake-signal.ts'
 
 export interface ServeReceiverOptions {
   readonly signal: AbortSignal
+  /** Those of the configuration, each with its sources as they are open now. */
+  readonly services: () => Promise<readonly MaintenanceDeps[]>
   readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
   readonly notifier: Notifier
@@ -21,7 +23,7 @@ export interface ServeReceiverOptions {
  * Keeps the receiver open until aborted, and settles and writes back deliveries: a nightly `fillrate run --wait 0`
  * need not wait for them.
  */
-export async function serveReceiver(deps: MaintenanceDeps, options: ServeReceiverOptions): Promise<void> {
+export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new DeliveryBackpressure()
   const { notifier } = options
   const receiver = await options.receiver(deliveries)
@@ -35,15 +37,20 @@ export async function serveReceiver(deps: MaintenanceDeps, options: ServeReceive
     while (!signal.aborted) {
       const mended = new AbortController()
       const until = AbortSignal.any([signal, mended.signal])
-      const workers = new Workers(deps, {
-        sources: [...deps.sources.values()],
-        calls: null,
-        signal: until,
-        deliveries,
-        onMended: () => mended.abort(),
-        beforeSettle: () => deliveries.yield(until),
-      })
-      await superviseAll(workers.tasks(), until)
+      const services = await options.services()
+      const workers = services.map(
+        (service) =>
+          new Workers(service, {
+            sources: [...service.sources.values()],
+            calls: null,
+            signal: until,
+            deliveries,
+            onMended: () => mended.abort(),
+            beforeSettle: () => deliveries.yield(until),
+          }),
+      )
+      const tasks = workers.flatMap((one) => one.tasks())
+      await superviseAll(tasks, until)
       const isStopped = (): boolean => signal.aborted
       await retryWhileUnavailable(options.reopen, { giveUp: isStopped }).catch((error: unknown) => {
         if (!isStopped()) throw error

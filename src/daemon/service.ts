@@ -11,7 +11,7 @@ import { executeRun, type ExecuteRunOptions } from '../runs/run.ts'
 import type { RunDeps, ServiceProcess } from '../runs/run-part.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import type { SourceDeps } from '../runs/maintenance.ts'
 import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
@@ -21,10 +21,10 @@ import type { OwnTroubles } from './own-troubles.ts'
 import { Scheduler, type ScheduledRunEnd, type ScheduledRunOptions } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
-interface ServiceDeps extends Omit<MaintenanceDeps, 'service'> {
+interface ServiceDeps extends SourceDeps {
   /** Each service of the configuration, in their order. */
   readonly services: readonly RunDeps[]
-  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'price' | 'views' | 'liveSync' | 'sources'>
+  readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'services' | 'liveSync' | 'sources'>
   readonly notifier: Notifier
   readonly own: OwnTroubles
 }

@@ -91,21 +91,12 @@ export const ONLY_SERVICE: ServiceTurn = {
   details: [],
 }
 
-export interface SourceMapping {
-  readonly name: string
-  /** Of the service that this mapping is for. */
+/** What one of its services does with a source: a step of the rows. */
+export interface SourceStep {
   readonly turn: ServiceTurn
-  readonly kind: SourceKind
   /** The fields of the service's records. */
   readonly shapes: Readonly<Record<string, FieldShape>>
-  /** As configured, quoted where needed: `crm.contacts`, `"Contacts"`. */
-  readonly table: string
-  readonly joins: string | null
-  /** Column names, unquoted. Null: the table's primary key. */
-  readonly key: readonly string[] | null
-  /** Conditions, all of which an eligible row meets. Empty: every row is eligible. */
-  readonly where: readonly string[]
-  readonly changedAt: string | null
+  readonly minConfidence: number
   /**
    * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched while that is less
    * than `maxAgeMs` ago.
@@ -116,6 +107,23 @@ export interface SourceMapping {
         | { readonly read: string; readonly column?: never }
       ) & { readonly maxAgeMs: number })
     | null
+  readonly outputs: readonly OutputMapping[]
+}
+
+/** A source, at one of its steps; as a whole at its first, with the outputs of all. */
+export interface SourceMapping extends SourceStep {
+  readonly name: string
+  /** One at least, in the order of the services. */
+  readonly steps: readonly SourceStep[]
+  readonly kind: SourceKind
+  /** As configured, quoted where needed: `crm.contacts`, `"Contacts"`. */
+  readonly table: string
+  readonly joins: string | null
+  /** Column names, unquoted. Null: the table's primary key. */
+  readonly key: readonly string[] | null
+  /** Conditions, all of which an eligible row meets. Empty: every row is eligible. */
+  readonly where: readonly string[]
+  readonly changedAt: string | null
   readonly inputs: Readonly<Partial<Record<InputName, string>>>
   /** Whether its rows are enriched as they change. */
   readonly follow: boolean
@@ -125,11 +133,9 @@ export interface SourceMapping {
   readonly budget: SourceBudget | null
   /** Rows written in an hour, at most. Null: no limit. */
   readonly writes: { readonly perHour: number } | null
-  readonly minConfidence: number
   readonly cascade: boolean
   /** Whether a person has read what `init` drafted. Nothing is looked up or written before. */
   readonly reviewed: boolean
-  readonly outputs: readonly OutputMapping[]
   /** Columns set only when an output is written, by SQL expression (with `$confidence`). */
   readonly touch: Readonly<Record<string, string>>
 }

@@ -101,7 +101,7 @@ async function readMetrics(
     data: await readData(),
     ...(await readStoredMetrics(db)),
     now: Date.now(),
-    scope: app()?.scope ?? null,
+    scopes: app()?.services.flatMap(({ scope }) => scope ?? []) ?? [],
     followed,
   })
   try {

@@ -11,7 +11,7 @@ import type { StoredMetrics } from '../store/metrics-data.ts'
 export interface MetricsInput extends StoredMetrics {
   readonly data: DashboardData
   /** The service and key of this process, whose series exist before the first call. Null: none is configured. */
-  readonly scope: string | null
+  readonly scopes: readonly string[]
   /** When it was read, in milliseconds. */
   readonly now: number
   /** Sources in live sync. */
@@ -103,12 +103,12 @@ function toScopeLabels(scope: string): { host: string; key: string } {
 /** Troubles in which the service answers no call with this key. */
 const KEY_TROUBLES: ReadonlySet<TroubleCode> = new Set(['key_refused', 'banned'])
 
-function serviceGauges({ data: { rateLimits, troubles }, openCircuits, scope }: MetricsInput): GaugeList {
-  const scopes = new Set([
-    ...(scope === null ? [] : [scope]),
-    ...rateLimits.map((limit) => limit.scope),
-    ...openCircuits,
-  ])
+function serviceGauges({
+  data: { rateLimits, troubles },
+  openCircuits,
+  scopes: own,
+}: MetricsInput): GaugeList {
+  const scopes = new Set([...own, ...rateLimits.map((limit) => limit.scope), ...openCircuits])
   const refused = new Set(troubles.filter(({ code }) => KEY_TROUBLES.has(code)).map(({ subject }) => subject))
   const ofScopes = (isSet: (scope: string) => boolean): MetricSample[] =>
     [...scopes].map((one) => ({ labels: toScopeLabels(one), value: isSet(one) ? 1 : 0 }))

@@ -1,7 +1,7 @@
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import { request } from 'undici'
-import type { Config } from '../config/config.ts'
+import type { Config, ServiceConfig } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { toWebhookPath } from '../webhook/address.ts'
 import type { HttpServerOptions } from './server.ts'
@@ -15,14 +15,18 @@ import type { Database } from '../store/open.ts'
 import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
 import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 
-type ReceivingService = Pick<Config, 'serviceName' | 'serviceNames' | 'adapter'>
+type ReceivingService = Pick<ServiceConfig, 'name' | 'adapter'>
+
+interface ReceivingConfig extends Pick<Config, 'serviceNames'> {
+  readonly services: readonly ReceivingService[]
+}
 
 export interface ReceiverOptions {
   readonly db: Database
   readonly environment: Environment
   readonly log: Log
-  /** The services, each with its name if there are several; null while they are not known. A reload may change them. */
-  readonly services: () => readonly ReceivingService[] | null
+  /** Whose services deliver; null while it is not known. A reload may change it. */
+  readonly config: () => ReceivingConfig | null
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
@@ -46,7 +50,7 @@ export const DEFAULT_HOST = '127.0.0.1'
  * @throws ConfigProblems if this process cannot listen there
  */
 export async function openReceiver(options: ReceiverOptions): Promise<Receiver> {
-  const { db, environment, log, services, dashboard } = options
+  const { db, environment, log, config, dashboard } = options
   const host = environment.host ?? DEFAULT_HOST
   const port = environment.port ?? 0
   // Imported here, because a run that calls one by one needs no server, and would load its modules at the start.
@@ -55,7 +59,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
     const server = await openHttpServer({
       host,
       port,
-      ...createReceivers(db, environment, services),
+      ...createReceivers(db, environment, config),
       deliveries: options.deliveries,
       notReadyReason: async () => {
         const pending = await pendingMigrations(db).catch((error: unknown) =>
@@ -96,7 +100,7 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
 function createReceivers(
   db: Database,
   environment: Environment,
-  services: ReceiverOptions['services'],
+  config: ReceiverOptions['config'],
 ): Pick<HttpServerOptions, 'receive' | 'signature'> {
   const all = [environment, ...Object.values(environment.services ?? {})]
   // Without a secret nothing can be verified, so there is no webhook.
@@ -105,26 +109,21 @@ function createReceivers(
   const secretsOf = (name: string | null): readonly string[] =>
     environmentOf(environment, name).webhookSecrets
   const find = (path: string): ReceivingService | undefined =>
-    services()?.find(
-      ({ serviceName }) => toWebhookPath(serviceName) === path && secretsOf(serviceName).length > 0,
-    )
+    config()?.services.find(({ name }) => toWebhookPath(name) === path && secretsOf(name).length > 0)
   const receivers = new Map<string, ReceiveWebhook>()
-  const open = (path: string, { serviceName }: ReceivingService): ReceiveWebhook => {
+  const open = (path: string, { name }: ReceivingService): ReceiveWebhook => {
+    const findAddress = (): string | null => {
+      const current = config()
+      return current && find(path) ? configuredAddress(name, current, environment) : null
+    }
     const opened =
       receivers.get(path) ??
       createWebhookReceiver(
         db,
-        secretsOf(serviceName),
+        secretsOf(name),
         () => find(path)?.adapter ?? null,
-        findOwnNumber(
-          db,
-          () => {
-            const service = find(path)
-            return service === undefined ? null : configuredAddress(service, environment)
-          },
-          serviceName,
-        ),
-        serviceName,
+        findOwnNumber(db, findAddress, name),
+        name,
       )
     receivers.set(path, opened)
     return opened
@@ -136,7 +135,7 @@ function createReceivers(
       if (service === undefined) throw new Error('the configuration has changed')
       return open(path, service)(post)
     },
-    signature: (path) => (services() === null ? null : find(path)?.adapter.signature),
+    signature: (path) => (config() === null ? null : find(path)?.adapter.signature),
   }
 }
 

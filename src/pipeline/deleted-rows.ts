@@ -6,11 +6,11 @@ import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
 import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
-import type { Deps } from './deps.ts'
+import type { TableDeps } from './deps.ts'
 import { findResultSubjects, NO_TEXT, redactResults, type DeliveryBody } from './erasure.ts'
 import { lockCandidateJobs } from './match-delivery.ts'
 
-type DeletionDeps = Pick<Deps, 'db' | 'policy'>
+type DeletionDeps = TableDeps
 
 /** Keys compared with the table in one tick: an index probe each. */
 const COMPARED_KEYS = 10_000

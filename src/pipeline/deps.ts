@@ -1,5 +1,5 @@
 import type { Log } from '../util/log.ts'
-import type { Config } from '../config/config.ts'
+import type { Config, ServiceConfig } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
@@ -37,6 +37,9 @@ export interface Deps {
   readonly metrics?: MetricsRecorder
 }
 
+/** What steps on a table work with, whichever service has answered. */
+export type TableDeps = Pick<Deps, 'db'> & { readonly policy: TablePolicy }
+
 /** What the steps that call the service need as well. Only the leader has it. */
 export interface CallDeps extends Deps {
   readonly client: EnrichmentClient
@@ -48,7 +51,15 @@ export interface CallDeps extends Deps {
   readonly webhookUrl: ((job: string) => string) | null
 }
 
-export interface RunPolicy extends FreshnessPolicy {
+/** How long a step waits for a user's table. */
+export interface TablePolicy {
+  /** Statement timeout on a user's table, in milliseconds. */
+  readonly sourceTimeoutMs: number
+  /** How long to wait for rows locked by other transactions when there is no other progress, in milliseconds. */
+  readonly lockedWaitMs: number
+}
+
+export interface RunPolicy extends FreshnessPolicy, TablePolicy {
   /** Attempts after which a lookup fails. */
   readonly attempts: number
   /** Concurrent calls. */
@@ -60,12 +71,8 @@ export interface RunPolicy extends FreshnessPolicy {
   readonly bulkDeadlineMs: number
   /** How long a completed job waits for another delivery with the missing results. */
   readonly bulkGraceMs: number
-  /** Statement timeout on a user's table, in milliseconds. */
-  readonly sourceTimeoutMs: number
   /** Null: unknown. */
   readonly price: Price | null
-  /** How long to wait for rows locked by other transactions when there is no other progress, in milliseconds. */
-  readonly lockedWaitMs: number
 }
 
 /** Whether the results of jobs of this endpoint are delivered here. */
@@ -123,37 +130,42 @@ export const SOURCE_TIMEOUT_MS = 60_000
 /** An interactive transaction may stay open all night: a run ends without its rows, and the next one writes them. */
 const LOCKED_ROWS_WAIT_MS = 10_000
 
-/** Derives the policy of the steps from a configuration. */
-export const toPolicy = (config: Config): RunPolicy => ({
+export const TABLE_POLICY: TablePolicy = {
+  sourceTimeoutMs: SOURCE_TIMEOUT_MS,
+  lockedWaitMs: LOCKED_ROWS_WAIT_MS,
+}
+
+/** Derives the policy of the steps from the settings of a service. */
+export const toPolicy = (config: ServiceConfig): RunPolicy => ({
   attempts: config.attempts,
-  concurrency: config.service.concurrency,
-  callTimeoutMs: config.service.timeoutMs,
+  concurrency: config.concurrency,
+  callTimeoutMs: config.timeoutMs,
   bulkMinimum: config.bulk.minimum,
   bulkDeadlineMs: config.bulk.deadlineMs,
   bulkGraceMs: config.bulk.graceMs,
   refreshAfterMs: config.refreshAfterMs,
   retryNotFoundAfterMs: config.retryNotFoundAfterMs,
-  sourceTimeoutMs: SOURCE_TIMEOUT_MS,
   price: config.price,
-  lockedWaitMs: LOCKED_ROWS_WAIT_MS,
+  ...TABLE_POLICY,
 })
 
 /**
- * The address that identifies the configured service: its host, and its name too where another one of the configuration has the
+ * The address that identifies a configured service: its host, and its name too where another one of the configuration has the
  * same. Null: none is configured.
  */
 export function configuredAddress(
-  { serviceName, serviceNames }: Pick<Config, 'serviceName' | 'serviceNames'>,
+  service: string | null,
+  { serviceNames }: Pick<Config, 'serviceNames'>,
   environment: Environment,
 ): string | null {
   const hostOf = (name: string | null): string | null => {
     const { baseUrl } = environmentOf(environment, name)
     return baseUrl === null ? null : toServiceAddress(baseUrl)
   }
-  const host = hostOf(serviceName)
-  if (host === null || serviceName === null) return host
-  const isShared = serviceNames.some((name) => name !== serviceName && hostOf(name) === host)
-  return isShared ? `${host}/${serviceName}` : host
+  const host = hostOf(service)
+  if (host === null || service === null) return host
+  const isShared = serviceNames.some((name) => name !== service && hostOf(name) === host)
+  return isShared ? `${host}/${service}` : host
 }
 
 /**

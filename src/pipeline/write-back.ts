@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRowError } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source-model.ts'
-import { toBlankOnlySource } from '../sources/views.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
 import { hasQueued } from '../store/queued-sources.ts'
@@ -18,7 +17,7 @@ import * as writePace from '../store/write-pace.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import { isRowWait } from '../util/sqlstates.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
-import type { Deps } from './deps.ts'
+import type { Deps, TableDeps } from './deps.ts'
 import { type FittedRow, partitionAnswered, toFinishedRow, untrackedColumns } from './row-results.ts'
 
 interface WriteBackResult {
@@ -39,7 +38,7 @@ interface WriteBackResult {
  * @param options.limit rows of the batch, if that is less than its size
  */
 export async function writeBackBatch(
-  deps: Pick<Deps, 'db' | 'policy' | 'metrics'>,
+  deps: TableDeps & Pick<Deps, 'metrics'>,
   source: Source,
   { limit = Number.POSITIVE_INFINITY }: { readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
@@ -83,11 +82,7 @@ const guardedBatches = new WeakMap<Source, number>()
 /** Where a trigger rejects one row after another, each further one is tried less often. */
 const rejectedInARow = new WeakMap<Source, number>()
 
-async function writeWithRetries(
-  deps: Pick<Deps, 'db' | 'policy'>,
-  source: Source,
-  most: number,
-): Promise<WriteBackResult> {
+async function writeWithRetries(deps: TableDeps, source: Source, most: number): Promise<WriteBackResult> {
   const batchSize = sharedBatchSize(source)
   const { sourceTimeoutMs } = deps.policy
   for (let attempt = 1; ; attempt++) {
@@ -139,7 +134,7 @@ async function writeWithRetries(
 const NOTHING_WRITTEN = { rows: 0, enriched: 0, cells: 0, deferred: 0, more: false } as const
 
 function writeClaimed(
-  deps: Pick<Deps, 'db' | 'policy'>,
+  deps: TableDeps,
   source: Source,
   limit: number,
   batch: ClaimedBatch,
@@ -208,7 +203,7 @@ async function writeInTurn(
   const others = writes.filter((row) => row.onlyBlanks !== true)
   return [
     ...(await writeBatch(tx, source, others, options)),
-    ...(await writeBatch(tx, toBlankOnlySource(source), blanks, options)),
+    ...(await writeBatch(tx, source.afterFound ?? source, blanks, options)),
   ]
 }
 
@@ -218,7 +213,7 @@ const LOCKED_REASON =
 
 /** Defers the rows of a cancelled batch. */
 async function deferRows(
-  { db, policy }: Pick<Deps, 'db' | 'policy'>,
+  { db, policy }: TableDeps,
   source: Source,
   deferredRows: readonly writeBackQueue.AnsweredRow[],
   busy: TableBusyError,
@@ -231,7 +226,7 @@ async function deferRows(
 
 /** Rejects the one row that cannot be written, unless it has changed since the attempt. */
 async function rejectRow(
-  deps: Pick<Deps, 'db' | 'policy'>,
+  deps: TableDeps,
   source: Source,
   { entries }: ClaimedBatch,
   one: FittedRow,

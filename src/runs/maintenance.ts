@@ -8,7 +8,7 @@ import {
   type RunState,
   type StoredRunOptions,
 } from '../domain/run.ts'
-import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
+import { HEARTBEAT_MS, LEASE_MS, type Deps, type TableDeps } from '../pipeline/deps.ts'
 import { retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { logWait } from './loop.ts'
@@ -18,6 +18,10 @@ export interface MaintenanceDeps extends Deps {
   /** Identifies this process; unique for each start. */
   readonly owner: string
 }
+
+/** What is done for a source as a whole works with, whichever services fill it. */
+export type SourceDeps = TableDeps &
+  Pick<MaintenanceDeps, 'sources' | 'brokenSources' | 'log' | 'now' | 'random' | 'owner'>
 
 /** Handle of a run that makes no service calls. */
 export interface MaintenanceRun {

@@ -76,21 +76,19 @@ export async function startProcessReports(
 }
 
 /** The configuration as it may be shown: of whom it notifies what is named here, and of an address (a Slack webhook is a secret) its host. */
-function withoutSecrets({ adapter, sources, views, ...config }: Config): object {
+function withoutSecrets({ services, sources, ...config }: Config): object {
   return {
     ...config,
-    adapter: adapter.name,
-    // What is no service's own is above.
-    views: views.map((view) => ({
-      ...withoutSecrets(view),
-      schedule: undefined,
-      keep: undefined,
-      notify: undefined,
-      dashboard: undefined,
-    })),
-    // What the fields of the service look like is no part of the configuration.
+    services: services.map((one) => ({ ...one, adapter: one.adapter.name })),
+    // What the fields of a service look like is no part of the configuration.
     sources: Object.fromEntries(
-      Object.entries(sources).map(([name, source]) => [name, { ...source, shapes: undefined }]),
+      Object.entries(sources).map(([name, source]) => {
+        const steps = source.steps.map((step) => ({ ...step, shapes: undefined }))
+        return [
+          name,
+          { ...source, shapes: undefined, ...(steps.length > 1 ? { steps } : { steps: undefined }) },
+        ]
+      }),
     ),
     notify: config.notify.map(({ form, on, url }) => ({ form, on, url: url && new URL(url).host })),
   }

@@ -1,6 +1,6 @@
 import { describeError } from '../util/error-text.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
-import type { Deps } from '../pipeline/deps.ts'
+import type { Deps, TableDeps } from '../pipeline/deps.ts'
 import {
   eraseDeleted,
   type ErasedDeletedRows,
@@ -15,7 +15,7 @@ import { TableBusyError } from '../store/transaction.ts'
 import { checkBreakage } from './source-health.ts'
 import { reportSubjectTrouble } from './trouble-log.ts'
 
-type ReconcileDeps = Pick<Deps, 'db' | 'policy' | 'log'>
+type ReconcileDeps = TableDeps & Pick<Deps, 'log'>
 
 /** What a full pass found out about the rows that Fillrate knows and the table no longer has. */
 export interface DeletedRowsReport {

@@ -1,8 +1,7 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { readFingerprints } from '../sources/check/fingerprint.ts'
 import { type SourceProblem, SourceProblems, summarizeProblems } from '../sources/problems.ts'
-import type { BrokenSource } from '../sources/open-sources.ts'
-import { resolveSource } from '../sources/source.ts'
+import { type BrokenSource, resolveSteps } from '../sources/open-sources.ts'
 import type { Source } from '../sources/source-model.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
@@ -21,8 +20,10 @@ export interface LeftOutSource {
   readonly mend: string
 }
 
-/** Sources that were opened, and whose tables do not fit any more. */
-const broken = new WeakMap<Source, readonly SourceProblem[]>()
+/** Sources that were opened, and whose tables do not fit any more, by their steps: it is broken at all of them. */
+const broken = new WeakMap<Source['mapping']['steps'], readonly SourceProblem[]>()
+
+const problemsOf = ({ mapping }: Source): readonly SourceProblem[] | undefined => broken.get(mapping.steps)
 
 /** The sources that are broken, whether they could be opened or not. @param names none means all */
 export const listLeftOut = (
@@ -31,20 +32,20 @@ export const listLeftOut = (
 ): LeftOutSource[] =>
   [
     ...[...brokenSources].map(([name, { problems }]) => ({ name, problems })),
-    ...[...sources.values()].map((source) => ({ name: source.name, problems: broken.get(source) ?? [] })),
+    ...[...sources.values()].map((source) => ({ name: source.name, problems: problemsOf(source) ?? [] })),
   ]
     .filter(({ name, problems }) => problems.length > 0 && (names.length === 0 || names.includes(name)))
     .map(({ name, problems }) => ({ source: name, ...summarizeProblems(problems) }))
 
 /** Whether a run leaves a source out: it is broken, or was since the run began. */
 export function isLeftOut(source: Source, leftOut: Map<string, LeftOutSource>): boolean {
-  const problems = broken.get(source)
+  const problems = problemsOf(source)
   if (problems !== undefined)
     leftOut.set(source.name, { source: source.name, ...summarizeProblems(problems) })
   return leftOut.has(source.name)
 }
 
-export const isFit = (source: Source): boolean => !broken.has(source)
+export const isFit = (source: Source): boolean => problemsOf(source) === undefined
 
 /** SQLSTATEs of a name that is gone, of a privilege that is missing, and of row-level security. */
 const SOURCE_STATES = /^(42|3F000)/
@@ -56,7 +57,7 @@ const SOURCE_STATES = /^(42|3F000)/
 async function noteBreakage(deps: HealthDeps, source: Source, error: unknown): Promise<boolean> {
   if (!(error instanceof SourceProblems) && !SOURCE_STATES.test(sqlStateOf(error))) return false
   return checkBreakage(deps, source).catch((failure: unknown) => {
-    if (isTransient(failure)) return broken.has(source)
+    if (isTransient(failure)) return !isFit(source)
     throw failure
   })
 }
@@ -67,7 +68,7 @@ export async function unlessBroken<Result>(
   source: Source,
   act: () => Promise<Result>,
 ): Promise<Result | null> {
-  if (broken.has(source)) return null
+  if (!isFit(source)) return null
   try {
     return await act()
   } catch (error) {
@@ -78,9 +79,9 @@ export async function unlessBroken<Result>(
 
 /** Checks an opened source, and records whether it is broken. */
 export async function checkBreakage(deps: HealthDeps, source: Source): Promise<boolean> {
-  const { problems } = await resolveSource(deps.db, source.mapping)
-  if (problems.length === 0) broken.delete(source)
-  else broken.set(source, problems)
+  const { problems } = await resolveSteps(deps.db, source.mapping)
+  if (problems.length === 0) broken.delete(source.mapping.steps)
+  else broken.set(source.mapping.steps, problems)
   await reportHealth(deps, source.name, problems)
   return problems.length > 0
 }
@@ -135,7 +136,7 @@ export class SourceWatch {
     if (this.#prints === null) {
       this.#prints = new Map()
       for (const source of this.#sources)
-        if (isOpen(source.name)) await reportHealth(this.#deps, source.name, broken.get(source) ?? [])
+        if (isOpen(source.name)) await reportHealth(this.#deps, source.name, problemsOf(source) ?? [])
       for (const { mapping, problems } of this.#unopened)
         await reportHealth(this.#deps, mapping.name, problems)
       return false
@@ -145,13 +146,13 @@ export class SourceWatch {
     for (const source of this.#sources) {
       const { name } = source
       const hasChanged = this.#prints.get(name) !== prints.get(name)
-      const wasBroken = broken.has(source)
+      const wasBroken = !isFit(source)
       if (!hasChanged && !wasBroken && !isOpen(name)) continue
       if (!(await checkBreakage(this.#deps, source)) && wasBroken) hasMended = true
     }
     this.#prints = prints
     for (const { mapping } of this.#unopened) {
-      const { problems } = await resolveSource(db, mapping)
+      const { problems } = await resolveSteps(db, mapping)
       if (problems.length > 0 || !this.#canReopen) await reportHealth(this.#deps, mapping.name, problems)
       hasMended ||= problems.length === 0
     }

@@ -2,7 +2,13 @@ import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
 import type { KeyOperators, Table } from './catalogue.ts'
 import type { ColumnType, Fit } from './column-type.ts'
 
-/** A mapping that was checked against the live catalogue: all that its statements are built from. */
+/** A source with its steps, one for each of its services, in their order. As it is, it has the outputs of all. */
+export interface WholeSource extends Source {
+  /** Of a source with one service, itself. */
+  readonly steps: readonly Source[]
+}
+
+/** A mapping that was checked against the live catalogue, at one of its steps: all that its statements are built from. */
 export interface Source {
   readonly name: string
   readonly mapping: SourceMapping
@@ -12,11 +18,11 @@ export interface Source {
   /** The same columns in the order of the index that pages follow. */
   readonly keyOrder: readonly KeyColumn[]
   readonly outputs: readonly MappedOutput[]
-  /** What only services after this one fill. Absent: nothing, or a row goes on only where this one finds nothing. */
+  /** What only later steps fill. Absent: nothing, or a row goes on only where this one finds nothing. */
   readonly laterOutputs?: readonly MappedOutput[]
-  /** Columns of `outputs` that services before this one fill, too. Absent: none. */
-  readonly filledBefore?: readonly string[]
-  /** What all services of the source fill. Absent: this one fills all of it. */
+  /** The same step, of a row that an earlier one has found: blank cells, and tracked ones that no other step fills. Absent: it is the first. */
+  readonly afterFound?: Source
+  /** What all steps fill. Absent: this one fills all of it. */
   readonly allOutputs?: readonly MappedOutput[]
   readonly touches: readonly MappedTouch[]
   /** Its cell is among `touches`. Null: the source has none. */

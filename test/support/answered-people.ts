@@ -73,7 +73,7 @@ export async function answeredPeople(
     random: Math.random,
     policy: { ...POLICY, ...policy },
     service: 0,
-    adapter: config.adapter,
+    adapter: config.services[0]?.adapter ?? BUILT_IN_SERVICE,
   }
   const options = { limit: null, where: null }
   const pass = await createPass(deps, source, options)

@@ -24,6 +24,6 @@ export const EMPTY_METRICS = {
   backlogs: [],
   now: 0,
   openCircuits: [],
-  scope: null,
+  scopes: [],
   followed: [],
 }

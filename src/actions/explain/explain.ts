@@ -2,7 +2,7 @@ import { describeError } from '../../util/error-text.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
 import { Row, toEarlierValues, UNDONE_NOTE } from '../../domain/row.ts'
-import type { Deps } from '../../pipeline/deps.ts'
+import type { Deps, TableDeps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
@@ -34,7 +34,7 @@ import {
   type SourceWrites,
 } from './row-history.ts'
 
-interface ExplainDeps extends Pick<Deps, 'db' | 'sources' | 'policy' | 'service' | 'now'> {
+interface ExplainDeps extends TableDeps, Pick<Deps, 'sources' | 'now'> {
   /** The services of the source, in their order, each with the source as that service fills it. */
   readonly served: ReadonlyMap<number, Source>
 }
@@ -196,7 +196,7 @@ const NOT_IN_SOURCE: SourceEvaluation = {
 }
 
 async function evaluateInSource(
-  { db, policy, service }: ExplainDeps,
+  { db, policy }: ExplainDeps,
   source: Source,
   key: string,
 ): Promise<SourceEvaluation> {
@@ -206,7 +206,7 @@ async function evaluateInSource(
     if (evaluation.leftOutBy !== null || evaluation.joinCount > 1) return result
     const [row] = await inTransaction(
       db,
-      (tx) => readCandidatesByKey(tx, source, [key], service),
+      (tx) => readCandidatesByKey(tx, source, [key]),
       policy.sourceTimeoutMs,
     )
     return { ...result, lacks: row?.lacks ?? false, freshUntil: row?.settledUntil ?? null }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterUndo } from '../../domain/row.ts'
 import type { UndoContext } from '../../domain/undo.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
-import type { Deps } from '../../pipeline/deps.ts'
+import type { TableDeps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { restoreBatch } from '../../sources/write/restore.ts'
@@ -39,7 +39,7 @@ export interface RevertResult {
   readonly lockedChanges: readonly UndoableChange[]
 }
 
-type RevertDeps = Pick<Deps, 'db' | 'policy'> & { readonly sources: ReadonlyMap<string, Source> }
+type RevertDeps = TableDeps & { readonly sources: ReadonlyMap<string, Source> }
 
 /**
  * Reverts a batch: the source's cells, the changes and the rows' states in one transaction, so that a crash leaves

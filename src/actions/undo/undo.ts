@@ -1,6 +1,6 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import type { UndoTarget } from '../../domain/undo.ts'
-import { runMaintenance, type MaintenanceDeps } from '../../runs/maintenance.ts'
+import { runMaintenance, type SourceDeps } from '../../runs/maintenance.ts'
 import { type LeftOutSource, listLeftOut } from '../../runs/source-health.ts'
 import * as changes from '../../store/changes.ts'
 import type { Database } from '../../store/open.ts'
@@ -38,7 +38,7 @@ export type UndoOptions = Pick<UndoTarget, 'run'> & {
  * their record is due.
  * @throws ConfigProblems if there is no such run, or if it is still running
  */
-export async function undoRun(deps: MaintenanceDeps, options: UndoOptions): Promise<UndoReport> {
+export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<UndoReport> {
   const startedAt = performance.now()
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
@@ -123,7 +123,7 @@ async function forEachBatch(
     sources,
     policy,
     leftOut,
-  }: Pick<MaintenanceDeps, 'db' | 'sources' | 'policy'> & { readonly leftOut: readonly LeftOutSource[] },
+  }: Pick<SourceDeps, 'db' | 'sources' | 'policy'> & { readonly leftOut: readonly LeftOutSource[] },
   options: UndoOptions & { readonly target: UndoTarget },
   { total, undone }: changes.UndoableSummary,
   summary: UndoSummary,

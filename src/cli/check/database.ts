@@ -1,6 +1,6 @@
 import * as services from '../../store/services.ts'
 import { sql } from 'kysely'
-import { type Config, listViews } from '../../config/config.ts'
+import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
 import { configuredAddress } from '../../pipeline/deps.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
@@ -24,7 +24,6 @@ import {
 
 /** A database that was checked, with what else is checked in it. */
 interface CheckedDatabase {
-  /** @param sources of one view */
   readonly checkSources: (sources: readonly SourceMapping[]) => AsyncGenerator<Finding>
   /** The statements that give this role every privilege that it lacks in what was checked. */
   readonly summarizeGrants: () => Generator<Finding>
@@ -97,9 +96,7 @@ async function* checkSources(
   for (const mapping of sources) {
     const checked = await checkSource(db, mapping, env)
     yield checked
-    // Of several services, the first is the one that follows the rows of the table.
-    const isFollowed = mapping.follow && mapping.turn.isFirst
-    if (isFollowed && checked.verdict !== 'error' && schema.verdict !== 'error')
+    if (mapping.follow && checked.verdict !== 'error' && schema.verdict !== 'error')
       yield schema.verdict === 'ok'
         ? await checkTriggers(db, await openSource(db, mapping))
         : createFinding(`follow ${mapping.name}`, 'warning', 'triggers not installed', {
@@ -137,9 +134,9 @@ async function* checkScopes(
   environment: Environment,
   config: Config | null,
 ): AsyncGenerator<Finding> {
-  const own = (config === null ? [] : listViews(config)).flatMap((view) => {
-    const address = configuredAddress(view, environment)
-    return address === null ? [] : [{ name: view.serviceName, address }]
+  const own = (config?.services ?? []).flatMap(({ name }) => {
+    const address = config && configuredAddress(name, config, environment)
+    return address === null ? [] : [{ name, address }]
   })
   const stored = (await services.listServices(db)).map(({ host }) => host)
   const other = stored.find((host) => !own.some(({ address }) => address === host))

@@ -24,14 +24,6 @@ export interface Finding {
 export const ofService = (name: string | null, finding: Finding): Finding =>
   name === null ? finding : { ...finding, service: name }
 
-/** The findings of a service, marked with its name. */
-export async function* allOfService(
-  name: string | null,
-  findings: AsyncIterable<Finding>,
-): AsyncGenerator<Finding> {
-  for await (const finding of findings) yield ofService(name, finding)
-}
-
 /**
  * A problem of a finding. Where a finding has errors and warnings, each has its own verdict. One that a grant solves is shown
  * with all others of its kind, at the end.

@@ -1,5 +1,5 @@
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
-import type { Config } from '../../config/config.ts'
+import type { ServiceConfig } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
 import { loadServiceCases } from '../../config/load.ts'
 import { readServiceEnvironment } from '../../config/service-environment.ts'
@@ -20,10 +20,12 @@ interface ServiceChecks {
 }
 
 /** Checks a service: its address, key, description and deliveries. */
-export async function* checkOneService(view: Config, checks: ServiceChecks): AsyncGenerator<Finding> {
+export async function* checkOneService(
+  config: ServiceConfig,
+  checks: ServiceChecks,
+): AsyncGenerator<Finding> {
   const { environment, module, called } = checks
-  const service = view.adapter
-  const name = view.serviceName
+  const { adapter: service, name } = config
   yield await checkService(environment)
   const { problems } = readServiceEnvironment(service, environment)
   if (problems.length > 0) yield createFailedFinding('environment', ...problems)

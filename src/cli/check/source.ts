@@ -3,7 +3,8 @@ import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSource } from '../../sources/describe-source.ts'
 import { explainPageFailure, findInheritedKey } from '../../sources/page-failure.ts'
 import { findMisfits } from '../../sources/check/fit.ts'
-import { NOT_REVIEWED, resolveSource } from '../../sources/source.ts'
+import { resolveSteps } from '../../sources/open-sources.ts'
+import { NOT_REVIEWED } from '../../sources/source.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { showFound } from '../../sources/problems.ts'
 import { FIRST_PAGE, findVolatileInputs, type InputRow, readInputs } from '../../sources/volatile-inputs.ts'
@@ -19,8 +20,7 @@ const CHECK_MS = 10_000
 
 /**
  * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
- * then rows and query plans. Each problem has a verdict of its own: what can never work is an error. Of several services, the
- * problems of the table are those of the first; each other has those of the columns that it fills.
+ * then rows and query plans. Each problem has a verdict of its own: what can never work is an error.
  */
 export async function checkSource(
   db: Database,
@@ -28,23 +28,17 @@ export async function checkSource(
   env: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const name = `source ${mapping.name}`
-  const { isFirst } = mapping.turn
   try {
-    const { source, problems } = await resolveSource(db, { ...mapping, reviewed: true })
+    const { steps, problems } = await resolveSteps(db, { ...mapping, reviewed: true })
     const others = problems.filter(({ grant }) => grant === undefined)
-    const misfits = (source === null ? [] : findMisfits(source)).filter(
-      ({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)),
-    )
-    const errors: Problem[] = [
-      ...problems.filter(({ place }) => isFirst || place.startsWith('outputs.')),
-      ...misfits.map((one) => ({ source: mapping.name, ...one })),
-    ]
-    if (errors.length === 0 && problems.length > 0)
-      return createFinding(name, 'skipped', 'as for the service before, the table has problems')
+    const misfits = steps
+      .flatMap(findMisfits)
+      .filter(({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)))
+    const errors: Problem[] = [...problems, ...misfits.map((one) => ({ source: mapping.name, ...one }))]
     const warnings: Problem[] = []
-    if (isFirst && !mapping.reviewed)
-      warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
-    if (isFirst && source !== null && problems.length === 0) {
+    if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
+    const [source] = steps
+    if (source !== undefined && problems.length === 0) {
       const rows = await wrongRows(db, source)
       errors.push(...rows.map((one) => ({ ...one, found: showFound(one) })))
       // The plan and the data are of interest once the rows can be read.

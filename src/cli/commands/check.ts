@@ -1,12 +1,12 @@
 import { basename } from 'node:path'
 import type { CalledInput } from '../check/service-call.ts'
-import { type Config, listViews } from '../../config/config.ts'
+import type { Config, ServiceConfig } from '../../config/config.ts'
 import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
 import { formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
 import {
   type Finding,
-  allOfService,
+  ofService,
   createFinding,
   toFinding,
   type CheckedProblem,
@@ -100,11 +100,11 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     const hasServices = words.length === 0 || called !== null
     const checkService =
       config !== null && hasServices ? await prepareServices(call, { config, environment, called }) : null
-    for (const view of config === null ? [] : listViews(config)) {
-      const sources = Object.values(view.sources).filter(({ name }) => named?.includes(name))
-      if (checkService !== null) yield* allOfService(view.serviceName, checkService(view))
-      yield* allOfService(view.serviceName, database.checkSources(sources))
-    }
+    if (checkService !== null)
+      for (const one of config?.services ?? [])
+        for await (const finding of checkService(one)) yield ofService(one.name, finding)
+    const sources = Object.values(config?.sources ?? {})
+    yield* database.checkSources(sources.filter(({ name }) => named?.includes(name)))
     yield* database.summarizeGrants()
   } finally {
     await database.close()
@@ -157,16 +157,16 @@ async function prepareServices(
     readonly environment: Environment
     readonly called: CalledInput | null
   },
-): Promise<(view: Config) => AsyncGenerator<Finding>> {
+): Promise<(one: ServiceConfig) => AsyncGenerator<Finding>> {
   const { checkOneService } = await import('../check/one-service.ts')
   const { configuredAddress } = await import('../../pipeline/deps.ts')
-  const isDescribed = listViews(config).some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
+  const isDescribed = config.services.some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
   const modules = isDescribed ? await findServiceModules(call) : new Map<string | null, string>()
-  return (view) =>
-    checkOneService(view, {
-      environment: environmentOf(environment, view.serviceName),
-      address: configuredAddress(view, environment),
-      module: modules.get(view.serviceName) ?? null,
+  return (service) =>
+    checkOneService(service, {
+      environment: environmentOf(environment, service.name),
+      address: configuredAddress(service.name, config, environment),
+      module: modules.get(service.name) ?? null,
       called,
     })
 }

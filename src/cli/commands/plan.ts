@@ -74,7 +74,7 @@ export const planCommand = defineCommand(
         }),
       )
       printAnswer(call, {
-        json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulk) },
+        json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulkOf(sources)) },
         text: () => [
           ...renderPlan(plan, stdout, {
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),

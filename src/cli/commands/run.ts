@@ -87,13 +87,13 @@ export const runCommand = defineCommand(
       const sources = app.expandSourceNames(call.args[0])
       const view = new ProgressView(stderr, log)
       // After a dry run comes a run, which says it.
-      for (const { bulk, config } of route === 'auto' && !dryRun ? app.services : []) {
+      for (const { bulk, name } of route === 'auto' && !dryRun ? app.servicesOf(sources) : []) {
         // A service that has none misses nothing.
         if (bulk.isPossible || bulk.todo === null) continue
-        const name = config.serviceName === null ? '' : ` at ${config.serviceName}`
+        const where = name === null ? '' : ` at ${name}`
         const text = `${bulk.reason}. To enable it, ${bulk.todo}.`
-        if (stderr.isTTY) stderr.line(`${stderr.paint('warn', `Bulk is off${name}:`)} ${text}`)
-        else log.warn({ event: 'bulk_off' }, `bulk is off${name}: ${text}`)
+        if (stderr.isTTY) stderr.line(`${stderr.paint('warn', `Bulk is off${where}:`)} ${text}`)
+        else log.warn({ event: 'bulk_off' }, `bulk is off${where}: ${text}`)
       }
       const report = await explainWhereError(where, () =>
         auditCommand(

@@ -41,7 +41,7 @@ export const serveCommand = defineCommand(
       const { publicUrl, dashboardTokens: tokens } = environment
       const closed = closedReason({ tokens, host: host ?? DEFAULT_HOST, publicUrl })
       const describe = (address: string): string[] => [
-        `Receiving webhooks at ${stdout.paint('type', `${address}/webhooks/${config.views.length === 0 ? toWebhookPath(null) : 'NAME'}`)} until stopped.`,
+        `Receiving webhooks at ${stdout.paint('type', `${address}/webhooks/${config.serviceNames.length === 0 ? toWebhookPath(null) : 'NAME'}`)} until stopped.`,
         closed === null
           ? `The dashboard is at ${stdout.paint('type', `${address}/`)}`
           : `${stdout.paint('warn', 'The dashboard is closed:')} ${closed}.`,
@@ -52,7 +52,7 @@ export const serveCommand = defineCommand(
         signal,
         onListening: (listens) =>
           printAnswer(call, {
-            json: { listens, public_url: publicUrl, bulk: toBulkJson(app.bulk) },
+            json: { listens, public_url: publicUrl, bulk: toBulkJson(app.bulkOf([])) },
             text: () => (listens === null ? [elsewhere] : describe(listens)),
           }),
       })

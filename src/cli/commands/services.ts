@@ -30,10 +30,9 @@ export const servicesCommand = defineCommand(
       const { flags, stdout } = call
       const config = await readConfig(call)
       const { readServiceReport, REPORT_TIMEOUT_MS } = await import('../../actions/service-report.ts')
-      const { configuredAddress } = await import('../../pipeline/deps.ts')
       const report = await readServiceReport(
         await useDatabase(call),
-        { config, address: configuredAddress(config, readEnvironment(call.env)) },
+        { config, environment: readEnvironment(call.env) },
         { sources: call.args[0], since: flags.since, timeoutMs: REPORT_TIMEOUT_MS },
       )
       return { json: report, text: () => renderServices(report, stdout) }

@@ -1,4 +1,4 @@
-import { type Config, listViews } from '../../config/config.ts'
+import type { Config } from '../../config/config.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { OwnTrouble } from '../../domain/trouble-facts.ts'
 import type { Database } from '../../store/open.ts'
@@ -38,12 +38,9 @@ export const statusCommand = defineCommand(
         ? (await listRetiredSources(db, [])).map(({ source }) => source)
         : configured.map(({ name }) => name)
       const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-      for (const { name } of configured) {
-        const views = isInvalid ? [] : listViews(config)
-        const columns = views.flatMap(
-          ({ sources }) => sources[name]?.outputs.map(({ column }) => column) ?? [],
-        )
-        fillRates[name] = await readLastFillRates(db, name, [...new Set(columns)])
+      for (const { name, outputs } of configured) {
+        const columns = outputs.map(({ column }) => column)
+        fillRates[name] = await readLastFillRates(db, name, columns)
       }
       const report = await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config, {
         own: await findOwnTroubles(db),

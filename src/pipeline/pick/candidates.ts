@@ -188,12 +188,13 @@ const NO_ROWS: PageCounts = { scanned: 0, lacking: 0, last: null, unsettled: nul
 /**
  * Reads rows of a source by key. Rows that no longer exist or no longer belong to the source are missing from the
  * result.
+ * @param service whose lookups of the rows are of interest. Default: none
  */
 export async function readCandidatesByKey(
   tx: Tx,
   source: Source,
   keys: readonly string[],
-  service: number,
+  service = 0,
 ): Promise<PickCandidate[]> {
   if (keys.length === 0) return []
   const page = keysQuery(

@@ -1,5 +1,4 @@
 import type { Source } from '../../sources/source-model.ts'
-import { toBlankOnlySource } from '../../sources/views.ts'
 import { listDueRows } from '../../store/due-rows.ts'
 import { releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
@@ -107,7 +106,7 @@ async function readHandedOn(
   await releaseHandedOn(tx, source.name, changed, source.mapping.turn)
   const own = found.filter(({ missed }) => missed !== null)
   const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
-  const blanks = await readCandidatesByKey(tx, toBlankOnlySource(source), filled, run.service)
+  const blanks = await readCandidatesByKey(tx, source.afterFound ?? source, filled, run.service)
   const lacking = new Map(blanks.map((one) => [one.key, one]))
   return own.map((one) => lacking.get(one.key) ?? one)
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { beforeAll, expect, test } from 'vitest'
 import { readServiceReport, ReportTooLarge, type ServiceReport } from '../../../src/actions/service-report.ts'
+import { readEnvironment } from '../../../src/config/environment.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { readAnswers } from '../../../src/store/service-report.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
@@ -45,7 +46,7 @@ beforeAll(async () => {
 const read = (options: Partial<Parameters<typeof readServiceReport>[2]> = {}): Promise<ServiceReport> =>
   readServiceReport(
     database.db,
-    { config, address: null },
+    { config, environment: readEnvironment({}) },
     { sources: [], since: null, timeoutMs: 60_000, ...options },
   )
 
@@ -278,7 +279,10 @@ test('a database with one service has a report, and no last one', async () => {
   await storeRows(TEN_ROWS.map(({ answers, ...row }) => ({ ...row, answers: [answers[0] ?? null] })))
   const { services, last } = await readServiceReport(
     database.db,
-    { config: parseConfig({ sources: { contacts: source } }, null), address: 'acme.example' },
+    {
+      config: parseConfig({ sources: { contacts: source } }, null),
+      environment: readEnvironment({ FILLRATE_BASE_URL: 'https://acme.example' }),
+    },
     { sources: [], since: null, timeoutMs: 60_000 },
   )
   expect(services).toMatchObject([{ service: 'acme.example', answered: 10, found: 6 }])

@@ -90,5 +90,6 @@ export async function readConfig(folder: string, path?: string): Promise<Config>
     console.log(JSON.stringify(await loadConfig(${JSON.stringify(options)})))`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script])
   // The functions of a service are lost on the way; the examples use the built-in one.
-  return { ...(JSON.parse(stdout) as Config), adapter: BUILT_IN_SERVICE }
+  const config = JSON.parse(stdout) as Config
+  return { ...config, services: config.services.map((one) => ({ ...one, adapter: BUILT_IN_SERVICE })) }
 }

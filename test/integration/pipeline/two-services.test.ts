@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService } from '../../../src/domain/service/service.ts'
-import { openReceiver } from '../../../src/http/receiver.ts'
+import { openReceiver, type ReceiverOptions } from '../../../src/http/receiver.ts'
 import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 import { settleReceived } from '../../../src/pipeline/settle.ts'
 import { findService, insertService } from '../../../src/store/services.ts'
@@ -45,7 +45,7 @@ test('a delivery is settled only by the service that received it, in its own rea
     db,
     environment,
     log,
-    services: () => [{ serviceName: null, serviceNames: [], adapter: BUILT_IN_SERVICE }],
+    config: () => ({ services: [{ name: null, adapter: BUILT_IN_SERVICE }], serviceNames: [] }),
     deliveries: { notify() {} },
     dashboard: null,
   })
@@ -83,19 +83,18 @@ test('each of several services delivers to an address of its own, with its own s
     }),
     port: 0,
   }
-  const serviceNames = ['acme', 'other', 'mute']
   const unsigned = createService({
     name: 'Unsigned',
     person: { path: '/' },
     bulk: { path: '/bulk' },
     webhook: { signature: 'none' },
   })
-  let services: { serviceName: string; serviceNames: string[]; adapter: typeof unsigned }[] | null = null
+  let config: ReturnType<ReceiverOptions['config']> = null
   const receiver = await openReceiver({
     db,
     environment,
     log,
-    services: () => services,
+    config: () => config,
     deliveries: { notify() {} },
     dashboard: null,
   })
@@ -113,11 +112,14 @@ test('each of several services delivers to an address of its own, with its own s
 
   // Until the configuration is read, the sender repeats it.
   expect(await deliver(`/webhooks/acme/${job}`, ...signed('early', 'secret-of-acme'))).toBe(503)
-  services = [
-    { serviceName: 'acme', serviceNames, adapter: BUILT_IN_SERVICE },
-    { serviceName: 'other', serviceNames, adapter: unsigned },
-    { serviceName: 'mute', serviceNames, adapter: BUILT_IN_SERVICE },
-  ]
+  config = {
+    services: [
+      { name: 'acme', adapter: BUILT_IN_SERVICE },
+      { name: 'other', adapter: unsigned },
+      { name: 'mute', adapter: BUILT_IN_SERVICE },
+    ],
+    serviceNames: ['acme', 'other', 'mute'],
+  }
   expect(await deliver(`/webhooks/acme/${job}`, ...signed('a', 'secret-of-acme'))).toBe(200)
   expect(await deliver(`/webhooks/acme/${job}`, ...signed('b', 'secret-of-other'))).toBe(401)
   const address = toJobAddress(

@@ -13,7 +13,7 @@ import { searchRows } from '../../../src/store/row-search.ts'
 import { countCells, countRowStates, listSourceNames, recountRows } from '../../../src/store/rows.ts'
 import { groupSkippedCells, latestSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listRecentTroubles } from '../../../src/store/troubles.ts'
-import { toPolicy } from '../../../src/pipeline/deps.ts'
+import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
@@ -249,7 +249,7 @@ test('a call in flight is answered and stored before its row is erased', async (
   await harness.query(`
     update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), resolved_at = null
      where key = 'person3@example.com'`)
-  const deps = { db: app.db, policy: toPolicy(harness.config) }
+  const deps = { db: app.db, policy: TABLE_POLICY }
   const contacts = app.sources.get('contacts')
   if (contacts === undefined) throw new Error('no source')
   expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 0 })

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
-import { toPolicy } from '../../../src/pipeline/deps.ts'
+import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -42,7 +42,7 @@ describe('a row that leaves the source between pick and write', () => {
     const source = app.sources.get('contacts')
     if (source === undefined) throw new Error('no source')
     await harness.query('update crm.contacts set enriched_at = now()')
-    await writeBackBatch({ db: app.db, policy: toPolicy(harness.config) }, source)
+    await writeBackBatch({ db: app.db, policy: TABLE_POLICY }, source)
     await app.close()
     expect(await harness.query('select distinct state from fillrate.rows order by state')).toEqual([
       { state: 'not_found' },

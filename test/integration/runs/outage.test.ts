@@ -1,3 +1,4 @@
+import { firstOf } from '../../../src/runs/run-part.ts'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
@@ -23,10 +24,12 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   sandbox.configure({ faults: { '503': 1 } })
   const app = await harness.open()
   const running = app.run(runRequest({ route: 'sync' }))
-  await expect.poll(async () => circuits.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
+  await expect
+    .poll(async () => circuits.findCircuit(database.db, firstOf(app.services).scope ?? ''))
+    .not.toBe(null)
   // Calls in flight when the circuit opened, and at most a few probes, whose pauses double.
   const failed = sandbox.stats().faults['503'] ?? 0
-  expect(failed).toBeLessThanOrEqual(10 + harness.config.service.concurrency + 10)
+  expect(failed).toBeLessThanOrEqual(10 + firstOf(harness.config.services).concurrency + 10)
   const rows = await database.query<{ attempts: number; failed: number }>(
     `select coalesce(sum(attempts), 0)::int as attempts, count(*) filter (where state = 'failed')::int as failed
        from fillrate.lookups where resolved_at is null or state = 'failed'`,
@@ -36,7 +39,7 @@ test('an outage costs a few calls and no attempts, and the run continues when it
   sandbox.configure({ faults: {} })
   const report = await running
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
-  expect(await circuits.findCircuit(database.db, app.scope ?? '')).toBe(null)
+  expect(await circuits.findCircuit(database.db, firstOf(app.services).scope ?? '')).toBe(null)
 })
 
 test('inputs that always fail neither open the circuit nor hold up a run: it leaves them, and says until when', async () => {
@@ -75,7 +78,9 @@ test('an unreachable service is no attempt of a lookup', async () => {
   const app = await harness.open({ environment: { baseUrl: 'http://127.0.0.1:9' } })
   const stop = new AbortController()
   const running = app.run(runRequest({ route: 'sync', signal: stop.signal }))
-  await expect.poll(async () => circuits.findCircuit(database.db, app.scope ?? '')).not.toBe(null)
+  await expect
+    .poll(async () => circuits.findCircuit(database.db, firstOf(app.services).scope ?? ''))
+    .not.toBe(null)
   stop.abort()
   expect(await running).toMatchObject({ status: 'interrupted', rows: { waiting: 3, failed: 0 } })
   const rows = await database.query(
@@ -128,7 +133,7 @@ test('the next leader inherits an open circuit, and only the leader may store on
 test('a key rejected within a run stops it after the calls in flight, and loses nothing', async () => {
   const harness = await start(400)
   const { sandbox, database } = harness
-  const { concurrency } = harness.config.service
+  const { concurrency } = firstOf(harness.config.services)
   sandbox.configure({ latencyAfterMs: [20, 60] })
   const running = harness.run({ route: 'sync' })
   await expect.poll(() => sandbox.stats().calls.accepted, { interval: 5 }).toBeGreaterThan(50)

@@ -3,12 +3,15 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import type { Environment } from '../../../src/config/environment.ts'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
+import { firstOf } from '../../../src/runs/run-part.ts'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { serveApp } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
 import { type Harness, environmentFor, runRequest, startHarness } from '../../support/harness.ts'
+
+const scopeOf = ({ services }: App): string | null => firstOf(services).scope
 
 // Two services on one database: the live one, and another that invents its records. No record, call or budget of one
 // is ever used for the other.
@@ -137,7 +140,7 @@ test('runs with two keys of one account share its limit, and the second begins w
   const first = await live.open({ ...withKeys('live-1'), config: ofAccount })
   await first.run(request('t.id <= 12'))
   const second = await live.open({ ...withKeys('live-2'), config: ofAccount })
-  expect(second.scope).toBe(first.scope)
+  expect(scopeOf(second)).toBe(scopeOf(first))
   await second.run(request('t.id > 12 and t.id <= 24'))
   const rows = await live.database.query('select scope, "limit" from fillrate.rate_limits')
   expect(rows).toEqual([{ scope: `${new URL(live.sandbox.url).host} acme`, limit: '10' }])
@@ -207,7 +210,7 @@ test('a run whose key is rejected continues with the next one, and requests noth
   const rows = await live.database.query<{ scope: string }>(
     'select v.value as scope from fillrate.runs, jsonb_each_text(scopes) v',
   )
-  expect(rows).toEqual([{ scope: app.scope }])
+  expect(rows).toEqual([{ scope: scopeOf(app) }])
 })
 
 test('an identifier is erased for every service', async () => {

@@ -19,11 +19,15 @@ export const output = (
 })
 
 /** A mapping of `people` with all defaults. */
-export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => ({
+export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => {
+  const one = { ...DEFAULTS, shapes: BUILT_IN_SERVICE.shapes[options.kind ?? 'person'], ...options }
+  return { ...one, steps: [one] }
+}
+
+const DEFAULTS: Omit<SourceMapping, 'steps' | 'shapes'> = {
   name: 'people',
   turn: ONLY_SERVICE,
   kind: 'person',
-  shapes: BUILT_IN_SERVICE.shapes[options.kind ?? 'person'],
   table: 'people',
   joins: null,
   key: null,
@@ -40,5 +44,4 @@ export const mapping = (options: Partial<SourceMapping> = {}): SourceMapping => 
   cascade: false,
   outputs: [output('title', 'title')],
   touch: {},
-  ...options,
-})
+}

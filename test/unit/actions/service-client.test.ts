@@ -1,3 +1,4 @@
+import { firstOf } from '../../../src/runs/run-part.ts'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { openServiceClient } from '../../../src/actions/service-client.ts'
@@ -29,7 +30,11 @@ test.each([
     )
     const environment = testEnvironment('postgres://localhost/unused', service.baseUrl)
     const log = pino({ level: 'silent' })
-    const client = openServiceClient({ config, environment, log }, { recordCall: () => {} }, () => {})
+    const client = openServiceClient(
+      { config: firstOf(config.services), environment, log },
+      { recordCall: () => {} },
+      () => {},
+    )
     onTestFinished(() => client.close())
     // Each call of a slot begins as soon as the one before it is answered: its connection is not free yet.
     const callInTurn = async (slot: number): Promise<void> => {

@@ -360,7 +360,7 @@ describe('the variables of services with names', () => {
       FILLRATE_PDL_BASE_URL: 'https://api.pdl.example',
     })
     const addressOf = (serviceName: string | null, serviceNames: readonly string[]) =>
-      configuredAddress({ serviceName, serviceNames }, environment)
+      configuredAddress(serviceName, { serviceNames }, environment)
     expect(addressOf(null, [])).toBe('only.example.com')
     expect(addressOf('acme', ['acme', 'pdl'])).toBe('api.acme.example/v2')
     const all = ['acme', 'pdl', 'spare', 'none']

@@ -113,7 +113,7 @@ async function loadInNode(
       ${before}
       try {
         const config = await loadConfig(options)
-        results.push({ table: Object.values(config.sources)[0].table, path: config.path, ...(config.views.length > 0 && { services: config.views.map((view) => [view.serviceName, view.adapter.name, view.service.concurrency]) }) })
+        results.push({ table: Object.values(config.sources)[0].table, path: config.path, ...(config.serviceNames.length > 0 && { services: config.services.map((one) => [one.name, one.adapter.name, one.concurrency]) }) })
       } catch (error) {
         const cause = error.cause === undefined ? null : String(error.cause?.name ?? error.cause)
         results.push({ message: error.message, problems: error.problems, cause })

@@ -7,40 +7,42 @@ import { good } from './valid-config.ts'
 
 describe('a valid configuration', () => {
   test('gets every default', () => {
+    const step = {
+      turn: { service: null, services: [], isFirst: true, next: null, takes: null, details: [] },
+      shapes: BUILT_IN_SERVICE.shapes.person,
+      minConfidence: 0,
+      freshness: null,
+      outputs: [
+        {
+          column: 'title',
+          field: 'title',
+          policy: 'blank',
+          minConfidence: null,
+          map: null,
+          sql: null,
+          group: null,
+          matches: null,
+        },
+      ],
+    }
     expect(parseConfig(good, '/crm/fillrate.config.ts')).toEqual({
       path: '/crm/fillrate.config.ts',
-      serviceName: null,
       serviceNames: [],
-      views: [],
       sources: {
         contacts: {
           name: 'contacts',
-          turn: { service: null, services: [], isFirst: true, next: null, takes: null, details: [] },
+          ...step,
+          steps: [step],
           kind: 'person',
-          shapes: BUILT_IN_SERVICE.shapes.person,
           table: 'crm.contacts',
           joins: null,
           key: null,
           where: [],
           changedAt: null,
-          freshness: null,
           inputs: { email: 't.email' },
           writes: null,
-          minConfidence: 0,
           cascade: false,
           reviewed: true,
-          outputs: [
-            {
-              column: 'title',
-              field: 'title',
-              policy: 'blank',
-              minConfidence: null,
-              map: null,
-              sql: null,
-              group: null,
-              matches: null,
-            },
-          ],
           touch: {},
           follow: false,
           onDelete: 'forget',
@@ -48,14 +50,23 @@ describe('a valid configuration', () => {
         },
         accounts: expect.objectContaining({ kind: 'company', inputs: { domain: 't.website' } }),
       },
-      adapter: BUILT_IN_SERVICE,
-      service: { concurrency: 32, timeoutMs: 30_000, reserve: 0.1, account: null },
-      bulk: { minimum: null, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
-      refreshAfterMs: 90 * 86_400_000,
-      retryNotFoundAfterMs: 30 * 86_400_000,
-      attempts: 5,
+      services: [
+        {
+          name: null,
+          adapter: BUILT_IN_SERVICE,
+          concurrency: 32,
+          timeoutMs: 30_000,
+          reserve: 0.1,
+          account: null,
+          bulk: { minimum: null, deadlineMs: 6 * 3_600_000, graceMs: 300_000 },
+          refreshAfterMs: 90 * 86_400_000,
+          retryNotFoundAfterMs: 30 * 86_400_000,
+          attempts: 5,
+          budget: null,
+          price: null,
+        },
+      ],
       budget: null,
-      price: null,
       liveSync: { budget: null },
       schedule: [],
       keep: { recordsMs: null, deliveriesMs: 30 * 86_400_000, changesMs: null },
@@ -114,13 +125,19 @@ describe('a valid configuration', () => {
     )
     expect(config).toMatchObject({
       path: null,
-      service: { concurrency: 4, timeoutMs: 1500, reserve: 0.2 },
-      bulk: { minimum: 1, deadlineMs: 7_200_000, graceMs: 300_000 },
-      refreshAfterMs: 604_800_000,
-      retryNotFoundAfterMs: 0,
-      attempts: 1,
+      services: [
+        {
+          concurrency: 4,
+          timeoutMs: 1500,
+          reserve: 0.2,
+          bulk: { minimum: 1, deadlineMs: 7_200_000, graceMs: 300_000 },
+          refreshAfterMs: 604_800_000,
+          retryNotFoundAfterMs: 0,
+          attempts: 1,
+          price: { currency: 'EUR', person: 0.05, company: 0 },
+        },
+      ],
       budget: 0,
-      price: { currency: 'EUR', person: 0.05, company: 0 },
       liveSync: { budget: 'unlimited' },
       schedule: [
         {

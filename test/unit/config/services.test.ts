@@ -1,8 +1,10 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
-import { type Config, listViews, lookupBudgetOf, mixedBudgetOf } from '../../../src/config/config.ts'
+import { type Config, lookupBudgetOf, mixedBudgetOf, type ServiceConfig } from '../../../src/config/config.ts'
 import { defineConfig } from '../../../src/config/define.ts'
 import { InvalidConfig, parseConfig } from '../../../src/config/parse.ts'
+import type { SourceStep } from '../../../src/domain/mapping.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+import { toLookupBudget } from '../../../src/domain/spend.ts'
 import { good } from './valid-config.ts'
 
 const { contacts, accounts } = good.sources
@@ -51,45 +53,49 @@ const several = {
   budget: 10_000,
 } as const
 
-const viewOf = (config: Config, name: string): Config => {
-  const view = config.views.find(({ serviceName }) => serviceName === name)
-  if (view === undefined) throw new Error(`there is no view of ${name}`)
-  return view
+function serviceOf(config: Config, name: string): ServiceConfig {
+  const service = config.services.find((one) => one.name === name)
+  if (service === undefined) throw new Error(`there is no service ${name}`)
+  return service
 }
+
+const stepOf = (config: Config, service: string, source: string): SourceStep | undefined =>
+  config.sources[source]?.steps.find(({ turn }) => turn.service === service)
+
+const servicesOf = (config: Config, source: string) =>
+  config.sources[source]?.steps.map(({ turn }) => turn.service)
 
 describe('several services', () => {
   const config = parseConfig(several, '/crm/fillrate.config.ts')
 
-  test('give a view of each, with what is its own', () => {
-    expect(listViews(config)).toBe(config.views)
-    expect(config.views.map(({ serviceName, path, views }) => [serviceName, path, views])).toEqual([
-      ['acme', '/crm/fillrate.config.ts', []],
-      ['pdl', '/crm/fillrate.config.ts', []],
-    ])
+  test('have settings of their own', () => {
+    expect(config).toMatchObject({ path: '/crm/fillrate.config.ts', budget: 10_000 })
     // One that serves no source is not called.
+    expect(config.services.map(({ name }) => name)).toEqual(['acme', 'pdl'])
     expect(config.serviceNames).toEqual(['acme', 'pdl', 'finder'])
-    expect(viewOf(config, 'acme')).toMatchObject({
+    expect(serviceOf(config, 'acme')).toMatchObject({
       adapter: BUILT_IN_SERVICE,
-      service: { concurrency: 32 },
+      concurrency: 32,
       price: null,
       budget: 10_000,
       refreshAfterMs: 90 * 86_400_000,
       attempts: 3,
     })
-    expect(viewOf(config, 'pdl')).toMatchObject({
+    expect(serviceOf(config, 'pdl')).toMatchObject({
       adapter: { name: 'PDL' },
-      service: { concurrency: 16, timeoutMs: 30_000 },
+      concurrency: 16,
+      timeoutMs: 30_000,
       bulk: { minimum: 7, graceMs: 300_000 },
       price: { currency: 'EUR', person: 0.28, company: 0.28 },
       budget: 2_000,
       refreshAfterMs: 180 * 86_400_000,
       attempts: 3,
-      serviceNames: ['acme', 'pdl', 'finder'],
     })
   })
 
-  test('are asked in turn about the sources that list them', () => {
-    expect(viewOf(config, 'acme').sources['contacts']?.turn).toEqual({
+  test('are steps of the sources that list them', () => {
+    expect(servicesOf(config, 'contacts')).toEqual(['acme', 'pdl'])
+    expect(stepOf(config, 'acme', 'contacts')?.turn).toEqual({
       service: 'acme',
       services: ['acme', 'pdl'],
       isFirst: true,
@@ -97,20 +103,20 @@ describe('several services', () => {
       takes: null,
       details: [],
     })
-    expect(viewOf(config, 'pdl').sources['contacts']).toMatchObject({
+    expect(stepOf(config, 'pdl', 'contacts')).toMatchObject({
       turn: { isFirst: false, next: null },
       minConfidence: 0.8,
       freshness: { column: 'enriched_at', maxAgeMs: 180 * 86_400_000 },
       shapes: { mobile_phone: { type: 'text' } },
     })
     // Only the built-in interface takes a domain.
-    expect(viewOf(config, 'acme').sources['accounts']?.turn).toMatchObject({ isFirst: true, next: null })
-    expect(Object.keys(viewOf(config, 'pdl').sources)).toEqual(['contacts'])
+    expect(servicesOf(config, 'accounts')).toEqual(['acme'])
+    expect(stepOf(config, 'acme', 'accounts')?.turn).toMatchObject({ isFirst: true, next: null })
   })
 
   test('fill the columns that name them, each from its own field', () => {
     const fields = (name: string) =>
-      viewOf(config, name).sources['contacts']?.outputs.map(({ column, field, minConfidence }) => [
+      stepOf(config, name, 'contacts')?.outputs.map(({ column, field, minConfidence }) => [
         column,
         field,
         minConfidence,
@@ -126,26 +132,25 @@ describe('several services', () => {
     ])
   })
 
-  test('together have all sources, each as its first service sees it', () => {
-    expect(config).toMatchObject({ serviceName: null, budget: 10_000, adapter: BUILT_IN_SERVICE })
-    expect(config.sources['contacts']).toBe(viewOf(config, 'acme').sources['contacts'])
-    expect(config.sources['accounts']).toBe(viewOf(config, 'acme').sources['accounts'])
-    const reversed = parseConfig(
-      {
-        ...several,
-        sources: { contacts: { ...several.sources.contacts, services: ['pdl', 'acme'] } },
-      },
-      null,
-    )
-    expect(reversed.sources['contacts']?.outputs.map(({ field }) => field)).toEqual(['title', 'mobile_phone'])
+  test('together fill all columns, each from the field of the first that fills it', () => {
+    const fields = ({ sources }: Config) => sources['contacts']?.outputs.map(({ field }) => field)
+    expect(fields(config)).toEqual(['title', 'phone', 'department'])
+    const inReverse = { ...several.sources.contacts, services: ['pdl', 'acme'] }
+    const reversed = parseConfig({ ...several, sources: { contacts: inReverse } }, null)
+    expect(fields(reversed)).toEqual(['title', 'mobile_phone', 'department'])
+    expect(reversed.sources['contacts']?.turn).toBe(stepOf(reversed, 'pdl', 'contacts')?.turn)
   })
 
-  test('begin with the first that serves a source', () => {
-    const services = { finder, pdl }
-    const sources = { contacts: { ...contacts, services: ['pdl'] } }
-    const config = parseConfig({ services, sources }, null)
-    expect(config.views.map(({ serviceName }) => serviceName)).toEqual(['pdl'])
-    expect(config.adapter.name).toBe('PDL')
+  test('fill something between them, or are refused', () => {
+    const sources = {
+      contacts: { ...contacts, inputs: { linkedin_url: 't.l' }, outputs: { phone: { finder: 'p' } } },
+    }
+    expect(problems({ services: { finder, pdl }, sources })).toMatchObject([
+      {
+        expected:
+          'a field of a service that takes an input of this source: those that fill a column take none of them',
+      },
+    ])
   })
 
   test('are all asked by default that take an input and fill a column, in their order', () => {
@@ -161,10 +166,7 @@ describe('several services', () => {
       null,
     )
     const turns = (source: string) =>
-      all.views.flatMap(({ serviceName, sources }) => {
-        const turn = sources[source]?.turn
-        return turn === undefined ? [] : [[serviceName, turn.isFirst, turn.next]]
-      })
+      all.sources[source]?.steps.map(({ turn }) => [turn.service, turn.isFirst, turn.next])
     expect(turns('contacts')).toEqual([
       ['acme', true, { service: 'pdl', when: 'miss' }],
       ['pdl', false, null],
@@ -174,11 +176,11 @@ describe('several services', () => {
       ['finder', false, null],
     ])
     // An input that only some take is fine. Each mapping has all of them, and says which its service takes.
-    expect(viewOf(all, 'finder').sources['others']).toMatchObject({
-      inputs: several.sources.contacts.inputs,
+    expect(all.sources['others']?.inputs).toEqual(several.sources.contacts.inputs)
+    expect(stepOf(all, 'finder', 'others')).toMatchObject({
       turn: { takes: ['email'], services: ['acme', 'finder'] },
     })
-    expect(viewOf(all, 'acme').sources['others']?.turn.takes).toBeNull()
+    expect(stepOf(all, 'acme', 'others')?.turn.takes).toBeNull()
   })
 
   test('are sent the details of a name that each takes', () => {
@@ -192,7 +194,7 @@ describe('several services', () => {
       parseConfig({ services, sources: { contacts: { ...contacts, inputs, outputs } } }, null)
     const parts = { first_name: 't.f', last_name: 't.l' }
     const both = parse({ ...parts, company: 't.c', company_domain: 't.d' })
-    const turnOf = (view: typeof both, name: string) => viewOf(view, name).sources['contacts']?.turn
+    const turnOf = (config: Config, name: string) => stepOf(config, name, 'contacts')?.turn
     expect(turnOf(both, 'detailed')).toMatchObject({
       takes: null,
       details: ['first_name', 'last_name', 'company_domain'],
@@ -211,10 +213,8 @@ describe('several services', () => {
 
   test('may be one, which has a name then', () => {
     const one = parseConfig({ services: { acme: './acme.ts' }, sources: { contacts } }, null, acmeModule)
-    expect(one.views.map(({ serviceName, adapter }) => [serviceName, adapter.name])).toEqual([
-      ['acme', 'PDL'],
-    ])
-    expect(one.views[0]?.sources['contacts']?.turn).toMatchObject({ isFirst: true, next: null })
+    expect(one.services.map(({ name, adapter }) => [name, adapter.name])).toEqual([['acme', 'PDL']])
+    expect(one.sources['contacts']?.turn).toMatchObject({ isFirst: true, next: null })
   })
 
   test('are typed: names in lists and outputs, fields as texts', () => {
@@ -470,15 +470,16 @@ describe('a budget in money', () => {
       null,
     )
     expect(lookupBudgetOf(two)).toBe(178)
-    expect(two.views.map(lookupBudgetOf)).toEqual([500, 71])
+    expect(two.services.map(({ budget, price }) => toLookupBudget(budget, [price]))).toEqual([500, 71])
     // A run counts each at its own: the highest price is what one lookup of the limit stands for.
     expect(mixedBudgetOf(two)).toEqual({ amount: 50, currency: 'EUR', highest: 0.28 })
     expect(mixedBudgetOf(one)).toEqual({ amount: 0.3, currency: 'EUR', highest: 0.1 })
     const { contacts: source } = one.sources
     expect(source && mixedBudgetOf({ ...one, sources: { contacts: { ...source, budget: 5 } } })).toBeNull()
     expect(mixedBudgetOf({ ...one, budget: 7 })).toBeNull()
+    const flat = { currency: 'EUR', person: 0.1, company: 0.1 }
     expect(
-      mixedBudgetOf({ ...one, price: { currency: 'EUR', person: 0.1, company: 0.1 }, views: [] }),
+      mixedBudgetOf({ ...one, services: one.services.map((service) => ({ ...service, price: flat })) }),
     ).toBeNull()
   })
 

@@ -134,7 +134,7 @@ const contacts = {
 
 test('outputs are checked against the fields of the service', () => {
   const config = parseConfig(defineConfig({ service: small, sources: { contacts } }), null)
-  expect(config.adapter?.name).toBe('Acme Data')
+  expect(config.services.map(({ adapter }) => adapter.name)).toEqual(['Acme Data'])
   expect(config.sources['contacts']?.shapes).toHaveProperty('job_title.type', 'text')
   expect(
     problemsOf({

@@ -56,7 +56,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
 test('a series exists before its first event', async () => {
   const text = await renderMetrics({
     ...EMPTY_METRICS,
-    scope: 'api.example.com 62af8704',
+    scopes: ['api.example.com 62af8704'],
     followed: ['people'],
   })
   for (const line of [
@@ -82,7 +82,7 @@ test('troubles, circuits and backlogs are those of their subject', async () => {
   const trouble = { subject: scope, since: new Date(0), endedAt: null, details: {} }
   const text = await renderMetrics({
     ...EMPTY_METRICS,
-    scope,
+    scopes: [scope],
     openCircuits: [scope],
     now: 61_500,
     backlogs: [

@@ -73,7 +73,7 @@ interface PassFormView {
   readonly query: URLSearchParams
   readonly problems: PassProblems
   readonly sources: readonly { readonly name: string; readonly isPaused: boolean }[]
-  readonly app: Pick<Actions, 'bulk' | 'config'>
+  readonly app: Pick<Actions, 'bulkOf' | 'config'>
 }
 
 const CHECKED = html` checked`
@@ -146,7 +146,8 @@ function sourceBoxes({ query, problems, sources }: PassFormView): Html {
   </fieldset>`
 }
 
-function routeField({ query, app: { bulk } }: PassFormView): Html {
+function routeField({ query, app }: PassFormView): Html {
+  const bulk = app.bulkOf([])
   const route = query.get('route') ?? 'auto'
   return html`<div class="field">
     <label for="route">Route</label>

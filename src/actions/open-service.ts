@@ -1,0 +1,129 @@
+import type { ServiceConfig } from '../config/config.ts'
+import { type Environment, environmentOf } from '../config/environment.ts'
+import { configuredAddress, type Deps, registerService, toPolicy } from '../pipeline/deps.ts'
+import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
+import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
+import { LeaderElector } from '../runs/leader.ts'
+import type { MaintenanceDeps } from '../runs/maintenance.ts'
+import type { RunDeps } from '../runs/run-part.ts'
+import { Breaker } from '../service/breaker.ts'
+import type { EnrichmentClient } from '../service/client.ts'
+import { UnauthorizedError } from '../service/errors.ts'
+import { type OpenedSteps, toSteps } from '../sources/open-sources.ts'
+import * as services from '../store/services.ts'
+import { toJobAddress } from '../webhook/address.ts'
+import type { OpenedConfig } from './actions.ts'
+import { type BulkAvailability, checkBulkAvailability } from './bulk-availability.ts'
+import { openServiceClient } from './service-client.ts'
+
+/** What the runs of a service need of their process. */
+export interface RunProcess extends Pick<RunDeps, 'keyAccepted' | 'describeOutage' | 'recordRun'> {
+  /** The URL at which the service reaches the receiver; null: no delivery arrives here. */
+  readonly publicUrl: string | null
+  /** The service refuses the key of this scope. @param reason in its words; null: it was refused before, and no call was made */
+  readonly onKeyRefused: (scope: string, reason: string | null) => void
+}
+
+/** A service of an open configuration, with what its runs share in this process. */
+export class OpenService {
+  readonly config: ServiceConfig
+  /** Its name in the configuration; null: the only one. */
+  readonly name: string | null
+  /** Whether lookups can be submitted in bulk, and if not, why. */
+  readonly bulk: BulkAvailability
+  /** Its address; null: none is configured. */
+  readonly address: string | null
+  readonly #opened: OpenedConfig
+  readonly #environment: Environment
+  readonly #metrics: MetricsRecorder
+  /** One for all runs of the process, since it reflects the state of the service. */
+  readonly #breaker = new Breaker()
+  readonly #slots: PrioritySemaphore
+  #client: EnrichmentClient | null = null
+
+  constructor(opened: OpenedConfig, config: ServiceConfig) {
+    const { environment, db, log } = opened
+    this.config = config
+    this.name = config.name
+    this.#opened = opened
+    this.#environment = environmentOf(environment, config.name)
+    this.bulk = checkBulkAvailability(this.#environment, config.adapter)
+    this.address = configuredAddress(config.name, opened.config, environment)
+    this.#metrics = new MetricsRecorder(db, log, config.name)
+    this.#slots = createSlots(config.concurrency, Object.values(opened.config.sources))
+  }
+
+  /** The sources that it serves, each at its step there. */
+  get steps(): OpenedSteps {
+    return toSteps(this.#opened, this.name)
+  }
+
+  /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
+  get scope(): string | null {
+    if (this.address === null || this.#environment.apiKeys.length === 0) return null
+    return `${this.address} ${this.config.account ?? this.openClient().keyId}`
+  }
+
+  /** Its number in the database; 0 if there is no address. Another process may have registered it. */
+  number(): Promise<number> {
+    return services.findService(this.#opened.db, this.address)
+  }
+
+  async deps(): Promise<MaintenanceDeps> {
+    return { ...this.#base(), service: await this.number() }
+  }
+
+  #base(): Omit<MaintenanceDeps, 'service'> & Required<Pick<Deps, 'metrics'>> {
+    const { db, log, owner, random = Math.random } = this.#opened
+    const { adapter } = this.config
+    const policy = toPolicy(this.config)
+    return { db, log, ...this.steps, adapter, policy, metrics: this.#metrics, owner, random, now: Date.now }
+  }
+
+  /** Registers the service for runs. @throws ConfigProblems if its URL or its key is missing */
+  async createRunDeps({ publicUrl, onKeyRefused, ...process }: RunProcess): Promise<RunDeps> {
+    const { config, name } = this
+    const { db, log, owner } = this.#opened
+    const base = this.#base()
+    const address = { publicUrl: publicUrl ?? '', service: name, secrets: this.#environment.webhookSecrets }
+    return {
+      ...base,
+      ...process,
+      serviceName: name,
+      ...(name !== null && { serviceBudget: config.budget }),
+      service: await registerService(base, this.address, name),
+      client: this.openClient(),
+      breaker: this.#breaker,
+      slots: this.#slots,
+      onUnauthorized: (error) => {
+        if (error instanceof UnauthorizedError) onKeyRefused(this.scope ?? '', error.reason)
+      },
+      webhookUrl: publicUrl === null ? null : (job) => toJobAddress({ ...address, job }, config.adapter),
+      elector: new LeaderElector({
+        db,
+        scope: () => this.scope ?? '',
+        owner,
+        log,
+        reserve: config.reserve,
+        documented: config.adapter.rateLimits,
+        breaker: this.#breaker,
+      }),
+    }
+  }
+
+  /** @throws a problem of the configuration if the service's URL or its key is missing */
+  openClient(): EnrichmentClient {
+    const { log, onKeyAccepted } = this.#opened
+    return (this.#client ??= openServiceClient(
+      { config: this.config, environment: this.#environment, log },
+      this.#metrics,
+      () => onKeyAccepted(this.scope ?? ''),
+    ))
+  }
+
+  /** Closes what is its own, and not the connections to Postgres. */
+  async close(): Promise<void> {
+    await this.#client?.close()
+    await this.#metrics.close()
+  }
+}
