@@ -1,4 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
+import { SourceWatch } from '../../../src/runs/source-health.ts'
+import { listOpenTroubles } from '../../../src/store/troubles.ts'
+import { serveApp } from '../../support/app-processes.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
 
 // What goes wrong at one service, or takes long, is no other one's.
@@ -78,4 +81,78 @@ test('what a later service keeps for a full job does not wait for a service that
     select max(l.resolved_at) filter (where s.name = 'beta') < max(l.resolved_at) filter (where s.name = 'gamma') as "isEarlier"
       from fillrate.lookups l join fillrate.services s on s.id = l.service_id`)
   expect(order).toEqual({ isEarlier: true })
+})
+
+test('`serve` writes what each service has answered, from its own fields', async () => {
+  const outputs = { title: { acme: 'title', beta: 'company.name' } }
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: { people: { ...source, table: 'people', outputs } },
+      budget: 'unlimited',
+    },
+    services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
+    prepare: async ({ pool }) => void (await pool.query(createTable('people', 60))),
+  })
+  await harness.run({ route: 'sync', dryRun: { sample: 0 } })
+  // As after a pick whose answers have just come.
+  await harness.query(`
+    update fillrate.rows set is_dry_run = false;
+    insert into fillrate.write_back_queue (lookup_ids) select array_agg(lookup_id) from fillrate.rows`)
+  const app = await harness.open()
+  const { stop } = await serveApp(app)
+  try {
+    const waiting = (): Promise<number> => harness.count(`fillrate.rows where state = 'waiting'`)
+    await expect.poll(waiting, { timeout: 20_000 }).toBe(0)
+  } finally {
+    await stop()
+    await app.close()
+  }
+  const isOfBeta = `title = l.record -> 'company' ->> 'name'`
+  expect(
+    await harness.query(`
+      select s.name, bool_and(${isOfBeta}) as "isOfBeta", count(*) > 10 as "areMany"
+        from people p join fillrate.rows r on r.key = p.id::text join fillrate.lookups l on l.id = r.lookup_id
+        join fillrate.services s on s.id = l.service_id where p.title is not null group by 1 order by 1`),
+  ).toEqual([
+    { name: 'acme', isOfBeta: false, areMany: true },
+    { name: 'beta', isOfBeta: true, areMany: true },
+  ])
+})
+
+test('a column that one service fills breaks its source for all, and is told until it is back', async () => {
+  const outputs = { title: 'title', phone: { beta: 'phone' } }
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: { people: { ...source, table: 'people', outputs }, others: { ...source, table: 'others' } },
+      budget: 'unlimited',
+    },
+    services: { acme: {}, beta: {} },
+    prepare: async ({ pool }) => void (await pool.query(createTable('people', 3) + createTable('others', 3))),
+  })
+  const app = await harness.open()
+  const watches: SourceWatch[] = []
+  for (const service of app.services) {
+    const deps = await service.deps()
+    watches.push(new SourceWatch(deps, [...deps.sources.values()], true))
+  }
+  const look = async (): Promise<boolean[]> => {
+    const mended: boolean[] = []
+    for (const watch of watches) mended.push(await watch.check())
+    return mended
+  }
+  const openTroubles = async () =>
+    (await listOpenTroubles(app.db)).map(({ code, subject }) => [code, subject])
+  await look()
+  await harness.query('alter table people rename phone to telephone')
+  for (let looks = 0; looks < 3; looks++) {
+    await look()
+    expect(await openTroubles()).toEqual([['source_broken', 'people']])
+  }
+  expect(await harness.run({ route: 'sync' })).toMatchObject({ left_out: [{ source: 'people' }] })
+  await harness.query('alter table people rename telephone to phone')
+  expect(await look()).toContain(true)
+  expect(await openTroubles()).toEqual([])
+  await app.close()
 })
