@@ -1,5 +1,5 @@
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { afterEarlier, dueAfterEarlier } from '../domain/hand-on.ts'
+import { afterEarlier, dueAfterEarlier } from '../domain/step.ts'
 import {
   afterAnswer,
   afterWrite,

@@ -4,7 +4,7 @@ import type { Source } from '../sources/source-model.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
 import { hasQueued } from '../store/queued-sources.ts'
-import { handOnRows } from '../store/hand-on.ts'
+import { moveToNextStep } from '../store/steps.ts'
 import {
   inTableTransaction,
   inTransaction,
@@ -149,7 +149,7 @@ function writeClaimed(
       batch.grant = pace && (await writePace.lockWriteGrant(tx, source.name, pace.perHour))
       const most = Math.min(limit, batch.grant?.rows ?? limit)
       if (most === 0) return { finished: [], outcomes: new Map<string, WriteResult>(), tookMs: 0 }
-      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.turn)
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping)
       const { finished, fitted } = partitionAnswered(source, claim.rows)
       const { rows: claimed, entries, bytes } = claim
       Object.assign(batch, { claimed, entries, bytes, fitted })
@@ -174,7 +174,7 @@ function writeClaimed(
     }
     await writeBackQueue.finishRows(tx, source.name, finished, untrackedColumns(source))
     const keys = finished.filter(({ isMissing }) => isMissing !== true).map(({ key }) => key)
-    await handOnRows(tx, source.name, keys, source.mapping.turn)
+    await moveToNextStep(tx, source.name, keys, source.mapping.turn)
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
     const enriched = finished.filter(({ change }) => change !== null).length

@@ -109,7 +109,6 @@ export interface Schema extends ObservationTables {
     picked_at: Generated<Date>
     service_id: Generated<number>
     is_dry_run: Generated<boolean>
-    only_blanks: Generated<boolean>
     source: string
     key: string
     state: RowState

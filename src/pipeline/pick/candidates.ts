@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { handedOnStates } from '../../domain/hand-on.ts'
+import { statesThatGoOn } from '../../domain/step.ts'
 import { Row } from '../../domain/row.ts'
 import {
   filterCastableKeys,
@@ -224,7 +224,7 @@ export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier'
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
@@ -299,7 +299,7 @@ function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder
     return sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
   // One that the services before the last have left without a match goes on to those that were added since.
   return sql`(r.service_id is distinct from ${serviceNumberSql(last)} and (
-      r.state in (${sql.join(handedOnStates('miss').map((state) => sql.lit(state)))})
+      r.state in (${sql.join(statesThatGoOn('miss').map((state) => sql.lit(state)))})
       or r.service_id <> all(array(select id from fillrate.services where name = any(${[...services]}::text[])))))`
 }
 

@@ -1,11 +1,11 @@
 import { ALL_LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
-import { afterEarlier } from '../../domain/hand-on.ts'
+import { afterEarlier } from '../../domain/step.ts'
 import { Row, type RowOutcome } from '../../domain/row.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import * as budgets from '../../store/budgets.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
-import { handOnRows } from '../../store/hand-on.ts'
+import { moveToNextStep } from '../../store/steps.ts'
 import { adoptLookups } from '../../store/lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
@@ -130,7 +130,7 @@ export async function claimCandidates(
   const unanswered = selection.taken.filter(
     (n) => wanted[n] === null && choices[n]?.candidate.lacks === true && !suppressed.has(n),
   )
-  await handOnRows(
+  await moveToNextStep(
     tx,
     source.name,
     unanswered.flatMap((n) => candidates[n]?.key ?? []),
@@ -270,7 +270,6 @@ function toPickedRow(
     settledAt: candidate.settledAt,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
-    ...(earlier?.onlyBlanks === true && { onlyBlanks: true }),
   }
   const finished = (state: RowOutcome['state'], why: string): rows.PickedRow => ({
     ...picked,

@@ -1,6 +1,6 @@
 import type { Source } from '../../sources/source-model.ts'
 import { listDueRows } from '../../store/due-rows.ts'
-import { releaseHandedOn, resumeHandedOn } from '../../store/hand-on.ts'
+import { beginAnew, resumeAtLaterStep } from '../../store/steps.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import type * as writeBackQueue from '../../store/write-back-queue.ts'
@@ -68,7 +68,7 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
   )
   // In the order of the list, because a claim may end within it.
-  const found = await readHandedOn(
+  const found = await readAtLaterStep(
     tick,
     tx,
     keys.flatMap((key) => byKey.get(key) ?? []),
@@ -95,7 +95,7 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
  * Rows that a service before this one has handed on. Where it has found a record, only a blank cell is lacking, whatever the policies.
  * With other inputs than it was requested with a row begins anew, with the first service.
  */
-async function readHandedOn(
+async function readAtLaterStep(
   { run, pass }: PickTick,
   tx: Tx,
   found: PickCandidate[],
@@ -103,7 +103,7 @@ async function readHandedOn(
   const { source } = pass
   if (source.mapping.turn.isFirst) return found
   const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
-  await releaseHandedOn(tx, source.name, changed, source.mapping.turn)
+  await beginAnew(tx, source.name, changed, source.mapping.turn)
   const own = found.filter(({ missed }) => missed !== null)
   const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, source.afterFound ?? source, filled, run.service)
@@ -122,7 +122,7 @@ export async function resumeAtLater(
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
   const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
   const keys = waiting.map(({ key }) => key)
-  const resumed = new Set(await resumeHandedOn(tx, name, keys, { run, service, services }))
+  const resumed = new Set(await resumeAtLaterStep(tx, name, keys, { run, service, services }))
   return { candidates: candidates.filter(({ key }) => !resumed.has(key)), resumed: resumed.size }
 }
 

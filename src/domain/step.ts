@@ -3,7 +3,7 @@ import type { NextWhen } from './mapping.ts'
 import { Row, type RowOutcome, type RowState } from './row.ts'
 
 /** What the services before this one have left of a row in the same pass. */
-export interface EarlierServices {
+export interface EarlierSteps {
   /** One of them has found a record: only what it left blank is filled. */
   readonly onlyBlanks: boolean
   /** Cells that they have filled. */
@@ -15,13 +15,13 @@ const NOTHING_FOUND: readonly RowState[] = [Row.notFound, Row.belowConfidence, R
 /**
  * The states in which a row goes on to the next service. A failed lookup is no answer: it is made again by the next pass.
  * @example
- * handedOnStates('miss') // ['not_found', 'below_confidence', 'rejected', 'invalid_input']
+ * statesThatGoOn('miss') // ['not_found', 'below_confidence', 'rejected', 'invalid_input']
  */
-export const handedOnStates = (when: NextWhen): readonly RowState[] =>
+export const statesThatGoOn = (when: NextWhen): readonly RowState[] =>
   when === 'miss' ? NOTHING_FOUND : [...NOTHING_FOUND, Row.enriched, Row.unchanged]
 
 /** The state of a row that this service adds nothing to, after those before it: what they found stays found. Pure. */
-export function afterEarlier(outcome: RowOutcome, earlier: EarlierServices): RowOutcome {
+export function afterEarlier(outcome: RowOutcome, earlier: EarlierSteps): RowOutcome {
   const addsNothing = outcome.state === Row.unchanged || NOTHING_FOUND.includes(outcome.state)
   if (!earlier.onlyBlanks || !addsNothing) return outcome
   const reason = outcome.state === Row.unchanged ? outcome.reason : 'a service before has found it'

@@ -1,6 +1,6 @@
-import { sql } from 'kysely'
-import { handedOnStates } from '../domain/hand-on.ts'
-import type { ServiceTurn } from '../domain/mapping.ts'
+import { type RawBuilder, sql } from 'kysely'
+import { statesThatGoOn } from '../domain/step.ts'
+import type { ServiceTurn, SourceMapping } from '../domain/mapping.ts'
 import type { RunService } from './pending-lookups.ts'
 import { serviceNumberSql } from './services.ts'
 import { opaque } from './sql.ts'
@@ -8,10 +8,10 @@ import type { Connection, Tx } from './transaction.ts'
 
 /**
  * Hands finished rows on to the next service, within their run: each waits there to be picked again. A run that has ended leaves it to
- * the next pass (`resumeHandedOn`). A row whose run does not call that service stays finished. Call it in the transaction that finishes
+ * the next pass (`resumeAtLaterStep`). A row whose run does not call that service stays finished. Call it in the transaction that finishes
  * them.
  */
-export async function handOnRows(
+export async function moveToNextStep(
   tx: Tx,
   source: string,
   keys: readonly string[],
@@ -21,12 +21,11 @@ export async function handOnRows(
   await sql`
     update fillrate.rows r
        set state = 'waiting', failure = null, reason = null, service_id = next.id, settled_at = null, due_at = null,
-           only_blanks = r.only_blanks or r.state in ('enriched', 'unchanged'),
            missed_lookup_ids = case when r.lookup_id is null then r.missed_lookup_ids else r.missed_lookup_ids || r.lookup_id end,
            lookup_id = null
       from (select ${serviceNumberSql(next.service)} as id) next join fillrate.runs own on own.scopes ? next.id::text
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and own.id = r.run_id
-       and ${opaque(sql`r.state = any(${[...handedOnStates(next.when)]}::text[]) and r.input_hash is not null`)}`.execute(
+       and ${opaque(sql`r.state = any(${[...statesThatGoOn(next.when)]}::text[]) and r.input_hash is not null`)}`.execute(
     tx,
   )
 }
@@ -37,7 +36,7 @@ export async function handOnRows(
  * @param services those of the source, in their order
  * @returns their keys
  */
-export async function resumeHandedOn(
+export async function resumeAtLaterStep(
   tx: Tx,
   source: string,
   keys: readonly string[],
@@ -56,7 +55,7 @@ export async function resumeHandedOn(
 }
 
 /** Lets rows whose inputs have changed since they were handed on begin anew, with the first service. */
-export async function releaseHandedOn(
+export async function beginAnew(
   tx: Tx,
   source: string,
   keys: readonly string[],
@@ -65,7 +64,7 @@ export async function releaseHandedOn(
   const [first] = services
   if (keys.length === 0 || first === undefined) return
   await sql`
-    update fillrate.rows set service_id = ${serviceNumberSql(first)}, missed_lookup_ids = null, only_blanks = false
+    update fillrate.rows set service_id = ${serviceNumberSql(first)}, missed_lookup_ids = null
      where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`is_requeued`)}`.execute(tx)
 }
 
@@ -83,4 +82,19 @@ export async function restoreLookups(
        set lookup_id = case when state <> 'waiting' then ${last} end,
            missed_lookup_ids = nullif(missed_lookup_ids[:cardinality(missed_lookup_ids) - 1], '{}')
      where source = ${source} and key = any(${keys}::text[])`.execute(tx)
+}
+
+/** SQL: whether the lookup `tried` is a record of an earlier step of the source, with the confidence that it requires. NULL: no lookup. */
+export function isOfEarlierStepSql({
+  turn,
+  steps,
+}: Pick<SourceMapping, 'turn' | 'steps'>): RawBuilder<boolean> {
+  const before = steps.slice(
+    0,
+    steps.findIndex((one) => one.turn.service === turn.service),
+  )
+  if (before.length === 0) return sql`false`
+  const least = Object.fromEntries(before.map((step) => [step.turn.service ?? '', step.minConfidence]))
+  return sql`(tried.state = 'found' and coalesce(tried.confidence, 1)
+    >= (${JSON.stringify(least)}::jsonb ->> (select name from fillrate.services where id = tried.service_id))::float8)`
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
-import { handOnRows, releaseHandedOn, resumeHandedOn } from '../../../src/store/hand-on.ts'
+import { moveToNextStep, beginAnew, resumeAtLaterStep } from '../../../src/store/steps.ts'
 import { insertRun } from '../../../src/store/runs.ts'
 import { insertService, recordServiceName } from '../../../src/store/services.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
@@ -53,7 +53,7 @@ test.each([
 ])('a row that is $state in a run with the services $services', async ({ state, services, after }) => {
   const run = await startRun(60_000, services)
   await insertRow(run, ACME, state)
-  await inTransaction(database.db, (tx) => handOnRows(tx, 'people', ['1'], turn))
+  await inTransaction(database.db, (tx) => moveToNextStep(tx, 'people', ['1'], turn))
   expect(await readRow()).toEqual([{ run, ...after }])
 })
 
@@ -77,7 +77,7 @@ test.each([
   await insertRow(former, BETA, 'waiting')
   const resume = () =>
     inTransaction(database.db, (tx) =>
-      resumeHandedOn(tx, 'people', ['1'], { run, service: ACME, services: SERVICES }),
+      resumeAtLaterStep(tx, 'people', ['1'], { run, service: ACME, services: SERVICES }),
     )
   expect(await resume()).toEqual(isResumed ? ['1'] : [])
   expect(await readRow()).toEqual([{ run: isResumed ? run : former, service: BETA, state: 'waiting' }])
@@ -86,6 +86,6 @@ test.each([
 test('a row whose inputs have changed begins anew with the first service, in its run', async () => {
   const run = await startRun(60_000)
   await insertRow(run, BETA, 'waiting')
-  await inTransaction(database.db, (tx) => releaseHandedOn(tx, 'people', ['1'], turn))
+  await inTransaction(database.db, (tx) => beginAnew(tx, 'people', ['1'], turn))
   expect(await readRow()).toEqual([{ run, service: ACME, state: 'waiting' }])
 })

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest'
-import { afterEarlier, dueAfterEarlier, handedOnStates } from '../../../src/domain/hand-on.ts'
+import { afterEarlier, dueAfterEarlier, statesThatGoOn } from '../../../src/domain/step.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 
 describe('a row that goes on to the next service', () => {
   it('is one without a record; where blanks are wanted, also one with a record', () => {
-    expect(handedOnStates('miss')).toEqual(['not_found', 'below_confidence', 'rejected', 'invalid_input'])
-    expect(handedOnStates('blank')).toEqual([...handedOnStates('miss'), 'enriched', 'unchanged'])
+    expect(statesThatGoOn('miss')).toEqual(['not_found', 'below_confidence', 'rejected', 'invalid_input'])
+    expect(statesThatGoOn('blank')).toEqual([...statesThatGoOn('miss'), 'enriched', 'unchanged'])
   })
 
   it('is none that failed: it may be found by the next attempt', () => {
     for (const when of ['miss', 'blank'] as const)
       for (const state of ['failed', 'waiting', 'suppressed', 'write_rejected'] as const)
-        expect(handedOnStates(when)).not.toContain(state)
+        expect(statesThatGoOn(when)).not.toContain(state)
   })
 
   it('keeps what services before have found, whatever this one adds nothing to', () => {
