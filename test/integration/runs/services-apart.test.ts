@@ -1,8 +1,11 @@
+import pino from 'pino'
 import { afterEach, expect, test } from 'vitest'
+import { openApp } from '../../../src/app.ts'
+import type { StatusReport } from '../../../src/actions/status.ts'
 import { SourceWatch } from '../../../src/runs/source-health.ts'
 import { listOpenTroubles } from '../../../src/store/troubles.ts'
 import { serveApp } from '../../support/app-processes.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
 
 // What goes wrong at one service, or takes long, is no other one's.
 
@@ -155,4 +158,62 @@ test('a column that one service fills breaks its source for all, and is told unt
   expect(await look()).toContain(true)
   expect(await openTroubles()).toEqual([])
   await app.close()
+})
+
+test('an outage of one service is named on each channel, and nothing of the other changes', async () => {
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: {
+        people: { ...source, table: 'people', services: ['acme', 'beta'] },
+        leads: { ...source, table: 'leads', services: ['acme'] },
+        others: { ...source, table: 'others', services: ['beta'] },
+      },
+      budget: 'unlimited',
+    },
+    services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { seed: 2 } },
+    prepare: async ({ pool }) => {
+      for (const name of ['people', 'leads', 'others']) await pool.query(createTable(name, 60))
+    },
+  })
+  harness.sandboxes['beta']?.configure({ faults: { '503': 1 } })
+  const lines: string[] = []
+  const log = pino({ level: 'info' }, { write: (line) => lines.push(line) })
+  const open = () => openApp({ config: harness.config, environment: harness.environment, log })
+  const [app, served] = [await open(), await open()]
+  const { at, stop } = await serveApp(served)
+  const read = async (path: string): Promise<string> => (await fetch(at + path)).text()
+  const words = async (path: string): Promise<string> =>
+    (await read(path)).replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
+  const [acme, beta] = app.services.map(({ address }) => address ?? '')
+  const title = `${beta} answers with errors (HTTP 503)`
+  const isBegun = (line: string): boolean => line.includes('"trouble_began"')
+  const running = app.run(runRequest({ route: 'sync' }))
+  try {
+    await expect.poll(() => lines.some(isBegun), { timeout: 30_000 }).toBe(true)
+    const { troubles } = JSON.parse(await read('/api/status')) as StatusReport
+    expect(troubles).toMatchObject([{ code: 'circuit_open', title }])
+    const overview = await words('/')
+    expect(overview).toContain(title)
+    expect(overview).not.toContain(`${acme} answers`)
+    const metrics = (await read('/metrics')).split('\n').filter((line) => /^fillrate_circuit_open/.test(line))
+    expect(metrics.toSorted().map((line) => line.replace(/,key="\w+"/, ''))).toEqual(
+      [`fillrate_circuit_open{host="${acme}"} 0`, `fillrate_circuit_open{host="${beta}"} 1`].toSorted(),
+    )
+    expect(lines.filter(isBegun).map((line) => JSON.parse(line) as object)).toMatchObject([
+      { code: 'circuit_open', msg: title },
+    ])
+    // Where only the other is asked, all is done.
+    expect(await harness.count(`fillrate.rows where source = 'leads' and state <> 'waiting'`)).toBe(60)
+  } finally {
+    harness.sandboxes['beta']?.configure({ faults: {} })
+  }
+  const report = await running
+  await stop()
+  await served.close()
+  await app.close()
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0, failed: 0 } })
+  expect(report.services).toMatchObject([{ service: 'acme' }, { service: 'beta', status: 'completed' }])
+  const stats = harness.sandboxes['acme']?.stats()
+  expect(stats).toMatchObject({ calls: { accepted: 120, refused: 0 } })
 })
