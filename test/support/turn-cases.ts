@@ -28,7 +28,8 @@ interface RowSettings {
   readonly typed: readonly Column[]
 }
 
-type Edit = 'none' | 'type' | 'blank' | 'blank all' | 'new address'
+/** With another address a row is another person, or the same one whose cells stay. */
+type Edit = 'none' | 'type' | 'blank' | 'blank all' | 'new person' | 'new address'
 
 export interface WorldSettings {
   readonly turns: readonly TurnSettings[]
@@ -106,7 +107,15 @@ const world: fc.Arbitrary<WorldSettings> = fc
     edits: fc.array(
       fc.array(
         fc.record({
-          edit: fc.constantFrom<Edit[]>('none', 'none', 'type', 'blank', 'blank all', 'new address'),
+          edit: fc.constantFrom<Edit[]>(
+            'none',
+            'none',
+            'type',
+            'blank',
+            'blank all',
+            'new person',
+            'new address',
+          ),
           column: fc.constantFrom(...COLUMNS),
         }),
         { minLength: ROWS, maxLength: ROWS },

@@ -43,8 +43,12 @@ interface StoredLookup {
 interface KnownRow {
   readonly inputs: string
   readonly dueDay: number | null
-  readonly written: Readonly<Partial<Record<Column, string>>>
+  readonly written: Values
+  /** What was written for earlier inputs. */
+  readonly earlier: Values
 }
+
+type Values = Readonly<Partial<Record<Column, string>>>
 
 export interface ModelRow {
   email: string | null
@@ -54,6 +58,33 @@ export interface ModelRow {
 }
 
 const isBlank = (cells: Cells, column: Column): boolean => cells[column] === null
+
+const isHeld = (cells: Cells, earlier: Values, column: Column): boolean =>
+  earlier[column] !== undefined && cells[column] === earlier[column]
+
+/** Two of the values, or the only one: one of several may be the same by chance. */
+function isTakenOver(cells: Cells, earlier: Values): boolean {
+  const known = COLUMNS.filter((column) => earlier[column] !== undefined)
+  return known.filter((column) => isHeld(cells, earlier, column)).length >= Math.min(2, known.length)
+}
+
+/** The policy of a column at a turn: of one that the service does not fill, that of the first that does. */
+function policyOf({ outputs, turns }: WorldSettings, turn: number, column: Column): OutputSettings['policy'] {
+  const byTurn = [turns[turn], ...turns].flatMap((one) => (one && outputs[column][one.name]) ?? [])
+  return byTurn[0]?.policy ?? 'always'
+}
+
+/** Whether a record has this value for a column, as the source takes it. */
+function answerHas(
+  { outputs, turns }: WorldSettings,
+  turn: number,
+  answer: Extract<Answer, { outcome: 'found' }>,
+  column: Column,
+  value: string | null,
+): boolean {
+  const own = outputs[column][turns[turn]?.name ?? 'a']
+  return own !== null && answer.confidence >= own.minConfidence && answer.record[own.field] === value
+}
 
 /** The state of all worlds, by an independent reading of what several services in turn mean. */
 export class TurnModel {
@@ -89,8 +120,8 @@ export class TurnModel {
         const { edit, column } = settings.edits[pass]?.[r] ?? { edit: 'none', column: 'title' }
         if (edit === 'type') row.cells[column] = `typed before pass ${pass}`
         if (edit === 'blank') row.cells[column] = null
-        if (edit === 'blank all' || edit === 'new address') for (const one of COLUMNS) row.cells[one] = null
-        if (edit === 'new address') row.email = addressOf(w, r, pass)
+        if (edit === 'blank all' || edit === 'new person') for (const one of COLUMNS) row.cells[one] = null
+        if (edit === 'new person' || edit === 'new address') row.email = addressOf(w, r, pass)
       }
   }
 
@@ -107,20 +138,28 @@ export class TurnModel {
     const isDue = row.known?.dueDay != null && row.known.dueDay <= this.#day
     if (row.known !== null && isSame && !isDue) return
     const written = { ...(isSame ? row.known?.written : {}) }
+    const earlier = { ...row.known?.earlier, ...(isSame ? {} : row.known?.written) }
+    /** What was written for earlier inputs counts as blank, in a row that is still the one that it was written to. */
+    const isEarlier = (column: Column, policy: OutputSettings['policy']): boolean =>
+      policy !== 'always' && isHeld(row.cells, earlier, column) && isTakenOver(row.cells, earlier)
     const isWritable = (column: Column, policy: OutputSettings['policy']): boolean =>
       isBlank(row.cells, column) ||
       policy === 'always' ||
+      isEarlier(column, policy) ||
       (policy === 'tracked' && written[column] !== undefined && written[column] === row.cells[column])
     /** Behind a record: what is blank, and what this service alone fills, has filled and keeps up to date. */
     const afterRecord =
       (turn: number): MayWrite =>
       (column, policy) =>
         isBlank(row.cells, column) ||
+        isEarlier(column, policy) ||
         (policy === 'tracked' &&
           written[column] !== undefined &&
           written[column] === row.cells[column] &&
           settings.turns.slice(0, turn).every(({ name }) => settings.outputs[column][name] === null))
-    if (!lacks(settings, 0, isWritable, afterRecord)) return
+    const holdsEarlier = (turn: number): boolean =>
+      COLUMNS.some((column) => isEarlier(column, policyOf(settings, turn, column)))
+    if (!lacks(settings, 0, isWritable, afterRecord) && !holdsEarlier(0)) return
 
     let onlyBlanks = false
     let state: string = ''
@@ -128,17 +167,27 @@ export class TurnModel {
     let missDue = Number.POSITIVE_INFINITY
     for (const [turn, { name, minConfidence }] of settings.turns.entries()) {
       const may = onlyBlanks ? afterRecord(turn) : isWritable
-      if (!lacks(settings, turn, may, afterRecord)) break
-      if (!lacksHere(settings, turn, may)) state = 'unchanged'
+      const holds = holdsEarlier(turn)
+      if (!lacks(settings, turn, may, afterRecord) && !holds) break
+      if (!lacksHere(settings, turn, may) && !holds) state = 'unchanged'
       else {
         const { answer, dueDay, missedUntil } = this.#lookUp(settings, name, row, calls)
         if (answer === null) state = 'invalid_input'
         else if (answer.outcome !== 'found') state = answer.outcome
         else if (answer.confidence < minConfidence) state = 'below_confidence'
         else {
+          const lost = COLUMNS.filter((column) => isEarlier(column, policyOf(settings, turn, column)))
           const filled = this.#fill(settings, name, row, answer, may)
           Object.assign(written, filled)
-          state = Object.keys(filled).length > 0 ? 'enriched' : 'unchanged'
+          // The first record for the new inputs ends what was written for others.
+          const blanked = lost.filter((column) => filled[column] === undefined)
+          for (const column of blanked) {
+            if (answerHas(settings, turn, answer, column, row.cells[column]))
+              written[column] = row.cells[column] ?? ''
+            else row.cells[column] = null
+          }
+          for (const column of [...lost, ...Object.keys(filled)]) delete earlier[column as Column]
+          state = Object.keys(filled).length + blanked.length > 0 ? 'enriched' : 'unchanged'
         }
         if (answer?.outcome === 'found') foundDue = Math.min(foundDue, dueDay ?? foundDue)
         else missDue = Math.min(missDue, missedUntil ?? missDue)
@@ -150,7 +199,7 @@ export class TurnModel {
       if (next?.when === 'miss' && onlyBlanks) break
     }
     const due = Number.isFinite(foundDue) ? foundDue : missDue
-    row.known = { inputs, written, dueDay: Number.isFinite(due) ? due : null }
+    row.known = { inputs, written, earlier, dueDay: Number.isFinite(due) ? due : null }
   }
 
   #fill(
