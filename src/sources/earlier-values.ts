@@ -69,10 +69,10 @@ export function holdsAnyEarlierSql(source: Source): string {
 
 /**
  * SQL: the blank that replaces such a value where the new record has none: NULL, or what counts as blank in a column that takes none.
- * Null: the column takes no blank, or the policy counts nothing as one, and the value stays.
+ * Null: the column takes no blank, or the policy as configured counts nothing as one, and the value stays.
  */
 export function blankValueSql({ table }: Source, output: MappedOutput): string | null {
-  if (!countsAsBlank(output)) return null
+  if (!countsAsBlank(output) || output.keepsEarlier === true) return null
   const { attribute, path, type } = output
   if (path.length > 0) return `'null'::jsonb`
   const isNullable = table.columns.find(({ name }) => name === attribute)?.notNull !== true

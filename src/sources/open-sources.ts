@@ -97,8 +97,10 @@ function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly So
 
 /** What this step alone fills it goes on refreshing: the record of another says nothing about it. */
 function toBlankOnly(output: MappedOutput, filledBefore: ReadonlySet<string>): MappedOutput {
-  const isOwn = output.mapping.policy === 'tracked' && !filledBefore.has(output.column)
-  return isOwn ? output : { ...output, mapping: { ...output.mapping, policy: 'blank' } }
+  const { policy } = output.mapping
+  if (policy === 'tracked' && !filledBefore.has(output.column)) return output
+  const mapping = { ...output.mapping, policy: 'blank' as const }
+  return { ...output, mapping, ...(policy === 'always' && { keepsEarlier: true }) }
 }
 
 /** What later steps fill of a row that goes on to them for its blank cells. */

@@ -98,6 +98,8 @@ export interface MappedOutput extends MappedCell {
   readonly mapping: OutputMapping
   /** What the value must fit: the column's own type, or jsonb for a key inside it. */
   readonly fit: Fit
+  /** What was written for earlier inputs may be replaced, and is never emptied: as configured the policy overwrites. Absent: as the policy says. */
+  readonly keepsEarlier?: true
   /** The type of `$value`: text, or a number if the expression works only with numbers (`$value * 1000`). */
   readonly valueType: 'text' | 'number'
 }

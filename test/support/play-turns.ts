@@ -183,4 +183,10 @@ const readRows = async ({ query }: TestDatabase, model: TurnModel): Promise<unkn
 
 /** Tries configurations of several services against the model. @throws with the seed of the case that fails */
 export const checkTurns = (cases: number, worlds: number): Promise<void> =>
-  fc.assert(fc.asyncProperty(modelCase(worlds), playCase), { numRuns: cases, endOnFailure: true })
+  fc.assert(fc.asyncProperty(modelCase(worlds), playCase), { numRuns: cases, endOnFailure: true, ...SEED })
+
+/** As a failure prints it: `SEVERAL_SEED=1163533912 SEVERAL_PATH=2`. */
+const SEED =
+  process.env['SEVERAL_SEED'] === undefined
+    ? {}
+    : { seed: Number(process.env['SEVERAL_SEED']), path: process.env['SEVERAL_PATH'] ?? '' }

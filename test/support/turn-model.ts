@@ -152,14 +152,18 @@ export class TurnModel {
       (turn: number): MayWrite =>
       (column, policy) =>
         isBlank(row.cells, column) ||
-        isEarlier(column, policy) ||
+        isEarlier(column, 'blank') ||
         (policy === 'tracked' &&
           written[column] !== undefined &&
           written[column] === row.cells[column] &&
           settings.turns.slice(0, turn).every(({ name }) => settings.outputs[column][name] === null))
-    const holdsEarlier = (turn: number): boolean =>
-      COLUMNS.some((column) => isEarlier(column, policyOf(settings, turn, column)))
-    if (!lacks(settings, 0, isWritable, afterRecord) && !holdsEarlier(0)) return
+    /** What this service fills behind a record of another counts as blank, whatever its policy. */
+    const holdsEarlier = (turn: number, onlyBlanks: boolean): boolean =>
+      COLUMNS.some((column) => {
+        const isFilled = settings.outputs[column][settings.turns[turn]?.name ?? 'a'] !== null
+        return isEarlier(column, onlyBlanks && isFilled ? 'blank' : policyOf(settings, turn, column))
+      })
+    if (!lacks(settings, 0, isWritable, afterRecord) && !holdsEarlier(0, false)) return
 
     let onlyBlanks = false
     let state: string = ''
@@ -167,7 +171,7 @@ export class TurnModel {
     let missDue = Number.POSITIVE_INFINITY
     for (const [turn, { name, minConfidence }] of settings.turns.entries()) {
       const may = onlyBlanks ? afterRecord(turn) : isWritable
-      const holds = holdsEarlier(turn)
+      const holds = holdsEarlier(turn, onlyBlanks)
       if (!lacks(settings, turn, may, afterRecord) && !holds) break
       if (!lacksHere(settings, turn, may) && !holds) state = 'unchanged'
       else {
