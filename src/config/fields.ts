@@ -12,15 +12,11 @@ export const fieldsOf = ({ shapes }: Pick<Service, 'shapes'>): ServiceFields => 
 })
 
 /** What to do about a field that a record of this kind doesn't have. */
-export function suggestField(kind: SourceKind, field: string, fields: ServiceFields): string {
-  const other = kind === 'person' ? 'company' : 'person'
-  const near = didYouMean(field, fields[kind])
-  if (near !== null) return near
-  if (fields[other].includes(field)) {
-    return `'${field}' is a field of a ${other} record: map it in a source of kind '${other}'.`
-  }
-  return `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
-}
+export const suggestField = (kind: SourceKind, field: string, fields: ServiceFields): string =>
+  didYouMean(field, fields[kind]) ?? adviseUnlisted(field)
+
+export const adviseUnlisted = (field: string): string =>
+  `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
 
 /** What a field of this kind may be, for a message. */
 export const describeFields = (kind: SourceKind, fields: readonly string[]): string =>

@@ -1,9 +1,7 @@
 import { createRequire, registerHooks } from 'node:module'
 import { extname } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { readFileSync } from 'node:fs'
 import { stripVTControlCharacters } from 'node:util'
-import { codeFrame } from './location.ts'
 import type { Problem } from './problems.ts'
 import { maskPasswords } from '../util/text.ts'
 
@@ -83,12 +81,11 @@ function framePath(frame: string): string {
 export function toImportProblem(error: unknown, path: string): Problem {
   const message = error instanceof Error ? `${error.name}: ${error.message}` : `a throw of ${String(error)}`
   const at = error instanceof Error ? locate(error.stack ?? '', path) : null
-  const line = at === null ? null : codeFrame(readOrEmpty(at.path), at.line, at.column)
   return {
     place: at === null ? path : `${at.path}:${at.line}${at.column === null ? '' : `:${at.column}`}`,
-    found: cleanMessage(message) + (line === null ? '' : `\n${line}`),
+    found: cleanMessage(message),
     expected: 'a module that loads and exports a configuration by default',
-    todo: adviseImport(error),
+    todo: null,
   }
 }
 
@@ -123,28 +120,8 @@ const toErrorPosition = (
   column,
 })
 
-function readOrEmpty(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return ''
-  }
-}
-
 function cleanMessage(message: string): string {
   const unmarked = message.replaceAll(new RegExp(String.raw`\?${RELOAD_PARAMETER}=\d+`, 'g'), '')
   // A message may contain terminal control sequences.
   return maskPasswords(stripVTControlCharacters(unmarked).replace(/[^\P{Cc}\n]/gu, ''))
-}
-
-function adviseImport(error: unknown): string | null {
-  const code = error instanceof Error && 'code' in error ? error.code : null
-  switch (code) {
-    case 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX':
-      return 'Node runs TypeScript by leaving its types out: write the configuration without enums, namespaces and parameter properties.'
-    case 'ERR_MODULE_NOT_FOUND':
-      return "A file is imported by its whole name, './tables.ts'; a package must be installed beside the configuration."
-    default:
-      return null
-  }
 }

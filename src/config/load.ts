@@ -1,7 +1,7 @@
-import { readFile, realpath, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readFile, realpath } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
-import { codeFrame } from './location.ts'
 import { importDefault, importNamespace, toImportProblem } from './import-module.ts'
 import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
@@ -62,7 +62,7 @@ async function findConfig({ cwd, path }: { cwd: string; path?: string }): Promis
   if (path !== undefined) return resolve(cwd, path)
   for (const name of CONFIG_FILES) {
     const candidate = resolve(cwd, name)
-    if ((await pathKind(candidate)) === 'file') return candidate
+    if (existsSync(candidate)) return candidate
   }
   throw loadProblem(cwd, {
     place: cwd,
@@ -74,34 +74,17 @@ async function findConfig({ cwd, path }: { cwd: string; path?: string }): Promis
 
 async function readSource(path: string): Promise<string> {
   const expected = 'a configuration: a .ts, .mts, .js, .mjs or .json file'
-  const kind = await pathKind(path)
-  if (kind === 'nothing')
-    throw loadProblem(path, { place: path, found: 'no such file', expected, todo: NO_FILE_ADVICE })
-  if (kind === 'folder')
-    throw loadProblem(path, { place: path, found: 'a folder', expected, todo: 'Name the file in it.' })
-  const extension = extname(path)
-  if (!CONFIG_FILES.some((name) => extname(name) === extension)) {
-    throw loadProblem(path, {
-      place: path,
-      found: extension === '' ? 'a file without an ending' : `a ${extension} file`,
-      expected,
-      todo: null,
-    })
-  }
+  let source: string
   try {
-    return await readFile(path, 'utf8')
+    source = await readFile(path, 'utf8')
   } catch (cause) {
     const found = cause instanceof Error ? cause.message : String(cause)
-    throw loadProblem(path, { place: path, found, expected: 'a file that can be read', todo: null }, cause)
+    throw loadProblem(path, { place: path, found, expected, todo: NO_FILE_ADVICE }, cause)
   }
-}
-
-async function pathKind(path: string): Promise<'file' | 'folder' | 'nothing'> {
-  try {
-    return (await stat(path)).isDirectory() ? 'folder' : 'file'
-  } catch {
-    return 'nothing'
-  }
+  const extension = extname(path)
+  if (CONFIG_FILES.some((name) => extname(name) === extension)) return source
+  const found = extension === '' ? 'a file without an ending' : `a ${extension} file`
+  throw loadProblem(path, { place: path, found, expected, todo: null })
 }
 
 function readJson(source: string, path: string): unknown {
@@ -111,12 +94,11 @@ function readJson(source: string, path: string): unknown {
     const { message } = cause as SyntaxError
     // V8 says where, but for a text that breaks off.
     const [said, line, column] = / \(line (\d+) column (\d+)\)$/.exec(message) ?? ['']
-    const frame = line === undefined ? null : codeFrame(source, Number(line), Number(column))
     throw loadProblem(
       path,
       {
         place: line === undefined ? path : `${path}:${line}:${column}`,
-        found: `${maskPasswords(message.slice(0, message.length - said.length))}${frame === null ? '' : `\n${frame}`}`,
+        found: maskPasswords(message.slice(0, message.length - said.length)),
         expected: 'JSON',
         todo: 'JSON has no comments, no trailing commas, and double quotes only. A fillrate.config.ts has fewer restrictions.',
       },

@@ -44,12 +44,7 @@ export function parseConfig(
     throw new InvalidConfig(where, [
       ...wrong,
       ...misplaced,
-      ...toProblems(
-        parsed.error.issues,
-        schema,
-        config,
-        services.map(({ fields }) => fields),
-      ),
+      ...toProblems(parsed.error.issues, schema, config),
     ])
   const resolved = { path, ...parsed.data }
   const problems = [...wrong, ...misplaced, ...checkSchedule(resolved)]

@@ -1,7 +1,5 @@
 import { z } from 'zod'
-import type { SourceKind } from '../domain/mapping.ts'
-import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import { type ServiceFields, fieldsOf, suggestField } from './fields.ts'
+import { adviseUnlisted } from './fields.ts'
 import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
@@ -9,18 +7,11 @@ import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 type Issue = z.core.$ZodIssue
 
 /** Converts zod's issues to problems with their place and advice. */
-export function toProblems(
-  issues: readonly Issue[],
-  schema: z.core.$ZodType,
-  config: unknown,
-  fields: readonly ServiceFields[] = [fieldsOf(BUILT_IN_SERVICE)],
-): Problem[] {
-  return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config, fields }))
+export function toProblems(issues: readonly Issue[], schema: z.core.$ZodType, config: unknown): Problem[] {
+  return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config }))
 }
 
 interface IssueContext {
-  /** Of each service. */
-  readonly fields: readonly ServiceFields[]
   readonly schema: z.core.$ZodType
   readonly config: unknown
 }
@@ -50,11 +41,8 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
     }
     case 'invalid_value': {
       const values = issue.values.filter((one) => typeof one === 'string')
-      const of = findFields(values, context.fields)
-      const todo =
-        of !== null && typeof value === 'string'
-          ? suggestField(of.kind, value, of.fields)
-          : suggestWord(value, values)
+      const isField = path[2] === 'outputs' && path.at(-1) !== 'policy' && typeof value === 'string'
+      const todo = suggestWord(value, values) ?? (isField ? adviseUnlisted(value) : null)
       return [{ place, found: describeValue(value), expected: issue.message, todo }]
     }
     case 'custom': {
@@ -76,19 +64,6 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
 
 const suggestWord = (value: unknown, words: readonly string[]): string | null =>
   typeof value === 'string' ? didYouMean(value, words) : null
-
-/** The kind of source and the services whose fields these are, if any: of one service, or of all. */
-function findFields(
-  values: readonly string[],
-  services: readonly ServiceFields[],
-): { readonly kind: SourceKind; readonly fields: ServiceFields } | null {
-  const isList = (list: readonly string[]): boolean =>
-    list.length > 0 && list.length === values.length && list.every((field, index) => field === values[index])
-  const all = (kind: SourceKind): string[] => [...new Set(services.flatMap((fields) => fields[kind]))]
-  for (const fields of [...services, { person: all('person'), company: all('company') }])
-    for (const kind of ['person', 'company'] as const) if (isList(fields[kind])) return { kind, fields }
-  return null
-}
 
 /** The branch of a union that the value was intended for: one that knows most of its keys, and whose first check it passes. */
 function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
@@ -116,35 +91,14 @@ function unknownKeyProblem(key: string, path: KeyPath, schema: z.core.$ZodType, 
     place: formatKeyPath([...path, key]),
     found: 'an unknown key',
     expected: `one of ${known.join(', ')}`,
-    todo: adviseEnvironment(key) ?? adviseOtherKind(key, path, config) ?? didYouMean(key, known),
+    todo: SECRET.test(key) ? SET_IN_ENVIRONMENT : didYouMean(key, known),
   }
 }
 
 /** Settings that people expect in the configuration, although they come from the environment. */
-const ENVIRONMENT_KEYS: ReadonlyArray<readonly [RegExp, string]> = [
-  [/secret/i, 'FILLRATE_WEBHOOK_SECRET'],
-  [/api_?key|token/i, 'FILLRATE_API_KEY'],
-  [/^(?:database|connection)/i, 'DATABASE_URL'],
-  [/^base_?url$/i, 'FILLRATE_BASE_URL'],
-  [/^(?:public|webhook)_?url$/i, 'FILLRATE_PUBLIC_URL'],
-]
-
-function adviseEnvironment(key: string): string | null {
-  const variable = ENVIRONMENT_KEYS.find(([pattern]) => pattern.test(key))?.[1]
-  return variable === undefined ? null : `Set ${variable} in the environment or in .env, and remove it here.`
-}
-
-function adviseOtherKind(key: string, path: KeyPath, config: unknown): string | null {
-  if (path.at(-1) !== 'inputs') return null
-  const kind = valueAt(config, [...path.slice(0, -1), 'kind'])
-  if (kind === 'person' && key === 'domain') {
-    return "A domain identifies a company: use it in a source of kind 'company'."
-  }
-  if (kind === 'company' && key === 'email') {
-    return 'A company is looked up by its domain: domain: "split_part(t.email, \'@\', 2)".'
-  }
-  return null
-}
+const SECRET = /secret|api_?key|token|^(?:database|connection)|^(?:base|public|webhook)_?url$/i
+const SET_IN_ENVIRONMENT =
+  'Secrets and addresses are set in the environment or in .env: DATABASE_URL, FILLRATE_BASE_URL, FILLRATE_API_KEY …'
 
 type AnySchema = z.core.$ZodType
 

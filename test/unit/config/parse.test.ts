@@ -283,14 +283,13 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'sources.contacts.inputs.domain',
     'an unknown key',
     'one of email',
-    "kind 'company'",
+    "Did you mean 'company_domain'?",
   ],
   'an email of a company': [
     accounts({ inputs: { domain: 't.d', email: 't.e' } }),
     'sources.accounts.inputs.email',
     'an unknown key',
     'one of domain',
-    'split_part',
   ],
   'no outputs': [outputs({}), 'sources.contacts.outputs', 'an empty object', 'at least one column'],
   'a field of the other kind': [
@@ -298,7 +297,7 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'sources.contacts.outputs.a',
     "'industry'",
     "'title'",
-    "kind 'company'",
+    "{ field: 'industry', unlisted: true }",
   ],
   'a misspelt field': [
     outputs({ title: 'titel' }),
@@ -363,14 +362,14 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'a column twice': [
     outputs({ title: 'title', '"title"': 'id' }),
     'sources.contacts.outputs["\\"title\\""]',
-    'a column that is already listed, as title',
-    'each column once',
+    'a cell of title, which is written, too',
+    'each column, or each key in it, once',
   ],
   'a column and a key inside it': [
     outputs({ a: 'title', 'a.b.c': 'id' }),
     'sources.contacts.outputs["a.b.c"]',
-    'a key inside a, which is an output as a whole',
-    'either',
+    'a cell of a, which is written, too',
+    'each column, or each key in it, once',
   ],
   'an output on the key': [
     contacts({ key: 'id', outputs: { id: 'id' } }),
@@ -384,18 +383,23 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
     'a column of the key',
     'does not identify',
   ],
+  'touch twice, in quotes and without': [
+    contacts({ touch: { seen: '1', '"seen"': '2' } }),
+    'sources.contacts.touch["\\"seen\\""]',
+    'a cell of seen, which is written, too',
+    'each column, or each key in it, once',
+  ],
   'touch on an output': [
     contacts({ touch: { title: 'now()' } }),
     'sources.contacts.touch.title',
-    'a column that is an output too',
-    'a column of its own',
-    'Remove it',
+    'a cell of title, which is written, too',
+    'each column, or each key in it, once',
   ],
   'freshness on an output': [
     contacts({ freshness: { column: 'title' } }),
     'sources.contacts.freshness.column',
-    "'title', which the output title fills",
-    'a column of its own',
+    'a cell of title, which is written, too',
+    'each column, or each key in it, once',
   ],
   'freshness without a time': [
     contacts({ freshness: {} }),
@@ -412,21 +416,14 @@ const mistakes: Record<string, [unknown, string, string, string, string?]> = {
   'freshness inside an output': [
     contacts({ outputs: { attributes: 'title' }, freshness: { column: 'attributes.at' } }),
     'sources.contacts.freshness.column',
-    "'attributes.at', which the output attributes fills",
-    'a column of its own',
+    'a cell of attributes, which is written, too',
+    'each column, or each key in it, once',
   ],
   'freshness on the key': [
     contacts({ key: 'at', freshness: { column: 'at' } }),
     'sources.contacts.freshness.column',
     'a column of the key',
     'does not identify',
-  ],
-  'freshness that touch sets to another time': [
-    contacts({ freshness: { column: 'at' }, touch: { at: 't.updated_at' } }),
-    'sources.contacts.touch.at',
-    "'t.updated_at', and `freshness` names the same column",
-    'the time of the write',
-    'Remove it',
   ],
   'freshness as a text': [
     contacts({ freshness: 'enriched_at' }),
