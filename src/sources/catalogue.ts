@@ -51,8 +51,6 @@ export interface Table {
   readonly isInherited: boolean
   /** Rules that rewrite updates of it. */
   readonly updateRules: readonly string[]
-  /** This role may read whole rows, and so their places, not only single columns. */
-  readonly canSelectRows: boolean
   /** Rows of it are in partitions, or in tables that inherit from it. */
   readonly hasChildTables: boolean
   /** The database's encoding: `UTF8`. */
@@ -114,17 +112,6 @@ export function findColumn(
   return { column: columns.find((column) => column.name === first), path }
 }
 
-/** The user's tables that this role can see, schema and table apart, for suggestions. */
-export const listTables = (db: Db): Promise<ReadonlyArray<{ schema: string; table: string }>> =>
-  query(
-    db,
-    `select n.nspname as schema, c.relname as "table"
-       from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
-        and n.nspname !~ '^pg_' and n.nspname not in ('information_schema', 'fillrate')
-      order by 1, 2 limit 5000`,
-  )
-
 /** As the query gives it: its columns have the names of the properties. */
 type FoundTable = Pick<
   Table,
@@ -135,7 +122,6 @@ type FoundTable = Pick<
   | 'hasUpdateTriggers'
   | 'isVisible'
   | 'updateRules'
-  | 'canSelectRows'
   | 'encoding'
 > & {
   readonly oid: number
@@ -205,7 +191,6 @@ const tableQuery = `
          ), '[]') as inheritors,
          array(select w.rulename::text from pg_rewrite w
                 where w.ev_class = c.oid and w.ev_type = '2' and w.ev_enabled in ('O', 'A') order by 1) as "updateRules",
-         has_table_privilege(c.oid, 'select') as "canSelectRows",
          coalesce((
            select jsonb_agg(jsonb_build_object('primary', i.indisprimary, 'columns', (
                     select jsonb_agg(a.attname order by k.place)

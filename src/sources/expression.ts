@@ -37,7 +37,7 @@ export function findFault(text: string, placeholders: readonly string[]): Expres
       return { message: `'${token.text}' closes nothing that this text has opened`, at: token.start }
   }
   if (unfinished)
-    return { message: `${describeUnfinished(unfinished.text)} is never closed`, at: unfinished.start }
+    return { message: 'a string, a quoted name or a comment is never closed', at: unfinished.start }
   const left = open.at(-1)
   if (left) return { message: `'${left.text}' is never closed`, at: left.start }
   if (tokens.every(isFiller)) return { message: 'nothing but white space or comments', at: 0 }
@@ -130,11 +130,6 @@ function describePlaceholder(text: string, placeholders: readonly string[]): str
   const all = placeholders.map((name) => `$${name}`)
   if (all.length === 0) return `'${text}': no placeholder can stand here`
   return `'${text}' is not one of ${listNames(all)}.${suggestion(text, all)}`
-}
-
-function describeUnfinished(text: string): string {
-  if (text.startsWith('/*')) return 'a comment'
-  return text.includes('"') && !text.includes("'") ? 'a quoted name' : 'a string'
 }
 
 /** A piece of SQL text. The tokens of a text, joined, are the text. */

@@ -18,6 +18,15 @@ export interface MissingPolicy {
   readonly role: string
 }
 
+/** What a role lacks, in words. Pure. */
+export function describeLack(lacking: Grant | MissingPolicy): string {
+  const { on, role } = lacking
+  if ('policy' in lacking)
+    return `row-level security of ${on} lets the role ${role} ${lacking.command === 'SELECT' ? 'read' : 'update'} no row`
+  const { privilege, columns } = lacking
+  return `the role ${role} lacks ${privilege}${columns === null ? '' : ` (${columns.join(', ')})`} on ${on}`
+}
+
 /** The statements for all that a role lacks: one for each object, those on schemas first, then the policies. Pure. */
 export function grantStatements(lacking: readonly (Grant | MissingPolicy)[]): string[] {
   const policies = lacking.filter((one) => 'policy' in one)

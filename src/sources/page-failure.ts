@@ -1,7 +1,7 @@
 import { describeError, type DatabaseError } from '../util/error-text.ts'
 import { sql } from 'kysely'
 import { describeUnsearched } from './check/search-path.ts'
-import { type Db, query, queryValue } from './db.ts'
+import { type Db, query } from './db.ts'
 import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'
 import { keysQuery, pageConditions, parseDuplicateKey, type SourcePageOptions } from './page.ts'
@@ -26,67 +26,39 @@ export async function explainPageFailure(
   error: unknown,
 ): Promise<SourceProblems | null> {
   const duplicate = parseDuplicateKey(error)
-  if (duplicate !== null && source.table.isInherited && (await isTwiceInTable(db, source, duplicate)))
-    return toSourceProblems(error, toInheritedProblem(source, duplicate))
-  if (duplicate !== null)
+  if (duplicate !== null) {
+    const isJoined = source.mapping.joins !== null
     return toSourceProblems(error, {
       source: source.name,
-      place: 'joins',
+      place: isJoined ? 'joins' : 'table',
       found: JOINED_TWICE,
       key: duplicate,
-      expected: 'at most one row for each row of the table',
-      todo: 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true',
+      expected: 'at most one row for each key',
+      todo: isJoined
+        ? 'Join one row alone, such as with: left join lateral (select … order by … limit 1) a on true'
+        : 'Give the rows of the tables that inherit from it keys of their own.',
     })
+  }
   if (!isRowError(error)) return null
-  const unsearched = await describeUnsearched(db, error)
-  if (unsearched !== null)
-    return toSourceProblems(error, {
-      source: source.name,
-      place: 'table',
-      found: describeError(error),
-      expected: 'functions in its expressions and policies that find their names in every session',
-      todo: unsearched,
-    })
+  const unsearched = describeUnsearched(source.table, error)
   // If it fails without any row too, the statement itself is wrong.
-  if (isAmbiguousError(error) && 'error' in (await catchRowError(() => keysQuery(source, []).execute(db))))
+  if (
+    unsearched === null &&
+    isAmbiguousError(error) &&
+    'error' in (await catchRowError(() => keysQuery(source, []).execute(db)))
+  )
     return null
   const key = await findFailingKey(db, source, page)
-  if (key === null) return null
-  const input = await findFailingInput(db, source, key)
+  if (key === null && unsearched === null) return null
+  const input = key === null ? null : await findFailingInput(db, source, key)
   return toSourceProblems(error, {
     source: source.name,
     place: input === null ? 'outputs' : `inputs.${input.name}`,
     found: describeError(input?.error ?? error),
-    key,
+    ...(key !== null && { key }),
     expected: 'an expression that gives one value for every row',
-    todo: 'Correct the expression, or leave such rows out with `where`.',
+    todo: unsearched ?? 'Correct the expression, or leave such rows out with `where`.',
   })
-}
-
-const toInheritedProblem = ({ name, table }: Source, key: string): SourceProblem => ({
-  source: name,
-  place: 'table',
-  found: `more than one row with the same key, because other tables inherit from ${table.sql}`,
-  key,
-  expected:
-    'one row for each key: a unique index holds for its own table alone, and not for those that inherit from it',
-  todo: `Give the rows of the other tables keys of their own, or take a table out: alter table … no inherit ${table.sql}`,
-})
-
-/**
- * A key that a table and those that inherit from it repeat, as a problem, whatever the condition of the source: rows are found by
- * their keys. Reads all keys, of such tables alone.
- */
-export async function findInheritedKey(db: Db, source: Source): Promise<SourceProblem | null> {
-  if (!source.table.isInherited) return null
-  const repeated = `select ${keyTextSql(source)} from ${source.table.sql} as t group by 1 having count(*) > 1 limit 1`
-  const key = await queryValue<string>(db, repeated)
-  return key === null ? null : toInheritedProblem(source, key)
-}
-
-async function isTwiceInTable(db: Db, source: Source, key: string): Promise<boolean> {
-  const found = `select from ${source.table.sql} as t where ${keyMatchesSql(source, '$1::text')}`
-  return (await query(db, found, [key])).length > 1
 }
 
 /** The problem of a page that times out even with one row. */

@@ -1,5 +1,5 @@
 import { FillrateError } from '../util/error-text.ts'
-import { type Grant, grantStatements, type MissingPolicy } from './grants.ts'
+import { describeLack, type Grant, grantStatements, type MissingPolicy } from './grants.ts'
 
 /** One mismatch between a source's mapping and the live database. */
 export interface SourceProblem {
@@ -14,14 +14,12 @@ export interface SourceProblem {
   readonly todo: string
   /** What to grant, or the policy to create, if that is the remedy. */
   readonly grant?: Grant | MissingPolicy
-  /** What would do in place of the grant. */
-  readonly alternative?: string
 }
 
 /** Of a source that is known. */
 export type SourceFinding = Omit<SourceProblem, 'source'>
 
-/** The mapping cannot be used on this database; nothing was run. The message is formatted for a terminal. */
+/** The mapping cannot be used on this database; nothing was run. */
 export class SourceProblems extends FillrateError {
   override readonly name = 'SourceProblems'
   readonly problems: readonly SourceProblem[]
@@ -38,42 +36,25 @@ export const showFound = ({ found, key }: Pick<SourceProblem, 'found' | 'key'>):
 
 /** Replaces the problems that a grant would solve by one that holds all statements. Pure. */
 export function mergeGrantProblems(problems: readonly SourceProblem[]): SourceProblem[] {
-  const grants = problems.flatMap(({ grant }) => (grant === undefined ? [] : [grant]))
+  const statements = listRemedies(problems)
   const first = problems.find(({ grant }) => grant !== undefined)
   if (first === undefined) return [...problems]
-  const statements = grantStatements(grants)
   const merged: SourceProblem = {
     source: first.source,
     place: 'privileges',
     found: `the role ${first.grant?.role ?? ''} lacks ${statements.length === 1 ? 'one' : statements.length} of them`,
     expected: 'a role that may read the tables and write the columns',
-    todo: listRemedies(problems).join('\n'),
+    todo: statements.join('\n'),
   }
   return [...problems.filter(({ grant }) => grant === undefined), merged]
 }
 
-/** All statements that solve problems, and after them as comments what would do in place of one. Pure. */
-export function listRemedies(
-  problems: readonly Pick<SourceProblem, 'found' | 'grant' | 'alternative'>[],
-): string[] {
-  const alternatives = problems.flatMap(({ found, alternative }) =>
-    alternative === undefined ? [] : [`/* ${`${found}. Or ${alternative}`.replaceAll('*/', '* /')} */`],
-  )
-  return [
-    ...grantStatements(problems.flatMap(({ grant }) => (grant === undefined ? [] : [grant]))),
-    ...new Set(alternatives),
-  ]
-}
+/** All statements that solve problems. Pure. */
+export const listRemedies = (problems: readonly Pick<SourceProblem, 'grant'>[]): string[] =>
+  grantStatements(problems.flatMap(({ grant }) => grant ?? []))
 
-function formatProblem({ source, place, found, expected, todo }: SourceProblem): string {
-  const indented = (text: string): string => text.replaceAll('\n', '\n              ')
-  return [
-    `  sources.${source}.${place}`,
-    `    found     ${indented(found)}`,
-    `    expected  ${indented(expected)}`,
-    `    to do     ${indented(todo)}`,
-  ].join('\n')
-}
+const formatProblem = ({ source, place, found, expected, todo }: SourceProblem): string =>
+  [`sources.${source}.${place}`, found, `expected: ${expected}`, `to do: ${todo}`].join('\n')
 
 /** Collects the problems of one source, to report all of them at once. */
 export class ProblemList {
@@ -88,14 +69,17 @@ export class ProblemList {
     this.problems.push({ source: this.#source, place, found, expected, todo })
   }
 
-  /**
-   * Adds a problem that a grant solves.
-   * @param alternative what would do in place of the grant
-   */
-  addGrant(place: string, found: string, grant: Grant | MissingPolicy, alternative?: string): void {
+  /** Adds a problem that a grant solves. */
+  addGrant(place: string, grant: Grant | MissingPolicy): void {
     const todo = grantStatements([grant]).join('')
-    const problem = { source: this.#source, place, found, expected: 'this privilege', todo, grant }
-    this.problems.push(alternative === undefined ? problem : { ...problem, alternative })
+    this.problems.push({
+      source: this.#source,
+      place,
+      found: describeLack(grant),
+      expected: 'this privilege',
+      todo,
+      grant,
+    })
   }
 
   get lacksPrivileges(): boolean {

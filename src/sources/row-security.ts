@@ -1,8 +1,5 @@
-import { type Db, query, queryValue, tryRows } from './db.ts'
-import { grantStatements } from './grants.ts'
-import { eligibleSql, joinsSql } from './inputs.ts'
+import { type Db, query, queryValue } from './db.ts'
 import { keyMatchesSql } from './key.ts'
-import { quoteLiteral, quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 
 /*
@@ -41,54 +38,6 @@ export async function mayHideRows(db: Db, { table }: Pick<Source, 'table'>): Pro
     [table.schema, table.name],
   )
   return hides ?? false
-}
-
-/** What to do where row-level security may hide all rows of a source: the policies, unless the role has some of its own. */
-export async function describeHiddenRows(db: Db, { table }: Pick<Source, 'table'>): Promise<string> {
-  const [first] = await query<{ role: string; on: string; hasOwn: boolean; select: string; update: string }>(
-    db,
-    `select quote_ident(r.rolname) as role, quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "on",
-            exists (select from pg_policy p where p.polrelid = c.oid and r.oid = any (p.polroles)) as "hasOwn",
-            quote_ident(r.rolname || '_select') as "select", quote_ident(r.rolname || '_update') as "update"
-       from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_roles r on r.rolname = current_user
-      where c.oid = $1::regclass`,
-    [table.sql],
-  )
-  if (first === undefined || first.hasOwn)
-    return `Look at its policies: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`
-  const { role, on } = first
-  const policies = grantStatements([
-    { on, policy: first.select, command: 'SELECT', using: 'true', role },
-    { on, policy: first.update, command: 'UPDATE', using: 'true', role },
-  ])
-  return ['Permit it, with a condition if some rows are not meant:', ...policies].join('\n')
-}
-
-/** Rows in which `findProtectedSample` looks. */
-const SAMPLE_ROWS = 1_000
-
-/** Describes how many of some rows of the source the policies let this role read and not update; null: none. */
-export async function findProtectedSample(db: Db, source: Source): Promise<string | null> {
-  const table = source.table.sql
-  const [update] = await query<{ role: string; permitted: string; restricted: string }>(
-    db,
-    `select current_user::text as role, coalesce(${permittedSql('w')}, 'false') as permitted, coalesce(${restrictedSql('w')}, 'true') as restricted
-       from pg_class c where c.oid = $1::regclass and row_security_active(c.oid)`,
-    [table],
-  )
-  if (update === undefined) return null
-  const keys = (alias: string): string =>
-    source.keyColumns.map(({ name }) => `${alias}${quoteName(name)}`).join(', ')
-  // A policy may read columns that the role may not.
-  const attempt = await tryRows<{ rows: number; sampled: number }>(
-    db,
-    `with sample as (select ${keys('t.')} from ${table} as t ${joinsSql(source)} where ${eligibleSql(source)} limit ${SAMPLE_ROWS})
-     select (select count(*)::int from sample) as sampled, count(*)::int as rows from ${table}
-      where (${keys('')}) in (select * from sample) and ((${update.permitted}) and ${update.restricted}) is not true`,
-  )
-  const [found] = 'rows' in attempt ? attempt.rows : []
-  if (found === undefined || found.rows === 0) return null
-  return `row-level security lets the role ${update.role} read rows that it may not update: ${found.rows} of the first ${found.sampled}`
 }
 
 /** A result for one row. */

@@ -1,17 +1,17 @@
 import { maskServerText } from '../util/error-text.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { resolveOutputs, resolveTouches } from './check/cells.ts'
-import { probeCells, probeExpressions, resolveTimeType, scanExpressions } from './check/expressions.ts'
+import { probeExpressions, scanExpressions } from './check/expressions.ts'
 import { resolveFreshness } from './check/freshness.ts'
 import { resolveKey } from './check/key.ts'
 import { checkPrivileges } from './check/privileges.ts'
+import { describeFix } from './check/probe.ts'
 import { checkRowSecurity } from './check/row-security.ts'
-import { checkUnsearchedTypes, describeUnsearched } from './check/search-path.ts'
+import { checkUnsearchedTypes } from './check/search-path.ts'
 import { findTable } from './check/table.ts'
 import { type Db, tryQuery } from './db.ts'
 import { isCodedError } from './pg-errors.ts'
 import { ProblemList, type SourceProblem, SourceProblems } from './problems.ts'
-import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 import { batchParameters } from './write/batch.ts'
 import { rowUpdateStatement } from './write/statement.ts'
@@ -50,31 +50,27 @@ export async function resolveSource(
   const { touches, freshness } = resolveFreshness(
     table,
     mapping,
-    resolveTouches(table, mapping, outputs, keyNames, report),
+    resolveTouches(table, mapping, keyNames, report),
     keyNames,
     report,
   )
   await checkPrivileges(db, table, mapping, keyNames, { outputs, touches }, report)
   await checkRowSecurity(db, table, mapping, report)
   await checkUnsearchedTypes(db, table, mapping, report)
-  const canProbe = !unsafe.has('joins') && (await probeExpressions(db, table, mapping, unsafe, report))
-  const checked = canProbe ? await probeCells(db, table, mapping, outputs, touches, unsafe, report) : outputs
-  const resolveTime = (place: 'changedAt' | 'freshness.read', text: string | null) =>
-    canProbe && !unsafe.has(place) && !report.lacksPrivileges
-      ? resolveTimeType(db, table, mapping, { place, text }, report)
-      : null
-  const changed = await resolveTime('changedAt', mapping.changedAt)
-  const stampKind = await resolveTime('freshness.read', mapping.freshness?.read ?? null)
+  const cells = { outputs, touches }
+  const probed = unsafe.has('joins')
+    ? null
+    : await probeExpressions(db, table, mapping, cells, unsafe, report)
   if (key === null) return { source: null, problems }
   const source: Source = {
     name: mapping.name,
     mapping,
     table,
     ...key,
-    outputs: checked,
+    outputs: probed?.outputs ?? outputs,
     touches,
-    freshness: freshness && { ...freshness, kind: stampKind ?? freshness.kind },
-    changedAtType: changed,
+    freshness: freshness && { ...freshness, kind: probed?.stamp ?? freshness.kind },
+    changedAtType: probed?.changedAt ?? null,
   }
   if (problems.length === 0) await checkWritePlan(db, source, report)
   return { source, problems }
@@ -93,35 +89,14 @@ async function checkWritePlan(db: Db, source: Source, report: ProblemList): Prom
   const error = await tryQuery(db, statement, batchParameters(update.batch, []))
   if (error === null) return
   if (!isCodedError(error) || !/^(?:42|22|0A|21|55000)/.test(error.code)) throw error
-  const message = maskServerText(error)
-  const unsearched = await describeUnsearched(db, error)
-  const reserved = source.table.columns.find(({ name, canSelect }) => canSelect && name.startsWith('~'))
-  if (error.code === '55000')
-    report.add(
-      'table',
-      message,
-      'a table that can be updated; a publication needs to know how to name its rows',
-      `Set a primary key, or what the publication is to send: alter table ${source.table.sql} replica identity full`,
-    )
-  else if (unsearched !== null)
-    report.add(
-      'table',
-      message,
-      'generated columns, domains, indexes and policies whose functions find their names in every session',
-      unsearched,
-    )
-  else if (reserved !== undefined)
-    report.add(
-      'table',
-      `a column named '${reserved.name}': ${message}`,
-      'columns whose names do not begin with a tilde: Fillrate names what it computes so',
-      `Rename it: alter table ${source.table.sql} rename column ${quoteName(reserved.name)} to …`,
-    )
-  else
-    report.add(
-      'outputs',
-      message,
-      'outputs and touched columns that the database takes',
+  report.add(
+    'outputs',
+    maskServerText(error),
+    'columns, expressions and a table that Postgres can plan the write with',
+    describeFix(
+      source.table,
+      error,
       'Cast the expression to the type of its column, or take the column out.',
-    )
+    ),
+  )
 }

@@ -39,19 +39,15 @@ export function findVolatileInputs(
   source: Source,
   readings: readonly (readonly InputRow[])[],
 ): SourceProblem[] {
-  const [first = new Map<string, InputRow>(), ...later] = readings.map(
-    (rows) => new Map(rows.map((row) => [row.key, row])),
-  )
+  const byKey = readings.map((rows) => new Map(rows.map((row) => [row.key, row])))
+  const keys = [...(byKey[0]?.keys() ?? [])]
   const names = MAPPING_INPUTS.filter((name) =>
-    [...first].some(([key, row]) => {
-      let before = row
-      return later.every((reading) => {
-        const now = reading.get(key)
-        const differs = now !== undefined && now[name] !== before[name]
-        before = now ?? before
-        return differs
-      })
-    }),
+    keys.some((key) =>
+      byKey.every((rows, at) => {
+        const now = rows.get(key)
+        return now !== undefined && (at === 0 || now[name] !== byKey[at - 1]?.get(key)?.[name])
+      }),
+    ),
   )
   return names.map((name) => ({
     source: source.name,

@@ -5,23 +5,17 @@ const MAX_SUGGESTIONS = 3
  * (`firstName`, `name.first`), one word more or less (`phone_number`, `city`), a prefix (`warning`), or a typing error.
  */
 export function didYouMean(word: string, candidates: readonly string[]): string | null {
-  const near = nearestWords(word, candidates)
-  return near.length === 0 ? null : `Did you mean ${oneOf(near)}?`
-}
-
-/** The beginning of a long text, such as a trigger may raise: for a title. */
-export const shorten = (text: string, length = 160): string =>
-  text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`
-
-/** The candidates that are nearest to a word, at most three; none where nothing is near. */
-export function nearestWords(word: string, candidates: readonly string[]): string[] {
   const scored = candidates
     .map((candidate) => ({ candidate, distance: wordDistance(word, candidate) }))
     .filter((scored) => scored.distance <= 1)
   const best = Math.min(...scored.map((scored) => scored.distance))
   const near = scored.filter((scored) => scored.distance === best).map((scored) => scored.candidate)
-  return near.length <= MAX_SUGGESTIONS ? near : []
+  return near.length === 0 || near.length > MAX_SUGGESTIONS ? null : `Did you mean ${oneOf(near)}?`
 }
+
+/** The beginning of a long text, such as a trigger may raise: for a title. */
+export const shorten = (text: string, length = 160): string =>
+  text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`
 
 /** 0: the same words; above 1: too far to suggest. */
 function wordDistance(word: string, candidate: string): number {

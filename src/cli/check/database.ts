@@ -30,18 +30,20 @@ interface CheckedDatabase {
   readonly close: () => Promise<void>
 }
 
-/** Checks the database and the schema "fillrate", and yields each finding as soon as it is known. */
+/**
+ * Checks the database and the schema "fillrate", and yields each finding as soon as it is known.
+ * @returns null if there is none to check sources in
+ */
 export async function* checkDatabase(
   environment: Environment,
   config: Config | null,
   env: NodeJS.ProcessEnv,
-): AsyncGenerator<Finding, CheckedDatabase> {
+): AsyncGenerator<Finding, CheckedDatabase | null> {
   const { databaseUrl: url } = environment
   if (url === null) {
     const expected = 'the address of the CRM database, postgres://user:password@host:5432/name'
     yield createUnsetFinding('database', 'DATABASE_URL', expected)
-    yield createFinding('schema', 'skipped', 'no database configured')
-    return createSkipped('no database configured')
+    return null
   }
   const db = openDatabase({ url, max: 1 })
   try {
@@ -49,8 +51,7 @@ export async function* checkDatabase(
     yield connected
     if (connected.verdict === 'error') {
       await db.destroy()
-      yield createFinding('schema', 'skipped', 'the database is unreachable')
-      return createSkipped('the database is unreachable')
+      return null
     }
     const refused = describeRefusal(await tryWrite(db))
     if (refused !== null)
@@ -79,14 +80,6 @@ export async function* checkDatabase(
     throw error
   }
 }
-
-const createSkipped = (why: string): CheckedDatabase => ({
-  async *checkSources(sources) {
-    for (const { name } of sources) yield createFinding(`source ${name}`, 'skipped', why)
-  },
-  *summarizeGrants() {},
-  close: async () => {},
-})
 
 async function* checkSources(
   db: Database,

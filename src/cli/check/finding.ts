@@ -31,7 +31,6 @@ export const ofService = (name: string | null, finding: Finding): Finding =>
 export type CheckedProblem = Problem & {
   readonly verdict?: 'error' | 'warning'
   readonly grant?: Grant | MissingPolicy
-  readonly alternative?: string
 }
 
 export function createFinding(

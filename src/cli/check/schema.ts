@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Grant, grantStatements } from '../../sources/grants.ts'
+import { describeLack, type Grant, grantStatements } from '../../sources/grants.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
 import { UnusableSchemaError } from '../../store/schema-errors.ts'
 import type { Database } from '../../store/open.ts'
@@ -117,7 +117,7 @@ function findMissingGrants({ role, mayUse, closed }: SchemaPrivileges): Grant[] 
 
 const grantProblem = (grant: Grant, expected: string): CheckedProblem => ({
   place: PLACE,
-  found: `the role ${grant.role} lacks ${grant.privilege} on ${grant.on}`,
+  found: describeLack(grant),
   expected,
   todo: grantStatements([grant]).join(''),
   grant,

@@ -27,14 +27,11 @@ export async function checkService(environment: Environment): Promise<Finding> {
       todo: 'Contact the provider, or try again later.',
     })
   } catch (error) {
-    const isUntrusted = /SELF_SIGNED|UNABLE_TO_VERIFY/.test(networkErrorCode(error) ?? '')
     return createFailedFinding('service', {
       place: variable,
       found: `${baseUrl}: ${describeNetworkError(error)}`,
       expected: 'a reachable service',
-      todo: isUntrusted
-        ? 'If you trust it, set NODE_EXTRA_CA_CERTS=/path/to/ca.pem.'
-        : 'Correct the URL, or check your network and proxy.',
+      todo: 'Correct the URL, or check your network, proxy and certificates (NODE_EXTRA_CA_CERTS).',
     })
   }
 }

@@ -1,7 +1,7 @@
 import type { Problem } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSource } from '../../sources/describe-source.ts'
-import { explainPageFailure, findInheritedKey } from '../../sources/page-failure.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
 import { findMisfits } from '../../sources/check/fit.ts'
 import { resolveSteps } from '../../sources/open-sources.ts'
 import { NOT_REVIEWED } from '../../sources/source.ts'
@@ -62,12 +62,8 @@ async function wrongRows(
   const read = (of: readonly InputRow[] | null): Promise<readonly InputRow[]> =>
     inTransaction(db, (tx) => readInputs(tx, source, of), CHECK_MS)
   try {
-    const repeated = await inTransaction(db, (tx) => findInheritedKey(tx, source), CHECK_MS)
-    if (repeated !== null) return [repeated]
     const first = await read(null)
-    const readings = [first, await read(first)]
-    if (findVolatileInputs(source, readings).length === 0) return []
-    return findVolatileInputs(source, [...readings, await read(first)])
+    return findVolatileInputs(source, [first, await read(first), await read(first)])
   } catch (error) {
     const problems = await explainPageFailure(db, source, FIRST_PAGE, error)
     if (problems === null) throw error

@@ -1,12 +1,12 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeSkip } from '../../domain/skipped-cell.ts'
 import { listNames, suggestion } from '../../util/text.ts'
-import { type Column, findColumn, type Table } from '../catalogue.ts'
+import { findColumn, type Table } from '../catalogue.ts'
 import { coerceValue } from '../coerce/value.ts'
 import type { Fit } from '../column-type.ts'
 import { tokenizeCode } from '../expression.ts'
 import type { ProblemList } from '../problems.ts'
-import { quoteLiteral, splitName } from '../quote.ts'
+import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch } from '../source-model.ts'
 import { listLabels } from './fit.ts'
 import { listReferences } from './references.ts'
@@ -25,7 +25,6 @@ export function resolveOutputs(
     if (!cell) continue
     const fit: Fit = cell.path.length > 0 ? { kind: 'jsonb' } : cell.type.fit
     const resolved: MappedOutput = { ...cell, mapping: output, fit, valueType: 'text' }
-    checkDuplicate(outputs, resolved, place, report)
     checkInputs(mapping, resolved, place, report)
     checkMap(resolved, place, report)
     outputs.push(resolved)
@@ -37,19 +36,13 @@ export function resolveOutputs(
 export function resolveTouches(
   table: Table,
   mapping: SourceMapping,
-  outputs: readonly MappedOutput[],
   keyNames: readonly string[],
   report: ProblemList,
 ): MappedTouch[] {
-  const touches: MappedTouch[] = []
-  for (const [column, expression] of Object.entries(mapping.touch)) {
-    const place = `touch.${column}`
-    const cell = resolveCell(table, column, place, keyNames, report)
-    if (!cell) continue
-    checkDuplicate([...outputs, ...touches], cell, place, report)
-    touches.push({ ...cell, expression })
-  }
-  return touches
+  return Object.entries(mapping.touch).flatMap(([column, expression]) => {
+    const cell = resolveCell(table, column, `touch.${column}`, keyNames, report)
+    return cell === null ? [] : [{ ...cell, expression }]
+  })
 }
 
 export function resolveCell(
@@ -59,18 +52,8 @@ export function resolveCell(
   keyNames: readonly string[],
   report: ProblemList,
 ): MappedCell | null {
-  const { column, path } = findColumn(table, name)
-  if (!column) {
-    const [first = ''] = splitName(name)
-    const names = table.columns.map((column) => column.name)
-    report.add(
-      place,
-      `'${first}', which is not a column of ${table.schema}.${table.name}`,
-      'a column of the table',
-      `Its columns are ${listNames(names)}.${suggestion(first, names)}`,
-    )
-    return null
-  }
+  const { column, path } = findNamedColumn(table, name, place, report)
+  if (!column) return null
   const { kind } = column.type.fit
   if (path.length > 0 && kind !== 'jsonb') {
     report.add(
@@ -81,55 +64,38 @@ export function resolveCell(
     )
     return null
   }
-  return isWritable(column, place, keyNames, report)
-    ? { column: name, attribute: column.name, path, type: column.type }
-    : null
-}
-
-function isWritable(
-  column: Column,
-  place: string,
-  keyNames: readonly string[],
-  report: ProblemList,
-): boolean {
-  const other = 'Take it out, or name another column.'
-  if (keyNames.includes(column.name)) {
-    report.add(
-      place,
-      `'${column.name}', a column of the key`,
-      'a column that does not identify the row',
-      other,
-    )
-    return false
-  }
-  if (column.isGenerated || column.isIdentity) {
-    const kind = column.isGenerated ? 'a generated column' : 'an identity column'
-    report.add(place, `'${column.name}', ${kind}`, 'a column that can be written', other)
-    return false
-  }
-  return true
-}
-
-function checkDuplicate(
-  others: readonly MappedCell[],
-  cell: MappedCell,
-  place: string,
-  report: ProblemList,
-): void {
-  const twin = others.find(
-    (other) =>
-      other.attribute === cell.attribute &&
-      other.path.slice(0, cell.path.length).join('\0') === cell.path.slice(0, other.path.length).join('\0'),
-  )
-  if (!twin) return
+  const unwritable =
+    (keyNames.includes(column.name) && 'a column of the key') ||
+    (column.isGenerated && 'a generated column') ||
+    (column.isIdentity && 'an identity column')
+  if (unwritable === false) return { column: name, attribute: column.name, path, type: column.type }
   report.add(
     place,
-    twin.path.length === cell.path.length
-      ? `the column of ${twin.column}`
-      : `a part of the same value as ${twin.column}`,
-    'each column, or each key inside it, once',
-    'Take one of the two out.',
+    `'${column.name}', ${unwritable}`,
+    'a column that can be written',
+    'Take it out, or name another column.',
   )
+  return null
+}
+
+/** The column that a name means; one that the table does not have is reported. */
+export function findNamedColumn(
+  table: Table,
+  name: string,
+  place: string,
+  report: ProblemList,
+): ReturnType<typeof findColumn> {
+  const found = findColumn(table, name)
+  if (found.column === undefined) {
+    const names = table.columns.map((column) => column.name)
+    report.add(
+      place,
+      `'${name}', which is not a column of ${table.schema}.${table.name}`,
+      'a column of the table',
+      `Its columns are ${listNames(names)}.${suggestion(name, names)}`,
+    )
+  }
+  return found
 }
 
 /**
@@ -164,11 +130,9 @@ function checkMap({ mapping, fit }: MappedOutput, place: string, report: Problem
     const labels = listLabels(fit)
     report.add(
       `${place}.map.${from}`,
-      labels
-        ? `'${String(to)}', which is no label of the column's type`
-        : `'${String(to)}', which does not fit: ${describeSkip(fitting)}`,
-      labels ? `one of ${listNames(labels)}` : 'a value that the column can hold',
-      labels ? `Correct the label.${suggestion(String(to), labels)}` : 'Correct the value.',
+      `'${String(to)}', which does not fit: ${describeSkip(fitting)}`,
+      labels === null ? 'a value that the column can hold' : `one of ${listNames(labels)}`,
+      'Correct the value.',
     )
   }
 }

@@ -1,14 +1,14 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { type Db, queryValue } from '../db.ts'
-import { findFault, findJoinFault, listConditions, renderExpression, withCaret } from '../expression.ts'
-import { joinsSql, MAPPING_INPUTS } from '../inputs.ts'
+import type { Db } from '../db.ts'
+import { findFault, findJoinFault, listConditions, withCaret } from '../expression.ts'
+import { joinsSql } from '../inputs.ts'
 import { renderWhere } from '../page.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
 import { listExpressions } from './privileges.ts'
-import { addProbeError, type ExpressionProbe, probeExpression, type ProbeFailure } from './probe.ts'
+import { addProbeError, type ExpressionProbe, probeExpression } from './probe.ts'
 
 /** Checks the text of every expression: whether it can stand where it will be put. */
 export function scanExpressions(mapping: SourceMapping, report: ProblemList): void {
@@ -29,60 +29,94 @@ function listPlaceholders(place: string): readonly string[] {
   return place.startsWith('touch.') ? ['confidence'] : []
 }
 
+/** What the expressions are, as the database has planned them. */
+interface ProbedExpressions {
+  /** Each with the type that its `$value` must have. */
+  readonly outputs: readonly MappedOutput[]
+  readonly changedAt: TimeType | null
+  readonly stamp: TimeType | null
+}
+
+/** Tries one expression, and returns the rows of the statement; null: it fails, which is reported, or is not safe to try. */
+type Probe = (one: ExpressionProbe) => Promise<readonly unknown[] | null>
+
 /**
  * Checks each expression alone in the database. Reads no rows: the statements end with `limit 0`.
  * @param unsafe places to skip
- * @returns false if the table or its joins fail already, and with them every expression
+ * @returns null if the table or its joins fail already, and with them every expression
  */
 export async function probeExpressions(
   db: Db,
   table: Table,
   mapping: SourceMapping,
+  cells: { readonly outputs: readonly MappedOutput[]; readonly touches: readonly MappedTouch[] },
   unsafe: ReadonlySet<string>,
   report: ProblemList,
-): Promise<boolean> {
+): Promise<ProbedExpressions | null> {
+  const probe: Probe = async (one) => {
+    if (unsafe.has(one.place)) return null
+    const tried = await probeExpression(db, one)
+    if ('error' in tried) addProbeError(tried, table, report)
+    return 'error' in tried ? null : tried.rows
+  }
   const from = `from ${table.sql} as t ${joinsSql({ mapping })}`
-  const rows = await probeExpression(db, {
-    place: mapping.joins === null ? 'table' : 'joins',
-    text: mapping.joins ?? '',
-    expected: mapping.joins === null ? 'a table that this role may read' : 'joins to the table, named t',
-    before: `select 1 from ${table.sql} as t `,
-    after: ' limit 0',
-  })
-  if (rows) {
-    addProbeError(rows, report)
-    return false
-  }
-  const probes: ExpressionProbe[] = []
-  const add = (
-    place: string,
-    text: string | null | undefined,
-    expected: string,
-    before: string,
-    after: string,
-  ) => {
-    if (text != null) probes.push({ place, text, expected, before, after })
-  }
-  const expected = 'an expression over t and the joins, one value a row'
+  const place = mapping.joins === null ? 'table' : 'joins'
+  const before = `select 1 from ${table.sql} as t `
+  if ((await probe({ place, text: mapping.joins ?? '', before, after: ' limit 0' })) === null) return null
   // Coalesce, because it rejects expressions that return a set of rows.
-  for (const name of MAPPING_INPUTS)
-    add(
-      `inputs.${name}`,
-      mapping.inputs[name],
-      expected,
-      'select coalesce((',
-      `\n)::text, '') ${from} limit 0`,
-    )
-  const condition = `select 1 ${from} where (`
-  for (const [place, text] of listConditions(mapping))
-    add(place, text, 'a condition over t and the joins', condition, '\n) limit 0')
-  add('changedAt', mapping.changedAt, 'a time', condition, '\n) is null limit 0')
-  add('freshness.read', mapping.freshness?.read, 'a time', condition, '\n) is null limit 0')
-  for (const one of probes) {
-    const failed = unsafe.has(one.place) ? null : await probeExpression(db, one)
-    if (failed) addProbeError(failed, report)
+  const after = `\n)::text, '') ${from} limit 0`
+  for (const [name, text] of Object.entries(mapping.inputs))
+    await probe({ place: `inputs.${name}`, text, before: 'select coalesce((', after })
+  for (const [place, text] of listConditions(mapping)) await probe(toConditionProbe(place, text, from))
+  // In place of the record's values and its confidence.
+  const batch = `${from} cross join lateral (select '{}'::jsonb as "~v", 1::double precision as "~c" offset 0) as "~b" limit 0`
+  const outputs: MappedOutput[] = []
+  for (const output of cells.outputs) {
+    const isSafe = output.mapping.sql !== null && !unsafe.has(`outputs.${output.column}.sql`)
+    outputs.push(isSafe ? { ...output, valueType: await probeOutput(db, output, batch, probe) } : output)
   }
-  return true
+  for (const { column, expression } of cells.touches)
+    await probe({
+      place: `touch.${column}`,
+      text: expression,
+      before: 'select case when true then (',
+      after: `\n) end ${batch}`,
+      references: { confidence: '"~c"' },
+    })
+  return {
+    outputs,
+    changedAt: await probeTime('changedAt', mapping.changedAt, from, probe, report),
+    stamp: await probeTime('freshness.read', mapping.freshness?.read, from, probe, report),
+  }
+}
+
+const toConditionProbe = (place: string, text: string, from: string): ExpressionProbe => ({
+  place,
+  text,
+  before: `select 1 ${from} where (`,
+  after: '\n) limit 0',
+})
+
+/** Finds out whether `$value` is to be a text, or a number because the expression takes no text. */
+async function probeOutput(
+  db: Db,
+  { mapping: { sql, column }, type, fit }: MappedOutput,
+  batch: string,
+  probe: Probe,
+): Promise<MappedOutput['valueType']> {
+  const toProbe = (value: string): ExpressionProbe => ({
+    place: `outputs.${column}.sql`,
+    text: sql ?? '',
+    before: 'select case when true then (',
+    after: `\n)${fit.kind.startsWith('json') ? '' : `::${type.cast}`} end ${batch}`,
+    references: { value, json: `("~v" -> ${quoteLiteral(column)})`, confidence: '"~c"' },
+  })
+  const asText = toProbe(`("~v" ->> ${quoteLiteral(column)})`)
+  if ('rows' in (await probeExpression(db, asText))) return 'text'
+  const asNumber = toProbe(`(("~v" ->> ${quoteLiteral(column)})::numeric)`)
+  if ('rows' in (await probeExpression(db, asNumber))) return 'number'
+  await probe(asText)
+  return 'text'
 }
 
 const TIME_TYPES: Readonly<Record<string, TimeType>> = {
@@ -92,81 +126,35 @@ const TIME_TYPES: Readonly<Record<string, TimeType>> = {
 }
 
 /** Resolves the type of an expression for a time, which decides how it is compared. Anything but a time is reported. */
-export async function resolveTimeType(
-  db: Db,
-  table: Table,
-  mapping: SourceMapping,
-  { place, text }: { readonly place: 'changedAt' | 'freshness.read'; readonly text: string | null },
+async function probeTime(
+  place: 'changedAt' | 'freshness.read',
+  text: string | null | undefined,
+  from: string,
+  probe: Probe,
   report: ProblemList,
 ): Promise<TimeType | null> {
-  if (text === null || report.problems.some((problem) => problem.place === place)) return null
+  if (text == null) return null
   // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
-  const type = await queryValue<string>(
-    db,
-    `select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text
-       from (select 1) as one
-       left join (select (${renderExpression(text).sql}\n) as at from ${table.sql} as t ${joinsSql({ mapping })} limit 0) as x on true
-       join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
-  )
-  const found = type ?? 'unknown'
-  if (TIME_TYPES[found] !== undefined) return TIME_TYPES[found]
+  const rows = await probe({
+    place,
+    text,
+    before: `
+      select (case when y.typtype = 'd' then y.typbasetype else y.oid end)::regtype::text as type
+        from (select 1) as one left join (select (`,
+    after: `\n) as at ${from} limit 0) as x on true
+        join pg_catalog.pg_type y on y.oid = pg_catalog.pg_typeof(x.at)`,
+  })
+  if (rows === null) return null
+  const [found] = rows as ReadonlyArray<{ readonly type: string }>
+  const type = TIME_TYPES[found?.type ?? '']
+  if (type !== undefined) return type
   report.add(
     place,
-    `${text}, which is of type ${found}`,
+    `${text}, which is of type ${found?.type}`,
     'a time: timestamptz, timestamp or date',
     'Convert it, for instance to_timestamp(t.changed_seconds), with an index on that expression.',
   )
   return null
-}
-
-/** Checks the expressions of outputs and touched columns; finds out for each output what type its `$value` must have. */
-export async function probeCells(
-  db: Db,
-  table: Table,
-  mapping: SourceMapping,
-  outputs: readonly MappedOutput[],
-  touches: readonly MappedTouch[],
-  unsafe: ReadonlySet<string>,
-  report: ProblemList,
-): Promise<MappedOutput[]> {
-  const tail =
-    `from ${table.sql} as t ${joinsSql({ mapping })} cross join lateral ` +
-    `(select '{}'::jsonb as "~v", 1::double precision as "~c" offset 0) as "~b" limit 0`
-  const checked: MappedOutput[] = []
-  for (const output of outputs) {
-    const { sql, column } = output.mapping
-    if (sql === null || unsafe.has(`outputs.${column}.sql`)) {
-      checked.push(output)
-      continue
-    }
-    const probeValue = (value: string): Promise<ProbeFailure | null> =>
-      probeExpression(db, {
-        place: `outputs.${column}.sql`,
-        text: sql,
-        expected: `an expression that gives ${output.path.length > 0 ? 'a value for json' : output.type.name}`,
-        before: 'select case when true then (',
-        after: `\n)${output.fit.kind.startsWith('json') ? '' : `::${output.type.cast}`} end ${tail}`,
-        references: { value, json: `("~v" -> ${quoteLiteral(column)})`, confidence: '"~c"' },
-      })
-    const asText = `("~v" ->> ${quoteLiteral(column)})`
-    const failed = await probeValue(asText)
-    const asNumber = failed ? await probeValue(`(${asText}::numeric)`) : null
-    if (failed && asNumber) addProbeError(failed, report)
-    checked.push(failed && !asNumber ? { ...output, valueType: 'number' } : output)
-  }
-  for (const touch of touches) {
-    if (unsafe.has(`touch.${touch.column}`)) continue
-    const failed = await probeExpression(db, {
-      place: `touch.${touch.column}`,
-      text: touch.expression,
-      expected: `an expression that gives ${touch.type.name}`,
-      before: 'select case when true then (',
-      after: `\n) end ${tail}`,
-      references: { confidence: '"~c"' },
-    })
-    if (failed) addProbeError(failed, report)
-  }
-  return checked
 }
 
 /**
@@ -175,14 +163,10 @@ export async function probeCells(
  */
 export async function checkWhere(db: Db, source: Source, where: string): Promise<void> {
   renderWhere(source, where)
+  const from = `from ${source.table.sql} as t ${joinsSql(source)}`
+  const tried = await probeExpression(db, toConditionProbe('--where', where, from))
+  if ('rows' in tried) return
   const report = new ProblemList(source.name)
-  const failed = await probeExpression(db, {
-    place: '--where',
-    text: where,
-    expected: 'a condition over t and the joins',
-    before: `select 1 from ${source.table.sql} as t ${joinsSql(source)} where (`,
-    after: '\n) limit 0',
-  })
-  if (failed) addProbeError(failed, report)
-  if (report.problems.length > 0) throw new SourceProblems(report.problems)
+  addProbeError(tried, source.table, report)
+  throw new SourceProblems(report.problems)
 }

@@ -1,6 +1,4 @@
 import { shapeOfField } from '../../domain/record-fields.ts'
-import type { FieldShape } from '../../domain/service/field-shape.ts'
-import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { listNames } from '../../util/text.ts'
 import { coerceField } from '../coerce/record.ts'
 import type { Fit } from '../column-type.ts'
@@ -29,7 +27,7 @@ export const findMisfits = ({ mapping: { shapes }, outputs }: Source): SourceFin
         place: `outputs.${output.column}`,
         found: `\`${field}\`, ${shape.description}, into ${describeColumn(output)}`,
         expected: 'a field whose values the column can hold',
-        todo: describeRemedy(output, shape, reason),
+        todo: `Convert it with \`map\` or \`sql\` ($json::text is a list as JSON), correct \`matches\`, or name another field or column.`,
       },
     ]
   })
@@ -44,15 +42,4 @@ function describeColumn({ fit, path, type }: MappedOutput): string {
 export function listLabels(fit: Fit): readonly string[] | null {
   if (fit.kind === 'array') return listLabels(fit.element)
   return fit.kind === 'enum' ? fit.labels : null
-}
-
-function describeRemedy({ fit, mapping }: MappedOutput, shape: FieldShape, reason: SkipReason): string {
-  if (shape.type === 'object') {
-    const names = Object.keys(shape.examples[0] as object).map((name) => `${mapping.field}.${name}`)
-    return `Name one of its fields: ${names.join(', ')}.`
-  }
-  if (shape.type === 'list' && fit.kind !== 'array')
-    return "Write it as JSON with sql: '$json::text', or to a text[] or jsonb column."
-  if (reason === 'no_match') return 'Correct `matches`, or take it out.'
-  return 'Convert it with `map` or `sql`, or name another field or a wider column.'
 }

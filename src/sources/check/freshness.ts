@@ -29,9 +29,7 @@ export function resolveFreshness(
       place,
       `'${cell.attribute}', which is ${cell.type.name}`,
       'a time: timestamptz, timestamp or date, or a key inside a jsonb column',
-      kind === 'jsonb'
-        ? `Name the key: '${column}.enriched_at'.`
-        : `Name another column, or add one: alter table ${table.sql} add column enriched_at timestamptz`,
+      `Name another column, or add one: alter table ${table.sql} add column enriched_at timestamptz`,
     )
     return { touches, freshness: null }
   }

@@ -1,8 +1,8 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
-import { listNames, suggestion } from '../../util/text.ts'
-import { findColumn, type KeyOperators, type Table } from '../catalogue.ts'
+import type { KeyOperators, Table } from '../catalogue.ts'
 import type { ProblemList } from '../problems.ts'
 import type { KeyColumn } from '../source-model.ts'
+import { findNamedColumn } from './cells.ts'
 
 interface ResolvedKey {
   readonly keyColumns: readonly KeyColumn[]
@@ -24,9 +24,8 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Problem
     )
     return null
   }
-  const names = wanted.map((name) => resolveColumnName(table, name, report))
-  const found = names.filter((name) => name !== null)
-  if (found.length < names.length) return null
+  const found = wanted.flatMap((name) => findNamedColumn(table, name, 'key', report).column?.name ?? [])
+  if (found.length < wanted.length) return null
   const at = table.uniqueKeys.findIndex((key) => key.every((column) => found.includes(column)))
   const index = table.uniqueKeys[at]
   if (!index) {
@@ -53,19 +52,6 @@ export function resolveKey(table: Table, mapping: SourceMapping, report: Problem
   const inIndex = index.length === found.length ? index : found
   const keyOrder = inIndex.flatMap((name) => keyColumns.filter((column) => column.name === name))
   return keyColumns.length === found.length ? { keyColumns, keyOrder } : null
-}
-
-function resolveColumnName(table: Table, name: string, report: ProblemList): string | null {
-  const { column } = findColumn(table, name)
-  if (column !== undefined) return column.name
-  const columns = table.columns.map((column) => column.name)
-  report.add(
-    'key',
-    `'${name}', which is not a column of ${table.schema}.${table.name}`,
-    'a column of the table',
-    `Its columns are ${listNames(columns)}.${suggestion(name, columns)}`,
-  )
-  return null
 }
 
 /** Types whose text depends on the session's settings: one row could have two keys, or two rows one. */

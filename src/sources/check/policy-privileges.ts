@@ -1,4 +1,5 @@
 import { type Db, query } from '../db.ts'
+import type { Grant } from '../grants.ts'
 import type { ProblemList } from '../problems.ts'
 import { APPLIES } from '../row-security.ts'
 
@@ -12,32 +13,24 @@ export async function checkPolicyPrivileges(
   secured: readonly { readonly oid: string; readonly place: string; readonly isSource: boolean }[],
   report: ProblemList,
 ): Promise<void> {
-  const lacking = await query<{
-    secured: string
-    table: string
-    policies: string
-    on: string
-    privilege: 'SELECT' | 'EXECUTE'
-    columns: string[] | null
-    role: string
-  }>(
+  const lacking = await query<Grant & { readonly secured: string }>(
     db,
     `with recursive policies as (
-       select p.oid, p.polname, p.polrelid, p.polrelid as secured from pg_policy p
+       select p.oid, p.polrelid, p.polrelid as secured from pg_policy p
         where p.polrelid = any ($1::oid[]) and (p.polcmd in ('*', 'r') or p.polcmd = 'w' and p.polrelid = any ($2::oid[])) and ${APPLIES}
        union
-       select p.oid, p.polname, p.polrelid, r.secured
+       select p.oid, p.polrelid, r.secured
          from policies r join pg_depend d on d.classid = 'pg_policy'::regclass and d.objid = r.oid and d.refclassid = 'pg_class'::regclass
          join pg_policy p on p.polrelid = d.refobjid
         where row_security_active(p.polrelid) and p.polcmd in ('*', 'r') and ${APPLIES}
      ), used as (
-       select p.secured, p.polrelid, p.polname, d.refclassid, d.refobjid, d.refobjsubid
+       select p.secured, d.refclassid, d.refobjid, d.refobjsubid
          from policies p join pg_depend d on d.classid = 'pg_policy'::regclass and d.objid = p.oid
         -- The columns of its own table need no privilege.
         where d.refobjid <> p.polrelid
      )
-     select secured::text, polrelid::regclass::text as "table", string_agg(distinct quote_ident(polname), ', ') as policies,
-            "on", privilege, array_agg(distinct "column") filter (where "column" is not null) as columns, quote_ident(current_user) as role
+     select secured::text, "on", privilege, array_agg(distinct "column") filter (where "column" is not null) as columns,
+            quote_ident(current_user) as role
        from (
          select u.*, quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "on", 'SELECT' as privilege, quote_ident(a.attname) as "column"
            from used u join pg_class c on u.refclassid = 'pg_class'::regclass and c.oid = u.refobjid and c.relkind in ('r', 'p', 'v', 'm', 'f')
@@ -50,16 +43,9 @@ export async function checkPolicyPrivileges(
            join pg_namespace n on n.oid = f.pronamespace
           where not has_function_privilege(f.oid, 'execute')
        ) as lacking
-      group by 1, 2, 4, 5 order by 4`,
+      group by 1, 2, 3 order by 2`,
     [secured.map(({ oid }) => oid), secured.flatMap(({ oid, isSource }) => (isSource ? [oid] : []))],
   )
-  for (const { secured: oid, table, policies, on, privilege, columns, role } of lacking) {
-    const place = secured.find((one) => one.oid === oid)?.place ?? 'table'
-    report.addGrant(
-      place,
-      `${on.replace(/^FUNCTION /, '')}, which policies of ${table} use: ${policies}`,
-      { on, privilege, columns, role },
-      `take this role out of them: ALTER POLICY … ON ${table} TO …`,
-    )
-  }
+  for (const { secured: oid, ...grant } of lacking)
+    report.addGrant(secured.find((one) => one.oid === oid)?.place ?? 'table', grant)
 }

@@ -7,8 +7,14 @@ import type { ProblemList } from '../problems.ts'
 import type { MappedCell } from '../source-model.ts'
 import { listReferences, type SqlReference } from './references.ts'
 
-/** A name that the mapping uses, and where. */
-type Use = SqlReference & { readonly place: string }
+/** What the mapping uses, and where. `rows`: whole rows of a table, with their places, not only single columns. */
+interface Use extends Omit<SqlReference, 'kind'> {
+  readonly place: string
+  readonly kind: SqlReference['kind'] | 'rows'
+  readonly privilege: Grant['privilege']
+}
+
+const PRIVILEGES = { column: 'SELECT', table: 'SELECT', sequence: 'USAGE', function: 'EXECUTE' } as const
 
 /**
  * Reports every privilege that this role lacks for a source, each with its grant: on the table and its columns, and on the
@@ -23,25 +29,71 @@ export async function checkPrivileges(
   cells: { readonly outputs: readonly MappedCell[]; readonly touches: readonly MappedCell[] },
   report: ProblemList,
 ): Promise<void> {
-  const written: Use[] = [
-    ...cells.outputs.map((cell) => toColumnUse(`outputs.${cell.column}`, cell.attribute)),
-    ...cells.touches.map((cell) => toColumnUse(`touch.${cell.column}`, cell.attribute)),
+  const { schema, name } = table
+  const toColumnUse =
+    (privilege: Grant['privilege']) =>
+    ([place, column]: readonly [place: string, column: string]): Use => ({
+      kind: 'column',
+      schema: null,
+      name: column,
+      place,
+      privilege,
+    })
+  const written = [
+    ...cells.outputs.map((cell) => [`outputs.${cell.column}`, cell.attribute] as const),
+    ...cells.touches.map((cell) => [`touch.${cell.column}`, cell.attribute] as const),
   ]
-  const uses = listExpressions(mapping).flatMap(([place, text]) =>
-    listReferences(text).map((reference): Use => ({ ...reference, place })),
+  const uses: Use[] = [
+    { kind: table.isInherited ? 'rows' : 'table', schema, name, place: 'table', privilege: 'SELECT' },
+    ...[...keyNames.map((key) => ['key', key] as const), ...written].map(toColumnUse('SELECT')),
+    ...listExpressions(mapping).flatMap(([place, text]) =>
+      listReferences(text).map((one): Use => ({ ...one, place, privilege: PRIVILEGES[one.kind] })),
+    ),
+    ...written.map(toColumnUse('UPDATE')),
+  ]
+  const missing = await query<Omit<Grant, 'columns'> & { readonly place: string; readonly column: string }>(
+    db,
+    MISSING,
+    [JSON.stringify(uses.map((use, at) => ({ ...use, at }))), schema, name],
   )
-  const read = [
-    ...keyNames.map((name) => toColumnUse('key', name)),
-    ...written,
-    ...uses.filter(({ kind }) => kind === 'column'),
-  ]
-  await checkTable(db, table, read, written, report)
-  const others = uses.filter(({ kind }) => kind !== 'column')
-  if (others.length > 0) await checkOthers(db, others, report)
+  for (const { place, column, ...grant } of missing)
+    report.addGrant(place, { ...grant, columns: column === null ? null : [column] })
 }
 
-const toColumnUse = (place: string, name: string): Use => ({ kind: 'column', schema: null, name, place })
+const MISSING = `
+  with uses as (
+    select * from jsonb_to_recordset($1::jsonb) as u(kind text, schema text, name text, place text, privilege text, at int)
+  ), found as (
+    select u.place, u.at, u.privilege, null as "column", n.oid as schema_oid, quote_ident(n.nspname) as schema,
+           case u.kind when 'sequence' then 'SEQUENCE ' else '' end || quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "on",
+           case u.kind when 'sequence' then has_sequence_privilege(c.oid, 'usage')
+                       else has_table_privilege(c.oid, 'select') or u.kind = 'table' and has_any_column_privilege(c.oid, 'select') end as may
+      from uses u join pg_class c on c.relname = u.name join pg_namespace n on n.oid = c.relnamespace
+     where case when u.schema is null then pg_table_is_visible(c.oid) else n.nspname = u.schema end
+       and case when u.kind in ('table', 'rows') then c.relkind in ('r', 'p', 'v', 'm', 'f') when u.kind = 'sequence' then c.relkind = 'S' else false end
+    union all
+    select u.place, u.at, u.privilege, quote_ident(a.attname), n.oid, quote_ident(n.nspname), quote_ident(n.nspname) || '.' || quote_ident(c.relname),
+           has_column_privilege(c.oid, a.attnum, u.privilege)
+             -- Of a table that the role may not read at all, SELECT is missing as a whole.
+             or u.privilege = 'SELECT' and not has_any_column_privilege(c.oid, 'select')
+      from uses u join pg_attribute a on a.attname = u.name and a.attnum > 0 join pg_class c on c.oid = a.attrelid
+      join pg_namespace n on n.oid = c.relnamespace
+     where u.kind = 'column' and n.nspname = $2 and c.relname = $3
+    union all
+    select u.place, u.at, u.privilege, null, n.oid, quote_ident(n.nspname),
+           'FUNCTION ' || quote_ident(n.nspname) || '.' || quote_ident(p.proname) || '(' || pg_get_function_identity_arguments(p.oid) || ')',
+           -- Of several functions of this name, one may be enough.
+           bool_or(has_function_privilege(p.oid, 'execute')) over (partition by u.place, u.name, u.schema)
+      from uses u join pg_proc p on p.proname = u.name join pg_namespace n on n.oid = p.pronamespace
+     where u.kind = 'function' and case when u.schema is null then pg_function_is_visible(p.oid) else n.nspname = u.schema end
+  )
+  select (array_agg(place order by at))[1] as place, "on", privilege, "column", quote_ident(current_user) as role
+    from (select place, at, 'SCHEMA ' || schema as "on", 'USAGE' as privilege, null as "column"
+            from found where not has_schema_privilege(schema_oid, 'usage')
+           union all select place, at, "on", privilege, "column" from found where not may) as missing
+   group by "on", privilege, "column" order by min(at)`
 
+/** The SQL texts of a mapping, each with its place. */
 export function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
   const { joins, changedAt, freshness, inputs, outputs, touch } = mapping
   const all: (readonly [string, string | null | undefined])[] = [
@@ -54,107 +106,4 @@ export function listExpressions(mapping: SourceMapping): (readonly [place: strin
     ...Object.entries(touch).map(([column, text]) => [`touch.${column}`, text] as const),
   ]
   return all.filter((one): one is readonly [string, string] => typeof one[1] === 'string')
-}
-
-async function checkTable(
-  db: Db,
-  table: Table,
-  read: readonly Use[],
-  written: readonly Use[],
-  report: ProblemList,
-): Promise<void> {
-  const [names] = await query<{
-    role: string
-    schema: string
-    table: string
-    usesSchema: boolean
-    readsAny: boolean
-    columns: Readonly<Record<string, string>>
-  }>(
-    db,
-    `select quote_ident(current_user) as role, quote_ident(n.nspname) as schema,
-            quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "table",
-            has_schema_privilege(n.oid, 'usage') as "usesSchema",
-            has_any_column_privilege(c.oid, 'select') as "readsAny",
-            (select jsonb_object_agg(a.attname, quote_ident(a.attname)) from pg_attribute a
-              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns
-       from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where n.nspname = $1 and c.relname = $2`,
-    [table.schema, table.name],
-  )
-  if (names === undefined) return
-  const { role } = names
-  const lacks = (place: string, what: string, grant: Omit<Grant, 'role'>): void =>
-    report.addGrant(place, `${what}, which the role ${role} may not ${describePrivilege(grant)}`, {
-      ...grant,
-      role,
-    })
-  if (!names.usesSchema)
-    lacks('table', `the schema ${names.schema}`, {
-      on: `SCHEMA ${names.schema}`,
-      privilege: 'USAGE',
-      columns: null,
-    })
-  const columnOf = (name: string) => table.columns.find((column) => column.name === name)
-  const nameOf = (name: string): string => names.columns[name] ?? name
-  if (!names.readsAny) lacks('table', names.table, { on: names.table, privilege: 'SELECT', columns: null })
-  else
-    for (const { place, name } of read)
-      if (columnOf(name)?.canSelect === false)
-        lacks(place, `'${name}'`, { on: names.table, privilege: 'SELECT', columns: [nameOf(name)] })
-  for (const { place, name } of written)
-    if (columnOf(name)?.canUpdate === false)
-      lacks(place, `'${name}'`, { on: names.table, privilege: 'UPDATE', columns: [nameOf(name)] })
-}
-
-const describePrivilege = ({ privilege }: Pick<Grant, 'privilege'>): string =>
-  ({
-    USAGE: 'use',
-    SELECT: 'read',
-    UPDATE: 'update',
-    EXECUTE: 'execute',
-    INSERT: 'insert into',
-    DELETE: 'delete from',
-    CREATE: 'create in',
-  })[privilege]
-
-/** Tables that may not be read, functions that may not be executed, sequences that may not be used. */
-async function checkOthers(db: Db, uses: readonly Use[], report: ProblemList): Promise<void> {
-  const missing = await query<Grant & { readonly place: string }>(
-    db,
-    `with uses as (
-       select distinct * from jsonb_to_recordset($1::jsonb) as u(kind text, schema text, name text, place text)
-     ), found as (
-       select u.place, u.kind, n.oid as schema_oid, quote_ident(n.nspname) as schema,
-              case u.kind when 'table' then '' else 'SEQUENCE ' end || quote_ident(n.nspname) || '.' || quote_ident(c.relname) as "on",
-              case u.kind when 'table' then has_table_privilege(c.oid, 'select') or has_any_column_privilege(c.oid, 'select')
-                          else has_sequence_privilege(c.oid, 'usage') end as may
-         from uses u join pg_class c on c.relname = u.name join pg_namespace n on n.oid = c.relnamespace
-        where case when u.schema is null then pg_table_is_visible(c.oid) else n.nspname = u.schema end
-          and case u.kind when 'table' then c.relkind in ('r', 'p', 'v', 'm', 'f') when 'sequence' then c.relkind = 'S' else false end
-       union all
-       select u.place, u.kind, n.oid, quote_ident(n.nspname), 'FUNCTION ' || quote_ident(n.nspname) || '.' || quote_ident(p.proname)
-                || '(' || pg_get_function_identity_arguments(p.oid) || ')',
-              -- Of several functions of this name, one may be enough.
-              bool_or(has_function_privilege(p.oid, 'execute')) over (partition by u.place, u.name, u.schema)
-         from uses u join pg_proc p on p.proname = u.name join pg_namespace n on n.oid = p.pronamespace
-        where u.kind = 'function' and case when u.schema is null then pg_function_is_visible(p.oid) else n.nspname = u.schema end
-     )
-     select distinct place, 'SCHEMA ' || schema as "on", 'USAGE' as privilege, quote_ident(current_user) as role
-       from found where not has_schema_privilege(schema_oid, 'usage')
-     union
-     select place, "on", case kind when 'table' then 'SELECT' when 'sequence' then 'USAGE' else 'EXECUTE' end, quote_ident(current_user)
-       from found where not may
-      order by 1, 2`,
-    [JSON.stringify(uses)],
-  )
-  for (const { place, on, privilege, role } of missing) {
-    const what = on.replace(/^[A-Z]+ /, (kind) => `the ${kind.toLowerCase()}`)
-    report.addGrant(place, `${what}, which the role ${role} may not ${describePrivilege({ privilege })}`, {
-      on,
-      privilege,
-      columns: null,
-      role,
-    })
-  }
 }

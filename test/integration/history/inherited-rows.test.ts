@@ -62,14 +62,3 @@ test('a row of a table that inherits from the source and repeats its key is neit
     { of: 'crm.people', id: 2, title: null },
   ])
 })
-
-test('`check` refuses a table whose keys are repeated in one that inherits from it', async () => {
-  const check = await fillrate('check')
-  expect(check.stdout + check.stderr).toMatch(
-    /more than one row with the same key, because other tables inherit from .*,\s+for key 1/,
-  )
-  expect(check.code).toBe(2)
-
-  await database.query('update crm.archive set id = 3')
-  expect((await fillrate('check')).stdout).not.toMatch(/inherit/)
-})

@@ -41,6 +41,6 @@ test('a source that is published without a replica identity is reported before a
     alter table crm.contacts add constraint contacts_id_unique unique (id);
     insert into crm.contacts (email) values ('last@example.com')`)
   await expect(harness.open()).rejects.toThrow(
-    /cannot update table "contacts" because it does not have a replica identity[^]*replica identity full/,
+    /cannot update table "contacts" because it does not have a replica identity[^]*set REPLICA IDENTITY/,
   )
 })

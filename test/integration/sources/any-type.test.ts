@@ -361,7 +361,7 @@ describe('keys', () => {
       .execute(database.db)
       .catch((failed: unknown) => failed)
     expect(await explainPageFailure(database.db, source, page, error)).toMatchObject({
-      problems: [{ place: 'table', todo: expect.stringContaining('no inherit') as string }],
+      problems: [{ place: 'table', todo: expect.stringContaining('tables that inherit from it') as string }],
     })
   })
 
@@ -372,7 +372,7 @@ describe('keys', () => {
     // One that no output, input or expression names is not read.
     expect(await open([always('v')])).toMatchObject({ name: 'people' })
     await expect(open([always('v'), always('~i')])).rejects.toMatchObject({
-      problems: [{ place: 'table', found: expect.stringContaining('~i') as string }],
+      problems: [{ place: 'outputs', found: expect.stringContaining('~i') as string }],
     })
   })
 })

@@ -69,12 +69,6 @@ describe('describeSource', () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
 
-  test('reports joins that prevent using the key’s index', async () => {
-    expect(await places({ joins: 'full join accounts a on a.id = t.id' })).toEqual([
-      expect.stringMatching(/^joins: each page reads or sorts the whole table/),
-    ])
-  })
-
   test('reports a condition that no row meets, and a changedAt without an index', async () => {
     expect(
       await places({
@@ -91,29 +85,24 @@ describe('describeSource', () => {
 
   const writing = { touch: { updated_at: 'now()' }, outputs: [output('title', 'title')] }
   const reported = async (where: string): Promise<string[]> =>
-    (await places({ where: [where], ...writing })).filter((text) => text.includes('which the source writes'))
+    (await places({ where: [where], ...writing })).filter((text) => text.includes('which each write sets'))
 
   test.each([
     ['t.updated_at is null', 'updated_at'],
     ["t.id > 5 and (Updated_At < now() - interval '90 days')", 'updated_at'],
     ['t."updated_at"::date < current_date', 'updated_at'],
-    ['t.title is null', 'title'],
-    ['"title" is null', 'title'],
   ])('reports a condition on a column that each write sets: %s', async (where, column) => {
     expect(await reported(where)).toEqual([
       expect.stringContaining(
-        `${where}\na condition on ${column}, which the source writes: a row leaves it when it is written → Leave that out`,
+        `${where}\na condition on ${column}, which each write sets: a row leaves the source → Leave that out`,
       ),
     ])
   })
 
-  test.each([
-    ['t.seen_at is null'],
-    ["t.title <> 'CEO'"],
-    ['not exists (select from accounts title where title.code is null)'],
-    ['exists (select from people other where other.title is null)'],
-    ["t.email <> 'updated_at is null'"],
-  ])('but not one on anything else: %s', async (where) => {
-    expect(await reported(where)).toEqual([])
-  })
+  test.each([['t.seen_at is null'], ['t.title is null'], ["t.email <> 'updated_at is null'"]])(
+    'but not one on anything else: %s',
+    async (where) => {
+      expect(await reported(where)).toEqual([])
+    },
+  )
 })

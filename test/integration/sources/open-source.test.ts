@@ -76,16 +76,15 @@ describe('a valid mapping', () => {
 })
 
 describe('a table', () => {
-  test.each([
-    ['crm.contacts', 'Did you mean crm."Contacts"?'],
-    ['crm.acounts', 'Did you mean crm.accounts?'],
-    ['accounts', 'Did you mean crm.accounts?'],
-    ['nothing_like_it', 'Check the name'],
-  ])('%s is missing', async (table, todo) => {
-    expect(await problems({ table })).toMatchObject([
-      { source: 'contacts', place: 'table', found: `'${table}', which this database does not have` },
+  test('that is missing, in these letters, is named', async () => {
+    expect(await problems({ table: 'crm.contacts' })).toMatchObject([
+      {
+        source: 'contacts',
+        place: 'table',
+        found: "'crm.contacts', which this database does not have",
+        expected: expect.stringContaining('in double quotes where it has capitals') as string,
+      },
     ])
-    expect((await problems({ table }))[0]?.todo).toContain(todo)
   })
 
   test('a view is rejected', async () => {
@@ -198,24 +197,6 @@ describe('outputs', () => {
     await expect(opened).resolves.toMatchObject({ name: 'contacts' })
   })
 
-  test('the same cell twice, and a part of another, are rejected', async () => {
-    expect(
-      await problems({
-        outputs: [
-          output('attributes.a', 'title'),
-          output('attributes.a.b', 'title'),
-          output('"plain"', 'title'),
-          output('plain', 'title'),
-        ],
-        touch: { plain: `'x'` },
-      }),
-    ).toMatchObject([
-      { place: 'outputs.attributes.a.b' },
-      { place: 'outputs.plain' },
-      { place: 'touch.plain' },
-    ])
-  })
-
   test('map values that the column cannot hold are rejected', async () => {
     expect(
       await problems({
@@ -226,12 +207,8 @@ describe('outputs', () => {
         ],
       }),
     ).toMatchObject([
-      { place: 'outputs.stage.map.b', todo: `Correct the label. Did you mean 'Lead'?` },
-      {
-        place: 'outputs.stage.map.c',
-        todo: `Correct the label. Did you mean 'Customer'?`,
-        expected: 'one of Lead, Customer',
-      },
+      { place: 'outputs.stage.map.b' },
+      { place: 'outputs.stage.map.c', expected: 'one of Lead, Customer' },
       { place: 'outputs.account_id.map.a', found: `'high', which does not fit: the value is not an integer` },
       {
         place: 'outputs.code.map.a',
@@ -245,7 +222,7 @@ test('the condition of a run is checked before the run starts', async () => {
   const source = await openSource(database.db, contacts())
   await expect(checkWhere(database.db, source, 't.plain is null -- yet')).resolves.toBeUndefined()
   await expect(checkWhere(database.db, source, 't.plian is null')).rejects.toThrow(
-    /contacts\.--where\n +found +t\.plian is null\n +\^\n/,
+    /contacts\.--where\nt\.plian is null\n\^\n/,
   )
   await expect(checkWhere(database.db, source, 'true) or (true')).rejects.toThrow(/closes nothing/)
 })
@@ -339,17 +316,17 @@ describe('an expression that the database rejects is shown with a caret', () => 
     ])
   })
 
-  test('the message is formatted for a terminal', async () => {
+  test('the message has the place, what was found with a caret, expected and to do', async () => {
     const error: unknown = await openSource(database.db, contacts({ where: ['t.emial is null'] })).catch(
       (e: unknown) => e,
     )
     expect(String(error)).toBe(
-      `SourceProblems:   sources.contacts.where
-    found     t.emial is null
-              ^
-              column t.emial does not exist
-    expected  a condition over t and the joins
-    to do     Perhaps you meant to reference the column "t.email".`,
+      `SourceProblems: sources.contacts.where
+t.emial is null
+^
+column t.emial does not exist
+expected: SQL over t and the joins that Postgres accepts
+to do: Perhaps you meant to reference the column "t.email".`,
     )
   })
 })
@@ -392,7 +369,7 @@ describe('privileges', () => {
       const found = (error as SourceProblems).problems.map(({ place, found, todo }) => [place, found, todo])
       expect(found).toContainEqual([
         'outputs.code',
-        `'code', which the role ${role} may not update`,
+        `the role ${role} lacks UPDATE (code) on crm."Contacts"`,
         `GRANT UPDATE (code) ON crm."Contacts" TO ${role};`,
       ])
       expect(found.map(([place]) => place)).toEqual(

@@ -3,6 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { formatProblems } from '../../../src/config/problems.ts'
 import { findFault, findJoinFault, renderExpression, withCaret } from '../../../src/sources/expression.ts'
 
+const UNFINISHED = 'a string, a quoted name or a comment is never closed'
+
 describe('findFault rejects an expression', () => {
   test.each<[string, string, number]>([
     ['lower(t.email', "'(' is never closed", 5],
@@ -10,9 +12,9 @@ describe('findFault rejects an expression', () => {
     ['array[1)', "')' closes nothing that this text has opened", 7],
     ['true) or (true', "')' closes nothing that this text has opened", 4],
     ['1; drop table x', 'a semicolon: one expression is expected', 1],
-    [`'a`, 'a string is never closed', 0],
-    ['"a', 'a quoted name is never closed', 0],
-    ['1 /* x', 'a comment is never closed', 2],
+    [`'a`, UNFINISHED, 0],
+    ['"a', UNFINISHED, 0],
+    ['1 /* x', UNFINISHED, 2],
     ['-- nothing', 'nothing but white space or comments', 0],
     ['  ', 'nothing but white space or comments', 0],
     ['upper($valeu)', "'$valeu' is not one of $value, $json. Did you mean '$value'?", 6],

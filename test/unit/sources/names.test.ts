@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRowError } from '../../../src/sources/pg-errors.ts'
 import { formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/quote.ts'
-import { nearestWords } from '../../../src/util/text.ts'
 
 describe('names', () => {
   test.each<[string, string | null, string]>([
@@ -30,15 +29,6 @@ describe('names', () => {
       }),
     )
     expect(splitName('attributes."a.b".c')).toEqual(['attributes', 'a.b', 'c'])
-  })
-
-  test.each<[string, string | null]>([
-    ['frist_name', 'first_name'],
-    ['firstName', 'first_name'],
-    ['titel', 'title'],
-    ['colour', null],
-  ])('the nearest name to %s is %s', (word, expected) => {
-    expect(nearestWords(word, ['first_name', 'title', 'email'])[0] ?? null).toBe(expected)
   })
 })
 
