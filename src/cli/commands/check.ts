@@ -103,11 +103,12 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     if (checkService !== null)
       for (const one of config?.services ?? [])
         for await (const finding of checkService(one)) yield ofService(one.name, finding)
+    if (database === null) return
     const sources = Object.values(config?.sources ?? {})
     yield* database.checkSources(sources.filter(({ name }) => named?.includes(name)))
     yield* database.summarizeGrants()
   } finally {
-    await database.close()
+    await database?.close()
   }
 }
 

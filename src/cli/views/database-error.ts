@@ -12,18 +12,6 @@ interface DatabaseError extends Error {
   readonly errors?: readonly unknown[]
 }
 
-/** Connections that Postgres refuses, by SQLSTATE. */
-const REFUSED: Readonly<Record<string, readonly [found: string, todo: string]>> = {
-  '28P01': [
-    'password authentication failed',
-    `Check the user and the password: psql "$DATABASE_URL" -c 'select 1' must work. In the password, write @ as %40, : as %3A, / as %2F.`,
-  ],
-  '28000': ['Postgres rejects the user', 'Correct the user, or allow it in pg_hba.conf.'],
-  '3D000': ['database not found', 'Correct the name, or create it with `createdb`.'],
-  '53300': ['Postgres has no free connection', 'Raise max_connections, or close other connections.'],
-  '57P03': ['Postgres is starting or stopping', 'Try again in a moment.'],
-}
-
 /** Settings of the role, the database or the server that end a statement, by SQLSTATE. */
 const LIMITING_SETTINGS: Readonly<Record<string, readonly [setting: string, expected: string]>> = {
   '57014': ['statement_timeout', 'statements that may take as long as they need'],
@@ -54,41 +42,28 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
   if (!(error instanceof Error)) return null
   const { code = '', message, path, severity } = firstOf(error)
   const address = databaseAddress(url)
-  const explain = (found: string, todo: string, expected = 'a reachable Postgres database'): Problem => ({
-    place: 'DATABASE_URL',
-    found: `${address}: ${found}`,
-    expected,
-    todo,
-  })
-  const [why, fix] = REFUSED[code] ?? []
-  if (why !== undefined && fix !== undefined) return explain(`${why} (${code})`, fix)
-  // What it read of the files that the URL names, or of a certificate.
-  const isConnecting = severity === undefined || code.startsWith('28')
-  const isOfUrl = path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`)
-  if (isOfUrl || (isConnecting && /SSL|certificate/i.test(message)))
-    return explain(message, 'Correct sslmode, and the files that sslrootcert, sslcert and sslkey name.')
   const isTimeout = message.includes('timeout exceeded when trying to connect')
   const network = networkErrorMeaning(isTimeout ? 'ETIMEDOUT' : code)
-  if (network !== null)
-    return explain(
-      `${network} (${code || 'no response'})`,
-      'Start Postgres, or correct the host and the port; some servers require ?sslmode=require.',
-    )
-  // Postgres, or a proxy before it, closed the connection in the middle of a statement: pg gives it no code.
-  if (code === '' && /^connection terminated/i.test(message))
-    return explain('the connection was closed', 'Postgres may be restarting: try again in a moment.')
-  if (/SASL|client password must be a string/.test(message))
-    return explain(
-      'Postgres requires a password, and none is set',
-      'Add the password. In it, write @ as %40, : as %3A, / as %2F.',
-      'postgres://user:password@host:5432/name',
-    )
+  // A file that the URL names.
+  const isOfUrl = path !== undefined && decodeURIComponent(url ?? '').includes(`=${path}`)
+  // pg gives no code to what it finds itself, and to a connection that is closed in the middle of a statement.
+  const isOfDriver =
+    severity === undefined &&
+    /SSL|certificate|SASL|client password must be a string|^connection terminated/i.test(message)
+  if (network !== null || isOfUrl || isOfDriver || /^(?:28|3D000|53300|57P03)/.test(code))
+    return {
+      place: 'DATABASE_URL',
+      found: `${address}: ${network ?? message}${code === '' ? '' : ` (${code})`}`,
+      expected: 'a reachable Postgres database',
+      todo: `Check that Postgres runs, and the host, port, user, password, database and sslmode: psql "$DATABASE_URL" -c 'select 1' must work. In the password, write @ as %40, : as %3A, / as %2F.`,
+    }
   if (code === '42501')
-    return explain(
-      message,
-      '`fillrate check` lists the statements that grant what is missing.',
-      'a user with the required privileges',
-    )
+    return {
+      place: 'DATABASE_URL',
+      found: `${address}: ${message}`,
+      expected: 'a user with the required privileges',
+      todo: '`fillrate check` lists the statements that grant what is missing.',
+    }
   const isOfSchema = /\bfillrate\b/.test(message) && (code === '42P01' || code === '42703')
   return code === '3F000' || isOfSchema ? createSchemaProblem(address) : null
 }

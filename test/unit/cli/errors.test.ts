@@ -80,9 +80,9 @@ describe('an error that the user can fix names the place and the fix', () => {
     ['ECONNREFUSED', /connection refused/],
     ['ENOTFOUND', /host not found/],
     ['ETIMEDOUT', /timed out/],
-    ['28P01', /password authentication failed \(28P01\)[\s\S]*psql "\$DATABASE_URL"/],
-    ['3D000', /database not found/],
-    ['57P03', /starting or stopping/],
+    ['28P01', /what the driver said \(28P01\)[\s\S]*psql "\$DATABASE_URL"/],
+    ['3D000', /what the driver said \(3D000\)/],
+    ['57P03', /what the driver said \(57P03\)/],
   ])('the database: %s', (code, message) => {
     const shown = renderError(withCode(code), view)
     expect(shown.exit).toBe(2)
@@ -98,9 +98,9 @@ describe('an error that the user can fix names the place and the fix', () => {
 
   test('the database, without a password or with wrong TLS settings', () => {
     const sasl = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
-    expect(renderError(sasl, view).text).toMatch(/requires a password/)
+    expect(renderError(sasl, view).text).toMatch(/client password must be a\s+string[^]*psql/)
     const ssl = renderError(new Error('The server does not support SSL connections'), view)
-    expect(ssl.text).toMatch(/sslmode/)
+    expect(ssl.text).toMatch(/does not support SSL connections[^]*psql/)
     expect([renderError(sasl, view).exit, ssl.exit]).toEqual([2, 2])
   })
 
@@ -109,9 +109,9 @@ describe('an error that the user can fix names the place and the fix', () => {
     const problem = explainDatabaseError(new Error('Connection terminated unexpectedly'), env.DATABASE_URL)
     expect(problem).toMatchObject({
       place: 'DATABASE_URL',
-      found: 'crm@db.example:5433/crm: the connection was closed',
+      found: 'crm@db.example:5433/crm: Connection terminated unexpectedly',
       expected: 'a reachable Postgres database',
-      todo: expect.stringContaining('try again') as string,
+      todo: expect.stringContaining('psql') as string,
     })
     const other = new Error('Connection of the service terminated')
     expect(explainDatabaseError(other, env.DATABASE_URL)).toBeNull()
