@@ -1,19 +1,15 @@
 import { sql } from 'kysely'
 import { listNames } from '../util/text.ts'
-import { pluralize } from '../util/format.ts'
 import { listReferences } from './check/references.ts'
 import { type Db, query, queryValue } from './db.ts'
 import { listConditions } from './expression.ts'
-import { countRowsWithoutKey } from './fill-counts.ts'
-import { eligibleSql, joinsSql } from './inputs.ts'
+import { belongsSql, eligibleSql, joinsSql } from './inputs.ts'
+import { hasKeySql } from './key.ts'
 import { pageQuery } from './page.ts'
 import type { SourceFinding, SourceProblem } from './problems.ts'
 import { quoteLiteral } from './quote.ts'
 import { mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
-
-/** Rows that are counted at most. */
-const MAX_COUNTED = 1_000
 
 /** Above this, reading the whole table page after page is worth a warning. */
 const LARGE_TABLE_ROWS = 50_000
@@ -74,13 +70,15 @@ async function describeRows(db: Db, source: Source): Promise<SourceFinding | nul
   }
 }
 
+/** Rows without a key; `plan` counts them. */
 async function describeMissingKeys(db: Db, source: Source): Promise<SourceFinding | null> {
   const nullable = source.keyColumns.filter((column) => !column.notNull).map((column) => column.name)
-  const keyless = nullable.length === 0 ? 0 : await countRowsWithoutKey(db, source, MAX_COUNTED)
-  if (keyless === 0) return null
+  const keyless = `select from ${source.table.sql} as t ${joinsSql(source)}
+     where ${belongsSql(source)} and not (${hasKeySql(source)}) limit 1`
+  if (nullable.length === 0 || (await query(db, keyless)).length === 0) return null
   return {
     place: 'key',
-    found: `${pluralize(keyless, 'row')}${keyless === MAX_COUNTED ? ' or more' : ''} with NULL in ${listNames(nullable)}: never looked up or written`,
+    found: `rows with NULL in ${listNames(nullable)}: never looked up or written`,
     expected: 'a key that every row has',
     todo: 'Name another unique column as the key, or fill this one. Leave the rows out with `where` if they are not wanted.',
   }

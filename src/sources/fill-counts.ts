@@ -35,14 +35,3 @@ export async function readTableNode(db: Db, source: Source): Promise<string | nu
     source.table.sql,
   ])
 }
-
-/** The number of rows of a source without a key, up to a limit. */
-export async function countRowsWithoutKey(db: Db, source: Source, limit: number): Promise<number> {
-  const count = await queryValue<number>(
-    db,
-    `select count(*)::int from (
-       select from ${source.table.sql} as t ${joinsSql(source)}
-        where ${belongsSql(source)} and not (${hasKeySql(source)}) limit ${limit}) as x`,
-  )
-  return count ?? 0
-}

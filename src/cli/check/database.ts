@@ -43,6 +43,7 @@ export async function* checkDatabase(
   if (url === null) {
     const expected = 'the address of the CRM database, postgres://user:password@host:5432/name'
     yield createUnsetFinding('database', 'DATABASE_URL', expected)
+    yield createFinding('schema', 'skipped', 'no database')
     return null
   }
   const db = openDatabase({ url, max: 1 })
@@ -51,6 +52,7 @@ export async function* checkDatabase(
     yield connected
     if (connected.verdict === 'error') {
       await db.destroy()
+      yield createFinding('schema', 'skipped', 'no database')
       return null
     }
     const refused = describeRefusal(await tryWrite(db))

@@ -8,6 +8,7 @@ import {
   type Finding,
   ofService,
   createFinding,
+  ofService,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
@@ -103,10 +104,13 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     if (checkService !== null)
       for (const one of config?.services ?? [])
         for await (const finding of checkService(one)) yield ofService(one.name, finding)
-    if (database === null) return
-    const sources = Object.values(config?.sources ?? {})
-    yield* database.checkSources(sources.filter(({ name }) => named?.includes(name)))
-    yield* database.summarizeGrants()
+    const sources = Object.values(config?.sources ?? {}).filter(({ name }) => named?.includes(name))
+    if (database === null)
+      for (const { name } of sources) yield createFinding(`source ${name}`, 'skipped', 'no database')
+    else {
+      yield* database.checkSources(sources)
+      yield* database.summarizeGrants()
+    }
   } finally {
     await database?.close()
   }
