@@ -8,7 +8,7 @@ import { hasKeySql } from './key.ts'
 import { pageQuery } from './page.ts'
 import type { SourceFinding, SourceProblem } from './problems.ts'
 import { quoteLiteral } from './quote.ts'
-import { mayHideRows } from './row-security.ts'
+import { findProtectedSample, mayHideRows } from './row-security.ts'
 import type { Source } from './source-model.ts'
 
 /** Above this, reading the whole table page after page is worth a warning. */
@@ -53,6 +53,14 @@ async function describeRows(db: Db, source: Source): Promise<SourceFinding | nul
     db,
     `select from ${table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
   )
+  const found = rows.length === 0 ? null : await findProtectedSample(db, source)
+  if (found !== null)
+    return {
+      place: 'table',
+      found,
+      expected: 'policies that let the role update the rows that it reads',
+      todo: 'Permit it, or leave these rows out with `where`: what is found for them is paid for and cannot be written.',
+    }
   if (rows.length > 0) return null
   if (await mayHideRows(db, source))
     return {

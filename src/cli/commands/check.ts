@@ -8,7 +8,6 @@ import {
   type Finding,
   ofService,
   createFinding,
-  ofService,
   toFinding,
   type CheckedProblem,
   type FindingVerdict,
