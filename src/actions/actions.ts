@@ -1,7 +1,6 @@
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { toLookupBudget } from '../domain/spend.ts'
 import { firstPollMs, TABLE_POLICY } from '../pipeline/deps.ts'
 import type { SourceDeps } from '../runs/maintenance.ts'
 import { firstOf } from '../runs/run-part.ts'
@@ -17,9 +16,7 @@ import type { RowHistory } from './explain/row-history.ts'
 import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
 import { OpenService } from './open-service.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
-import type { PlanOptions } from './plan/report.ts'
-import type { PlannedParty } from './plan/service-plan.ts'
-import { planInOrder } from './plan/services.ts'
+import type { PlannedService, PlanOptions } from './plan/report.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
 import { readServiceReport, type ServiceReport, type ServiceReportOptions } from './service-report.ts'
@@ -102,51 +99,45 @@ export class Actions implements OpenedSources {
   }
 
   /** @throws ConfigProblems if the configuration has no such source, or the condition is invalid */
-  validate(request: PassRequest): Promise<Source[]> {
+  validate(request: PassRequest): Promise<WholeSource[]> {
     return checkRequest(this, request, this.bulkOf(request.sources))
   }
 
   /** @param request.budget bounds what is read, as in a run; the configuration's does not */
   async plan(request: PlanRequest): Promise<Plan> {
-    const budget = toBudgetLimit(request.budget ?? lookupBudgetOf(this.config))
-    const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
     const chosen = await this.validate(request)
-    const [only] = this.services
-    if (only?.name === null) {
-      const [deps, options] = await this.#preparePlan(only, request, chosen, budget)
-      return createPlan(deps, { ...options, mixed })
-    }
-    const parties: PlannedParty[] = []
-    for (const service of this.servicesOf(request.sources)) {
-      const { budget: limit, price } = service.config
-      const { steps } = service
-      const sources = chosen.flatMap(({ name }) => steps.sources.get(name) ?? [])
-      const [deps, options] = await this.#preparePlan(service, request, sources, budget)
-      const ownBudget = toBudgetLimit(toLookupBudget(limit, [price]))
-      parties.push({ name: service.name ?? '', deps, options, budget: ownBudget })
-    }
-    return planInOrder(parties, budget, mixed)
+    const planned: PlannedService[] = []
+    for (const service of this.servicesOf(request.sources))
+      planned.push(await this.#preparePlan(service, request.sources, chosen))
+    return createPlan(this.db, planned, {
+      ...request,
+      budget: toBudgetLimit(request.budget ?? lookupBudgetOf(this.config)),
+      isBoundedByBudget: request.budget !== undefined,
+      mixed: request.budget === undefined ? mixedBudgetOf(this.config) : null,
+    })
   }
 
   async #preparePlan(
     service: OpenService,
-    request: PlanRequest,
-    sources: readonly Source[],
-    budget: number | null,
-  ): Promise<Parameters<typeof createPlan>> {
-    const { scope, bulk } = service
-    const { adapter } = service.config
-    const options = {
-      ...request,
-      sources,
-      leftOut: listLeftOut(this, request.sources),
-      budget,
-      isBoundedByBudget: request.budget !== undefined,
+    names: readonly string[],
+    chosen: readonly WholeSource[],
+  ): Promise<PlannedService> {
+    const { scope, bulk, config } = service
+    const { adapter, name, budget } = config
+    return {
+      name,
+      deps: await service.deps(),
+      sources: chosen.flatMap(({ steps }) =>
+        [...steps.entries()].flatMap(([place, source]) =>
+          source.mapping.turn.service === name ? [{ source, place }] : [],
+        ),
+      ),
+      leftOut: listLeftOut(this, names),
+      budget: name === null ? null : budget,
       usesWebhook: bulk.usesWebhook === true,
       firstPollMs: adapter.poll && firstPollMs(adapter, false),
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
     }
-    return [await service.deps(), options]
   }
 
   /** The history of one row. */

@@ -94,11 +94,11 @@ export const toBudgetLimit = (budget: LookupBudget | null): number | null =>
  * The sources of a request. What is broken is left out, unless the request names nothing else.
  * @throws ConfigProblems if bulk is requested although it is off, or the condition is invalid for one of the sources
  */
-export async function checkRequest(
-  all: OpenedSources & Pick<Deps, 'db'>,
+export async function checkRequest<One extends Source>(
+  all: OpenedSources<One> & Pick<Deps, 'db'>,
   { sources, where, route }: PassRequest,
   bulk: { readonly isPossible: boolean; readonly todo: string | null },
-): Promise<Source[]> {
+): Promise<One[]> {
   if (route === 'bulk' && !bulk.isPossible)
     throw requestProblem('--route', 'bulk', 'auto or sync, because bulk is off', bulk.todo)
   const fit = sources.filter((name) => !all.brokenSources?.has(name))

@@ -1,28 +1,9 @@
 import { sql } from 'kysely'
 import { ANSWERED_STATES } from './lookups.ts'
-import { jsonBatch, opaque } from './sql.ts'
+import { opaque } from './sql.ts'
 import type { RunService } from './pending-lookups.ts'
 import type { Connection } from './transaction.ts'
-import type { LookupSpec } from './upsert-lookups.ts'
 import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
-
-const isFreshSql = sql`(l.refresh_at is null or l.refresh_at > now())`
-
-/** Which of these lookups found nothing and are not due for a refresh, in the same order. */
-export async function findKnownMisses(
-  db: Connection,
-  lookups: readonly LookupSpec[],
-  service: number,
-): Promise<boolean[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await sql<{ missed: boolean }>`
-    select coalesce(l.state = 'not_found' and ${isFreshSql}, false) as missed
-      from jsonb_to_recordset(${jsonBatch(lookups.map(({ kind, key }, n) => ({ n, kind, key })))})
-           as w (n integer, kind text, key text)
-      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
-     order by w.n`.execute(db)
-  return rows.map((row) => row.missed)
-}
 
 /** Rows of a dry run and a source that have a result of a service, in key order. @param after keyset: keys after this one */
 export async function listAnsweredDryRows(

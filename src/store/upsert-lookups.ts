@@ -118,26 +118,28 @@ export async function findAlreadyPaid(
   return lookups.map((_, n) => paid.has(n))
 }
 
-/** What is stored about a lookup: a record, nothing, or a call under way. */
-interface StoredState {
-  readonly state: 'found' | 'missed' | 'open'
+/** What is stored of a lookup. */
+export interface StoredAnswer {
+  /** `upsertLookups` would claim it for a run, so that it costs a call. */
+  readonly costs: boolean
+  /** Null: the service was never called with it. */
+  readonly state: LookupState | null
   readonly confidence: number | null
 }
 
-/** What a service has answered to these lookups, in the same order; null: the service was never called with it. */
-export async function listStoredStates(
+/** What a service has answered to these lookups, in the same order. */
+export async function readStoredAnswers(
   db: Connection,
   lookups: readonly LookupSpec[],
+  runningRuns: readonly number[],
   service: number,
-): Promise<(StoredState | null)[]> {
+): Promise<StoredAnswer[]> {
   if (lookups.length === 0) return []
-  const { rows } = await sql<{ answer: StoredState | null }>`
-    select case when l.id is not null then jsonb_build_object(
-             'state', case when l.state = 'found' then 'found' when l.state in ('not_found', 'rejected') then 'missed' else 'open' end,
-             'confidence', l.confidence) end as answer
+  const { rows } = await sql<StoredAnswer>`
+    select l.id is null or coalesce(${claimableSql(runningRuns)}, false) as costs, l.state, l.confidence
       from jsonb_to_recordset(${jsonBatch(lookups.map(({ kind, key }, n) => ({ n, kind, key })))})
            as w (n integer, kind text, key text)
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
      order by w.n`.execute(db)
-  return rows.map((row) => row.answer)
+  return rows
 }

@@ -1,145 +1,143 @@
-/** Lookups that a service is called with. */
-export interface StepEstimate {
-  /** Of rows that come to it whatever the services before it answer. */
-  readonly certain: number
-  /** If every row goes on to the last service. */
-  readonly max: number
-}
+import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { byKind } from '../../domain/service/credits.ts'
+import { roundCredits } from '../../domain/spend.ts'
+import { type KindCounts, sumCredits, sumOf } from './lookup-estimate.ts'
 
-/** The lookups of a source at each of its services, in their order. */
-export interface WantedChain {
-  /** The services, by their place in `PlannedBudgets.parties`. */
-  readonly parties: readonly number[]
-  readonly steps: readonly StepEstimate[]
-  /** The most that the source may spend at all of them. */
+/** What is left of a budget. */
+export class Purse {
   readonly budget: number
-  /** What a lookup of each takes of the budgets of the source and of all. Default: one. */
-  readonly charges?: readonly number[]
+  /** Though what came before needs the most. */
+  sure: number
+  /** If it needs the least. */
+  open: number
+
+  constructor(budget: number) {
+    this.budget = budget
+    this.sure = budget
+    this.open = budget
+  }
+
+  take(part: 'sure' | 'open', amount: number): void {
+    this[part] = Math.max(0, roundCredits(this[part] - amount))
+  }
 }
 
-export interface PlannedBudgets {
-  /** The most lookups of each service. */
-  readonly parties: readonly number[]
-  /** The most that all may spend together. */
-  readonly total: number
+/** A service's own budget, and what budgets pay of its lookups. */
+export interface Account {
+  readonly purse: Purse
+  /** What a lookup takes of all budgets, at most and at least. */
+  readonly most: KindCounts
+  readonly least: KindCounts
+  certain: KindCounts
+  /** The most lookups besides. */
+  more: number
+  /** What one of these takes at least. */
+  cheapest: number
 }
 
-/** What is assumed of services that spend before: `certain` is left of a budget though they need the most, and `max` as they need the least. */
-const SPENT_BEFORE = { certain: 'max', max: 'certain' } as const
-type Bound = keyof typeof SPENT_BEFORE
-const BOUNDS = Object.keys(SPENT_BEFORE) as Bound[]
-type ByBound<Value> = Record<Bound, Value>
-const byBound = <Value>(toValue: (bound: Bound) => Value): ByBound<Value> => ({
-  certain: toValue('certain'),
-  max: toValue('max'),
-})
+/** What a source wants of one of its services. */
+export interface WantedStep {
+  readonly account: Account
+  /** Lookups of rows that come to it whatever the services before it answer. */
+  readonly certain: KindCounts
+  /** Further lookups, if every row goes on to the end. */
+  readonly more: number
+  /** Of these, at most, those that do not depend on a lookup of the row's own being paid at a service before. */
+  readonly free: number
+  /** The most further lookups of a row that does depend on one. */
+  readonly deepest: number
+}
+
+/** A source with its services, in their order. */
+export interface WantedSource {
+  /** The kinds of its lookups. */
+  readonly kinds: readonly LookupKind[]
+  readonly budget: number
+  readonly steps: readonly WantedStep[]
+}
 
 /**
- * What budgets leave of these, for each source. A budget that several share is used by the services that come first: these are
- * charged while the table is read, and later ones when rows are handed on to them. A row that an earlier service's budget does not
- * pay does not come to a later one; those with a stored answer come all the same. Pure.
+ * Pays wanted lookups from the accounts of their services. A budget that several share is used by the services that come first:
+ * these are charged while the table is read, and later ones when rows are handed on to them.
+ * @param total the budget of all together
+ * @returns the most lookups of all together, besides what is certain
  */
-export function limitChains(chains: readonly WantedChain[], budgets: PlannedBudgets): StepEstimate[][] {
-  const limited = chains.map((): StepEstimate[] => [])
-  const pools = byBound(() => new Pool(chains, budgets))
-  // The share of the rows that every earlier budget may pay.
-  const reach = chains.map(() => 1)
-  const places = Math.max(0, ...chains.map(({ steps }) => steps.length))
-  for (let place = 0; place < places; place++) {
-    const wanted = chains.map(({ steps }, n): StepEstimate => {
-      const { certain, max } = steps[place] ?? NO_LOOKUPS_AT_ALL
-      return { certain, max: certain + (max - certain) * (reach[n] ?? 0) }
+export function payWanted(
+  sources: readonly WantedSource[],
+  accounts: readonly Account[],
+  total: number,
+): number {
+  const ofAll = new Purse(total)
+  const chains = sources.map((source) => ({ ...source, purse: new Purse(source.budget), paid: 0 }))
+  for (let place = 0; chains.some(({ steps }) => place < steps.length); place++) {
+    const turns = chains.flatMap((chain) => {
+      const step = chain.steps[place]
+      return step ? [{ ...step, chain, purses: [ofAll, step.account.purse, chain.purse] }] : []
     })
-    const paid = byBound((bound) =>
-      pools[bound].pay(
-        place,
-        wanted.map((one) => one[bound]),
-      ),
-    )
-    for (const bound of BOUNDS) pools[bound].take(place, paid[SPENT_BEFORE[bound]])
-    for (const [n, { steps }] of chains.entries()) {
-      if (steps[place] === undefined) continue
-      const [certain, max] = [paid.certain[n] ?? 0, paid.max[n] ?? 0]
-      // The least that the rows need: further lookups of a cascade may not be needed.
-      reach[n] = (reach[n] ?? 0) * paidShare(wanted[n]?.certain ?? 0, certain)
-      limited[n]?.push({
-        certain: Math.round(Math.min(certain, max)),
-        max: Math.round(Math.max(certain, max)),
-      })
+    const certain = payCertain(turns, ofAll)
+    for (const [n, { purses, ...turn }] of turns.entries()) {
+      const { account, chain } = turn
+      const unpaid = sumOf(turn.certain) - (certain[n] ?? 0)
+      const wanted = unpaid + Math.min(turn.more, turn.deepest * chain.paid + turn.free)
+      const cheapest = Math.min(...chain.kinds.map((kind) => account.least[kind]))
+      const more = Math.min(wanted, countPaid(purses, cheapest))
+      const dearest = Math.max(...chain.kinds.map((kind) => account.most[kind]))
+      for (const purse of purses) purse.take('sure', more * dearest)
+      chain.paid += (certain[n] ?? 0) + more
+      account.more += more
+      if (more > 0) account.cheapest = Math.min(account.cheapest, cheapest)
     }
   }
-  return limited
+  for (const account of accounts)
+    account.more = Math.min(account.more, countPaid([ofAll, account.purse], account.cheapest))
+  const more = accounts.reduce((sum, account) => sum + account.more, 0)
+  return Math.min(more, countPaid([ofAll], Math.min(...accounts.map(({ cheapest }) => cheapest))))
 }
 
-const NO_LOOKUPS_AT_ALL: StepEstimate = { certain: 0, max: 0 }
+/** How many lookups budgets pay, at a cost of each. */
+const countPaid = (purses: readonly Purse[], each: number): number =>
+  Math.min(...purses.map(({ open }) => (open === Infinity || each === 0 ? Infinity : roundDown(open / each))))
 
-const paidShare = (wanted: number, paid: number): number => (paid >= wanted ? 1 : paid / wanted)
+/** A quotient of decimals: 3 / 0.1 is 30. */
+const roundDown = (quotient: number): number => Math.floor(roundCredits(quotient))
 
-/** What is left of the budgets. */
-class Pool {
-  readonly #chains: readonly WantedChain[]
-  readonly #sources: number[]
-  readonly #parties: number[]
-  #total: number
-
-  constructor(chains: readonly WantedChain[], { parties, total }: PlannedBudgets) {
-    this.#chains = chains
-    this.#sources = chains.map(({ budget }) => budget)
-    this.#parties = [...parties]
-    this.#total = total
-  }
-
-  /** The lookups at a place of each order that are paid: sources share what is left evenly, as far as they need it. */
-  pay(place: number, wanted: readonly number[]): number[] {
-    const paid = wanted.map(() => 0)
-    for (const isShared of [true, false]) {
-      const spent = this.#sum(place, paid)
-      let total = this.#total - spent.total
-      const parties = this.#parties.map((left, party) => left - (spent.parties[party] ?? 0))
-      for (const [n, want] of wanted.entries()) {
-        const party = this.#chains[n]?.parties[place]
-        if (party === undefined) continue
-        const charge = this.#charge(n, place)
-        const others = this.#chains.slice(n)
-        const shareOf = (left: number, sharing: number): number =>
-          isShared ? left / Math.max(1, sharing) : left
-        const added = Math.max(
-          0,
-          Math.min(
-            want - (paid[n] ?? 0),
-            shareOf(parties[party] ?? 0, others.filter((one) => one.parties[place] === party).length),
-            shareOf(total, others.length) / charge,
-            (this.#sources[n] ?? 0) / charge - (paid[n] ?? 0),
-          ),
-        )
-        paid[n] = (paid[n] ?? 0) + added
-        parties[party] = (parties[party] ?? 0) - added
-        total -= added * charge
-      }
+/**
+ * Pays what is certain. Each source first gets an even part of the budget of all, and then what the others leave, as in a run;
+ * within a source the kinds are taken in proportion.
+ * @returns how many lookups of each
+ */
+function payCertain(
+  turns: readonly (Pick<WantedStep, 'account' | 'certain'> & { readonly purses: readonly Purse[] })[],
+  ofAll: Purse,
+): number[] {
+  const paid = turns.map(() => 0)
+  for (const isShared of [true, false])
+    for (const [n, { account, certain, purses }] of turns.entries()) {
+      const share = isShared ? Math.ceil(roundCredits(ofAll.sure / (turns.length - n))) : Infinity
+      const unpaid = roundCredits(sumCredits(certain, account.most).all - (paid[n] ?? 0))
+      const added = Math.min(share, unpaid, ...purses.map(({ sure }) => sure))
+      paid[n] = roundCredits((paid[n] ?? 0) + added)
+      for (const purse of purses) purse.take('sure', added)
     }
-    return paid
-  }
+  return turns.map(({ account, certain, purses }, n) => {
+    const counts = takeKinds(certain, paid[n] ?? 0, account.most)
+    for (const purse of purses) purse.take('open', sumCredits(counts, account.least).all)
+    account.certain = byKind((kind) => account.certain[kind] + counts[kind])
+    return sumOf(counts)
+  })
+}
 
-  take(place: number, paid: readonly number[]): void {
-    const spent = this.#sum(place, paid)
-    this.#total = Math.max(0, this.#total - spent.total)
-    for (const [party, lookups] of spent.parties.entries())
-      this.#parties[party] = Math.max(0, (this.#parties[party] ?? 0) - lookups)
-    for (const [n, amount] of spent.sources.entries())
-      this.#sources[n] = Math.max(0, (this.#sources[n] ?? 0) - amount)
-  }
-
-  #charge(chain: number, place: number): number {
-    return this.#chains[chain]?.charges?.[place] ?? 1
-  }
-
-  #sum(place: number, paid: readonly number[]) {
-    const parties = this.#parties.map(() => 0)
-    const sources = paid.map((lookups, n) => {
-      const party = this.#chains[n]?.parties[place] ?? -1
-      if (party >= 0) parties[party] = (parties[party] ?? 0) + lookups
-      return lookups * this.#charge(n, place)
-    })
-    return { parties, sources, total: sources.reduce((sum, amount) => sum + amount, 0) }
-  }
+/** What an amount pays of some lookups. */
+function takeKinds(counts: KindCounts, amount: number, each: KindCounts): KindCounts {
+  let [open, left] = [sumCredits(counts, each).all, amount]
+  return byKind((kind) => {
+    // What costs nothing is always paid, and no part of a lookup is.
+    const part =
+      each[kind] === 0 || open === 0
+        ? counts[kind]
+        : Math.min(Math.round((counts[kind] * left) / open), roundDown(left / each[kind]))
+    open = roundCredits(open - counts[kind] * each[kind])
+    left = roundCredits(left - part * each[kind])
+    return part
+  })
 }

@@ -1,8 +1,16 @@
 import type { RunSpec } from '../../domain/run.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { lookupKey } from '../../pipeline/pick/choose.ts'
-import { createPass, nextScanPage, PAGE_SIZE, ReadAhead } from '../../pipeline/pick/pass.ts'
+import {
+  type CandidatePage,
+  readCandidates,
+  readCandidatesByKey,
+  type ReadOptions,
+} from '../../pipeline/pick/candidates.ts'
+import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
+import { createPass, nextScanPage, PAGE_SIZE, type PickPass, ReadAhead } from '../../pipeline/pick/pass.ts'
+import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
+
 import { describeFreshness } from '../../sources/freshness.ts'
 import {
   addLeftOutKeys,
@@ -11,10 +19,14 @@ import {
   describeUncounted,
   type RowCounts,
 } from '../../sources/left-out.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { inTransaction } from '../../store/transaction.ts'
-import type { LookupEstimate } from './lookup-estimate.ts'
-import { type LookupChain, type PlannedPage, planPage, type PlanPhase } from './planned-page.ts'
+import { listDueRows } from '../../store/due-rows.ts'
+import * as runs from '../../store/runs.ts'
+import { inTransaction, type Tx } from '../../store/transaction.ts'
+import { listAbandonedRows } from '../../store/waiting-rows.ts'
+import { sumOf } from './lookup-estimate.ts'
+import type { PlannedStep, SourceWalk } from './walk.ts'
 
 /**
  * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
@@ -64,20 +76,21 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
   /** Stops reading where a run with this budget would. */
   readonly isBoundedByBudget: boolean
   readonly signal: AbortSignal
-  /** Called with the rows of each page that a run would pick, without suppressed ones. */
-  readonly onPicked?: (source: Source, chains: readonly LookupChain[]) => Promise<void>
   /** Also names some rows that each condition leaves out, and counts the conditions wherever the plan stops reading. */
   readonly listsFiltered?: boolean
   /** Called with those of each page that have no usable input, which `invalid_input` counts. */
   readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => void) | undefined
 }
 
-/** Scans a source as a run would. */
+/**
+ * Scans a source as a run would.
+ * @param first its first service
+ * @param walk follows the rows that are picked
+ */
 export async function planSource(
-  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
-  source: Source,
+  { service: { deps, estimate }, source }: PlannedStep,
+  walk: SourceWalk,
   options: FunnelOptions,
-  estimate: LookupEstimate,
 ): Promise<SourcePlan> {
   const { limit, signal } = options
   const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
@@ -94,43 +107,33 @@ export async function planSource(
   let size = PAGE_SIZE
   while (phase !== undefined && stoppedAt === null) {
     const isBeyondBudget =
-      options.isBoundedByBudget && roundCredits(estimate.requests * each) > (options.budget || Infinity)
+      options.isBoundedByBudget &&
+      roundCredits(sumOf(estimate.requests.certain) * each) > (options.budget || Infinity)
     const room = limit === null ? null : limit - counts.picked
-    const page: PlannedPage = await planPage(
+    const page = await planPage(
       deps,
       source,
       { where: options.where, changedSince, phase, after, size, isBeyondBudget },
       room,
     )
+    const lacking = page.candidates.filter(({ lacks }) => lacks)
+    const picked = page.candidates.filter(({ lacks }, index) => lacks && !page.suppressed.has(index))
     counts.rows += page.scanned
     for (const one of ['complete', 'fresh', 'held'] as const) counts[one] += page.dispositions[one] ?? 0
     recentlyEnriched += (page.dispositions.stamped ?? 0) + page.settled
-    let free = 0
-    const invalidRows: InvalidInputRow[] = []
-    for (const [index, chain] of page.chains.entries()) {
-      const { candidate } = chain
-      if (!candidate.lacks) counts.complete++
-      else {
-        counts.picked++
-        const outcome = page.suppressed.has(index) ? 'suppressed' : resolveChain(chain, page, estimate)
-        if (outcome === 'suppressed') counts.suppressed++
-        else if (outcome === 'invalid_input') {
-          invalid[chain.reason] = (invalid[chain.reason] ?? 0) + 1
-          invalidRows.push({ source: source.name, key: candidate.key, reason: chain.reason })
-        } else {
-          counts.valid_input++
-          if (outcome === 'stored') free++
-        }
-      }
-    }
-    if (invalidRows.length > 0) options.onInvalid?.(invalidRows)
-    await options.onPicked?.(
-      source,
-      page.chains.filter(({ candidate }, index) => candidate.lacks && !page.suppressed.has(index)),
+    counts.complete += page.candidates.length - lacking.length
+    counts.picked += lacking.length
+    counts.suppressed += lacking.length - picked.length
+    const ends = await walk.follow(picked, page.live)
+    const invalidRows = ends.flatMap(({ kind, key, reason }) =>
+      kind === 'invalid_input' ? [{ source: source.name, key, reason }] : [],
     )
+    for (const { reason } of invalidRows) invalid[reason] = (invalid[reason] ?? 0) + 1
+    counts.valid_input += picked.length - invalidRows.length
+    if (invalidRows.length > 0) options.onInvalid?.(invalidRows)
     after = page.next
     size = nextScanPage(size, page.densest)
-    if (isBeyondBudget) readAhead.add(page.scanned, free)
+    if (isBeyondBudget) readAhead.add(page.scanned, ends.filter(({ kind }) => kind === 'stored').length)
     if (after === null) phase = phases[phases.indexOf(phase) + 1]
     if (phase !== undefined && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
     else if (phase !== undefined && readAhead.isOver) stoppedAt = 'budget'
@@ -150,27 +153,6 @@ export async function planSource(
     recently_enriched: stamped,
     invalid_input: invalid,
   }
-}
-
-/** Where a row's chain ends, as far as that is known before any request: at a stored record or at a call. */
-function resolveChain(
-  { candidate, lookups: chain }: LookupChain,
-  page: PlannedPage,
-  estimate: LookupEstimate,
-): 'invalid_input' | 'call' | 'stored' {
-  const isOnlyForLater = candidate.lacks_here === false
-  if (chain.length === 0) return candidate.missed === null && !isOnlyForLater ? 'invalid_input' : 'call'
-  for (const [n, lookup] of chain.entries()) {
-    const id = lookupKey(lookup)
-    const costs = page.billable.has(id)
-    estimate.add(lookup, costs)
-    if (page.knownMisses.has(id)) continue
-    for (const next of chain.slice(n + 1)) {
-      if (page.billable.has(lookupKey(next))) estimate.addFallback(next)
-    }
-    return costs ? 'call' : 'stored'
-  }
-  return 'call'
 }
 
 /** Rows that are named of those that one condition leaves out. */
@@ -204,14 +186,7 @@ async function countOutside(
   const isUnfiltered =
     mapping.where.length === 0 && mapping.joins === null && keyColumns.every((one) => one.notNull)
   if (isUnfiltered && where === null && read !== null)
-    return {
-      table: read,
-      without_key: 0,
-      filtered_out: 0,
-      where_out: 0,
-      conditions: [],
-      conditions_error: null,
-    }
+    return { ...NOT_COUNTED, table: read, without_key: 0, filtered_out: 0, where_out: 0, conditions: [] }
   if (read === null && !listsFiltered) return NOT_COUNTED
   const count = (conditions: boolean): Promise<RowCounts> =>
     inTransaction(
@@ -245,4 +220,87 @@ async function countOutside(
     conditions,
     conditions_error,
   }
+}
+
+type PlanPhase = Extract<PickPass['phase'], 'abandoned' | 'due' | 'scan'>
+
+interface PlanPosition extends Pick<ReadOptions, 'where' | 'changedSince' | 'after' | 'size'> {
+  readonly phase: PlanPhase
+  /** A run with the same budget could pay no more. */
+  readonly isBeyondBudget: boolean
+}
+
+/**
+ * Reads a page, or several, as a run would.
+ * @returns it without the `settled` rows, which another program has enriched; the indexes of suppressed rows; and the live runs
+ */
+async function planPage(
+  deps: Pick<Deps, 'db' | 'policy' | 'service'>,
+  source: Source,
+  { phase, size, isBeyondBudget, ...position }: PlanPosition,
+  room: number | null,
+) {
+  const { db, policy, service } = deps
+  const { changedSince } = position
+  const live = (await runs.listRunning(db)).map((run) => run.id)
+  const read = { ...position, staleSince: changedSince, live, service }
+  const readPage = async (tx: Tx): Promise<CandidatePage> => {
+    if (phase !== 'scan') return readListed(tx, source, phase, read, Math.min(room ?? size, PAGE_SIZE))
+    const whole = excludeListed(await readCandidates(tx, source, { ...read, size }), changedSince)
+    const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
+    const last = room === null ? undefined : picked[room - 1]
+    // Up to the last row within the limit, so that every count is of the same rows.
+    return last === undefined || last.key === whole.last
+      ? whole
+      : excludeListed(
+          { ...(await readCandidates(tx, source, { ...read, size, until: last.key })), next: last.key },
+          changedSince,
+        )
+  }
+  const isStretched = !isBeyondBudget && phase === 'scan' && isStretch(size, { limit: room, changedSince })
+  const page = await (
+    isStretched
+      ? readStretch(deps, source, { ...read, size })
+      : inTransaction(db, readPage, policy.sourceTimeoutMs)
+  ).catch(async (error: unknown) => {
+    const failed = { ...position, limit: size }
+    throw (await explainPageFailure(db, source, failed, error)) ?? error
+  })
+  const candidates = page.candidates.filter((candidate) => candidate.settledUntil === null)
+  const suppressed = await findSuppressedRows(db, source, candidates)
+  return { ...page, candidates, settled: page.candidates.length - candidates.length, suppressed, live }
+}
+
+/** The rows that a pass by `changedAt` finds in Fillrate's own tables: abandoned ones, and due ones. */
+async function readListed(
+  tx: Tx,
+  source: Source,
+  phase: Exclude<PlanPhase, 'scan'>,
+  { after, live, service }: Pick<ReadOptions, 'after' | 'live' | 'service'>,
+  size: number,
+): Promise<CandidatePage> {
+  const keys =
+    phase === 'abandoned'
+      ? await listAbandonedRows(tx, source.name, live, after ?? '', size)
+      : await listDueRows(tx, source.name, after ?? '', size)
+  const candidates = await readCandidatesByKey(tx, source, keys, service)
+  const next = keys.length === size ? (keys.at(-1) ?? null) : null
+  return {
+    candidates,
+    dispositions: {},
+    last: keys.at(-1) ?? null,
+    next,
+    scanned: candidates.length,
+    densest: candidates.length,
+  }
+}
+
+/** Without the rows that `readListed` has found already, if it has. */
+function excludeListed(page: CandidatePage, changedSince: Date | null): CandidatePage {
+  const candidates =
+    changedSince === null
+      ? page.candidates
+      : page.candidates.filter((one) => one.disposition !== 'abandoned' && !one.isDue)
+  const scanned = page.scanned - (page.candidates.length - candidates.length)
+  return { ...page, candidates, scanned }
 }

@@ -1,21 +1,49 @@
 import { hash as sha } from 'node:crypto'
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { byKind } from '../../domain/service/credits.ts'
+import { roundCredits } from '../../domain/spend.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
 
-const IS_WANTED = 1
-const IS_REQUESTED = 2
-const IS_FALLBACK = 4
+/** A number for each kind of lookup. */
+export type KindCounts = Readonly<Record<LookupKind, number>>
+
+export const sumOf = (counts: KindCounts): number =>
+  Object.values(counts).reduce((sum, count) => sum + count, 0)
+
+/** What lookups cost, at a cost for each kind. */
+export function sumCredits(
+  counts: KindCounts,
+  each: KindCounts,
+): { readonly all: number; readonly person: number; readonly company: number } {
+  const all = roundCredits(sumOf(byKind((kind) => counts[kind] * each[kind])))
+  const company = roundCredits(counts.domain * each.domain)
+  return { all, person: roundCredits(all - company), company }
+}
+
+/**
+ * What a lookup is to a plan; of several, the first of `FLAGS` counts.
+ * - `stored`: a row needs it, and has its answer
+ * - `certain`: it is requested
+ * - `possible`: it is requested if its row comes to the service
+ * - `further`: it is requested if the identifiers before it find nothing
+ */
+type LookupUse = keyof typeof FLAGS
+const FLAGS = { certain: 1, possible: 2, further: 4, stored: 8 } as const
+/** Of lookups that may be requested. */
+export const USES = ['certain', 'possible', 'further'] as const
+/** A row needs it for certain. */
+const IS_WANTED = FLAGS.certain | FLAGS.stored
 /** The kind of the lookup, above the flags. */
-const KIND_SHIFT = 3
+const KIND_SHIFT = 4
 const FIRST_SLOTS = 1 << 12
 /** 9 MiB. */
 const MAX_SLOTS = 1 << 20
 
 /**
- * Counts the distinct lookups of a plan, over all sources, in bounded memory: nine bytes for a lookup, and exact up to
- * 786,432. Of more it keeps a random sample, the lookups whose hash ends in one zero bit, then in two and so on, and multiplies:
- * the numbers are then within half a percent (four standard errors).
+ * Counts the distinct lookups of a plan at one service, over all sources, in bounded memory: nine bytes for a lookup, and exact
+ * up to 786,432. Of more it keeps a random sample, the lookups whose hash ends in one zero bit, then in two and so on, and
+ * multiplies: the numbers are then within half a percent (four standard errors).
  */
 export class LookupEstimate {
   readonly #maxSlots: number
@@ -27,24 +55,10 @@ export class LookupEstimate {
   /** Zero bits at the end of each hash that is kept. */
   #sampledBits = 0
   #distinct = 0
-  #requestsByKind = [0, 0, 0, 0]
-  #fallbackOnly = 0
+  readonly #requests = { certain: byKind(() => 0), possible: byKind(() => 0), further: byKind(() => 0) }
 
   constructor(maxSlots = MAX_SLOTS) {
     this.#maxSlots = maxSlots
-  }
-
-  /**
-   * Adds a lookup that a row needs.
-   * @param costs it would be requested
-   */
-  add(lookup: LookupSpec, costs: boolean): void {
-    this.#mark(lookup, costs ? IS_WANTED | IS_REQUESTED : IS_WANTED)
-  }
-
-  /** Adds a lookup that is requested if those before it find nothing. */
-  addFallback(lookup: LookupSpec): void {
-    this.#mark(lookup, IS_FALLBACK)
   }
 
   /** Whether the numbers are estimates. */
@@ -52,35 +66,31 @@ export class LookupEstimate {
     return this.#sampledBits > 0
   }
 
+  /** Lookups that rows need for certain. */
   get distinct(): number {
     return this.#distinct * this.#scale
   }
 
-  get requests(): number {
-    return this.#requestsByKind.reduce((sum, count) => sum + count, 0) * this.#scale
-  }
-
-  /** Maximum requests, if every row goes to the end of its cascade. */
-  get maxRequests(): number {
-    return this.requests + this.#fallbackOnly * this.#scale
-  }
-
-  countsByKind(): Record<LookupKind, number> {
-    const [email = 0, linkedin_url = 0, name_company = 0, domain = 0] = this.#requestsByKind.map(
-      (count) => count * this.#scale,
-    )
-    return { email, linkedin_url, name_company, domain }
+  /** Those that may be requested. */
+  get requests(): Readonly<Record<(typeof USES)[number], KindCounts>> {
+    const { certain, possible, further } = this.#requests
+    const scaled = (counts: KindCounts): KindCounts => byKind((kind) => counts[kind] * this.#scale)
+    return { certain: scaled(certain), possible: scaled(possible), further: scaled(further) }
   }
 
   get #scale(): number {
     return 2 ** this.#sampledBits
   }
 
-  #mark(lookup: LookupSpec, flags: number): void {
+  /**
+   * Adds a lookup of a row.
+   * @returns whether it is counted for this row, and was for none before
+   */
+  add(lookup: LookupSpec, use: LookupUse): boolean {
     const [high, low] = hashLookup(lookup)
-    if (!this.#isKept(high)) return
+    if (!this.#isKept(high)) return false
     while (this.#used * 4 > this.#flags.length * 3) this.#makeRoom()
-    if (!this.#isKept(high)) return
+    if (!this.#isKept(high)) return false
     const slot = this.#slotOf(high, low)
     const flagsBefore = this.#flags[slot] ?? 0
     if (flagsBefore === 0) {
@@ -88,17 +98,17 @@ export class LookupEstimate {
       this.#hashes[2 * slot] = high
       this.#hashes[2 * slot + 1] = low
     } else this.#count(flagsBefore, -1)
-    const flagsAfter = flagsBefore | flags | (KINDS.indexOf(lookup.kind) << KIND_SHIFT)
+    const flagsAfter = flagsBefore | FLAGS[use] | (ALL_LOOKUP_KINDS.indexOf(lookup.kind) << KIND_SHIFT)
     this.#flags[slot] = flagsAfter
     this.#count(flagsAfter, 1)
+    return flagsBefore === 0
   }
 
   #count(flags: number, by: 1 | -1): void {
-    const kind = flags >> KIND_SHIFT
-    const isRequested = (flags & IS_REQUESTED) !== 0
     if ((flags & IS_WANTED) !== 0) this.#distinct += by
-    if (isRequested) this.#requestsByKind[kind] = (this.#requestsByKind[kind] ?? 0) + by
-    if ((flags & IS_FALLBACK) !== 0 && !isRequested) this.#fallbackOnly += by
+    const kind = ALL_LOOKUP_KINDS[flags >> KIND_SHIFT]
+    const use = USES.find((one) => (flags & FLAGS[one]) !== 0)
+    if (kind !== undefined && use !== undefined) this.#requests[use][kind] += by
   }
 
   /** By the other half than the slot, which would be one of a few otherwise. */
@@ -138,8 +148,6 @@ export class LookupEstimate {
     }
   }
 }
-
-const KINDS: readonly LookupKind[] = ['email', 'linkedin_url', 'name_company', 'domain']
 
 /** The first 64 bits of a SHA-256, in two halves. */
 function hashLookup(lookup: LookupSpec): readonly [high: number, low: number] {

@@ -1,116 +1,256 @@
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { byKind } from '../../domain/service/credits.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, resolveSourceBudgets, roundCredits, shareOfHighest, toUnits } from '../../domain/spend.ts'
-import type { Deps } from '../../pipeline/deps.ts'
+import {
+  costOf,
+  type MixedBudget,
+  type Money,
+  resolveSourceBudgets,
+  roundCredits,
+  shareOfHighest,
+  type SingleEndpoint,
+  sumCosts,
+  toLookupBudget,
+  toUnits,
+} from '../../domain/spend.ts'
 import { isFit } from '../../runs/source-health.ts'
+import type { Database } from '../../store/open.ts'
 import * as pauses from '../../store/paused-sources.ts'
-import { type CallCounts, estimateTime } from './duration.ts'
-import { countPayable, estimateCalls, mapKinds, NO_LOOKUPS, sumCredits, sumOf } from './estimates.ts'
+import { toBudgetLimit } from '../validate-request.ts'
+import { type Account, payWanted, Purse, type WantedSource } from './budgets.ts'
+import { type CallCounts, estimateCalls, estimateTime, type PlannedTime } from './calls.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
-import { LookupEstimate } from './lookup-estimate.ts'
-import type { Plan, PlanOptions } from './report.ts'
+import { type KindCounts, LookupEstimate, sumCredits, sumOf } from './lookup-estimate.ts'
+import type { CountRange, Plan, PlannedService, PlanOptions, ServicePlan } from './report.ts'
+import { type CountedService, type PlannedStep, SourceWalk } from './walk.ts'
 
 export type { Plan } from './report.ts'
 export type { SourcePlan } from './funnel.ts'
 
-const addSingleCalls = (calls: CallCounts, more: number): CallCounts => ({
-  ...calls,
-  person: calls.person + more,
-  total: calls.total + more,
-})
-
-/** Plans what a run would pick, request and cost, using the same steps as a run. Writes nothing and calls nothing. */
+/**
+ * Plans what a run would pick, request and cost, using the same steps as a run: rows are picked for the first service of their
+ * source, and followed to those after it. Writes nothing and calls nothing.
+ * @param planned the services, in their order
+ */
 export async function createPlan(
-  deps: Pick<Deps, 'db' | 'policy' | 'service' | 'random' | 'adapter'>,
+  db: Database,
+  planned: readonly PlannedService[],
   options: PlanOptions,
 ): Promise<Plan> {
-  const { knownLimit } = options
-  const estimate = new LookupEstimate()
+  const total = toTotal(options)
+  const services = planned.map((service) => ({
+    ...service,
+    estimate: new LookupEstimate(),
+    account: openAccount(service, options.mixed),
+  }))
+  const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((one) => [one.source, one]))
+  const names = planned.flatMap(({ sources }) => sources.map(({ source }) => source.name))
+  const paused = await pauses.filterPaused(db, [...new Set([...names, ...leftOut.keys()])].sort())
   const sources: SourcePlan[] = []
-  const requests: Record<LookupKind, number>[] = []
-  const names = [...options.sources.map(({ name }) => name), ...options.leftOut.map(({ source }) => source)]
-  const paused = await pauses.filterPaused(deps.db, [...new Set(names)].sort())
-  for (const source of options.sources.filter((one) => isFit(one) && !paused.includes(one.name))) {
-    const before = estimate.countsByKind()
-    sources.push(await planSource(deps, source, options, estimate))
-    requests.push(mapKinds(estimate.countsByKind(), (count, kind) => Math.max(0, count - before[kind])))
+  const wanted: WantedSource[] = []
+  for (const steps of listSteps(services)) {
+    const [first] = steps
+    if (first === undefined || paused.includes(first.source.name)) continue
+    const { name, mapping } = first.source
+    const walk = new SourceWalk(steps)
+    sources.push(await planSource(first, walk, options))
+    const budget = resolveSourceBudgets([mapping], total).get(name) ?? Infinity
+    wanted.push({ kinds: LOOKUP_KINDS[mapping.kind], budget, steps: walk.wanted })
   }
-
-  const { distinct, requests: requested, maxRequests } = estimate
-  const byKind = estimate.countsByKind()
-  const { credits } = deps.adapter
-  const { price } = deps.policy
-  const { mixed = null } = options
-  const weights = mixed === null || !credits.isFlat ? null : shareOfHighest(price, mixed)
-  const charges =
-    weights === null
-      ? credits.most
-      : mapKinds(NO_LOOKUPS, (_, kind) => weights[kind === 'domain' ? 'company' : 'person'])
-  const limit = mixed === null ? options.budget : toUnits(mixed.amount, mixed)
-  const budget = limit ?? Number.POSITIVE_INFINITY
-  const sourceBudgets = resolveSourceBudgets(
-    options.sources.map(({ mapping }) => mapping),
-    limit,
+  const accounts = services.map(({ account }) => account)
+  const more = payWanted(wanted, accounts, total ?? Infinity)
+  const toRequest = byKind((kind) =>
+    services.reduce((sum, { estimate }) => sum + estimate.requests.certain[kind], 0),
   )
-  const limits = sources.map(({ source }) => sourceBudgets.get(source) ?? Number.POSITIVE_INFINITY)
-  const payable = countPayable(requests, budget, limits, charges)
-  const cost = sumOf(payable)
-  // Fallbacks of a source that has used up its own budget are not paid.
-  const hasSpentSource = sourceBudgets.size > 0 && cost < requested
-  // A lookup that costs less than its maximum leaves credits for others.
-  const leastEach = Math.min(...Object.values(credits.least))
-  const mostLookups =
-    weights === null
-      ? leastEach === 0
-        ? Infinity
-        : Math.floor(roundCredits(budget / leastEach))
-      : cost + Math.floor(roundCredits((budget - sumCredits(payable, charges).all) / charges.email))
-  const maxCost = hasSpentSource ? cost : Math.min(maxRequests, mostLookups)
-  const calls = estimateCalls(
-    payable,
-    { ...options, bulkCalls: listBulkCalls(deps.adapter) },
-    deps.policy.bulkMinimum,
-  )
-  const least = sumCredits(payable, credits.least)
-  // Only people have further identifiers.
-  const fallbacks = { ...NO_LOOKUPS, email: maxCost - cost }
-  const mostPaid = sumCredits(payable, credits.most)
-  const mostOfFallbacks = sumCredits(fallbacks, credits.most)
-  const mostAll = mixed === null ? budget : Number.POSITIVE_INFINITY
-  const most = {
-    all: Math.min(mostAll, roundCredits(mostPaid.all + mostOfFallbacks.all)),
-    person: Math.min(
-      roundCredits(mostAll - mostPaid.company),
-      roundCredits(mostPaid.person + mostOfFallbacks.person),
-    ),
-    company: mostPaid.company,
-  }
+  const distinct = services.reduce((sum, { estimate }) => sum + estimate.distinct, 0)
+  const requested = sumOf(toRequest)
   return {
     sources,
     paused,
-    left_out: options.leftOut.filter(({ source }) => !paused.includes(source)),
+    left_out: [...leftOut.values()].filter(({ source }) => !paused.includes(source)),
     lookups: {
       distinct,
       stored: distinct - requested,
-      to_request: byKind,
+      to_request: toRequest,
       requested,
-      is_estimate: estimate.isSampled,
+      is_estimate: services.some(({ estimate }) => estimate.isSampled),
     },
-    calls,
+    ...costServices(services, options, requested, more),
+  }
+}
+
+/** The services of each source, in its order, as far as the source fits their mapping. */
+function listSteps(services: readonly (PlannedService & CountedService)[]): PlannedStep[][] {
+  const turns = services.flatMap((service) => service.sources.map((turn) => ({ service, ...turn })))
+  const bySource = Map.groupBy(
+    turns.filter(({ source }) => isFit(source)),
+    ({ source }) => source.name,
+  )
+  return [...bySource.values()].map((steps) => steps.toSorted((a, b) => a.place - b.place))
+}
+
+/** The budget of all services, in what their lookups take of it. */
+const toTotal = ({ budget, mixed }: PlanOptions): number | null =>
+  mixed === null ? budget : toUnits(mixed.amount, mixed)
+
+/** The account of a service: as a run charges its lookups (`pipeline/pick/budget.ts`). */
+function openAccount(
+  { deps: { adapter, policy }, budget }: Pick<PlannedService, 'deps' | 'budget'>,
+  mixed: MixedBudget | null,
+): Account {
+  const { credits } = adapter
+  const weights = mixed === null || !credits.isFlat ? null : shareOfHighest(policy.price, mixed)
+  const lookups = toBudgetLimit(toLookupBudget(budget, [policy.price]))
+  const inUnits = (own: number, of: MixedBudget): number =>
+    budget !== null && typeof budget === 'object'
+      ? toUnits(budget.amount, of)
+      : own * Math.min(weights?.person ?? 1, weights?.company ?? 1)
+  const least = Math.min(...Object.values(credits.least))
+  const each = weights && byKind((kind) => weights[endpointOf(kind)])
+  return {
+    purse: new Purse(mixed === null || lookups === null ? (lookups ?? Infinity) : inUnits(lookups, mixed)),
+    most: each ?? credits.most,
+    least: each ?? byKind(() => least),
+    certain: byKind(() => 0),
+    more: 0,
+    cheapest: Infinity,
+  }
+}
+
+interface CostedService extends ServicePlan {
+  readonly credits: CountRange
+}
+
+/**
+ * What the services cost within the budgets, each and together.
+ * @param requested certain lookups of all, whatever budgets pay
+ * @param more the most that all may be requested with besides what is certain and paid
+ */
+export function costServices(
+  services: readonly (PlannedService & CountedService)[],
+  options: PlanOptions,
+  requested: number,
+  more: number,
+): Pick<Plan, 'calls' | 'cost' | 'time' | 'services'> {
+  const { budget, mixed } = options
+  const total = toTotal(options) ?? Infinity
+  const costed = services.map((service) => costService(service, options, total))
+  const sum = (of: (service: CostedService) => number): number =>
+    roundCredits(costed.reduce((all, service) => all + of(service), 0))
+  const calls = (name: keyof CallCounts): number => sum((service) => service.calls[name])
+  const lookups = sum((service) => service.lookups.certain)
+  const prices = services.flatMap(
+    ({
+      deps: {
+        policy: { price },
+      },
+    }) => (price ? [price.person, price.company] : []),
+  )
+  const most = sumCosts(costed.map(({ cost }) => cost.max_amount))
+  const slowest = costed.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
+  const longest = (of: (time: PlannedTime) => number | null): number | null => {
+    const known = costed.flatMap(({ time }) => of(time) ?? [])
+    return known.length < costed.length ? null : Math.max(...known)
+  }
+  const isFlat = services.every(({ deps }) => deps.adapter.credits.isFlat)
+  const inCredits = mixed === null ? total : Infinity
+  const mostCredits = Math.min(
+    inCredits,
+    sum(({ credits }) => credits.max),
+  )
+  return {
+    calls: {
+      person: calls('person'),
+      company: calls('company'),
+      bulk: calls('bulk'),
+      polls: calls('polls'),
+      total: calls('total'),
+    },
     cost: {
-      lookups: cost,
-      max_lookups: maxCost,
-      ...(!credits.isFlat && { credits: { min: least.all, max: most.all } }),
-      amount: costOf(least, price),
-      max_amount: costOf(most, price),
-      budget: options.budget,
-      beyond_budget: requested - cost,
+      lookups,
+      max_lookups: lookups + Math.min(more, sum((service) => service.lookups.max) - lookups),
+      ...(!isFlat && { credits: { min: sum(({ credits }) => credits.min), max: mostCredits } }),
+      amount: sumCosts(costed.map(({ cost }) => cost.amount)),
+      max_amount:
+        mixed === null ? limitCost(most, total, Math.max(0, ...prices)) : limitCost(most, mixed.amount, 1),
+      budget,
+      beyond_budget: requested - lookups,
     },
-    // Fallbacks follow a miss, one by one.
-    time: estimateTime(calls, addSingleCalls(calls, maxCost - cost), {
-      knownLimit,
-      documented: deps.adapter.rateLimits,
-      firstPollMs: options.firstPollMs,
+    time: {
+      limit: slowest?.limit ?? null,
+      window_ms: slowest?.window_ms ?? null,
+      ms: longest((time) => time.ms),
+      max_ms: longest((time) => time.max_ms),
+    },
+    ...(services.some(({ name }) => name !== null) && {
+      services: costed.map(({ credits: _credits, ...service }) => service),
     }),
   }
+}
+
+/** What credits cost within a budget of them. */
+const limitCost = (cost: Money | null, credits: number, price: number): Money | null =>
+  cost === null || credits === Infinity
+    ? cost
+    : { ...cost, amount: Math.min(cost.amount, roundCredits(credits * price)) }
+
+/** @param total the budget of all services */
+function costService(
+  { name, deps, budget, estimate, account, ...service }: PlannedService & CountedService,
+  { route }: PlanOptions,
+  total: number,
+): CostedService {
+  const { adapter, policy } = deps
+  const { credits } = adapter
+  const { price } = policy
+  const { certain } = account
+  const { requests } = estimate
+  // Certain ones that are paid only if others cost less than they may, and identifiers after the first, which follow a miss.
+  const inTurn = byKind(
+    (kind) => Math.max(0, requests.certain[kind] - certain[kind]) + requests.further[kind],
+  )
+  const optional = addKinds(inTurn, requests.possible)
+  const more = Math.min(account.more, sumOf(optional))
+  const priceOf = (kind: LookupKind): number => price?.[endpointOf(kind)] ?? 1
+  const worth = byKind((kind) => credits.most[kind] * priceOf(kind))
+  const most = addKinds(certain, takeDearest(optional, more, worth))
+  const callsFor = (counts: KindCounts, singly: number): CallCounts => {
+    const options = { ...service, route, bulkCalls: listBulkCalls(adapter) }
+    const calls = estimateCalls(counts, options, policy.bulkMinimum)
+    return { ...calls, person: calls.person + singly, total: calls.total + singly }
+  }
+  const calls = callsFor(certain, 0)
+  const singly = Math.min(more, sumOf(inTurn))
+  const atOnce = takeDearest(requests.possible, more - singly, worth)
+  const mostCalls = callsFor(addKinds(certain, atOnce), singly)
+  const [least, reserved] = [sumCredits(certain, credits.least), sumCredits(most, credits.most)]
+  const limit = credits.isFlat ? Infinity : Math.min(account.purse.budget, total)
+  const dearest = Math.max(...ALL_LOOKUP_KINDS.map((kind) => (most[kind] > 0 ? priceOf(kind) : 0)))
+  return {
+    service: name ?? '',
+    lookups: { certain: sumOf(certain), max: sumOf(most) },
+    calls,
+    cost: {
+      amount: costOf(least, price),
+      max_amount: limitCost(costOf(reserved, price), limit, dearest),
+      budget: toBudgetLimit(toLookupBudget(budget, [price])),
+    },
+    time: estimateTime(calls, mostCalls, { ...service, documented: adapter.rateLimits }),
+    credits: { min: least.all, max: Math.min(reserved.all, limit) },
+  }
+}
+
+const endpointOf = (kind: LookupKind): SingleEndpoint => (kind === 'domain' ? 'company' : 'person')
+
+const addKinds = (a: KindCounts, b: KindCounts): KindCounts => byKind((kind) => a[kind] + b[kind])
+
+/** Some of these lookups, so that no others are worth more. */
+function takeDearest(counts: KindCounts, some: number, worth: KindCounts): KindCounts {
+  const taken = byKind(() => 0)
+  let left = some
+  for (const kind of ALL_LOOKUP_KINDS.toSorted((a, b) => worth[b] - worth[a])) {
+    taken[kind] = Math.min(left, counts[kind])
+    left -= taken[kind]
+  }
+  return taken
 }

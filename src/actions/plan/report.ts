@@ -1,21 +1,34 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
-import type { MixedBudget, Money } from '../../domain/spend.ts'
+import type { ConfiguredBudget, MixedBudget, Money } from '../../domain/spend.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { pluralize } from '../../util/format.ts'
-import type { StepEstimate } from './budgets.ts'
-import type { CallCounts, PlannedTime } from './duration.ts'
-import type { PlannedCalls, CountRange } from './estimates.ts'
+import type { CallCounts, PlannedCalls, PlannedTime } from './calls.ts'
 import type { FunnelOptions, SourcePlan } from './funnel.ts'
+import type { CountedService } from './walk.ts'
 
-export interface PlanOptions extends FunnelOptions, PlannedCalls {
-  readonly sources: readonly Source[]
+/** A service, with what its plan depends on. */
+export interface PlannedService extends Pick<CountedService, 'deps'>, Omit<PlannedCalls, 'route'> {
+  /** Null: the configuration has one, which needs none. */
+  readonly name: string | null
+  /** As it fills them, each with its place among the services of the source. */
+  readonly sources: readonly { readonly source: Source; readonly place: number }[]
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
+  /** Of its own, beside that of the run. */
+  readonly budget: ConfiguredBudget | null
   readonly knownLimit: KnownLimit | null
+}
+
+export interface PlanOptions extends FunnelOptions, Pick<PlannedCalls, 'route'> {
   /** The budget in money, if its lookups have several prices. */
-  readonly mixed?: MixedBudget | null
+  readonly mixed: MixedBudget | null
+}
+
+export interface CountRange {
+  readonly min: number
+  readonly max: number
 }
 
 /**
@@ -66,7 +79,12 @@ export interface Plan {
 export interface ServicePlan {
   readonly service: string
   /** That it would be requested with. */
-  readonly lookups: StepEstimate
+  readonly lookups: {
+    /** Of rows that come to it whatever the services before it answer. */
+    readonly certain: number
+    /** If every row goes on to the last service. */
+    readonly max: number
+  }
   /** Of the certain lookups. */
   readonly calls: CallCounts
   readonly cost: {

@@ -15,7 +15,8 @@ export interface ServiceCredits {
   of(kind: LookupKind, record: Readonly<Record<string, unknown>> | null): number
 }
 
-const byKind = (toCount: (kind: LookupKind) => number): Record<LookupKind, number> => ({
+/** A number for each kind of lookup. */
+export const byKind = (toCount: (kind: LookupKind) => number): Record<LookupKind, number> => ({
   email: toCount('email'),
   linkedin_url: toCount('linkedin_url'),
   name_company: toCount('name_company'),

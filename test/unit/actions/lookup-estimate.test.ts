@@ -2,37 +2,34 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { LookupEstimate } from '../../../src/actions/plan/lookup-estimate.ts'
+import { LookupEstimate, sumOf } from '../../../src/actions/plan/lookup-estimate.ts'
 
 const KINDS = ['email', 'linkedin_url', 'name_company', 'domain'] as const
 const lookup = (kind: (typeof KINDS)[number], key: string) => ({ kind, key, input: {} })
 
-test('distinct lookups of a plan are counted like sets', () => {
+test('distinct lookups of a plan are counted like sets, each as what counts first', () => {
+  const uses = ['certain', 'possible', 'further', 'stored'] as const
   const step = fc.record({
     kind: fc.constantFrom(...KINDS),
     key: fc.integer({ min: 0, max: 40 }),
-    act: fc.constantFrom('request', 'stored', 'fallback'),
+    use: fc.constantFrom(...uses),
   })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       const estimate = new LookupEstimate()
-      const [wanted, toRequest, after] = [new Set<string>(), new Set<string>(), new Set<string>()]
-      for (const { kind, key, act } of steps) {
+      const seen = new Map<string, Set<string>>()
+      for (const { kind, key, use } of steps) {
         const id = `${kind} ${key}`
-        if (act === 'fallback') {
-          estimate.addFallback(lookup(kind, String(key)))
-          after.add(id)
-        } else {
-          estimate.add(lookup(kind, String(key)), act === 'request')
-          wanted.add(id)
-          if (act === 'request') toRequest.add(id)
-        }
+        expect(estimate.add(lookup(kind, String(key)), use)).toBe(!seen.has(id))
+        seen.set(id, (seen.get(id) ?? new Set()).add(use))
       }
-      expect(estimate.distinct).toBe(wanted.size)
-      expect(estimate.requests).toBe(toRequest.size)
-      expect(estimate.maxRequests).toBe(new Set([...toRequest, ...after]).size)
-      const ofKind = (kind: string): number => [...toRequest].filter((id) => id.startsWith(`${kind} `)).length
-      expect(estimate.countsByKind()).toEqual(Object.fromEntries(KINDS.map((kind) => [kind, ofKind(kind)])))
+      const as = (use: string): string[] =>
+        [...seen].flatMap(([id, all]) => (uses.find((one) => all.has(one)) === use ? [id] : []))
+      const isWanted = (all: ReadonlySet<string>): boolean => all.has('certain') || all.has('stored')
+      expect(estimate.distinct).toBe([...seen.values()].filter(isWanted).length)
+      for (const use of ['certain', 'possible', 'further'] as const)
+        for (const kind of KINDS)
+          expect(estimate.requests[use][kind]).toBe(as(use).filter((id) => id.startsWith(`${kind} `)).length)
     }),
   )
 })
@@ -45,8 +42,8 @@ test('more distinct lookups than fit are estimated from a sample', () => {
     const kind = KINDS[n % 4] ?? 'email'
     // A third of them twice, the second time as a fallback too.
     for (let again = 0; again < (n % 3 === 0 ? 2 : 1); again++)
-      estimate.add(lookup(kind, String(n)), n % 2 === 0)
-    if (n % 5 === 0) estimate.addFallback(lookup(kind, String(n)))
+      estimate.add(lookup(kind, String(n)), n % 2 === 0 ? 'certain' : 'stored')
+    if (n % 5 === 0) estimate.add(lookup(kind, String(n)), 'further')
     if (n === 12_000) exact = { isSampled: estimate.isSampled, distinct: estimate.distinct }
   }
   expect(exact).toEqual({ isSampled: false, distinct: 12_001 })
@@ -56,13 +53,10 @@ test('more distinct lookups than fit are estimated from a sample', () => {
   }
   expect(estimate.isSampled).toBe(true)
   isNear(estimate.distinct, COUNT)
-  isNear(estimate.requests, COUNT / 2)
-  isNear(estimate.maxRequests, COUNT / 2 + COUNT / 10)
-  isNear(estimate.countsByKind().email, COUNT / 4)
-  expect(estimate.countsByKind().linkedin_url).toBe(0)
-  expect(Object.values(estimate.countsByKind()).reduce((sum, count) => sum + count, 0)).toBe(
-    estimate.requests,
-  )
+  isNear(sumOf(estimate.requests.certain), COUNT / 2)
+  isNear(sumOf(estimate.requests.further), COUNT / 10)
+  isNear(estimate.requests.certain.email, COUNT / 4)
+  expect(estimate.requests.certain.linkedin_url).toBe(0)
 })
 
 test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
@@ -76,10 +70,10 @@ test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
   const COUNT = 200_000
   const before = used()
   const estimate = new LookupEstimate()
-  for (let n = 0; n < COUNT; n++) estimate.add(lookup('email', `person.number${n}@example.com`), true)
+  for (let n = 0; n < COUNT; n++) estimate.add(lookup('email', `person.number${n}@example.com`), 'certain')
   const cost = (used() - before) / COUNT
   expect(estimate.distinct).toBe(COUNT)
-  expect(estimate.requests).toBe(COUNT)
+  expect(sumOf(estimate.requests.certain)).toBe(COUNT)
   // Texts in sets take 206; the rest allows for garbage of other tests.
   expect(cost).toBeLessThan(100)
 })

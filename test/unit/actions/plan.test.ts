@@ -1,54 +1,6 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { estimateTime } from '../../../src/actions/plan/duration.ts'
+import { estimateCalls, estimateTime } from '../../../src/actions/plan/calls.ts'
 import { readDocumentedLimits } from '../../../src/domain/service/documented-limit.ts'
-import { countPayable, estimateCalls } from '../../../src/actions/plan/estimates.ts'
-
-test('what a budget pays is shared over the sources, and adds up', () => {
-  const none = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
-  const people = { ...none, email: 300, linkedin_url: 100 }
-  const companies = { ...none, domain: 20 }
-  expect(countPayable([people, companies], 30)).toEqual({ ...none, email: 11, linkedin_url: 4, domain: 15 })
-  expect(countPayable([people, companies], 100)).toEqual({ ...none, email: 60, linkedin_url: 20, domain: 20 })
-  expect(countPayable([people, companies], Number.POSITIVE_INFINITY)).toEqual({ ...people, domain: 20 })
-  fc.assert(
-    fc.property(
-      fc.array(
-        fc.record({
-          email: fc.nat(50),
-          linkedin_url: fc.nat(50),
-          name_company: fc.nat(9),
-          domain: fc.nat(9),
-        }),
-      ),
-      fc.nat(200),
-      (requests, budget) => {
-        const sum = (counts: object): number =>
-          Object.values(counts).reduce((all: number, n: number) => all + n, 0)
-        const all = requests.reduce((total, counts) => total + sum(counts), 0)
-        const paid = countPayable(requests, budget)
-        expect(sum(paid)).toBe(Math.min(all, budget))
-        for (const kind of ['email', 'linkedin_url', 'name_company', 'domain'] as const)
-          expect(paid[kind]).toBeLessThanOrEqual(requests.reduce((total, counts) => total + counts[kind], 0))
-      },
-    ),
-  )
-})
-
-test('a budget pays lookups that cost parts of a credit to the last part', () => {
-  const none = { email: 0, linkedin_url: 0, name_company: 0, domain: 0 }
-  const payable = (emails: number, budget: number, each: number): number =>
-    countPayable([{ ...none, email: emails }], budget, [], { ...none, email: each }).email
-  // In binary fractions, 3 / 0.1 is less than 30, and 0.3 / 0.1 less than 3.
-  expect([payable(100, 3, 0.1), payable(100, 1, 0.3), payable(100, 20, 0.5), payable(7, 20, 0.5)]).toEqual([
-    30, 3, 40, 7,
-  ])
-  fc.assert(
-    fc.property(fc.nat(500), fc.nat(100), fc.integer({ min: 1, max: 30 }), (emails, budget, tenths) => {
-      expect(payable(emails, budget, tenths / 10)).toBe(Math.min(emails, Math.floor((budget * 10) / tenths)))
-    }),
-  )
-})
 
 describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })

@@ -1,0 +1,105 @@
+import type { KnownLimit } from '../../domain/rate-status.ts'
+import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
+import type { RunSpec } from '../../domain/run.ts'
+import { type DocumentedLimit, leastDurationMs } from '../../domain/service/documented-limit.ts'
+import type { BulkCall } from '../../domain/service/service.ts'
+import type { KindCounts } from './lookup-estimate.ts'
+
+/** API calls that a run would make within its budget. */
+export interface CallCounts {
+  readonly person: number
+  readonly company: number
+  readonly bulk: number
+  /** Calls that fetch the results of bulk jobs, at least: one a job, more for one that is not ready. */
+  readonly polls: number
+  readonly total: number
+}
+
+/** What decides by which calls lookups are requested. */
+export interface PlannedCalls extends Pick<RunSpec, 'route'> {
+  /** Deliveries arrive. */
+  readonly usesWebhook: boolean
+  /** From the submission of a bulk job to its first poll. Null: no job is fetched. */
+  readonly firstPollMs: number | null
+}
+
+/**
+ * Estimates calls by route, as a run would make them. Pure.
+ * @param minimum null: that of each endpoint
+ */
+export function estimateCalls(
+  toAsk: KindCounts,
+  options: PlannedCalls & {
+    readonly bulkCalls: readonly Pick<BulkCall, 'kinds' | 'size' | 'results' | 'needsWebhook'>[]
+  },
+  minimum: number | null,
+): CallCounts {
+  const { route, usesWebhook, firstPollMs, bulkCalls } = options
+  let [person, company] = [toAsk.email + toAsk.linkedin_url + toAsk.name_company, toAsk.domain]
+  let [bulk, polls] = [0, 0]
+  for (const { kinds, size, results, needsWebhook } of bulkCalls) {
+    const { bulkFrom, singly } = routeLookups({
+      option: route,
+      bulkPossible: usesWebhook || !needsWebhook,
+      picking: false,
+      minimum: minimum ?? defaultBulkMinimum({ size, results }),
+      size,
+    })
+    if (bulkFrom === null) continue
+    const waiting = kinds.reduce((sum, kind) => sum + toAsk[kind], 0)
+    const full = Math.floor(waiting / size)
+    const jobs = waiting < bulkFrom ? 0 : full + (waiting % size >= Math.min(bulkFrom, size) ? 1 : 0)
+    const notSingly = singly === 'never' ? waiting : Math.min(waiting, jobs * size)
+    if (kinds.includes('domain')) company -= notSingly
+    else person -= notSingly
+    bulk += jobs
+    const isFetched = results !== 'answer' && !(usesWebhook && results === 'webhook')
+    if (isFetched && firstPollMs !== null) polls += jobs
+  }
+  return { person, company, bulk, polls, total: person + company + bulk + polls }
+}
+
+/** How long the calls of a run take. */
+export interface PlannedTime {
+  readonly limit: number | null
+  readonly window_ms: number | null
+  /** How long the calls take at the last known limit; null if that is unknown. */
+  readonly ms: number | null
+  /** The same for `cost.max_lookups`. */
+  readonly max_ms: number | null
+}
+
+interface KnownTimes extends Pick<PlannedCalls, 'firstPollMs'> {
+  readonly knownLimit: KnownLimit | null
+  readonly documented: readonly DocumentedLimit[]
+}
+
+/** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
+function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number | null {
+  if (rateLimit === null || rateLimit.windowMs === null || rateLimit.limit === 0) return null
+  return Math.max(0, Math.ceil(calls / rateLimit.limit) - 1) * rateLimit.windowMs
+}
+
+/**
+ * How long calls take by the strictest limit that is known, and until the last job can be fetched.
+ * @param most the most calls, if all that may be looked up is
+ */
+export function estimateTime(
+  calls: CallCounts,
+  most: CallCounts,
+  { knownLimit, documented, firstPollMs }: KnownTimes,
+): PlannedTime {
+  const estimate = (counts: CallCounts): number | null => {
+    const untilPoll = counts.polls === 0 ? 0 : (firstPollMs ?? 0)
+    const learnt = estimateDurationMs(counts.total, knownLimit)
+    if (documented.length === 0) return learnt === null ? null : Math.max(learnt, untilPoll)
+    return Math.max(learnt ?? 0, untilPoll, leastDurationMs(documented, counts))
+  }
+  const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
+  return {
+    limit: knownLimit?.limit ?? shortest?.calls ?? null,
+    window_ms: knownLimit === null ? (shortest?.windowMs ?? null) : knownLimit.windowMs,
+    ms: estimate(calls),
+    max_ms: estimate(most),
+  }
+}
