@@ -196,7 +196,9 @@ test('an outage of one service is named on each channel, and nothing of the othe
     const overview = await words('/')
     expect(overview).toContain(title)
     expect(overview).not.toContain(`${acme} answers`)
-    const metrics = (await read('/metrics')).split('\n').filter((line) => /^fillrate_circuit_open/.test(line))
+    const metrics = (await read('/metrics'))
+      .split('\n')
+      .filter((line) => line.startsWith('fillrate_circuit_open'))
     expect(metrics.toSorted().map((line) => line.replace(/,key="\w+"/, ''))).toEqual(
       [`fillrate_circuit_open{host="${acme}"} 0`, `fillrate_circuit_open{host="${beta}"} 1`].toSorted(),
     )
