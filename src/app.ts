@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Actions, type OpenedConfig } from './actions/actions.ts'
-import type { OpenService } from './actions/open-service.ts'
+import { Actions } from './actions/actions.ts'
+import type { OpenedConfig, OpenService } from './actions/open-service.ts'
 import { type PassRequest, requireBudget } from './actions/validate-request.ts'
 import { listDueTimes } from './config/cron.ts'
 import { mixedBudgetOf } from './config/config.ts'
@@ -178,7 +178,10 @@ export class App extends Actions {
   readonly #schedules = (): ReadonlyMap<string, number | null> =>
     listDueTimes(this.config.schedule, Date.now())
 
-  /** Works as a process that the dashboard lists, and that watches for troubles unless another watch outlives this work. */
+  /**
+   * Works as a process that the dashboard lists, and that watches for troubles unless another watch
+   * outlives this work.
+   */
   async #work<Result>(role: ProcessRole, work: () => Promise<Result>): Promise<Result> {
     const deps = { db: this.db, log: this.opened.log }
     const own = this.#own

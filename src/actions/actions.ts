@@ -1,5 +1,4 @@
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
-import type { Environment } from '../config/environment.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { firstPollMs, TABLE_POLICY } from '../pipeline/deps.ts'
 import type { SourceDeps } from '../runs/maintenance.ts'
@@ -9,12 +8,11 @@ import type { OpenedSources } from '../sources/open-sources.ts'
 import type { Source, WholeSource } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import type { Log } from '../util/log.ts'
 import type { BulkAvailability } from './bulk-availability.ts'
 import { explainRow } from './explain/explain.ts'
 import type { RowHistory } from './explain/row-history.ts'
 import { forgetDeleted, type ForgetDeletedReport } from './forget-deleted.ts'
-import { OpenService } from './open-service.ts'
+import { type OpenedConfig, OpenService } from './open-service.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
 import type { PlannedService, PlanOptions } from './plan/report.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
@@ -31,19 +29,6 @@ import {
   type PassRequest,
   toBudgetLimit,
 } from './validate-request.ts'
-
-/** What a configuration is opened with. */
-export interface OpenedConfig extends OpenedSources {
-  readonly config: Config
-  readonly environment: Environment
-  readonly log: Log
-  readonly db: Database
-  /** Identifies this process; unique for each start. */
-  readonly owner: string
-  readonly random?: (() => number) | undefined
-  /** The service has accepted a call with the key of this scope. */
-  readonly onKeyAccepted: (scope: string) => void
-}
 
 /** `onInvalid` receives the rows without a usable input, a page at a time. */
 type PlanRequest = PassRequest & Pick<PlanOptions, 'onInvalid' | 'listsFiltered'>
@@ -84,7 +69,11 @@ export class Actions implements OpenedSources {
     return expandSourceNames(words, [...this.mappings.keys()])
   }
 
-  /** Whether a run of some sources can submit in bulk, at one of their services at least, and if not, why. @param sources none: all */
+  /**
+   * Whether a run of some sources can submit in bulk, at one of their services at least, and if not,
+   * why.
+   * @param sources none: all
+   */
   bulkOf(sources: readonly string[]): BulkAvailability {
     const all = this.servicesOf(sources).map(({ bulk }) => bulk)
     return all.find(({ usesWebhook }) => usesWebhook) ?? all.find((one) => one.isPossible) ?? firstOf(all)

@@ -1,4 +1,4 @@
-import type { ServiceConfig } from '../config/config.ts'
+import type { Config, ConfigService } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { configuredAddress, type Deps, registerService, toPolicy } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
@@ -9,24 +9,41 @@ import type { RunDeps } from '../runs/run-part.ts'
 import { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
 import { UnauthorizedError } from '../service/errors.ts'
-import { type OpenedSteps, toSteps } from '../sources/open-sources.ts'
+import { type OpenedSources, type OpenedSteps, toSteps } from '../sources/open-sources.ts'
+import type { Database } from '../store/open.ts'
 import * as services from '../store/services.ts'
+import type { Log } from '../util/log.ts'
 import { toJobAddress } from '../webhook/address.ts'
-import type { OpenedConfig } from './actions.ts'
 import { type BulkAvailability, checkBulkAvailability } from './bulk-availability.ts'
 import { openServiceClient } from './service-client.ts'
+
+/** What a configuration is opened with. */
+export interface OpenedConfig extends OpenedSources {
+  readonly config: Config
+  readonly environment: Environment
+  readonly log: Log
+  readonly db: Database
+  /** Identifies this process; unique for each start. */
+  readonly owner: string
+  readonly random?: (() => number) | undefined
+  /** The service has accepted a call with the key of this scope. */
+  readonly onKeyAccepted: (scope: string) => void
+}
 
 /** What the runs of a service need of their process. */
 export interface RunProcess extends Pick<RunDeps, 'keyAccepted' | 'describeOutage' | 'recordRun'> {
   /** The URL at which the service reaches the receiver; null: no delivery arrives here. */
   readonly publicUrl: string | null
-  /** The service refuses the key of this scope. @param reason in its words; null: it was refused before, and no call was made */
+  /**
+   * The service refuses the key of this scope.
+   * @param reason in its words; null: it was refused before, and no call was made
+   */
   readonly onKeyRefused: (scope: string, reason: string | null) => void
 }
 
 /** A service of an open configuration, with what its runs share in this process. */
 export class OpenService {
-  readonly config: ServiceConfig
+  readonly config: ConfigService
   /** Its name in the configuration; null: the only one. */
   readonly name: string | null
   /** Whether lookups can be submitted in bulk, and if not, why. */
@@ -41,7 +58,7 @@ export class OpenService {
   readonly #slots: PrioritySemaphore
   #client: EnrichmentClient | null = null
 
-  constructor(opened: OpenedConfig, config: ServiceConfig) {
+  constructor(opened: OpenedConfig, config: ConfigService) {
     const { environment, db, log } = opened
     this.config = config
     this.name = config.name

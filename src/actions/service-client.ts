@@ -1,5 +1,5 @@
 import { requireSetting } from './validate-request.ts'
-import type { ServiceConfig } from '../config/config.ts'
+import type { ConfigService } from '../config/config.ts'
 import { type Environment, variableOf } from '../config/environment.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { readServiceEnvironment } from '../config/service-environment.ts'
@@ -23,7 +23,7 @@ export function openServiceClient(
     config,
     environment,
     log,
-  }: { readonly config: ServiceConfig; readonly environment: Environment; readonly log: Log },
+  }: { readonly config: ConfigService; readonly environment: Environment; readonly log: Log },
   metrics: Pick<MetricsRecorder, 'recordCall'>,
   onKeyAccepted: () => void,
 ): EnrichmentClient {

@@ -1,4 +1,4 @@
-import type { Config, ServiceConfig } from '../config/config.ts'
+import type { Config, ConfigService } from '../config/config.ts'
 import type { Environment } from '../config/environment.ts'
 import { Lookup, type LookupState } from '../domain/lookup.ts'
 import { billedUnits, type Money, type SpendAmount, sumSpend } from '../domain/spend.ts'
@@ -117,7 +117,7 @@ interface ReportedService {
   readonly name: string
   readonly host: string | null
   /** Its settings. Null: it is not configured. */
-  readonly config: ServiceConfig | null
+  readonly config: ConfigService | null
 }
 
 /** The services of the configuration in its order, called or not, and then the others of this database. */

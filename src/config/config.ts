@@ -9,7 +9,7 @@ export interface Config extends z.output<ConfigSchema> {
 }
 
 /** A service of the configuration that serves a source, with its settings. */
-export type ServiceConfig = Config['services'][number]
+export type ConfigService = Config['services'][number]
 
 type Priced = Pick<Config, 'budget' | 'services'>
 

@@ -4,7 +4,10 @@ import type { ParsedConfig } from './input-schema.ts'
 import { toOutputMapping } from './source-schema.ts'
 import { type ConfiguredService, outputFor, turnsOf, type ServingTurn } from './turns.ts'
 
-/** The configuration with the defaults that follow from another part: its services with their settings, its sources with their steps. */
+/**
+ * The configuration with the defaults that follow from another part: its services with their settings,
+ * its sources with their steps.
+ */
 export function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
   const all = configured.map((one) => resolveService(parsed, one))
   const ageOf = (name: string | null): number =>

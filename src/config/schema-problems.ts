@@ -65,7 +65,10 @@ function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[
 const suggestWord = (value: unknown, words: readonly string[]): string | null =>
   typeof value === 'string' ? didYouMean(value, words) : null
 
-/** The branch of a union that the value was intended for: one that knows most of its keys, and whose first check it passes. */
+/**
+ * The branch of a union that the value was intended for: one that knows most of its keys, and whose
+ * first check it passes.
+ */
 function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): readonly Issue[] | undefined {
   const isObject = typeof value === 'object' && value !== null
   const countUnknown = (issues: readonly Issue[]): number =>

@@ -14,7 +14,10 @@ export interface GivenService {
   readonly place: string
 }
 
-/** A service of a configuration, before it is checked: given there, or the path of a module; neither: the built-in one. */
+/**
+ * A service of a configuration, before it is checked: given there, or the path of a module; neither:
+ * the built-in one.
+ */
 export interface SplitService {
   /** Null: it is the only one. */
   readonly name: string | null

@@ -38,7 +38,10 @@ export interface ServiceOptions {
   readonly onMended?: (() => void) | undefined
 }
 
-/** How long a run of the daemon waits for its deliveries when nothing else is left, as `fillrate run` does by default. */
+/**
+ * How long a run of the daemon waits for its deliveries when nothing else is left, as `fillrate run`
+ * does by default.
+ */
 const DELIVERY_WAIT_MS = 30 * 60_000
 
 /** Executes a run in the workers of this process. */

@@ -219,7 +219,10 @@ function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
   ]
 }
 
-/** Every code is there, with 0 while nothing is open, so that an alert need not distinguish "none" from "not measured". */
+/**
+ * Every code is there, with 0 while nothing is open, so that an alert need not distinguish "none" from
+ * "not measured".
+ */
 function troubleGauges({ data: { troubles } }: MetricsInput): GaugeList {
   return [
     [

@@ -1,7 +1,7 @@
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import { request } from 'undici'
-import type { Config, ServiceConfig } from '../config/config.ts'
+import type { Config, ConfigService } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { toWebhookPath } from '../webhook/address.ts'
 import type { HttpServerOptions } from './server.ts'
@@ -15,7 +15,7 @@ import type { Database } from '../store/open.ts'
 import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
 import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 
-type ReceivingService = Pick<ServiceConfig, 'name' | 'adapter'>
+type ReceivingService = Pick<ConfigService, 'name' | 'adapter'>
 
 interface ReceivingConfig extends Pick<Config, 'serviceNames'> {
   readonly services: readonly ReceivingService[]

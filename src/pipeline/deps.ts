@@ -1,5 +1,5 @@
 import type { Log } from '../util/log.ts'
-import type { Config, ServiceConfig } from '../config/config.ts'
+import type { Config, ConfigService } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { nextPollAt } from '../domain/job.ts'
 import type { FreshnessPolicy } from '../domain/lookup.ts'
@@ -96,7 +96,10 @@ export function awaitResults(
 const FIRST_POLL_MS = 10_000
 const FIRST_POLL_AFTER_DELIVERY_MS = 120_000
 
-/** From the submission of a job to its first poll, in milliseconds. @param isDelivered its results may come by webhook: not those of a single lookup */
+/**
+ * From the submission of a job to its first poll, in milliseconds.
+ * @param isDelivered its results may come by webhook: not those of a single lookup
+ */
 export const firstPollMs = ({ poll }: Pick<CallDeps['adapter'], 'poll'>, isDelivered: boolean): number =>
   poll?.firstMs ?? (isDelivered ? FIRST_POLL_AFTER_DELIVERY_MS : FIRST_POLL_MS)
 
@@ -136,7 +139,7 @@ export const TABLE_POLICY: TablePolicy = {
 }
 
 /** Derives the policy of the steps from the settings of a service. */
-export const toPolicy = (config: ServiceConfig): RunPolicy => ({
+export const toPolicy = (config: ConfigService): RunPolicy => ({
   attempts: config.attempts,
   concurrency: config.concurrency,
   callTimeoutMs: config.timeoutMs,

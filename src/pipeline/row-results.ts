@@ -234,7 +234,10 @@ function toChange(
   return { before, after, writtenBefore: replaced(written), earlierBefore: replaced(earlier) }
 }
 
-/** Columns of `touch` that are not stored with what was written. The stamp is: it shows whether another program has set it since. */
+/**
+ * Columns of `touch` that are not stored with what was written. The stamp is: it shows whether another
+ * program has set it since.
+ */
 export const untrackedColumns = ({ touches, freshness }: Source): string[] =>
   touches.map((touch) => touch.column).filter((column) => column !== freshness?.cell?.column)
 

@@ -75,7 +75,10 @@ export async function startProcessReports(
   }
 }
 
-/** The configuration as it may be shown: of whom it notifies what is named here, and of an address (a Slack webhook is a secret) its host. */
+/**
+ * The configuration as it may be shown: of whom it notifies what is named here, and of an address (a
+ * Slack webhook is a secret) its host.
+ */
 function withoutSecrets({ services, sources, ...config }: Config): object {
   return {
     ...config,

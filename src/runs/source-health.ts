@@ -112,7 +112,10 @@ export class SourceWatch {
 
   readonly #canReopen: boolean
 
-  /** @param canReopen whether this process opens again what was mended: until then it is left out, and its trouble lasts */
+  /**
+   * @param canReopen whether this process opens again what was mended: until then it is left out, and
+   * its trouble lasts
+   */
   constructor(
     deps: HealthDeps & Pick<Deps, 'brokenSources'>,
     sources: readonly Source[],

@@ -29,7 +29,10 @@ export async function countFilled(db: Db, source: Source): Promise<FillCounts> {
   }
 }
 
-/** Identifies the file of a source's table: a swap, TRUNCATE or rewrite changes it. That of a partitioned table is the table. */
+/**
+ * Identifies the file of a source's table: a swap, TRUNCATE or rewrite changes it. That of a
+ * partitioned table is the table.
+ */
 export async function readTableNode(db: Db, source: Source): Promise<string | null> {
   return queryValue(db, `select coalesce(pg_relation_filenode(r), r::oid)::text from to_regclass($1) as r`, [
     source.table.sql,

@@ -18,7 +18,10 @@ const policiesSql = (command: 'r' | 'w', isPermissive: boolean): string =>
 /** SQL: the condition of a policy. Postgres passes over a policy without one. */
 const CONDITION = 'pg_get_expr(p.polqual, p.polrelid)'
 
-/** SQL: the rows that the permissive policies of a command let this role use, as a condition; NULL: there is no such policy. */
+/**
+ * SQL: the rows that the permissive policies of a command let this role use, as a condition; NULL:
+ * there is no such policy.
+ */
 export const permittedSql = (command: 'r' | 'w'): string =>
   `(select case when bool_or(condition = 'true') then 'true' else string_agg(distinct condition, ' OR ') end
       from (select ${CONDITION} as condition ${policiesSql(command, true)}) as found)`

@@ -8,7 +8,10 @@ export interface WholeSource extends Source {
   readonly steps: readonly Source[]
 }
 
-/** A mapping that was checked against the live catalogue, at one of its steps: all that its statements are built from. */
+/**
+ * A mapping that was checked against the live catalogue, at one of its steps: all that its statements
+ * are built from.
+ */
 export interface Source {
   readonly name: string
   readonly mapping: SourceMapping
@@ -20,7 +23,10 @@ export interface Source {
   readonly outputs: readonly MappedOutput[]
   /** What only later steps fill. Absent: nothing, or a row goes on only where this one finds nothing. */
   readonly laterOutputs?: readonly MappedOutput[]
-  /** The same step, of a row that an earlier one has found: blank cells, and tracked ones that no other step fills. Absent: it is the first. */
+  /**
+   * The same step, of a row that an earlier one has found: blank cells, and tracked ones that no other
+   * step fills. Absent: it is the first.
+   */
   readonly afterFound?: Source
   /** What all steps fill. Absent: this one fills all of it. */
   readonly allOutputs?: readonly MappedOutput[]
@@ -35,7 +41,10 @@ export interface Source {
 
 /** How a source's inputs are evaluated without what Fillrate wrote. */
 export interface OwnWrites {
-  /** The sources that write to the table, this one included, with all cells that an input of some source reads, and the touched ones that `where` reads. */
+  /**
+   * The sources that write to the table, this one included, with all cells that an input of some
+   * source reads, and the touched ones that `where` reads.
+   */
   readonly writers: readonly Writer[]
   /** Those of them whose cells this source's inputs read. */
   readonly readFrom: readonly Writer[]
@@ -98,7 +107,10 @@ export interface MappedOutput extends MappedCell {
   readonly mapping: OutputMapping
   /** What the value must fit: the column's own type, or jsonb for a key inside it. */
   readonly fit: Fit
-  /** What was written for earlier inputs may be replaced, and is never emptied: as configured the policy overwrites. Absent: as the policy says. */
+  /**
+   * What was written for earlier inputs may be replaced, and is never emptied: as configured the
+   * policy overwrites. Absent: as the policy says.
+   */
   readonly keepsEarlier?: true
   /** The type of `$value`: text, or a number if the expression works only with numbers (`$value * 1000`). */
   readonly valueType: 'text' | 'number'

@@ -36,7 +36,10 @@ const isFinishedSql = sql`(r.state <> 'waiting' and r.deleted_at is null and r.i
 const hasRecordSql = (services: readonly number[] | null) => sql`
   ${isFinishedSql} and exists (select from fillrate.lookups l where ${isRecordSql(services)})`
 
-/** Finished rows of a source for which one of these services has found a record, in key order. @param after keyset: keys after this one */
+/**
+ * Finished rows of a source for which one of these services has found a record, in key order.
+ * @param after keyset: keys after this one
+ */
 export async function listKeysWithRecord(
   db: Connection,
   source: string,

@@ -106,7 +106,10 @@ export interface CellCounts {
 
 export type RowStateCounts = Record<RowState, number>
 
-/** How many rows of a run, or of some sources, are in each state. Those of sources are kept, and cost the same at any size. */
+/**
+ * How many rows of a run, or of some sources, are in each state. Those of sources are kept, and cost
+ * the same at any size.
+ */
 export async function countRowStates(
   db: Connection,
   of: { readonly run: number } | { readonly sources: readonly string[] },

@@ -84,7 +84,10 @@ export async function restoreLookups(
      where source = ${source} and key = any(${keys}::text[])`.execute(tx)
 }
 
-/** SQL: whether the lookup `tried` is a record of an earlier step of the source, with the confidence that it requires. NULL: no lookup. */
+/**
+ * SQL: whether the lookup `tried` is a record of an earlier step of the source, with the confidence
+ * that it requires. NULL: no lookup.
+ */
 export function isOfEarlierStepSql({
   turn,
   steps,

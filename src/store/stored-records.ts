@@ -5,7 +5,10 @@ import type { RunService } from './pending-lookups.ts'
 import type { Connection } from './transaction.ts'
 import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
 
-/** Rows of a dry run and a source that have a result of a service, in key order. @param after keyset: keys after this one */
+/**
+ * Rows of a dry run and a source that have a result of a service, in key order.
+ * @param after keyset: keys after this one
+ */
 export async function listAnsweredDryRows(
   db: Connection,
   source: string,

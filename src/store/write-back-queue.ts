@@ -35,7 +35,10 @@ export interface AnsweredRow {
 
 /** What services before this one have left of a row. */
 interface PassedSteps extends EarlierSteps {
-  /** When the first of the lookups that found a record is out of date, and the first of the others. Null: there are none. */
+  /**
+   * When the first of the lookups that found a record is out of date, and the first of the others.
+   * Null: there are none.
+   */
   readonly foundDueAt: string | null
   readonly missedDueAt: string | null
   /** `remap` writes the record of one of its lookups (`requeueForRecord`). */
@@ -129,7 +132,10 @@ export interface FinishedRow {
   readonly reason: string | null
   /** What was written to it, recorded as a change. Null: nothing this time. */
   readonly change: NewChange | null
-  /** Columns of the change that it has only emptied of what was written for earlier inputs: Fillrate owns nothing there. */
+  /**
+   * Columns of the change that it has only emptied of what was written for earlier inputs: Fillrate
+   * owns nothing there.
+   */
   readonly blanked?: readonly string[]
   /** What was written for earlier inputs and is the value for the present ones, too. */
   readonly confirmed?: Readonly<Record<string, unknown>> | null

@@ -36,7 +36,10 @@ export interface SourcePlan {
   readonly source: string
   /** Where the plan stopped reading; null: it read the whole source. */
   readonly stopped_at: 'limit' | 'budget' | null
-  /** A source with `changedAt`: only rows that changed since then, are due or were abandoned were read. Null: all rows. */
+  /**
+   * A source with `changedAt`: only rows that changed since then, are due or were abandoned were read.
+   * Null: all rows.
+   */
   readonly changed_since: Date | null
   /** Rows of the table. */
   readonly table: number | null

@@ -97,7 +97,10 @@ export interface ServicePlan {
   readonly time: PlannedTime
 }
 
-/** The lookups that the budget leaves: of the rows that the plan read, which may have stopped at the budget. Null: none. */
+/**
+ * The lookups that the budget leaves: of the rows that the plan read, which may have stopped at the
+ * budget. Null: none.
+ */
 export function describeBeyondBudget({ cost, sources }: Pick<Plan, 'cost' | 'sources'>): string | null {
   if (cost.beyond_budget === 0) return null
   const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''

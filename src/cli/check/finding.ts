@@ -16,7 +16,10 @@ export interface Finding {
   /** How to fix it, if no problem says it. */
   readonly todo: string | null
   readonly problems: readonly CheckedProblem[]
-  /** The service that it is about, by its name in the configuration; absent: it is about all, or there is one without a name. */
+  /**
+   * The service that it is about, by its name in the configuration; absent: it is about all, or there
+   * is one without a name.
+   */
   readonly service?: string
 }
 

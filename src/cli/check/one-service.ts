@@ -1,5 +1,5 @@
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
-import type { ServiceConfig } from '../../config/config.ts'
+import type { ConfigService } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
 import { loadServiceCases } from '../../config/load.ts'
 import { readServiceEnvironment } from '../../config/service-environment.ts'
@@ -21,7 +21,7 @@ interface ServiceChecks {
 
 /** Checks a service: its address, key, description and deliveries. */
 export async function* checkOneService(
-  config: ServiceConfig,
+  config: ConfigService,
   checks: ServiceChecks,
 ): AsyncGenerator<Finding> {
   const { environment, module, called } = checks

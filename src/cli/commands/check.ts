@@ -1,6 +1,6 @@
 import { basename } from 'node:path'
 import type { CalledInput } from '../check/service-call.ts'
-import type { Config, ServiceConfig } from '../../config/config.ts'
+import type { Config, ConfigService } from '../../config/config.ts'
 import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
 import { formatProblems } from '../../config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
@@ -73,7 +73,10 @@ export const checkCommand = defineCommand(checkParser, {
   },
 })
 
-/** The checks, each after the checks that it depends on. Of an invalid configuration neither sources nor services are checked, with an invalid environment nothing else. */
+/**
+ * The checks, each after the checks that it depends on. Of an invalid configuration neither sources
+ * nor services are checked, with an invalid environment nothing else.
+ */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env } = call
   const [words] = call.args
@@ -161,7 +164,7 @@ async function prepareServices(
     readonly environment: Environment
     readonly called: CalledInput | null
   },
-): Promise<(one: ServiceConfig) => AsyncGenerator<Finding>> {
+): Promise<(one: ConfigService) => AsyncGenerator<Finding>> {
   const { checkOneService } = await import('../check/one-service.ts')
   const { configuredAddress } = await import('../../pipeline/deps.ts')
   const isDescribed = config.services.some(({ adapter }) => adapter !== BUILT_IN_SERVICE)

@@ -37,7 +37,10 @@ export function readCredits(definition: CreditsDefinition = { most: 1 }): Servic
   }
 }
 
-/** Null: the description's own function fails, or gives no number of credits. The record is paid for, and is kept all the same. */
+/**
+ * Null: the description's own function fails, or gives no number of credits. The record is paid for,
+ * and is kept all the same.
+ */
 function tryCost(
   toCost: NonNullable<CreditsDefinition['of']>,
   kind: LookupKind,

@@ -34,9 +34,15 @@ export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'sta
 
 export interface PickCandidate extends PageRow {
   readonly disposition: Disposition
-  /** A cell holds what Fillrate wrote for earlier inputs, which counts as blank: the row lacks it, although it is full. */
+  /**
+   * A cell holds what Fillrate wrote for earlier inputs, which counts as blank: the row lacks it,
+   * although it is full.
+   */
   readonly holdsEarlier: boolean
-  /** Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null: none, and no service before it. */
+  /**
+   * Lookups of the same pass for these inputs: of a cascade, and of services before this one. Null:
+   * none, and no service before it.
+   */
   readonly missed: EarlierLookups | null
   /** Until when its `freshness` column keeps it from being picked; null: it does not. */
   readonly settledUntil: Date | null

@@ -10,7 +10,10 @@ export interface EarlierLookups {
   readonly ids: readonly number[]
   /** Of those of this service. */
   readonly kinds: readonly LookupKind[]
-  /** One of those was no miss: no other identifier is tried. Absent: there is one service, which then is done with the row. */
+  /**
+   * One of those was no miss: no other identifier is tried. Absent: there is one service, which then
+   * is done with the row.
+   */
   readonly isAnswered?: boolean
   /** When the last of them may be requested again; of several services the first, or of those that found a record. */
   readonly dueAt: string | null

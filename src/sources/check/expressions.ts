@@ -37,7 +37,10 @@ interface ProbedExpressions {
   readonly stamp: TimeType | null
 }
 
-/** Tries one expression, and returns the rows of the statement; null: it fails, which is reported, or is not safe to try. */
+/**
+ * Tries one expression, and returns the rows of the statement; null: it fails, which is reported, or
+ * is not safe to try.
+ */
 type Probe = (one: ExpressionProbe) => Promise<readonly unknown[] | null>
 
 /**

@@ -6,7 +6,10 @@ import { listNames } from '../../util/text.ts'
 import type { ProblemList } from '../problems.ts'
 import { findNamedColumns } from '../triggers/columns.ts'
 
-/** The schemas of the role's search path that Fillrate does not search, because another role may create in them; quoted. */
+/**
+ * The schemas of the role's search path that Fillrate does not search, because another role may create
+ * in them; quoted.
+ */
 function listUnsearched({ rolePath }: Table): readonly string[] {
   const held: readonly string[] = rolePath?.held.match(SCHEMA) ?? []
   return (rolePath?.own.match(SCHEMA) ?? []).filter((schema) => !held.includes(schema))
@@ -28,7 +31,10 @@ export function describeUnsearched(table: Table, error: Partial<DatabaseError>):
 
 const COLUMN = String.raw`\bt\.(?:\w+|"(?:[^"]|"")+")`
 
-/** Matches what means the same without the operators of the column's type: a column alone, its text, IS NULL, an operator with its schema. */
+/**
+ * Matches what means the same without the operators of the column's type: a column alone, its text, IS
+ * NULL, an operator with its schema.
+ */
 const UNAMBIGUOUS = new RegExp(
   String.raw`^\s*${COLUMN}\s*$|${COLUMN}\s*(?:::\s*text\b|\bis\s+(?:not\s+)?null\b)|(?:${COLUMN}\s*)?\boperator\s*\([^)]*\)\s*(?:${COLUMN})?`,
   'gi',

@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
-import { type Config, lookupBudgetOf, mixedBudgetOf, type ServiceConfig } from '../../../src/config/config.ts'
+import { type Config, lookupBudgetOf, mixedBudgetOf, type ConfigService } from '../../../src/config/config.ts'
 import { defineConfig } from '../../../src/config/define.ts'
 import { InvalidConfig, parseConfig } from '../../../src/config/parse.ts'
 import type { SourceStep } from '../../../src/domain/mapping.ts'
@@ -53,7 +53,7 @@ const several = {
   budget: 10_000,
 } as const
 
-function serviceOf(config: Config, name: string): ServiceConfig {
+function serviceOf(config: Config, name: string): ConfigService {
   const service = config.services.find((one) => one.name === name)
   if (service === undefined) throw new Error(`there is no service ${name}`)
   return service
