@@ -131,7 +131,8 @@ export class App extends Actions {
   #createRunDeps(service: OpenService, receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> {
     const own = this.#own
     return service.createRunDeps({
-      publicUrl: receiver?.publicUrl ?? null,
+      // Deliveries of one without a secret cannot be verified, and are not received.
+      publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
       onKeyRefused: (scope, reason) => own.raise('key_refused', scope, reason === null ? {} : { reason }),
       keyAccepted: own.keyAccepted,
       describeOutage: () => own.describeOutage(),
@@ -163,8 +164,7 @@ export class App extends Actions {
   }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
     const { config, notifier } = this
     const services: RunDeps[] = []
-    for (const service of this.services)
-      services.push(await this.#createRunDeps(service, service.bulk.usesWebhook === true ? receiver : null))
+    for (const service of this.services) services.push(await this.#createRunDeps(service, receiver))
     const deps = { ...this.base, services, config, notifier, own: this.#own }
     return this.#work('start', () => runService(deps, options))
   }

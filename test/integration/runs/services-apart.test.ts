@@ -1,6 +1,7 @@
 import pino from 'pino'
 import { afterEach, expect, test } from 'vitest'
 import { openApp } from '../../../src/app.ts'
+import { environmentOf } from '../../../src/config/environment.ts'
 import type { StatusReport } from '../../../src/actions/status.ts'
 import { SourceWatch } from '../../../src/runs/source-health.ts'
 import { listOpenTroubles } from '../../../src/store/troubles.ts'
@@ -218,4 +219,30 @@ test('an outage of one service is named on each channel, and nothing of the othe
   expect(report.services).toMatchObject([{ service: 'acme' }, { service: 'beta', status: 'completed' }])
   const stats = harness.sandboxes['acme']?.stats()
   expect(stats).toMatchObject({ calls: { accepted: 120, refused: 0 } })
+})
+
+test('a service without a secret for its webhooks is called singly, whatever the other has', async () => {
+  harness = await startHarness({
+    config: {
+      services: { acme: {}, beta: {} },
+      sources: {
+        people: { ...source, table: 'people', services: ['acme'] },
+        others: { ...source, table: 'others', services: ['beta'] },
+      },
+      budget: 'unlimited',
+    },
+    services: { acme: {}, beta: {} },
+    prepare: async ({ pool }) =>
+      void (await pool.query(createTable('people', 150) + createTable('others', 150))),
+  })
+  const { services = {} } = harness.environment
+  const beta = { ...environmentOf(harness.environment, 'beta'), webhookSecrets: [] }
+  const report = await harness.run(
+    { route: 'auto', waitMs: 5_000 },
+    { environment: { services: { ...services, [beta.prefix ?? '']: beta } } },
+  )
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+  const jobs =
+    'select s.name, count(*)::int from fillrate.jobs j join fillrate.services s on s.id = j.service_id'
+  expect(await harness.query(`${jobs} group by 1`)).toEqual([{ name: 'acme', count: 2 }])
 })
