@@ -104,9 +104,9 @@ test('of several services the settings of each are shown, and no secret', async 
   await reports.stop()
   expect(self?.config).toMatchObject({
     sources: { people: { turn: { services: ['acme', 'other'] } } },
-    views: [
-      { serviceName: 'acme', service: { concurrency: 32 }, sources: { people: { turn: { isFirst: true } } } },
-      { serviceName: 'other', adapter: 'Other', service: { concurrency: 3 } },
+    services: [
+      { name: 'acme', concurrency: 32 },
+      { name: 'other', adapter: 'Other', concurrency: 3 },
     ],
   })
   expect(JSON.stringify(self?.config)).not.toContain('secret')
