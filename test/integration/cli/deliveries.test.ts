@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openApp } from '../../../src/app.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
@@ -11,16 +11,12 @@ import {
   type SubmittedBulk,
 } from '../../support/bulk-service.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 import { environmentFor, runRequest } from '../../support/environment.ts'
 
 // Services that number, order and name as the documentation leaves open, through the command line.
 
-let database: TestDatabase
-beforeEach(async () => {
-  database = await createTestDatabase()
-  return () => database.drop()
-})
+const database = useFreshDatabase()
 
 const sourceOf = (table: string) => ({
   kind: 'person',

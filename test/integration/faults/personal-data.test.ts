@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, type ReceivedRequest, startLoopback } from '../../support/loopback.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 
@@ -48,7 +48,7 @@ const TABLES: Readonly<Record<string, string>> = {
   scalar: '',
 }
 
-let database: TestDatabase
+const database = useTestDatabase()
 let service: LoopbackService
 let cli: CommandLine
 /** What the receiver of notifications got. */
@@ -77,7 +77,6 @@ function answer({ method, url, body, socket }: ReceivedRequest, response: Server
 }
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create schema crm;
     create table crm.seen (email text, title text, primary key (title));
@@ -139,7 +138,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await cli.remove()
   await service.close()
-  await database.drop()
 })
 
 /** Rows of Fillrate's tables that contain a text, by column. Bytes are read as text. */

@@ -8,7 +8,7 @@ import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { serveApp } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
-import { type Harness, environmentFor, runRequest, startHarness } from '../../support/harness.ts'
+import { environmentFor, runRequest, useFreshHarness } from '../../support/harness.ts'
 
 // Two services on one database: the live one, and another that invents its records. No record, call or budget of one
 // is ever used for the other.
@@ -28,21 +28,20 @@ const config = {
   },
 } as const
 
-let live: Harness
 let trialService: Sandbox
 const always = { notFoundShare: 0, missingShare: 0 } as const
+const live = useFreshHarness({
+  config,
+  sandbox: { ...always, keys: ['live-1', 'live-2'] },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, PEOPLE)
+    await pool.query(`create table leads (id int primary key, email text, title text)`)
+    await pool.query(
+      `insert into leads select n, 'lead' || n || '@example.com' from generate_series(1, 100) n`,
+    )
+  },
+})
 beforeEach(async () => {
-  live = await startHarness({
-    config,
-    sandbox: { ...always, keys: ['live-1', 'live-2'] },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, PEOPLE)
-      await pool.query(`create table leads (id int primary key, email text, title text)`)
-      await pool.query(
-        `insert into leads select n, 'lead' || n || '@example.com' from generate_series(1, 100) n`,
-      )
-    },
-  })
   trialService = await startSandbox({
     ...always,
     seed: 99,
@@ -50,10 +49,7 @@ beforeEach(async () => {
     jobDelayMs: [10, 100],
   })
 })
-afterEach(async () => {
-  await live.close()
-  await trialService.close()
-})
+afterEach(() => trialService.close())
 
 const openTest = (): Promise<App> =>
   live.open({ environment: environmentFor(live.database.url, trialService) })

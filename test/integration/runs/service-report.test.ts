@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { ServiceReport } from '../../../src/actions/service-report.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 import {
   createPeople,
   listExpected,
@@ -15,19 +15,17 @@ import {
 const PEOPLE = 300
 const LIMITS = { acme: 2_000, beta: 2_000, gamma: 2_000 }
 
-let harness: Harness
 let report: ServiceReport
+const harness = useHarness({
+  config: trioConfig,
+  services: trioSandboxes(LIMITS, 1_000),
+  prepare: ({ pool }) => createPeople(pool, PEOPLE),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: trioConfig,
-    services: trioSandboxes(LIMITS, 1_000),
-    prepare: ({ pool }) => createPeople(pool, PEOPLE),
-  })
   await harness.run({ route: 'sync' })
   const app = await harness.open()
   report = await app.serviceReport({ sources: [], since: null, timeoutMs: 60_000 })
 })
-afterAll(() => harness.close())
 
 /** What the cells of the settled people are, in an order of the services: by the first that knows them. */
 const SETTLED_IN = `
