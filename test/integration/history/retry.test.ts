@@ -97,15 +97,3 @@ test('missing or complete rows are left alone, and reported', async () => {
   expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, row_missing: 1, complete: 1 })
   expect(await due()).toBe(1)
 })
-
-test('undone rows are written again from their record, without a call', async () => {
-  const undone = await harness.undo(1)
-  expect((await retry({ dryRun: true })).reasons.map((one) => one.state)).not.toContain('undone')
-  const rows = await harness.count(`fillrate.rows where notes ? 'undone'`)
-  expect(await retry({ states: ['undone'] })).toMatchObject({ rows, without_call: rows, lookups: 0 })
-  const calls = harness.calls()
-  const run = await harness.run({ route: 'sync' })
-  expect(run).toMatchObject({ rows: { picked: rows, enriched: rows }, lookups: { requested: 0 } })
-  expect(harness.calls()).toBe(calls)
-  expect(undone.changes.restored).toBe(rows)
-})
