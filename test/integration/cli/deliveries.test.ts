@@ -13,17 +13,13 @@ import {
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { useFreshDatabase } from '../../support/database.ts'
 import { environmentFor, runRequest } from '../../support/environment.ts'
+import { personSource } from '../../support/crm.ts'
 
 // Services that number, order and name as the documentation leaves open, through the command line.
 
 const database = useFreshDatabase()
 
-const sourceOf = (table: string) => ({
-  kind: 'person',
-  table,
-  inputs: { email: 't.email' },
-  outputs: { title: 'title', phone: 'phone' },
-})
+const sourceOf = (table: string) => personSource(table, { title: 'title', phone: 'phone' })
 
 /** A table of people without a title, and the command line of a user who fills it from this service. */
 async function setUp(

@@ -7,6 +7,7 @@ import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, type ReceivedRequest, startLoopback } from '../../support/loopback.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
+import { personSource } from '../../support/crm.ts'
 
 /*
  * A value, a key and an address in every place that an error may quote: a marker is put into typed cells, keys, records, what
@@ -99,15 +100,8 @@ beforeAll(async () => {
     insert into crm.firms values ('${KEY}', '${ADDRESS}.example')`)
   service = await startLoopback(answer)
   const { url } = service
-  const person = (table: string, more: object = {}) => ({
-    kind: 'person',
-    table: `crm.${table}`,
-    key: 'key',
-    inputs: { email: 't.email' },
-    outputs: { title: 'title', phone: 'phone' },
-    follow: true,
-    ...more,
-  })
+  const person = (table: string, more: object = {}) =>
+    personSource(`crm.${table}`, { title: 'title', phone: 'phone' }, { key: 'key', follow: true, ...more })
   cli = await createCommandLine(
     database.url,
     { url, keys: ['key'], webhookSecret: SECRET },

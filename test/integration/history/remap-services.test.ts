@@ -3,19 +3,14 @@ import type { RemapReport } from '../../../src/actions/remap.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 // Stored records of two services, written again under a mapping with more columns.
 
 const configOf = (outputs: object) => ({
   services: { acme: {}, beta: {} },
   sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      inputs: { email: 't.email' },
-      services: ['acme', { name: 'beta', when: 'blank' }],
-      outputs,
-    },
+    people: personSource('people', outputs, { services: ['acme', { name: 'beta', when: 'blank' }] }),
   },
   budget: 'unlimited',
 })

@@ -1,18 +1,12 @@
 import { beforeAll, expect, test } from 'vitest'
 import { countFailureReasons } from '../../../src/store/failures.ts'
 import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 const services = useHarness({
   config: {
     services: { acme: {}, beta: {} },
-    sources: {
-      people: {
-        kind: 'person',
-        table: 'people',
-        inputs: { email: 't.email' },
-        outputs: { title: 'title' },
-      },
-    },
+    sources: { people: personSource('people', { title: 'title' }) },
     budget: 'unlimited',
   },
   services: {

@@ -1,17 +1,17 @@
 import { beforeAll, expect, test } from 'vitest'
 import { readLastFillRates } from '../../../src/actions/status.ts'
 import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 const services = useHarness({
   config: {
     services: { acme: {}, beta: {} },
     sources: {
-      people: {
-        kind: 'person',
-        table: 'people',
-        inputs: { email: 't.email' },
-        outputs: { title: { acme: 'title' }, phone: 'phone', level: { beta: 'seniority' } },
-      },
+      people: personSource('people', {
+        title: { acme: 'title' },
+        phone: 'phone',
+        level: { beta: 'seniority' },
+      }),
     },
     budget: 'unlimited',
   },

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { UndoReport } from '../../../src/actions/undo/report.ts'
-import { countStates, createCrm, crmConfig } from '../../support/crm.ts'
+import { countStates, createCrm, crmConfig, personSource } from '../../support/crm.ts'
 import { useFreshHarness, useHarness } from '../../support/harness.ts'
 
 describe('a run', () => {
@@ -98,12 +98,7 @@ const config = {
       outputs: { Title: always('industry'), 'attributes.employees': always('employee_count') },
       touch: { enriched_at: 'now()' },
     },
-    members: {
-      kind: 'person',
-      table: 'crm.members',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title', score: always('title', { sql: '$confidence' }) },
-    },
+    members: personSource('crm.members', { title: 'title', score: always('title', { sql: '$confidence' }) }),
   },
   budget: 'unlimited',
 } as const

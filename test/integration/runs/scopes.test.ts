@@ -6,7 +6,7 @@ import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { serveApp } from '../../support/app-processes.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createCrm, crmConfig, personSource } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
 import { environmentFor, runRequest, useFreshHarness } from '../../support/harness.ts'
 
@@ -19,12 +19,7 @@ const config = {
   ...crmConfig,
   sources: {
     ...crmConfig.sources,
-    leads: {
-      kind: 'person',
-      table: 'leads',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title' },
-    },
+    leads: personSource('leads', { title: 'title' }),
   },
 } as const
 

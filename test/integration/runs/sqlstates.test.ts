@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 /*
  * Every class of SQLSTATE of Postgres's Appendix A, raised by a trigger for one row: it is that row's fault. It is rejected
@@ -34,12 +35,7 @@ const FAULTS: Readonly<Record<string, RegExp>> = {
   'checked at commit elsewhere': /there is no such row in audit_place_fkey/,
 }
 
-const source = (table: string) => ({
-  kind: 'person',
-  table,
-  inputs: { email: 't.email' },
-  outputs: { title: 'title', phone: 'phone' },
-})
+const source = (table: string) => personSource(table, { title: 'title', phone: 'phone' })
 const harness = useHarness({
   config: {
     sources: { people: source('people'), closed: source('closed'), retrying: source('retrying') },
