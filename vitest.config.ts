@@ -24,8 +24,8 @@ const CHECKED = {
 const SLOW = [
   'test/integration/cli/{cancel,concurrent-runs,deliveries,dry-run,interrupt,kill,process,several-services,source}.test.ts',
   'test/integration/{daemon,demo,examples,faults}/*.test.ts',
-  'test/integration/dashboard/{actions-browser,dashboard,figures,keyboard-browser}.test.ts',
-  'test/integration/runs/{any-input-jobs,bounded-reading,dry-run,job-outcomes,other-services,own-writes,result-pages,scopes,service-report,services-in-turn,services-model,several-services,unstated-limit}.test.ts',
+  'test/integration/dashboard/{actions-browser,dashboard,figures}.test.ts',
+  'test/integration/runs/{any-input-jobs,bounded-reading,dry-run,job-outcomes,other-services,own-writes,result-pages,scopes,services-in-turn,services-model,several-services,unstated-limit}.test.ts',
   'test/integration/actions/plan-services.test.ts',
 ]
 

@@ -8,6 +8,7 @@ import { openSource } from '../../src/sources/source.ts'
 import type { Source } from '../../src/sources/source-model.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import type { TestDatabase } from './clone.ts'
+import { personSource } from './crm.ts'
 
 /** A policy under which nothing expires in a test. */
 export const POLICY: RunPolicy = {
@@ -51,14 +52,7 @@ export async function answeredPeople(
       from generate_series(1, ${count}) n`)
   const config = parseConfig(
     {
-      sources: {
-        people: {
-          kind: 'person',
-          table: 'people',
-          inputs: { email: 't.email' },
-          outputs: { title: 'title' },
-        },
-      },
+      sources: { people: personSource('people', { title: 'title' }) },
     },
     null,
   )

@@ -27,6 +27,13 @@ export async function createCrm(pool: pg.Pool, people: number, companies = 0): P
   )
 }
 
+/** A source of people who are looked up by their email. */
+export const personSource = <const Outputs extends object, const More extends object>(
+  table: string,
+  outputs: Outputs,
+  more?: More,
+) => ({ kind: 'person', table, inputs: { email: 't.email' }, outputs, ...(more as More) }) as const
+
 /** A user's configuration for this CRM. */
 export const crmConfig = {
   sources: {

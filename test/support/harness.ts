@@ -53,12 +53,15 @@ interface HarnessOptions {
   readonly prepare: (database: TestDatabase) => Promise<void>
 }
 
+const endHarness = (harness: Harness): Promise<void> => harness.close()
+
 /** A harness that a test file shares. */
 export const useHarness = (options: HarnessOptions): Harness =>
-  shareInTests(
-    () => startHarness(options),
-    (harness) => harness.close(),
-  )
+  shareInTests(() => startHarness(options), endHarness)
+
+/** A harness for each test of a file. */
+export const useFreshHarness = (options: HarnessOptions): Harness =>
+  shareInTests(() => startHarness(options), endHarness, true)
 
 export async function startHarness(options: HarnessOptions): Promise<Harness> {
   const database = await createTestDatabase()

@@ -8,12 +8,13 @@ export type ExpectedSources = Readonly<Record<string, ExpectedSource>>
 
 interface ExpectedSource {
   readonly kind: 'person' | 'company'
-  readonly table: string
+  /** Default: the name of the source. */
+  readonly table?: string
   readonly inputs: Readonly<Record<string, string>>
   /** The field of each column, and behind it the labels of its map: `industry | Retail | Software`. */
   readonly outputs: Readonly<Record<string, string>>
-  /** Conditions in force, with the rows that each leaves out. */
-  readonly active: Readonly<Record<string, number>>
+  /** Conditions in force, with the rows that each leaves out. Default: none. */
+  readonly active?: Readonly<Record<string, number>>
   /** The commented lines of each column that may say who must not be looked up: `t.status`, `sales_consent x.status`. */
   readonly offered: Readonly<Record<string, number>>
 }
@@ -25,10 +26,12 @@ export const schemaNames: readonly string[] = readdirSync(FOLDER, { withFileType
   .filter((entry) => entry.isDirectory())
   .map((entry) => entry.name)
 
-export async function readExpectedSources(name: string): Promise<ExpectedSources> {
+export async function readExpectedSources(name: string): Promise<Record<string, Required<ExpectedSource>>> {
   const url = pathToFileURL(join(FOLDER, name, 'expected.ts')).href
   const { expected } = (await import(url)) as { expected: ExpectedSources }
-  return expected
+  return Object.fromEntries(
+    Object.entries(expected).map(([source, one]) => [source, { table: source, active: {}, ...one }]),
+  )
 }
 
 /** Creates the tables of a schema and fills them: the same rows every time. */

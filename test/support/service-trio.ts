@@ -3,6 +3,7 @@ import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { findPerson } from '../../src/sandbox/people.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
 import type { TestDatabase } from './clone.ts'
+import { personSource } from './crm.ts'
 
 /** Three services in order, cheap and well informed first: they know 60, 55 and 45% of the people, many of them the same. */
 export const TRIO = {
@@ -33,13 +34,7 @@ export const trioConfig = {
     TRIO_NAMES.map((name) => [name, { price: { currency: 'EUR', lookup: TRIO[name].price } }]),
   ),
   sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title', phone: 'phone' },
-      minConfidence: MIN_CONFIDENCE,
-    },
+    people: personSource('people', { title: 'title', phone: 'phone' }, { minConfidence: MIN_CONFIDENCE }),
   },
   budget: 'unlimited',
 } as const

@@ -6,6 +6,7 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { readAnswers } from '../../../src/store/service-report.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import { personSource } from '../../support/crm.ts'
 
 // Three services in order, whose answers and writes are stored by the test; an oracle counts them row by row.
 
@@ -14,13 +15,7 @@ const FIELDS = { title: 'title', phone: 'phone', company: 'company.name' } as co
 const NAMES = ['acme', 'pdl', 'other'] as const
 const PRICES = [0.01, 0.2, 0.5] as const
 
-const source = {
-  kind: 'person',
-  table: 'crm.contacts',
-  inputs: { email: 't.email' },
-  outputs: FIELDS,
-  minConfidence: 0.5,
-} as const
+const source = personSource('crm.contacts', FIELDS, { minConfidence: 0.5 })
 
 /** In this order, each where the one before has found nothing or leaves a cell blank. */
 const config = parseConfig(

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { beforeEach, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { openApp } from '../../../src/app.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
@@ -11,23 +11,15 @@ import {
   type SubmittedBulk,
 } from '../../support/bulk-service.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 import { environmentFor, runRequest } from '../../support/environment.ts'
+import { personSource } from '../../support/crm.ts'
 
 // Services that number, order and name as the documentation leaves open, through the command line.
 
-let database: TestDatabase
-beforeEach(async () => {
-  database = await createTestDatabase()
-  return () => database.drop()
-})
+const database = useFreshDatabase()
 
-const sourceOf = (table: string) => ({
-  kind: 'person',
-  table,
-  inputs: { email: 't.email' },
-  outputs: { title: 'title', phone: 'phone' },
-})
+const sourceOf = (table: string) => personSource(table, { title: 'title', phone: 'phone' })
 
 /** A table of people without a title, and the command line of a user who fills it from this service. */
 async function setUp(

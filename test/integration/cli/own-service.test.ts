@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 import type { Ended } from '../../support/cli.ts'
 import { openCommandLine } from './command-line.ts'
+import { personSource } from '../../support/crm.ts'
 
 const LIBRARY = resolve(import.meta.dirname, '../../../src/index.ts')
 
@@ -16,12 +17,7 @@ const { cli, here } = await openCommandLine({
 /** Nothing listens at the address. */
 const run = (...words: string[]): Promise<Ended> => here(words, { FILLRATE_BASE_URL: 'http://127.0.0.1:1' })
 
-const contacts = {
-  kind: 'person',
-  table: 'contacts',
-  inputs: { email: 't.email' },
-  outputs: { job_title: 'title' },
-}
+const contacts = personSource('contacts', { job_title: 'title' })
 const configure = (adapter: unknown): Promise<void> =>
   cli.configure({ service: { adapter }, sources: { contacts } })
 

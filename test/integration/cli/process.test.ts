@@ -25,10 +25,6 @@ function fillrate(env: Record<string, string>, ...args: string[]) {
   return { status, stdout, stderr }
 }
 
-test.each(['-v', '--version'])('%s prints the version', (word) => {
-  expect(fillrate({}, word)).toEqual({ status: 0, stdout: `${readVersion()}\n`, stderr: '' })
-})
-
 test('ends after its command, whatever keeps the event loop alive', () => {
   const busy = '--import=data:text/javascript,setInterval(()=>{},1000)'
   expect(fillrate({ NODE_OPTIONS: busy }, '--version')).toMatchObject({

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { openCommandLine } from './command-line.ts'
+import { personSource } from '../../support/crm.ts'
 
 const { database, sandbox, here } = await openCommandLine({
   prepare: (pool) =>
@@ -11,14 +12,7 @@ const { database, sandbox, here } = await openCommandLine({
       create trigger refuse before update on people for each row execute function refuse()`),
   service: { notFoundShare: 0, missingShare: 0 },
   config: {
-    sources: {
-      people: {
-        kind: 'person',
-        table: 'public.people',
-        inputs: { email: 't.email' },
-        outputs: { title: 'title' },
-      },
-    },
+    sources: { people: personSource('public.people', { title: 'title' }) },
     budget: 'unlimited',
   },
 })

@@ -8,6 +8,7 @@ import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import type { Ended } from '../../support/cli.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from './command-line.ts'
+import { personSource } from '../../support/crm.ts'
 
 const ROLE = 'fillrate_row_security'
 const REASON = `row-level security: its policies let the role ${ROLE} read the row, and not update it`
@@ -15,14 +16,11 @@ const REASON = `row-level security: its policies let the role ${ROLE} read the r
 const GRANTS = `grant select (id, tenant, email, title, phone), update (title, phone) on people to ${ROLE}`
 const config = (): object => ({
   sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      joins: 'join tenants on tenants.id = t.tenant',
-      where: 'tenants.is_active',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title', phone: 'phone' },
-    },
+    people: personSource(
+      'people',
+      { title: 'title', phone: 'phone' },
+      { joins: 'join tenants on tenants.id = t.tenant', where: 'tenants.is_active' },
+    ),
   },
   budget: 'unlimited',
 })

@@ -3,10 +3,10 @@ import { enforceRetention } from '../../../src/pipeline/retention.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 
 const PEOPLE = 60
-let database: TestDatabase
+const database = useFreshDatabase()
 let sandbox: Sandbox
 let cli: CommandLine
 
@@ -20,14 +20,10 @@ beforeAll(async () => {
 })
 afterAll(() => sandbox.close())
 beforeEach(async () => {
-  database = await createTestDatabase()
   await createCrm(database.pool, PEOPLE, 10)
   await database.query(`update crm.contacts set email = 'nobody' where id = 1`)
   cli = await createCommandLine(database.url, sandbox, before)
-  return async () => {
-    await cli.remove()
-    await database.drop()
-  }
+  return () => cli.remove()
 })
 
 /** A run whose budget ends it early is none that failed. */

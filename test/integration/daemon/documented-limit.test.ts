@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { type LeaderProcess, startLeaderProcess } from '../../support/leader-processes.ts'
 import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
 import { createCounter } from '../../support/simulated-service/counters.ts'
@@ -11,11 +11,10 @@ const counter = createCounter('sliding-log', LIMIT.calls, LIMIT.windowMs)
 const accepted: { at: number; name: string }[] = []
 let refused = 0
 
-let database: TestDatabase
+const database = useTestDatabase()
 let service: LoopbackService
 let callers: readonly LeaderProcess[] = []
 beforeAll(async () => {
-  database = await createTestDatabase()
   service = await startLoopback(({ body }, response) => {
     const name = /"email":"(\w)-/.exec(body)?.[1] ?? ''
     const isAccepted = counter.arrive(Date.now()).accepted
@@ -35,7 +34,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(callers.map((caller) => caller.end()))
   await service.close()
-  await database.drop()
 })
 
 test('a limit that no header states holds over the death of the leader', async () => {

@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { startLeaderProcess, type LeaderProcess } from '../../support/leader-processes.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 let sandbox: Sandbox
 let callers: LeaderProcess[] = []
 beforeAll(async () => {
-  database = await createTestDatabase()
   // One call exhausts the window, and the window outlasts the lease of the killed leader.
   sandbox = await startSandbox({ limit: 1, windowMs: 8_000, latencyAfterMs: [10, 40] })
   callers = await Promise.all([start('a'), start('b')])
@@ -15,7 +14,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(callers.map((caller) => caller.end()))
   await sandbox.close()
-  await database.drop()
 })
 
 const start = (name: string): Promise<LeaderProcess> =>

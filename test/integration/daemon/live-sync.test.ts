@@ -3,7 +3,7 @@ import type { App } from '../../../src/app.ts'
 import * as pauses from '../../../src/store/paused-sources.ts'
 import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 const config = {
   ...crmConfig,
@@ -18,27 +18,23 @@ const config = {
   },
 }
 
-let harness: Harness
 let app: App
 let stop: Stop
 
+const harness = useHarness({
+  config,
+  sandbox: { notFoundShare: 0, missingShare: 0 },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 20)
+    await pool.query('create table crm.employers (contact bigint, name text)')
+  },
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { notFoundShare: 0, missingShare: 0 },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 20)
-      await pool.query('create table crm.employers (contact bigint, name text)')
-    },
-  })
   app = await harness.open({ environment: { webhookSecrets: [] } })
   await app.follow('install', 'contacts')
   stop = startDaemon(app)
 })
-afterAll(async () => {
-  await stop()
-  await harness.close()
-})
+afterAll(() => stop())
 
 const enriched = (ids: readonly number[]): Promise<number> =>
   harness

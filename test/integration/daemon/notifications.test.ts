@@ -6,7 +6,7 @@ import type { FillrateNotification } from '../../../src/domain/notification.ts'
 import type { TroubleCode } from '../../../src/domain/trouble.ts'
 import { listFailingTargets, listNotifications } from '../../../src/store/notifications.ts'
 import { listOpenTroubles, reportTroubles } from '../../../src/store/troubles.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 interface Received {
@@ -15,7 +15,7 @@ interface Received {
   readonly body: FillrateNotification & { readonly text?: string }
 }
 
-let database: TestDatabase
+const database = useTestDatabase()
 let target: LoopbackService
 let received: Received[] = []
 /** Status codes of the next answers; 200 after them. */
@@ -24,17 +24,13 @@ const lines: { readonly event: string }[] = []
 const log = pino({ level: 'debug' }, { write: (line) => lines.push(JSON.parse(line) as { event: string }) })
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   target = await startLoopback(({ url, headers, body }, response) => {
     const id = headers['webhook-id'] as string | undefined
     received.push({ path: url, id, body: JSON.parse(body) as Received['body'] })
     response.writeHead(answers.shift() ?? 200).end()
   })
 })
-afterAll(async () => {
-  await target.close()
-  await database.drop()
-})
+afterAll(() => target.close())
 beforeEach(async () => {
   received = []
   answers = []

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from 'vitest'
 import { withDaemon } from '../../support/app-processes.ts'
 import { missNights } from '../../support/day.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 // Two sources whose rows go through two services in opposite orders: the run of each service waits for rows of the other.
 
@@ -23,14 +24,7 @@ async function start(rest: object, follow: boolean): Promise<void> {
       sources: Object.fromEntries(
         Object.entries(sources).map(([name, source]) => [
           name,
-          {
-            kind: 'person',
-            table: name,
-            inputs: { email: 't.email' },
-            outputs: { title: 'title', phone: 'phone' },
-            follow,
-            ...source,
-          },
+          personSource(name, { title: 'title', phone: 'phone' }, { follow, ...source }),
         ]),
       ),
       budget: 'unlimited',

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startDaemon } from '../../support/app-processes.ts'
 import { runRequest, startHarness } from '../../support/harness.ts'
 import { playService } from '../../support/paid-services.ts'
+import { personSource } from '../../support/crm.ts'
 
 const config = {
   service: {
@@ -14,15 +15,7 @@ const config = {
     },
     fields: { person: { title: 'text' } },
   },
-  sources: {
-    leads: {
-      kind: 'person',
-      table: 'leads',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title' },
-      follow: true,
-    },
-  },
+  sources: { leads: personSource('leads', { title: 'title' }, { follow: true }) },
   budget: 'unlimited',
 }
 

@@ -3,24 +3,20 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { crmConfig, createCrm } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 const OLD = 'an-older-secret'
-let harness: Harness
 let url: string
 let stop: Stop
 
+const harness = useHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 10) })
 beforeAll(async () => {
-  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 10) })
   const app = await harness.open({ environment: { webhookSecrets: [harness.sandbox.webhookSecret, OLD] } })
   const served = await serveApp(app)
   ;({ stop } = served)
   url = `${served.at}/webhooks/enrichment`
 })
-afterAll(async () => {
-  await stop()
-  await harness.close()
-})
+afterAll(() => stop())
 
 const event = (changes: object = {}): string =>
   JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [], ...changes })

@@ -1,27 +1,21 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StatusReport } from '../../../src/actions/status.ts'
-import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
-import { type CommandLine, createCommandLine, type Started } from '../../support/cli.ts'
+import type { Started } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { openCommandLine } from '../cli/command-line.ts'
 
 // A table that is followed is swapped for a reloaded one, whose cells are blank and which has no triggers.
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
+const { contacts } = crmConfig.sources
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: (pool) => createCrm(pool, 50),
+  service: { notFoundShare: 0, missingShare: 0 },
+  config: { ...crmConfig, sources: { contacts: { ...contacts, follow: true } } },
+})
 let daemon: Started
 let log = ''
 
 beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 50)
-  sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
-  const { contacts } = crmConfig.sources
-  cli = await createCommandLine(database.url, sandbox, {
-    ...crmConfig,
-    sources: { contacts: { ...contacts, follow: true } },
-  })
   await cli.run('follow', 'install', 'contacts')
   await cli.run('run', '--route', 'sync')
   daemon = cli.start('start', '--json')
@@ -30,9 +24,6 @@ beforeAll(async () => {
 afterAll(async () => {
   daemon.child.kill('SIGTERM')
   await daemon.ended
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
 })
 
 const status = async (): Promise<StatusReport> =>

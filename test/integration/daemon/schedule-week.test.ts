@@ -1,8 +1,8 @@
 import pino from 'pino'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { ScheduleEntry } from '../../../src/config/config.ts'
 import { nextTimes, scheduleName } from '../../../src/config/cron.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 import { Cable } from '../../support/cable.ts'
 import { SchedulerDaemon } from '../../support/scheduler-daemon.ts'
 
@@ -43,11 +43,7 @@ const WEEKS = [
   { from: '2025-10-04T12:07:00Z', hours: 24, changes: 'Lord Howe forward by half an hour' },
 ] as const
 
-let database: TestDatabase
-beforeEach(async () => {
-  database = await createTestDatabase()
-})
-afterEach(() => database.drop())
+const database = useFreshDatabase()
 
 /** What befalls the daemons, by the number of the poll, so that every kind comes about in each week. */
 const isDeath = (poll: number): boolean => poll % 23 === 11

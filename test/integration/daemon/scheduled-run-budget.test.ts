@@ -5,7 +5,7 @@ import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { missNights } from '../../support/day.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // A scheduled run whose process is killed, and which the next process restarts.
 
@@ -13,15 +13,14 @@ const BUDGET = 100
 const entry = { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'], budget: BUDGET }
 const config = { ...crmConfig, schedule: [entry] }
 
-let harness: Harness
 let cli: CommandLine
 let stop: Stop | undefined
+const harness = useHarness({
+  config,
+  sandbox: { latencyAfterMs: [50, 150], limit: 20, windowMs: 1_000 },
+  prepare: ({ pool }) => createCrm(pool, 500),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { latencyAfterMs: [50, 150], limit: 20, windowMs: 1_000 },
-    prepare: ({ pool }) => createCrm(pool, 500),
-  })
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
   // The daemon knew the schedule before, so that it catches up the last night at once.
   await missNights(harness, entry)
@@ -29,7 +28,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await stop?.()
   await cli.remove()
-  await harness.close()
 })
 
 const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.distinct

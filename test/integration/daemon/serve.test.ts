@@ -4,17 +4,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openApp, type App } from '../../../src/app.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
-let harness: Harness
 let app: App
 let at: string
 let served: Promise<void>
 const stop = new AbortController()
 const errors: { readonly task?: string }[] = []
 
+const harness = useHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 5) })
 beforeAll(async () => {
-  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 5) })
   const log = pino(
     { level: 'error' },
     { write: (line) => errors.push(JSON.parse(line) as { task?: string }) },
@@ -28,7 +27,6 @@ afterAll(async () => {
   stop.abort()
   await served
   await app.close()
-  await harness.close()
 })
 
 test('a failed task restarts while the others and the receiver continue', async () => {

@@ -1,34 +1,17 @@
 import { createServer } from 'node:net'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { freePort } from '../../support/free-port.ts'
-import { answerJson, type Listening, listenOnLoopback, startLoopback } from '../../support/loopback.ts'
+import { answerJson, listenOnLoopback, startLoopback } from '../../support/loopback.ts'
+import { openCommandLine } from '../cli/command-line.ts'
 
 // What keeps `fillrate start` and `fillrate serve` from starting ends the process with 2, so that its supervisor does not
 // restart it, and nothing of it stays behind.
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
+const { database, sandbox, cli } = await openCommandLine({ prepare: (pool) => createCrm(pool, 3) })
 /** Takes connections and never answers, neither as Postgres nor as an HTTP server. */
-let silent: Listening
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 3)
-  sandbox = await startSandbox({})
-  cli = await createCommandLine(database.url, sandbox, crmConfig)
-  silent = await listenOnLoopback(createServer(() => {}))
-})
-afterAll(async () => {
-  await silent.close()
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
+const silent = await listenOnLoopback(createServer(() => {}))
+afterAll(() => silent.close())
 
 async function startFailing(environment: Record<string, string | undefined>, ...args: string[]) {
   const { child, ended } = cli.startWith(environment, ...args)

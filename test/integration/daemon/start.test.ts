@@ -7,7 +7,7 @@ import { Cable } from '../../support/cable.ts'
 import { createCommandLine, type CommandLine, type Started } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { DashboardClient } from '../../support/dashboard-client.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 // `fillrate start` as a process, from before there is a Postgres to after the second signal.
 
@@ -19,7 +19,7 @@ const followed = {
 
 const ANNA: DashboardToken = { name: 'anna', role: 'operator', secret: 'a-token-that-is-hard-to-guess' }
 
-let database: TestDatabase
+const database = useTestDatabase()
 let sandbox: Sandbox
 let cli: CommandLine
 let daemon: Started
@@ -29,7 +29,6 @@ let dashboard: DashboardClient
 let ready: () => Promise<{ status: number; reason?: string }>
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await createCrm(database.pool, 10)
   await database.query('drop schema fillrate cascade')
   sandbox = await startSandbox({ notFoundShare: 0, missingShare: 0 })
@@ -62,7 +61,6 @@ afterAll(async () => {
   await cable.pull()
   await cli.remove()
   await sandbox.close()
-  await database.drop()
 })
 
 const enriched = (): Promise<number> =>

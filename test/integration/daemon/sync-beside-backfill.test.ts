@@ -4,7 +4,7 @@ import type { App } from '../../../src/app.ts'
 import { Polling } from '../../../src/daemon/polling.ts'
 import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 const BACKFILL = 200
 const config = {
@@ -13,25 +13,21 @@ const config = {
   sources: { contacts: { ...crmConfig.sources.contacts, changedAt: 't.changed_at', follow: true } },
 }
 
-let harness: Harness
 let daemon: App
 let stop: Stop | undefined
 
+const harness = useHarness({
+  config,
+  sandbox: { notFoundShare: 0, missingShare: 0, latencyAfterMs: 30 },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, BACKFILL)
+    await pool.query('alter table crm.contacts add column changed_at timestamptz')
+  },
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { notFoundShare: 0, missingShare: 0, latencyAfterMs: 30 },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, BACKFILL)
-      await pool.query('alter table crm.contacts add column changed_at timestamptz')
-    },
-  })
   daemon = await harness.open({ environment: { webhookSecrets: [] } })
 })
-afterAll(async () => {
-  await stop?.()
-  await harness.close()
-})
+afterAll(() => stop?.())
 
 test('without triggers, changes are found by changedAt, even if committed late', async () => {
   const source = daemon.sources.get('contacts')

@@ -1,25 +1,23 @@
 import pg from 'pg'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { readTriggerState } from '../../../src/sources/triggers/install.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // The triggers without a daemon: what they record, and that they do not affect users.
 
-let harness: Harness
 let app: App
 const config = {
   ...crmConfig,
   sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
 }
 
+const harness = useHarness({ config, prepare: ({ pool }) => createCrm(pool, 5) })
 beforeAll(async () => {
-  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 5) })
   app = await harness.open()
   await app.follow('install', 'contacts')
 })
-afterAll(() => harness.close())
 
 const keys = async (): Promise<string[]> =>
   (

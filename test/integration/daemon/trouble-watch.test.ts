@@ -4,7 +4,6 @@ import { beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
 import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
 import { TroubleTicker, type TroubleWatchOptions } from '../../../src/daemon/trouble-watch.ts'
-import { QUEUED_REASON } from '../../../src/domain/schedule.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { listOpenTroubles, listRecentTroubles, type QueueNotifications } from '../../../src/store/troubles.ts'
 import { Cable } from '../../support/cable.ts'
@@ -47,24 +46,13 @@ const register = (owner: string) =>
 /** A change of a contact that live sync has not picked yet. */
 const EDITED = `insert into fillrate.changed_rows (changed_at, source, keys, is_import) values (now(), 'contacts', '{1}', false)`
 
-/** Each fault as it is stored, and how it ends. */
+/** Faults as they are stored, and how each ends. Those of a day on call are begun for real by day.test.ts and its like. */
 const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: string }>> = {
   service_down: {
     begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
             values ('${SCOPE}', now() + interval '20 seconds', 5000, 'connection refused', 'unreachable')`,
     end: 'delete from fillrate.circuit_breakers',
   },
-  circuit_open: {
-    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
-            values ('${SCOPE}', now(), 5000, 'HTTP 503', 'failing')`,
-    end: 'delete from fillrate.circuit_breakers',
-  },
-  out_of_credits: {
-    begin: `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, cause)
-            values ('${SCOPE}', now() + interval '1 hour', 3600000, 'out_of_credits')`,
-    end: 'delete from fillrate.circuit_breakers',
-  },
-  banned: { begin: leaderReports(`{"state": "banned"}`), end: 'delete from fillrate.leases' },
   shared_key: {
     begin: leaderReports(`{"state": "steady", "sharedKey": true}`),
     end: 'delete from fillrate.leases',
@@ -74,10 +62,6 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
       `{"state": "steady", "windowMs": 2000, "stallReason": "the limit is used up", "stalledForMs": 11000, "nextWindowAt": null}`,
     ),
     end: 'delete from fillrate.leases',
-  },
-  live_sync_behind: {
-    begin: `insert into fillrate.changed_rows (changed_at, source, keys, is_import) values (now() - interval '3 minutes', 'people', '{1,2}', false)`,
-    end: 'delete from fillrate.changed_rows',
   },
   live_sync_budget_spent: {
     begin: `with b as (insert into fillrate.budgets (name, lookups_spent)
@@ -96,25 +80,6 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
   run_failed: {
     begin: endedRun('failed', `'schedule'`, `'{}', '{"status": "failed"}', null`),
     end: endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}', null`),
-  },
-  schedule_late: {
-    begin: `insert into fillrate.scheduled_runs (schedule, at, sources, state, reason)
-            values ('${NIGHTLY}', now() - interval '31 minutes', '{people}', 'waiting', '${QUEUED_REASON}')`,
-    end: `update fillrate.scheduled_runs set state = 'done', finished_at = now()`,
-  },
-  writes_rejected: {
-    begin: `with r as (${endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}', null`)} returning id),
-              w as (insert into fillrate.changes (run_id, source, key, before, after)
-                    select r.id, 'people', n::text, '{}', '{}' from r, generate_series(1, 111) n)
-            insert into fillrate.rows (source, key, state, failure, reason, run_id, settled_at)
-            select 'people', n::text, 'write_rejected', 'write_rejected', case when n > 200 then 'no' else 'not so' end, r.id, now()
-              from r, generate_series(112, 204) n`,
-    end: `update fillrate.rows set state = 'enriched', failure = null`,
-  },
-  jobs_overdue: {
-    begin: `insert into fillrate.jobs (key, state, size, lookup_ids, deadline_at, finished_at)
-            values (gen_random_uuid(), 'expired', 1, '{1}', now() - interval '1 hour', now())`,
-    end: 'delete from fillrate.jobs',
   },
 }
 

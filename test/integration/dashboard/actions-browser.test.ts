@@ -11,19 +11,82 @@ import {
 import type { Harness } from '../../support/harness.ts'
 import { inspectPage } from '../../support/inspect-page.ts'
 
-describe.skipIf(browserProgram() === null)('actions on the dashboard, in a browser', () => {
+/** The element with the keyboard, its name, and whether a user sees that it has it. */
+const FOCUSED = `(() => {
+  const one = document.activeElement
+  if (one === null || one === document.body) return { name: '', path: '', isVisible: true, isInMain: false, isInTop: false }
+  const { outlineStyle, outlineWidth } = getComputedStyle(one)
+  const box = one.getBoundingClientRect()
+  const x = Math.min(box.left + box.width / 2, innerWidth - 1)
+  const y = box.top + Math.min(box.height, 8) / 2
+  const top = document.elementFromPoint(x, y)
+  const isShown = box.width > 1 && box.height > 1 && box.top >= 0 && box.top < innerHeight
+  const isCovered = top === null || !(one.contains(top) || top.contains(one))
+  const label = one.labels?.[0]?.textContent ?? one.getAttribute('aria-label') ?? one.textContent
+  return {
+    name: (label ?? '').replace(/\\s+/g, ' ').trim(),
+    path: one.id === '' ? (one.name || one.getAttribute('href') || one.tagName) : '#' + one.id,
+    isVisible: outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 && isShown && !isCovered,
+    isInMain: document.getElementById('main')?.contains(one) ?? false,
+  }
+})()`
+
+interface Focused {
+  readonly name: string
+  readonly path: string
+  readonly isVisible: boolean
+  readonly isInMain: boolean
+}
+
+/** More than any page has stops. */
+const MOST_STOPS = 400
+
+describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboard alone', () => {
   let dashboard: BrowserDashboard
   let harness: Harness
   let browser: Browser
   let context: BrowserContext
   let page: Page
   let at: string
+  const unseen = new Set<string>()
 
   beforeAll(async () => {
     dashboard = await openBrowserDashboard()
     ;({ harness, browser, context, page, at } = dashboard)
   })
   afterAll(() => dashboard.close())
+
+  const readFocus = (): Promise<Focused> => page.evaluate(FOCUSED)
+
+  async function press(key: string): Promise<Focused> {
+    await page.keyboard.press(key)
+    // What a user sees is what the next frames show.
+    await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+    const focused = await readFocus()
+    if (!focused.isVisible) unseen.add(`${new URL(page.url()).pathname}: ${focused.path} ${focused.name}`)
+    return focused
+  }
+
+  /** Moves on to the next stop of this name, or this path. */
+  async function tabTo(wanted: string | RegExp, key = 'Tab'): Promise<Focused> {
+    const isWanted = ({ name, path }: Focused): boolean =>
+      typeof wanted === 'string' ? name === wanted || path === wanted : wanted.test(name) || wanted.test(path)
+    const seen: string[] = []
+    for (let stop = 0; stop < MOST_STOPS; stop++) {
+      const focused = await press(key)
+      if (isWanted(focused)) return focused
+      seen.push(focused.name)
+    }
+    throw new Error(`${page.url()} has no stop ${String(wanted)}, only ${[...new Set(seen)].join(', ')}`)
+  }
+
+  /** Follows a link or presses a button, and waits for the page that it leads to. */
+  async function enter(wanted: string | RegExp, next: RegExp): Promise<void> {
+    await tabTo(wanted)
+    await Promise.all([page.waitForURL(next), page.keyboard.press('Enter')])
+  }
+
+  const heading = (text: string): Promise<void> => page.locator('h1', { hasText: text }).waitFor()
 
   async function inspect(name: string): Promise<void> {
     const findings = await inspectPage(page)
@@ -51,19 +114,20 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await reading.close()
   })
 
-  test('a link leads through sign-in to its page, and signing out ends the session', async () => {
+  test('signs in on the way to a page, skips to the content, and stays signed in on a link of another site', async () => {
     await page.goto(`${at}/failures?source=contacts`)
-    expect(new URL(page.url()).pathname).toBe('/login')
+    expect((await readFocus()).path).toBe('#token')
     await inspect('login')
-    await page.fill('#token', 'wrong')
+    await page.keyboard.type('wrong')
     await page.keyboard.press('Enter')
     expect(await page.locator('#fault').innerText()).toBe('Wrong token.')
     await page.fill('#token', OPERATOR)
     await page.keyboard.press('Enter')
     await page.waitForURL(`${at}/failures?source=contacts`)
-    const [cookie] = await context.cookies()
-    expect(cookie).toMatchObject({ httpOnly: true, sameSite: 'Lax', secure: false })
-    // From another site, as from a chat: signed in already.
+    await page.goto(`${at}/`)
+    expect(await press('Tab')).toMatchObject({ name: 'Skip to content', isVisible: true })
+    await page.keyboard.press('Enter')
+    expect((await press('Tab')).isInMain).toBe(true)
     const chat = await context.newPage()
     await chat.route('https://chat.example/', (route) =>
       route.fulfill({ contentType: 'text/html', body: `<a href="${at}/runs/new">open</a>` }),
@@ -72,86 +136,89 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     await chat.locator('a').click()
     await chat.waitForURL(`${at}/runs/new`)
     await chat.close()
-    await page.getByRole('button', { name: 'Sign out' }).click()
-    await page.waitForURL(`${at}/login`)
-    await context.addCookies([cookie as NonNullable<typeof cookie>])
-    await page.goto(at)
-    expect(new URL(page.url()).pathname).toBe('/login')
-    await page.fill('#token', OPERATOR)
-    await page.keyboard.press('Enter')
-    await page.waitForURL(`${at}/`)
   })
 
-  test('a run is previewed and started', async () => {
-    await page.locator('a', { hasText: 'Start a run' }).first().click()
-    await page.locator('h1', { hasText: 'Start a run' }).waitFor()
-    await page.fill('#budget', 'lots')
-    await page.getByRole('button', { name: 'Preview' }).click()
+  test('previews and starts a run, and cancels its form', async () => {
+    await enter('Start a run', /\/runs\/new/)
+    await enter('Cancel', /\/$/)
+    await enter('Start a run', /\/runs\/new/)
+    await tabTo('#budget')
+    await page.keyboard.type('lots')
+    await enter('Preview', /\/runs\/start/)
     expect(await page.locator('#source-fault').innerText()).toBe('Choose at least one source.')
     expect(await page.locator('#budget-fault').innerText()).toContain('whole number')
     await inspect('run-form')
-    await page.getByLabel('accounts').check()
-    await page.getByLabel('contacts').check()
-    await page.fill('#budget', '40')
-    await page.fill('#where', 't.id < 50')
-    await page.getByRole('button', { name: 'Preview' }).click()
-    await page.locator('h1', { hasText: 'Start this run?' }).waitFor()
+    for (const source of ['contacts', 'accounts']) {
+      await tabTo(source, source === 'accounts' ? 'Shift+Tab' : 'Tab')
+      if (!(await page.getByLabel(source).isChecked())) await page.keyboard.press('Space')
+      expect(await page.getByLabel(source).isChecked()).toBe(true)
+    }
+    await tabTo('#budget')
+    await page.keyboard.type('80')
+    await tabTo('#where')
+    await page.keyboard.type('t.id < 60')
+    await enter('Preview', /\/runs\/start/)
+    await heading('Start this run?')
     expect(await page.locator('#cost .figure').innerText()).toMatch(/^\d+$/)
     await inspect('run-preview')
-    await page.getByRole('button', { name: 'Start the run' }).click()
-    await page.waitForURL(/\/runs\/1$/)
+    await enter('Start the run', /\/runs\/1$/)
     await expect
-      .poll(async () => (await page.reload(), page.locator('h1').innerText()))
-      .toContain('budget reached')
+      .poll(async () => (await page.reload(), page.locator('main').innerText()))
+      .toContain('completed')
     await inspect('run')
   })
 
-  test('what is stored of deleted rows is held, and how to erase it is said', async () => {
-    await harness.query(
-      `with gone as (select key from fillrate.rows where source = 'contacts' order by key limit 15)
-       delete from crm.contacts where id::text in (select key from gone)`,
-    )
-    await harness.run({ sources: ['contacts'], budget: 0 })
-    await page.goto(`${at}/sources?sort=deleted`)
-    const first = page.locator('#sources tbody tr').first()
-    expect(await first.innerText()).toMatch(/contacts[\s\S]*15[\s\S]*held/)
-    await first.locator('td[data-label=deleted] a').click()
-    expect(await page.locator('#deleted').innerText()).toContain('fillrate forget --deleted contacts')
-    await inspect('deleted rows')
+  test('queues failed rows again', async () => {
+    await enter('Failures', /\/failures$/)
+    await enter('Retry', /\/retry/)
+    await heading('Retry failed rows')
+    await inspect('retry')
+    await enter(/queue|retry/i, /\/runs\/new|\/retry|\/failures/)
+    expect(await page.locator('.notice.good').innerText()).toContain('queued again')
   })
 
-  test('a source is paused and resumed, without JavaScript', async () => {
-    const state = await context.storageState()
-    const plain = await browser.newContext({ javaScriptEnabled: false, storageState: state })
+  test('moves through the rows, and filters them', async () => {
+    await enter('Rows', /\/rows$/)
+    await enter('Next →', /after=/)
+    await enter('← Previous', /before=/)
+    await tabTo('source')
+    await page.keyboard.type('contacts')
+    await enter('Show', /source=contacts/)
+    await tabTo('#find')
+    await page.keyboard.type('nobody')
+    await page.keyboard.press('Escape')
+    expect(await page.inputValue('#find')).toBe('')
+    await page.keyboard.type('1')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/q=1/)
+  })
+
+  test('pauses a source, and resumes it without JavaScript', async () => {
+    await enter('Sources', /\/sources$/)
+    await enter('contacts', /\/sources\/contacts$/)
+    await enter('Pause', /\/pause$/)
+    await inspect('pause')
+    await tabTo('#reason')
+    await page.keyboard.type('trade fair')
+    await tabTo('#for')
+    await page.keyboard.press('ArrowDown')
+    await enter(/^Pause/, /\/sources\/contacts$/)
+    await enter('Resume', /\/resume$/)
+    await inspect('resume')
+    const storageState = await context.storageState()
+    const plain = await browser.newContext({ javaScriptEnabled: false, storageState })
     const without = await plain.newPage()
-    await without.goto(`${at}/sources/contacts/pause`)
-    await without.fill('#reason', 'trade fair')
-    await without.selectOption('#for', '1h')
-    await without.locator('.confirm button').click()
     await without.goto(`${at}/sources/contacts/resume`)
     expect(await without.locator('main').innerText()).toContain('paused by anna because: trade fair')
+    await without.locator('.confirm button').click()
     await plain.close()
-    for (const path of [
-      '/retry?source=accounts&state=write_rejected',
-      '/runs/1/cancel',
-      '/sources/contacts/pause',
-    ]) {
-      await page.goto(at + path)
-      await inspect(path)
-    }
-    await page.goto(`${at}/sources/contacts/resume`)
-    await inspect('resume')
-    await page.locator('.confirm button').click()
-    await page.waitForURL(/\/sources\/contacts$/)
-    expect(await harness.database.pool.query('select from fillrate.paused_sources')).toMatchObject({
-      rowCount: 0,
-    })
+    expect(await harness.count('fillrate.paused_sources')).toBe(0)
   })
 
-  test('the audit list shows who did what, and a reader sees it without any button', async () => {
+  test('lists who did what, and shows it to a reader without any button', async () => {
     await page.goto(`${at}/system`)
     const actions = await page.locator('#audit tbody th').allInnerTexts()
-    expect(actions).toEqual(['resume', 'pause', 'run'])
+    expect(actions).toEqual(['resume', 'pause', 'retry', 'run'])
     expect(await page.locator('#audit tbody tr').last().innerText()).toMatch(/anna[\s\S]*accounts[\s\S]*done/)
     await inspect('system')
     const reading = await browser.newContext()
@@ -165,7 +232,44 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, in a brows
     expect(await reader.locator('main a.button').count()).toBe(0)
     expect(await page.goto(at).then(() => page.locator('main a.button').count())).toBeGreaterThan(0)
     expect((await reader.goto(`${at}/runs/new`))?.status()).toBe(403)
-    expect(dashboard.complaints.filter((text) => !/\b(?:401|422)\b/.test(text))).toEqual([])
     await reading.close()
+  })
+
+  test('what is stored of deleted rows is held, and how to erase it is said', async () => {
+    await harness.query(
+      `with gone as (select key from fillrate.rows where source = 'contacts' order by key limit 15)
+       delete from crm.contacts where id::text in (select key from gone)`,
+    )
+    await harness.run({ sources: ['contacts'], budget: 0 })
+    const first = page.locator('#sources tbody tr').first()
+    // What was read a moment ago may be shown again.
+    await expect
+      .poll(async () => (await page.goto(`${at}/sources?sort=deleted`), first.innerText()))
+      .toMatch(/contacts[\s\S]*15[\s\S]*held/)
+    await first.locator('td[data-label=deleted] a').click()
+    expect(await page.locator('#deleted').innerText()).toContain('fillrate forget --deleted contacts')
+    await inspect('deleted rows')
+  })
+
+  test('cancels a run, and signs out', async () => {
+    await harness.query(
+      `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+       values ('manual', '{contacts}', 'running', 'a process', gen_random_uuid(), now() + interval '1 hour')`,
+    )
+    await enter('Runs', /\/runs$/)
+    await enter(/^\/runs\/\d+$/, /\/runs\/\d+$/)
+    await enter('Cancel', /\/cancel$/)
+    await inspect('cancel')
+    await enter(/^Cancel run/, /\/runs\/\d+$/)
+    const rows = await harness.query(
+      `delete from fillrate.runs where owner = 'a process' returning cancelled_by`,
+    )
+    expect(rows).toEqual([{ cancelled_by: 'anna' }])
+    await enter('Sign out', /\/login$/)
+  })
+
+  test('each stop was seen to have the keyboard, in front of everything', () => {
+    expect([...unseen]).toEqual([])
+    expect(dashboard.complaints.filter((text) => !/\b(?:401|422)\b/.test(text))).toEqual([])
   })
 })

@@ -8,13 +8,12 @@ import { serveApp, startDaemon, type Stop } from '../../support/app-processes.ts
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { DashboardClient } from '../../support/dashboard-client.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
 
 const ANNA: DashboardToken = { name: 'anna', role: 'operator', secret: 'a-token-that-is-hard-to-guess' }
 const READER: DashboardToken = { name: 'grafana', role: 'reader', secret: 'another-one-that-only-reads' }
 
-let harness: Harness
 let at: string
 let anna: DashboardClient
 const working: Stop[] = []
@@ -40,22 +39,19 @@ async function startBeside(): Promise<Stop> {
   return stop
 }
 
+const harness = useHarness({
+  config: { ...withAccounts, budget: 500, dashboard: { allowWhere: true } },
+  sandbox: { notFoundShare: 0, missingShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 40, 5),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: { ...withAccounts, budget: 500, dashboard: { allowWhere: true } },
-    sandbox: { notFoundShare: 0, missingShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 40, 5),
-  })
   const app = await harness.open({ environment: { dashboardTokens: [ANNA, READER] } })
   const served = await serveApp(app)
   working.push(served.stop)
   ;({ at } = served)
   anna = new DashboardClient(at, ANNA)
 })
-afterAll(async () => {
-  await Promise.all(working.map((stop) => stop()))
-  await harness.close()
-})
+afterAll(() => Promise.all(working.map((stop) => stop())))
 
 const START = '/runs/start?source=contacts&limit=20&budget=30'
 

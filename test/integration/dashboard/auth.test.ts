@@ -3,7 +3,7 @@ import { openTestServer, serveApp, type Stop } from '../../support/app-processes
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
 import { Agent, request } from 'undici'
 
@@ -17,7 +17,6 @@ const PROTECTED_PATHS = [
   '/row?source=contacts&key=1',
   '/runs/1',
 ]
-let harness: Harness
 const serving: Stop[] = []
 
 async function serve(environment: Parameters<Harness['open']>[0] = {}): Promise<string> {
@@ -26,14 +25,11 @@ async function serve(environment: Parameters<Harness['open']>[0] = {}): Promise<
   return at
 }
 
+const harness = useHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 60, 5) })
 beforeAll(async () => {
-  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 60, 5) })
   await harness.run()
 })
-afterAll(async () => {
-  await Promise.all(serving.map((stop) => stop()))
-  await harness.close()
-})
+afterAll(() => Promise.all(serving.map((stop) => stop())))
 
 interface Got {
   readonly status: number

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { browserProgram, openBrowser } from '../../support/browser.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 import { inspectPage } from '../../support/inspect-page.ts'
 
 // A real browser on real runs. To install one: apt-get install -y chromium.
@@ -21,7 +21,6 @@ const PAGES =
   )
 
 describe.skipIf(skipped)('the dashboard, in a browser', () => {
-  let harness: Harness
   let browser: Browser
   let profile: string
   let at: string
@@ -29,14 +28,14 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   /** Errors of any page: failed scripts, or violations of the security policy. */
   const complaints: string[] = []
 
+  const harness = useHarness({
+    config: withAccounts,
+    prepare: async ({ pool }) => {
+      await createCrm(pool, 120, 8)
+      await pool.query(`update crm.contacts set email = '<script>alert(1)</script>' where id in (1, 2)`)
+    },
+  })
   beforeAll(async () => {
-    harness = await startHarness({
-      config: withAccounts,
-      prepare: async ({ pool }) => {
-        await createCrm(pool, 120, 8)
-        await pool.query(`update crm.contacts set email = '<script>alert(1)</script>' where id in (1, 2)`)
-      },
-    })
     ;({ at, stop } = await serveApp(await harness.open()))
     await harness.run({ limit: 40 })
     await harness.run()
@@ -46,7 +45,6 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
   afterAll(async () => {
     await browser?.close()
     await stop()
-    await harness.close()
     await rm(profile, { recursive: true, force: true })
   })
 

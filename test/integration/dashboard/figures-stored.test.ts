@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StatusReport } from '../../../src/actions/status.ts'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // Figures that are computed from what is stored, and those in the texts of troubles, held against the SQL that each one is, on
 // each channel that shows it. Beside `figures.test.ts`, which holds those of real work.
@@ -14,19 +14,15 @@ const config = {
   sources: { contacts: { ...contacts, follow: true }, accounts },
   liveSync: { budget: 100 },
 }
-let harness: Harness
 let at: string
 let stop: Stop
 
+const harness = useHarness({ config, prepare: ({ pool }) => createCrm(pool, 60, 5) })
 beforeAll(async () => {
-  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 60, 5) })
   await harness.run()
   ;({ at, stop } = await serveApp(await harness.open()))
 })
-afterAll(async () => {
-  await stop()
-  await harness.close()
-})
+afterAll(() => stop())
 
 const read = async (path: string): Promise<string> => (await fetch(at + path)).text()
 const readStatus = async () => JSON.parse(await read('/api/status')) as StatusReport

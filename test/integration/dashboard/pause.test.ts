@@ -1,19 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness, stateSum } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
 
-let harness: Harness
 let cli: CommandLine
+const harness = useHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 30, 5) })
 beforeAll(async () => {
-  harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 30, 5) })
   cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
 })
-afterAll(async () => {
-  await cli.remove()
-  await harness.close()
-})
+afterAll(() => cli.remove())
 
 const command = (...words: string[]): ReturnType<typeof runProgram> =>
   runProgram({ cwd: cli.folder, env: cli.environment }, ...words)

@@ -3,30 +3,28 @@ import type { StatusReport } from '../../../src/actions/status.ts'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 import { runRequest } from '../../support/environment.ts'
 
 // Two services on one database, each with a run of its own, as the dashboard, the status, the metrics and the library show them.
 
 const config = { ...crmConfig, price: { currency: 'EUR', lookup: 0.02 } }
-let harness: Harness
 let other: Sandbox
 let at: string
 let stop: Stop
 
+const harness = useHarness({
+  config,
+  sandbox: { seed: 7, notFoundShare: 0.5 },
+  prepare: ({ pool }) => createCrm(pool, 60),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { seed: 7, notFoundShare: 0.5 },
-    prepare: ({ pool }) => createCrm(pool, 60),
-  })
   other = await startSandbox({ seed: 11, notFoundShare: 0.2 })
   ;({ at, stop } = await serveApp(await harness.open()))
 })
 afterAll(async () => {
   await stop()
   await other.close()
-  await harness.close()
 })
 
 const read = async (path: string): Promise<string> => (await fetch(at + path)).text()

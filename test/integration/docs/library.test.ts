@@ -1,24 +1,20 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ConfigProblems, createFillrate, type Fillrate } from '../../../src/index.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { useHarness, stateSum, type Harness } from '../../support/harness.ts'
 
-let harness: Harness
 let fillrate: Fillrate
+const harness = useHarness({
+  config: crmConfig,
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 40)
+    await pool.query('drop schema fillrate cascade')
+  },
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: crmConfig,
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 40)
-      await pool.query('drop schema fillrate cascade')
-    },
-  })
   fillrate = await createFillrate({ config: { ...crmConfig }, env: envOf(harness), migrate: true })
 })
-afterAll(async () => {
-  await fillrate.close()
-  await harness.close()
-})
+afterAll(() => fillrate.close())
 
 const envOf = ({ database, sandbox }: Harness): Record<string, string> => ({
   DATABASE_URL: database.url,

@@ -211,34 +211,6 @@ test.each([
 })
 
 test.each([
-  ['Dropcontact', scale(dropcontact, { limit: DROPCONTACT_LIMIT, after: '200ms' }), playDropcontact, 'job'],
-  ['Prospeo', prospeo, playProspeo, 'current_job_title'],
-  ['Lusha', scale(lusha, { limit: LUSHA_LIMIT }), playLusha, 'jobTitle.title'],
-  ['Icypeas profiles', icypeasProfiles, playIcypeas, 'profile'],
-] as const)(
-  '%s: an account that runs out of credits stops the run, and the next one goes on when there are more',
-  async (name, service, play, title) => {
-    const sources: PeopleSource[] = [{ table: 'people', people: 20, inputs: MAILED, title }]
-    const standIn = await play({ balance: 5 })
-    const key = { Dropcontact: DROPCONTACT_KEY, Prospeo: PROSPEO_KEY, Lusha: LUSHA_KEY }[name as 'Lusha']
-    const { database, fillrate } = await openDescribed({ standIn, sources, service, key: key ?? ICYPEAS_KEY })
-    expect(await fillrate.run(UNLIMITED)).toMatchObject({ status: 'out_of_credits', rows: { failed: 0 } })
-    standIn.account.deposit(100)
-    expect(await fillrate.run(UNLIMITED)).toMatchObject({
-      status: 'completed',
-      rows: { waiting: 0, failed: 0 },
-    })
-    expect(await database.count('people where title is not null')).toBe(
-      countKnown(20) - (name === 'Prospeo' || name === 'Lusha' ? 1 : 0),
-    )
-    expect({ refused: standIn.refused(), again: standIn.billedAgain().times }).toEqual({
-      refused: 0,
-      again: 0,
-    })
-  },
-)
-
-test.each([
   ['single searches', 8, 3, 0],
   // What a file holds no result for may have been billed.
   ['a file of them', 60, 0, 45],

@@ -10,7 +10,7 @@ import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 import { suppressionHash } from '../../../src/store/suppressions.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 
@@ -33,26 +33,22 @@ const config = {
     },
   },
 }
-let harness: Harness
 let cli: CommandLine
 
+const harness = useHarness({
+  config,
+  sandbox: { notFoundShare: 0, missingShare: 0, requestIds: 'email', acceptedShape: 'job_id+request_ids' },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 80, 5)
+    await pool.query(`insert into crm.contacts (linkedin) values ('${PROFILE}')`)
+  },
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { notFoundShare: 0, missingShare: 0, requestIds: 'email', acceptedShape: 'job_id+request_ids' },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 80, 5)
-      await pool.query(`insert into crm.contacts (linkedin) values ('${PROFILE}')`)
-    },
-  })
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
   await harness.run({ route: 'bulk', where: `t.id is not null or '${ERASED}' = ''`, sources: ['contacts'] })
   await harness.run({ route: 'sync', sources: ['accounts'] })
 })
-afterAll(async () => {
-  await cli.remove()
-  await harness.close()
-})
+afterAll(() => cli.remove())
 
 /** Counts the rows of Fillrate's tables that contain a text, bytes as text. */
 async function mentions(text: string): Promise<Record<string, number>> {

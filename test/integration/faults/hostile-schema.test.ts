@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // Postgres prefers an operator or function for exactly the types of its arguments to its own for any type, whatever its
 // schema: another role that may create in a schema of the search path could run code with the rights of Fillrate's role.
@@ -85,18 +85,16 @@ const FUNCTIONS = [
 ]
 
 const ROLE = `fillrate_hostile_${process.pid}`
-let harness: Harness
 const seen = async (): Promise<unknown[]> =>
   (await harness.query('select distinct what from public.seen order by 1')).map(
     (row) => (row as { what: string }).what,
   )
 
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0 },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const harness = useHarness({
+  config,
+  sandbox: { missingShare: 0 },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create schema ext; create extension citext schema ext; create schema crm;
         create type crm.stage as enum ('cold', 'warm');
         create domain crm.nick as text;
@@ -153,18 +151,16 @@ beforeAll(async () => {
         create role ${ROLE} superuser login password 'x';
         grant execute on function public.plant to public;
       `)
-      const mallory = await pool.connect()
-      await mallory.query(`set search_path = pg_catalog; set role mallory_${process.pid}`)
-      await mallory.query('select public.plant($1, $2, $3)', [TYPES, OPERATORS, FUNCTIONS])
-      mallory.release(true)
-    },
-  })
+    const mallory = await pool.connect()
+    await mallory.query(`set search_path = pg_catalog; set role mallory_${process.pid}`)
+    await mallory.query('select public.plant($1, $2, $3)', [TYPES, OPERATORS, FUNCTIONS])
+    mallory.release(true)
+  },
 })
 afterAll(async () => {
   await harness.query(
     `drop owned by mallory_${process.pid} cascade; drop role mallory_${process.pid}, ${ROLE}`,
   )
-  await harness.close()
 })
 
 const findPlanted = `select count(*)::int as planted from pg_operator where oprowner = 'mallory_${process.pid}'::regrole`

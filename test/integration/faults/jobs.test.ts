@@ -1,23 +1,19 @@
 import { randomUUID } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import pino from 'pino'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { performJobAction } from '../../../src/actions/job-actions.ts'
 import { createWebhookReceiver, type WebhookReceipt } from '../../../src/pipeline/receive.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useFreshHarness } from '../../support/harness.ts'
 
 const log = pino({ level: 'silent' })
-let harness: Harness
-beforeEach(async () => {
-  harness = await startHarness({
-    config: { ...crmConfig, bulk: { minimum: 20, grace: '0s' } },
-    sandbox: { notFoundShare: 0, missingShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 60),
-  })
+const harness = useFreshHarness({
+  config: { ...crmConfig, bulk: { minimum: 20, grace: '0s' } },
+  sandbox: { notFoundShare: 0, missingShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 60),
 })
-afterEach(() => harness.close())
 
 interface StoredJob {
   readonly id: string

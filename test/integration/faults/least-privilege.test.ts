@@ -5,12 +5,11 @@ import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { readTriggerState } from '../../../src/sources/triggers/install.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
-import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 import { onServer } from '../../support/server.ts'
 
 const ROLE = 'fillrate_least'
 const OWNER = 'fillrate_least_owner'
-let harness: Harness
 let url: string
 
 /** The statements of docs/security.md, with the names of this test. */
@@ -28,11 +27,11 @@ function urlOf(role: string): string {
   return own.href
 }
 
+const harness = useHarness({
+  config: withAccounts,
+  prepare: ({ pool }) => createCrm(pool, 120, 10),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: withAccounts,
-    prepare: ({ pool }) => createCrm(pool, 120, 10),
-  })
   for (const role of [ROLE, OWNER])
     await onServer(inject('postgresUrl'), (client) =>
       client.query(`drop role if exists ${role}`).catch(() => {}),
@@ -49,7 +48,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const role of [ROLE, OWNER])
     await harness.database.pool.query(`drop owned by ${role} cascade; drop role ${role}`).catch(() => {})
-  await harness.close()
 })
 
 test('the whole pipeline runs as the role of docs/security.md, which has no other privileges', async () => {

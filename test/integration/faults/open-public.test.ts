@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // A database that was made with Postgres 14 or older: every role may create in `public`, which Fillrate's statements therefore
 // do not search. What the user's triggers and constraints call finds its names there, as in all other sessions.
@@ -29,14 +29,12 @@ const trigger = (fires: string): string => {
 }
 
 const ROLE = `fillrate_open_${process.pid}`
-let harness: Harness
 
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0 },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const harness = useHarness({
+  config,
+  sandbox: { missingShare: 0 },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create role ${ROLE} superuser login password 'x';
         grant create on schema public to public;
         create table banned (title text primary key);
@@ -56,13 +54,9 @@ beforeAll(async () => {
           end $$;
         ${FIRES.map(trigger).join('\n')}
         insert into people (id, email) select n, 'person' || n || '@example.com' from generate_series(1, 30) n`)
-    },
-  })
+  },
 })
-afterAll(async () => {
-  await harness.query(`drop role ${ROLE}`)
-  await harness.close()
-})
+afterAll(() => harness.query(`drop role ${ROLE}`))
 
 test.each([
   ['', false],

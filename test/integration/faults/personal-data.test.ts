@@ -4,9 +4,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, type ReceivedRequest, startLoopback } from '../../support/loopback.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
+import { personSource } from '../../support/crm.ts'
 
 /*
  * A value, a key and an address in every place that an error may quote: a marker is put into typed cells, keys, records, what
@@ -48,7 +49,7 @@ const TABLES: Readonly<Record<string, string>> = {
   scalar: '',
 }
 
-let database: TestDatabase
+const database = useTestDatabase()
 let service: LoopbackService
 let cli: CommandLine
 /** What the receiver of notifications got. */
@@ -77,7 +78,6 @@ function answer({ method, url, body, socket }: ReceivedRequest, response: Server
 }
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   await database.query(`
     create schema crm;
     create table crm.seen (email text, title text, primary key (title));
@@ -100,15 +100,8 @@ beforeAll(async () => {
     insert into crm.firms values ('${KEY}', '${ADDRESS}.example')`)
   service = await startLoopback(answer)
   const { url } = service
-  const person = (table: string, more: object = {}) => ({
-    kind: 'person',
-    table: `crm.${table}`,
-    key: 'key',
-    inputs: { email: 't.email' },
-    outputs: { title: 'title', phone: 'phone' },
-    follow: true,
-    ...more,
-  })
+  const person = (table: string, more: object = {}) =>
+    personSource(`crm.${table}`, { title: 'title', phone: 'phone' }, { key: 'key', follow: true, ...more })
   cli = await createCommandLine(
     database.url,
     { url, keys: ['key'], webhookSecret: SECRET },
@@ -139,7 +132,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await cli.remove()
   await service.close()
-  await database.drop()
 })
 
 /** Rows of Fillrate's tables that contain a text, by column. Bytes are read as text. */

@@ -12,17 +12,16 @@ import { createWebhookReceiver } from '../../../src/pipeline/receive.ts'
 import * as settle from '../../../src/pipeline/settle.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
 import { openTestServer } from '../../support/app-processes.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
 const log = pino({ level: 'silent' })
 const policy = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, bulkGraceMs: 1 }
-let database: TestDatabase
+const database = useTestDatabase()
 let server: HttpServer
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   server = await openTestServer({
     receive: createWebhookReceiver(
       database.db,
@@ -33,10 +32,7 @@ beforeAll(async () => {
     signature: () => BUILT_IN_SERVICE.signature,
   })
 })
-afterAll(async () => {
-  await server.close()
-  await database.drop()
-})
+afterAll(() => server.close())
 
 const event = (changes: object = {}): string =>
   JSON.stringify({ event_id: randomUUID(), job_id: 'none', status: 'completed', results: [], ...changes })

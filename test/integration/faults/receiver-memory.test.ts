@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { signWebhook } from '../../../src/webhook/signature.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import type { MemoryReport, ReceiverTask } from '../../support/receiver-process.ts'
 
 // Memory of a real receiver process while raw sockets send many bodies at once.
@@ -12,7 +12,7 @@ import type { MemoryReport, ReceiverTask } from '../../support/receiver-process.
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
 const LIMIT = 10 * MIB
-let database: TestDatabase
+const database = useTestDatabase()
 let child: ChildProcess
 let port: number
 const opened = new Set<Socket>()
@@ -21,7 +21,6 @@ let trickle: Sender
 let trickling: NodeJS.Timeout
 
 beforeAll(async () => {
-  database = await createTestDatabase()
   const task: ReceiverTask = { databaseUrl: database.url, secret: SECRET }
   child = fork(new URL('../../support/receiver-process.ts', import.meta.url), [JSON.stringify(task)])
   port = ((await once(child, 'message')) as [number])[0]
@@ -35,7 +34,6 @@ afterAll(async () => {
   const ended = once(child, 'exit')
   child.disconnect()
   await ended
-  await database.drop()
 })
 
 async function memory(): Promise<MemoryReport> {

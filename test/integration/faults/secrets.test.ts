@@ -1,10 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine, type Ended } from '../../support/cli.ts'
+import { expect, test } from 'vitest'
+import type { Ended } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { openCommandLine } from '../cli/command-line.ts'
 
 const KEYS = ['refused-key-8fb1d2c4', 'active-key-5d0e77a9']
 const WEBHOOK_SECRET = 'webhook-secret-c3a1f00d'
@@ -13,17 +12,15 @@ const SECRETS = [...KEYS, WEBHOOK_SECRET, TOKEN]
 /** Personal data, which must not be in any line above debug. */
 const PERSONAL = [/person\d+@example\.com/i, /unreachable person/, /Ada Nr/]
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await createCrm(database.pool, 60)
-  await database.query(`
-    insert into crm.contacts (email) values ('unreachable person');
-    alter table crm.contacts add constraint short check (id > 3 or phone is null);
-    create unique index on crm.contacts (phone)`)
-  sandbox = await startSandbox({
+const { database, sandbox, cli } = await openCommandLine({
+  prepare: async (pool) => {
+    await createCrm(pool, 60)
+    await pool.query(`
+      insert into crm.contacts (email) values ('unreachable person');
+      alter table crm.contacts add constraint short check (id > 3 or phone is null);
+      create unique index on crm.contacts (phone)`)
+  },
+  service: {
     keys: [KEYS[1] ?? ''],
     webhookSecret: WEBHOOK_SECRET,
     jobDelayMs: [5, 20],
@@ -34,17 +31,8 @@ beforeAll(async () => {
       'bad-signature': 1,
       'foreign-result': 0.2,
     },
-  })
-  cli = await createCommandLine(database.url, sandbox, {
-    ...crmConfig,
-    bulk: { minimum: 20 },
-    attempts: 2,
-  })
-})
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
+  },
+  config: { ...crmConfig, bulk: { minimum: 20 }, attempts: 2 },
 })
 
 const run = (level: string, ...words: string[]): Promise<Ended> =>

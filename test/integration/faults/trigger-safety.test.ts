@@ -1,40 +1,38 @@
 import { sql } from 'kysely'
 import pg from 'pg'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeAll, beforeEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import * as followed from '../../../src/store/changed-rows.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // The triggers of live sync must not affect the users of a table. No daemon runs here.
 
-let harness: Harness
 let app: App
 let clients: pg.Client[] = []
 const LISTS = ['changed_rows', 'changed_rows_spare'] as const
 
-beforeAll(async () => {
-  const { contacts } = crmConfig.sources
-  const followed = (table: string): object => ({
-    ...contacts,
-    table,
-    touch: {},
-    outputs: { title: 'title' },
-    follow: true,
-  })
-  harness = await startHarness({
-    config: {
-      ...crmConfig,
-      sources: {
-        contacts: { ...contacts, follow: true },
-        parts: followed('crm.parts'),
-        family: followed('crm.family'),
-      },
+const { contacts } = crmConfig.sources
+const withTriggers = (table: string): object => ({
+  ...contacts,
+  table,
+  touch: {},
+  outputs: { title: 'title' },
+  follow: true,
+})
+const harness = useHarness({
+  config: {
+    ...crmConfig,
+    sources: {
+      contacts: { ...contacts, follow: true },
+      parts: withTriggers('crm.parts'),
+      family: withTriggers('crm.family'),
     },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 50)
-      await pool.query(`
+  },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 50)
+    await pool.query(`
         create table crm.parts (id bigint primary key, email text, title text) partition by range (id);
         create table crm.parts_low (title text, id bigint not null, gone int, email text);
         alter table crm.parts_low drop column gone;
@@ -43,12 +41,12 @@ beforeAll(async () => {
         create table crm.family (id bigint primary key, email text, title text);
         create table crm.family_child (note text, primary key (id)) inherits (crm.family);
         create table crm.family_grandchild (primary key (id)) inherits (crm.family_child)`)
-    },
-  })
+  },
+})
+beforeAll(async () => {
   app = await harness.open()
   for (const source of ['contacts', 'parts', 'family']) await app.follow('install', source)
 })
-afterAll(() => harness.close())
 beforeEach(async () => {
   await Promise.all(clients.map((client) => client.end()))
   clients = []

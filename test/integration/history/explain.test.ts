@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { RowHistory } from '../../../src/actions/explain/row-history.ts'
 import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 const config = {
   sources: {
@@ -17,12 +18,7 @@ const config = {
       },
       touch: { enriched_at: 'now()' },
     },
-    members: {
-      kind: 'person',
-      table: 'crm.members',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title' },
-    },
+    members: personSource('crm.members', { title: 'title' }),
     stock: {
       kind: 'company',
       table: 'crm.stock',

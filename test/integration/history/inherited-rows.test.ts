@@ -1,49 +1,26 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
+import { expect, test } from 'vitest'
 import { crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from '../cli/command-line.ts'
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  await database.query(`
-    create schema crm;
-    create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
-    create table crm.archive (primary key (id)) inherits (crm.people);
-    insert into crm.people (id, email) values (1, 'ada@example.com'), (2, 'bob@example.com');
-    insert into crm.archive values (1, 'old@example.com', 'typed', true)`)
-  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
-  const { contacts } = crmConfig.sources
-  const outputs = { title: { field: 'title', policy: 'always' } }
-  cli = await createCommandLine(database.url, sandbox, {
+const { contacts } = crmConfig.sources
+const outputs = { title: { field: 'title', policy: 'always' } }
+const { database, here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
+      create schema crm;
+      create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
+      create table crm.archive (primary key (id)) inherits (crm.people);
+      insert into crm.people (id, email) values (1, 'ada@example.com'), (2, 'bob@example.com');
+      insert into crm.archive values (1, 'old@example.com', 'typed', true)`),
+  service: { missingShare: 0, notFoundShare: 0 },
+  config: {
     sources: {
       people: { ...contacts, table: 'crm.people', where: 'not t.is_archived', outputs, touch: {} },
     },
     budget: 'unlimited',
-  })
+  },
 })
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
-
-const fillrate = (line: string) =>
-  runProgram(
-    {
-      cwd: cli.folder,
-      env: {
-        DATABASE_URL: database.url,
-        FILLRATE_BASE_URL: sandbox.url,
-        FILLRATE_API_KEY: sandbox.keys.join(','),
-      },
-    },
-    ...line.split(' '),
-  )
+const fillrate = (line: string) => here(line.split(' '))
 const rows = () =>
   database.query(`select tableoid::regclass::text as of, id, title from crm.people order by 1, 2`)
 

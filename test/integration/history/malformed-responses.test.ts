@@ -3,29 +3,25 @@ import { renderRowHistory } from '../../../src/cli/commands/explain.ts'
 import { storeMalformedResponses } from '../../../src/store/complete-lookups.ts'
 import { onTerminal } from '../../unit/cli/terminal.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
 const PAGE = `<html>\n  <body>Back\u0000 soon</body>${'x'.repeat(20_000)}`
 const REJECTION = '{"error":"mailbox of a role"}'
 
-let harness: Harness
 let service: LoopbackService
+const harness = useHarness({
+  config: { ...crmConfig, attempts: 1 },
+  prepare: ({ pool }) => createCrm(pool, 3),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: { ...crmConfig, attempts: 1 },
-    prepare: ({ pool }) => createCrm(pool, 3),
-  })
   service = await startLoopback(({ body }, response) => {
     if (body.includes('person1@')) response.writeHead(422).end(REJECTION)
     else if (body.includes('person2@')) response.writeHead(200).end(PAGE)
     else response.writeHead(500).end('a plain fault')
   })
 })
-afterAll(async () => {
-  await service.close()
-  await harness.close()
-})
+afterAll(() => service.close())
 
 test('a malformed response is stored, bounded, and explained; a plain server error is not', async () => {
   const app = await harness.open({ environment: { baseUrl: service.url } })

@@ -1,10 +1,7 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
+import { expect, test } from 'vitest'
 import { OWN_TABLES } from '../../../src/store/erase-mentions.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { crmConfig } from '../../support/crm.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
-import { runProgram } from '../../support/program.ts'
+import { openCommandLine } from '../cli/command-line.ts'
 
 // Tables whose rows another statement may stand for: only the locked row is written and restored, or `check` says why not.
 
@@ -22,13 +19,9 @@ const sources = {
   parts: source('crm.parts', { where: `t.region = 'a'` }),
 }
 
-let database: TestDatabase
-let sandbox: Sandbox
-let cli: CommandLine
-beforeAll(async () => {
-  database = await createTestDatabase()
-  sandbox = await startSandbox({ missingShare: 0, notFoundShare: 0 })
-  await database.query(`
+const { database, cli, here } = await openCommandLine({
+  prepare: (pool) =>
+    pool.query(`
     create schema crm;
     create table fillrate.people (id int primary key, email text, title text);
     create table crm.people (id int primary key, email text, title text, is_archived boolean default false);
@@ -52,27 +45,11 @@ beforeAll(async () => {
     create trigger instead instead of update on crm.shown_view for each row execute function crm.instead();
     create foreign data wrapper nothing;
     create server nowhere foreign data wrapper nothing;
-    create foreign table crm.foreign_table (id int, email text, title text) server nowhere`)
-  cli = await createCommandLine(database.url, sandbox, { sources })
+    create foreign table crm.foreign_table (id int, email text, title text) server nowhere`),
+  service: { missingShare: 0, notFoundShare: 0 },
+  config: { sources },
 })
-afterAll(async () => {
-  await cli.remove()
-  await sandbox.close()
-  await database.drop()
-})
-const fillrate = (line: string, env: object = {}) =>
-  runProgram(
-    {
-      cwd: cli.folder,
-      env: {
-        DATABASE_URL: database.url,
-        FILLRATE_BASE_URL: sandbox.url,
-        FILLRATE_API_KEY: sandbox.keys.join(','),
-        ...env,
-      },
-    },
-    ...line.split(' '),
-  )
+const fillrate = (line: string, env: NodeJS.ProcessEnv = {}) => here(line.split(' '), env)
 /** The title of the one row of each table. */
 const titles = async (): Promise<Record<string, string | null>> => {
   const rows = await database.query<{ of: string; title: string | null }>(`

@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 import { createCommandLine } from '../../support/cli.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 // Stored records of two services, written again under a mapping with more columns.
 
 const configOf = (outputs: object) => ({
   services: { acme: {}, beta: {} },
   sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      inputs: { email: 't.email' },
-      services: ['acme', { name: 'beta', when: 'blank' }],
-      outputs,
-    },
+    people: personSource('people', outputs, { services: ['acme', { name: 'beta', when: 'blank' }] }),
   },
   budget: 'unlimited',
 })
@@ -27,23 +22,21 @@ const after = configOf({
   level: { beta: 'seniority' },
 })
 
-let services: Harness
-beforeAll(async () => {
-  services = await startHarness({
-    config: before,
-    services: {
-      acme: { notFoundShare: 0.3, missingShare: 0.3, seed: 1 },
-      beta: { notFoundShare: 0.3, missingShare: 0.3, seed: 2 },
-    },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const services = useHarness({
+  config: before,
+  services: {
+    acme: { notFoundShare: 0.3, missingShare: 0.3, seed: 1 },
+    beta: { notFoundShare: 0.3, missingShare: 0.3, seed: 2 },
+  },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create table people (id int primary key, email text, title text, phone text, level text);
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 200) n;`)
-    },
-  })
+  },
+})
+beforeAll(async () => {
   await services.run({ route: 'sync' })
 })
-afterAll(() => services.close())
 
 const remap = async (dryRun: boolean): Promise<RemapReport> => {
   const app = await services.open({ config: after })

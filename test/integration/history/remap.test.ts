@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { RemapReport } from '../../../src/actions/remap.ts'
 import { countStates, createCrm, withContacts } from '../../support/crm.ts'
-import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { useFreshHarness, stateSum } from '../../support/harness.ts'
 
 const outputs = {
   title: 'title',
@@ -21,15 +21,11 @@ const second = withContacts({
 const REMAPPED_CELLS = `
   select sum((select count(*) from jsonb_object_keys(after - 'enriched_at')))::int from fillrate.changes where run_id > 1`
 
-let harness: Harness
-beforeEach(async () => {
-  harness = await startHarness({
-    config: first,
-    sandbox: { missingShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 1_300),
-  })
+const harness = useFreshHarness({
+  config: first,
+  sandbox: { missingShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 1_300),
 })
-afterEach(() => harness.close())
 
 const remap = (config: object, dryRun = false): Promise<RemapReport> =>
   harness.remap('contacts', { config, dryRun })

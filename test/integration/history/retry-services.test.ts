@@ -1,35 +1,27 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { countFailureReasons } from '../../../src/store/failures.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
-let services: Harness
-beforeAll(async () => {
-  services = await startHarness({
-    config: {
-      services: { acme: {}, beta: {} },
-      sources: {
-        people: {
-          kind: 'person',
-          table: 'people',
-          inputs: { email: 't.email' },
-          outputs: { title: 'title' },
-        },
-      },
-      budget: 'unlimited',
-    },
-    services: {
-      acme: { notFoundShare: 0.5, missingShare: 0, seed: 1 },
-      beta: { notFoundShare: 0, missingShare: 0, seed: 2 },
-    },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const services = useHarness({
+  config: {
+    services: { acme: {}, beta: {} },
+    sources: { people: personSource('people', { title: 'title' }) },
+    budget: 'unlimited',
+  },
+  services: {
+    acme: { notFoundShare: 0.5, missingShare: 0, seed: 1 },
+    beta: { notFoundShare: 0, missingShare: 0, seed: 2 },
+  },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create table people (id int primary key, email text, title text);
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
-    },
-  })
+  },
+})
+beforeAll(async () => {
   await services.run({ route: 'sync' })
 })
-afterAll(() => services.close())
 
 test('rows that failed at a later service are named with it, and a retry calls that service alone', async () => {
   const calls = () => Object.values(services.sandboxes).map((sandbox) => sandbox.stats().calls.accepted)

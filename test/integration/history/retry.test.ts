@@ -1,29 +1,28 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import type { RetryState } from '../../../src/domain/row.ts'
 import type { RetryOptions, RetryReport } from '../../../src/actions/retry.ts'
 import { countStates, createCrm, withAccounts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useFreshHarness } from '../../support/harness.ts'
 
 const FAILED: readonly RetryState[] = ['failed', 'rejected', 'write_rejected']
 const isFifth = (email: string | undefined): boolean => /^person\d*[05]@/.test(email ?? '')
 
-let harness: Harness
+const harness = useFreshHarness({
+  config: { ...withAccounts, attempts: 1 },
+  sandbox: {
+    missingShare: 0,
+    notFoundShare: 0,
+    // Every fifth address fails on its first request.
+    plan: (fault, { inputs, nth }) => fault === '500' && nth === 0 && isFifth(inputs[0]),
+  },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 40, 5)
+    await pool.query(
+      'alter table crm.contacts add constraint short check (id > 3 or concat(title, phone, seniority, company) = $$$$)',
+    )
+  },
+})
 beforeEach(async () => {
-  harness = await startHarness({
-    config: { ...withAccounts, attempts: 1 },
-    sandbox: {
-      missingShare: 0,
-      notFoundShare: 0,
-      // Every fifth address fails on its first request.
-      plan: (fault, { inputs, nth }) => fault === '500' && nth === 0 && isFifth(inputs[0]),
-    },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 40, 5)
-      await pool.query(
-        'alter table crm.contacts add constraint short check (id > 3 or concat(title, phone, seniority, company) = $$$$)',
-      )
-    },
-  })
   await harness.run({ route: 'sync' })
   // The service rejects inputs for its own reasons: here those of three rows.
   await harness.query(`
@@ -35,7 +34,6 @@ beforeEach(async () => {
     update fillrate.lookups set state = 'rejected', reason = 'invalid_input: no such_mailbox', record = null, refresh_at = null
      where id in (select lookup_id from refused)`)
 })
-afterEach(() => harness.close())
 
 const retry = async (options: Partial<RetryOptions> & { sources?: never } = {}): Promise<RetryReport> =>
   (await harness.open()).retry({
@@ -98,16 +96,4 @@ test('missing or complete rows are left alone, and reported', async () => {
   await harness.query(`update crm.contacts set phone = 'e' where id = 2`)
   expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, row_missing: 1, complete: 1 })
   expect(await due()).toBe(1)
-})
-
-test('undone rows are written again from their record, without a call', async () => {
-  const undone = await harness.undo(1)
-  expect((await retry({ dryRun: true })).reasons.map((one) => one.state)).not.toContain('undone')
-  const rows = await harness.count(`fillrate.rows where notes ? 'undone'`)
-  expect(await retry({ states: ['undone'] })).toMatchObject({ rows, without_call: rows, lookups: 0 })
-  const calls = harness.calls()
-  const run = await harness.run({ route: 'sync' })
-  expect(run).toMatchObject({ rows: { picked: rows, enriched: rows }, lookups: { requested: 0 } })
-  expect(harness.calls()).toBe(calls)
-  expect(undone.changes.restored).toBe(rows)
 })

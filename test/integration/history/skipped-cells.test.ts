@@ -10,7 +10,7 @@ import { groupSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { runProgram } from '../../support/program.ts'
 import { createCrm, withContacts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useFreshHarness } from '../../support/harness.ts'
 
 const outputs = {
   title: 'title',
@@ -22,23 +22,19 @@ const outputs = {
 }
 const config = withContacts({ outputs })
 
-let harness: Harness
 let cli: CommandLine
+const harness = useFreshHarness({
+  config,
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 60)
+    await pool.query(`alter table crm.contacts add level smallint, add slug varchar(12)`)
+  },
+})
 beforeEach(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 60)
-      await pool.query(`alter table crm.contacts add level smallint, add slug varchar(12)`)
-    },
-  })
   cli = await createCommandLine(harness.database.url, harness.sandbox, config)
 })
-afterEach(async () => {
-  await cli.remove()
-  await harness.close()
-})
+afterEach(() => cli.remove())
 
 const fillrate = (...words: string[]) => runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
 

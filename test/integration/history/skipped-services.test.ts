@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { runProgram } from '../../support/program.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // What two services in turn have skipped of a row.
 
@@ -28,28 +28,24 @@ const configOf = (betaLevel: object) => ({
 })
 const config = configOf({ field: 'seniority', map: {} })
 
-let services: Harness
 let cli: CommandLine
-beforeAll(async () => {
-  services = await startHarness({
-    config,
-    services: {
-      acme: { notFoundShare: 0.3, missingShare: 0.2, seed: 1 },
-      beta: { notFoundShare: 0.3, missingShare: 0.2, seed: 2 },
-    },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+const services = useHarness({
+  config,
+  services: {
+    acme: { notFoundShare: 0.3, missingShare: 0.2, seed: 1 },
+    beta: { notFoundShare: 0.3, missingShare: 0.2, seed: 2 },
+  },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create table people (id int primary key, email text, title text, rank text, level smallint, age smallint);
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 120) n;`)
-    },
-  })
+  },
+})
+beforeAll(async () => {
   await services.run({ route: 'sync' })
   cli = await createCommandLine(services.database.url, services.sandboxes, config)
 })
-afterAll(async () => {
-  await cli.remove()
-  await services.close()
-})
+afterAll(() => cli.remove())
 
 const fillrate = (...words: string[]) => runProgram({ cwd: cli.folder, env: cli.environment }, ...words)
 

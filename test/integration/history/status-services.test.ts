@@ -1,32 +1,30 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { readLastFillRates } from '../../../src/actions/status.ts'
-import { type Harness, startHarness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
-let services: Harness
-beforeAll(async () => {
-  services = await startHarness({
-    config: {
-      services: { acme: {}, beta: {} },
-      sources: {
-        people: {
-          kind: 'person',
-          table: 'people',
-          inputs: { email: 't.email' },
-          outputs: { title: { acme: 'title' }, phone: 'phone', level: { beta: 'seniority' } },
-        },
-      },
-      budget: 'unlimited',
+const services = useHarness({
+  config: {
+    services: { acme: {}, beta: {} },
+    sources: {
+      people: personSource('people', {
+        title: { acme: 'title' },
+        phone: 'phone',
+        level: { beta: 'seniority' },
+      }),
     },
-    services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
-    prepare: async ({ pool }) => {
-      await pool.query(`
+    budget: 'unlimited',
+  },
+  services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
+  prepare: async ({ pool }) => {
+    await pool.query(`
         create table people (id int primary key, email text, title text, phone text, level text);
         insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
-    },
-  })
+  },
+})
+beforeAll(async () => {
   await services.run({ route: 'sync' })
 })
-afterAll(() => services.close())
 
 test('fill rates are those of the columns of all services, whichever of them has counted', async () => {
   const [counted] = await services.query(

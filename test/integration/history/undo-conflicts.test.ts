@@ -1,22 +1,18 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { createCrm, withContacts } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useFreshHarness } from '../../support/harness.ts'
 
 const always = withContacts({
   outputs: { title: { field: 'title', policy: 'always' }, phone: 'phone', seniority: 'seniority' },
 })
 const tracked = withContacts({ outputs: { title: { field: 'title', policy: 'tracked' } } })
 
-let harness: Harness
-beforeEach(async () => {
-  harness = await startHarness({
-    config: always,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 60),
-  })
+const harness = useFreshHarness({
+  config: always,
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 60),
 })
-afterEach(() => harness.close())
 
 const row = async (id: number): Promise<Record<string, unknown>> =>
   (

@@ -1,19 +1,14 @@
 import { afterEach, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 /* Two sources fill one table: their writes are undone in any order. */
 
 let harness: Harness
 afterEach(() => harness.close())
 
-const source = (outputs: object, more: object = {}) => ({
-  kind: 'person',
-  table: 'people',
-  inputs: { email: 't.email' },
-  outputs,
-  minConfidence: 0,
-  ...more,
-})
+const source = (outputs: object, more: object = {}) =>
+  personSource('people', outputs, { minConfidence: 0, ...more })
 
 async function start(sources: object): Promise<void> {
   harness = await startHarness({

@@ -1,15 +1,10 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { UndoReport } from '../../../src/actions/undo/report.ts'
-import { countStates, createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
-
-let harness: Harness
+import { countStates, createCrm, crmConfig, personSource } from '../../support/crm.ts'
+import { useFreshHarness, useHarness } from '../../support/harness.ts'
 
 describe('a run', () => {
-  beforeEach(async () => {
-    harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 700) })
-  })
-  afterEach(() => harness.close())
+  const harness = useFreshHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 700) })
 
   /** The parts of the total. */
   const sumOf = ({ changes }: UndoReport): number =>
@@ -103,23 +98,17 @@ const config = {
       outputs: { Title: always('industry'), 'attributes.employees': always('employee_count') },
       touch: { enriched_at: 'now()' },
     },
-    members: {
-      kind: 'person',
-      table: 'crm.members',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title', score: always('title', { sql: '$confidence' }) },
-    },
+    members: personSource('crm.members', { title: 'title', score: always('title', { sql: '$confidence' }) }),
   },
   budget: 'unlimited',
 } as const
 
 describe('cells and keys of every type', () => {
-  beforeAll(async () => {
-    harness = await startHarness({
-      config,
-      sandbox: { missingShare: 0 },
-      prepare: async ({ pool }) => {
-        await pool.query(`
+  const harness = useHarness({
+    config,
+    sandbox: { missingShare: 0 },
+    prepare: async ({ pool }) => {
+      await pool.query(`
         create schema crm;
         create table crm."Partners" (
           tenant uuid, id bigint, is_person boolean not null, email text, website text, "Title" text, score double precision,
@@ -140,10 +129,8 @@ describe('cells and keys of every type', () => {
                (array['2020-01-01T00:00:00.000001Z', null])[n % 2 + 1]::timestamptz
           from generate_series(1, 240) n;
         insert into crm.members (id, email) select md5(n::text)::uuid, 'person' || n || '@example.com' from generate_series(1, 60) n`)
-      },
-    })
+    },
   })
-  afterAll(() => harness.close())
 
   test('every type of cell and key is restored to the byte, redone, and restored again', async () => {
     const partners = (): Promise<string> => harness.checksum('crm."Partners"')

@@ -4,26 +4,22 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Proposal } from '../../../src/init/proposal.ts'
 import { readTable } from '../../../src/sources/catalogue.ts'
 import { openSource } from '../../../src/sources/source.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { createFolder, type InitFolder } from '../../support/init-folder.ts'
 import { columnOf, createSchema, readExpectedSources, schemaNames } from '../../support/init-schemas.ts'
 import { readConfig } from '../examples/example.ts'
 
 describe.each(schemaNames)('init on %s', (name) => {
-  let database: TestDatabase
+  const database = useTestDatabase()
   let folder: InitFolder
   let proposal: Proposal
   beforeAll(async () => {
-    database = await createTestDatabase()
     await createSchema(database.pool, name)
     folder = await createFolder(database.url)
     const { stdout } = await folder.init('--json')
     proposal = JSON.parse(stdout) as Proposal
   })
-  afterAll(async () => {
-    await folder.remove()
-    await database.drop()
-  })
+  afterAll(() => folder.remove())
 
   test('proposes the sources, inputs, outputs and conditions that a person expects', async () => {
     const found = proposal.sources.map(({ name: source, kind, table, inputs, outputs, conditions }) => {

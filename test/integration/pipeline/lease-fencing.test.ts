@@ -7,24 +7,22 @@ import * as leases from '../../../src/store/lookup-leases.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { listRunSpend } from '../../../src/store/spend.ts'
 import { randomUUID } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { afterCall } from '../../../src/domain/lookup.ts'
 import { readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { type TestDatabase, createTestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/queue-pending.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 const MINUTE = 60_000
-let database: TestDatabase
+const database = useFreshDatabase()
 let run: number
 const log = pino({ level: 'silent' })
 
 beforeEach(async () => {
-  database = await createTestDatabase()
   run = await startRun()
 })
-afterEach(() => database.drop())
 
 const startRun = (leaseMs = MINUTE): Promise<number> =>
   runs.insertRun(database.db, {

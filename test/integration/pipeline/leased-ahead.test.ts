@@ -10,17 +10,16 @@ import { completeLookups, type LeasedLookup, leaseLookups } from '../../../src/s
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { POLICY } from '../../support/answered-people.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 const LOOKUPS = 2_000
-let database: TestDatabase
+const database = useFreshDatabase()
 let breaker: { state: BreakerState }
 let queue: LookupQueue
 let leases: LeaseKeeper
 
 beforeEach(async () => {
-  database = await createTestDatabase()
   await runs.insertRun(database.db, {
     trigger: 'manual',
     sources: ['contacts'],
@@ -48,7 +47,6 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   leases.stop()
-  await database.drop()
 })
 
 /** Of these, lookups that are not leased in Postgres under their token. */

@@ -1,30 +1,26 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { crmConfig, createCrm } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  const { contacts } = crmConfig.sources
-  harness = await startHarness({
-    config: {
-      ...crmConfig,
-      sources: {
-        contacts: {
-          ...contacts,
-          joins: 'left join crm.mails m on m.contact = t.id',
-          inputs: { email: 'm.address' },
-        },
+const { contacts } = crmConfig.sources
+const harness = useHarness({
+  config: {
+    ...crmConfig,
+    sources: {
+      contacts: {
+        ...contacts,
+        joins: 'left join crm.mails m on m.contact = t.id',
+        inputs: { email: 'm.address' },
       },
     },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 20)
-      await pool.query(`
+  },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 20)
+    await pool.query(`
         create table crm.mails (contact bigint, address text);
         insert into crm.mails values (7, 'one@example.com'), (7, 'two@example.com')`)
-    },
-  })
+  },
 })
-afterAll(() => harness.close())
 
 test('joins that return two rows for a key stop plan and run before any request, naming the key', async () => {
   const app = await harness.open()

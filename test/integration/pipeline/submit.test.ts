@@ -1,21 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pino from 'pino'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import * as submit from '../../../src/pipeline/submit.ts'
 import { ServerError } from '../../../src/service/errors.ts'
 import * as runs from '../../../src/store/runs.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useFreshDatabase } from '../../support/database.ts'
 import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
-let database: TestDatabase
-beforeEach(async () => {
-  database = await createTestDatabase()
-})
-afterEach(() => database.drop())
+const database = useFreshDatabase()
 
 /** A run with 500 emails to submit, and a service that accepts all jobs. */
 async function openRun(

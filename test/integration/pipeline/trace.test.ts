@@ -2,27 +2,23 @@ import { trace } from '@opentelemetry/api'
 import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { useHarness } from '../../support/harness.ts'
 
 // The way of a row, as an SDK that the user registers sees it.
 
 const exporter = new InMemorySpanExporter()
-let harness: Harness
 
-beforeAll(async () => {
+const harness = useHarness({
+  config: { ...crmConfig, bulk: { minimum: 20 } },
+  sandbox: { webhookSecret: 'a-webhook-secret' },
+  prepare: ({ pool }) => createCrm(pool, 60),
+})
+beforeAll(() => {
   trace.setGlobalTracerProvider(
     new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }),
   )
-  harness = await startHarness({
-    config: { ...crmConfig, bulk: { minimum: 20 } },
-    sandbox: { webhookSecret: 'a-webhook-secret' },
-    prepare: ({ pool }) => createCrm(pool, 60),
-  })
 })
-afterAll(async () => {
-  trace.disable()
-  await harness.close()
-})
+afterAll(() => trace.disable())
 
 /** The spans of a name, with their attributes. */
 const spansOf = (name: string) =>

@@ -1,44 +1,9 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { SourceWatch } from '../../../src/runs/source-health.ts'
-import { runExitCode } from '../../../src/runs/report.ts'
 import { Polling } from '../../../src/daemon/polling.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness } from '../../support/harness.ts'
-
-test.each([
-  [
-    'a renamed column',
-    'alter table crm.contacts rename column seniority to seniority_level',
-    'seniority_level',
-  ],
-  ['a table that is gone', 'drop table crm.contacts', 'crm.contacts'],
-])(
-  'a source with %s is left out of a run under way, and the others are enriched',
-  async (_, breakIt, named) => {
-    const harness = await startHarness({
-      config: withAccounts,
-      sandbox: { missingShare: 0, notFoundShare: 0 },
-      prepare: ({ pool }) => createCrm(pool, 10, 20),
-    })
-    onTestFinished(() => harness.close())
-    const app = await harness.open()
-    onTestFinished(() => app.close())
-    const { pool } = harness.database
-    // The process has checked it before: as a daemon has at its start.
-    await harness.query(breakIt)
-    const report = await app.run(runRequest({ route: 'sync' }))
-    expect(report).toMatchObject({ status: 'completed', rows: { enriched: 20 } })
-    const [left] = report.left_out ?? []
-    expect(left?.source).toBe('contacts')
-    expect(`${left?.problem} ${left?.mend}`).toContain(named)
-    expect(runExitCode(report)).toBe(3)
-    const rows = await harness.query('select code, subject from fillrate.troubles')
-    expect(rows).toEqual([{ code: 'source_broken', subject: 'contacts' }])
-    const filled = await pool.query('select from crm.accounts where industry is not null')
-    expect(filled.rowCount).toBe(20)
-  },
-)
 
 test('a dry run leaves out a source that breaks while its answers come', async () => {
   const harness = await startHarness({

@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness, stateSum } from '../../support/harness.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  const { budget: _, ...config } = crmConfig
-  harness = await startHarness({ config, prepare: ({ pool }) => createCrm(pool, 500) })
-})
-afterAll(() => harness.close())
+const { budget: _, ...config } = crmConfig
+const harness = useHarness({ config, prepare: ({ pool }) => createCrm(pool, 500) })
 
 /** What a run is charged, in Postgres. */
 async function spent(run: number): Promise<number | undefined> {

@@ -1,29 +1,27 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { crmConfig, createCrm, distinctEmails, typedCells } from '../../support/crm.ts'
-import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { useHarness, stateSum } from '../../support/harness.ts'
 
-let harness: Harness
 let report: RunReport
 let distinct: number
 let typed: string
 
+const harness = useHarness({
+  config: { ...crmConfig, bulk: { grace: '0s' } },
+  sandbox: {
+    jobDelayMs: [10, 300],
+    retryDelaysMs: [100, 200, 500],
+    seed: 3,
+    faults: { duplicate: 0.2, early: 0.2, 'bad-signature': 0.2, 'job-failed': 0.05, shuffle: 0.2 },
+  },
+  prepare: ({ pool }) => createCrm(pool, 5_000),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: { ...crmConfig, bulk: { grace: '0s' } },
-    sandbox: {
-      jobDelayMs: [10, 300],
-      retryDelaysMs: [100, 200, 500],
-      seed: 3,
-      faults: { duplicate: 0.2, early: 0.2, 'bad-signature': 0.2, 'job-failed': 0.05, shuffle: 0.2 },
-    },
-    prepare: ({ pool }) => createCrm(pool, 5_000),
-  })
   distinct = await distinctEmails(harness.database.pool)
   typed = await typedCells(harness.database.pool)
   report = await harness.run({ route: 'bulk' })
 })
-afterAll(() => harness.close())
 
 test('every row ends in a final state, and the states sum to picked', () => {
   expect(report.status).toBe('completed')

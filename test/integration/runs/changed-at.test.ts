@@ -1,31 +1,25 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { SourceProblems } from '../../../src/sources/problems.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
-let harness: Harness
-beforeAll(async () => {
-  harness = await startHarness({
-    config: crmConfig,
-    prepare: async ({ pool }) => {
-      await createCrm(pool, 0)
-      await pool.query(`
+const harness = useHarness({
+  config: crmConfig,
+  prepare: async ({ pool }) => {
+    await createCrm(pool, 0)
+    await pool.query(`
         alter table crm.contacts add column changed_at timestamptz default now(),
           add column local_at timestamp not null default (now() at time zone 'UTC'),
           add column changed_on date not null default (now() at time zone 'UTC')::date,
           add column seconds bigint not null default extract(epoch from now())`)
-      await pool.query(`drop role if exists ${ROLE}`).catch(() => {})
-      await pool.query(`
+    await pool.query(`drop role if exists ${ROLE}`).catch(() => {})
+    await pool.query(`
         create role ${ROLE} login password 'least';
         grant usage on schema fillrate, crm to ${ROLE};
         grant select, insert, update, delete on all tables in schema fillrate, crm to ${ROLE}`)
-    },
-  })
+  },
 })
-afterAll(async () => {
-  await harness.query(`drop owned by ${ROLE}; drop role ${ROLE}`)
-  await harness.close()
-})
+afterAll(() => harness.query(`drop owned by ${ROLE}; drop role ${ROLE}`))
 beforeEach(() =>
   harness.query('truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups cascade'),
 )

@@ -1,26 +1,22 @@
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { defineService } from '../../../src/domain/service/adapter.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
 import { createPeopleTable, openService } from '../../support/people-table.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 let service: LoopbackService
 let calls = 0
 const called = new EventTarget()
 beforeAll(async () => {
-  database = await createTestDatabase()
   service = await startLoopback((_, response) => {
     calls++
     if (calls === 8) called.dispatchEvent(new Event('eighth'))
     setTimeout(() => answerJson(response, 404, { error: 'no match' }), 100)
   })
 })
-afterAll(async () => {
-  await service.close()
-  await database.drop()
-})
+afterAll(() => service.close())
 
 test('closing during a run ends it, and stores every answer that is on its way', async () => {
   const { sources } = await createPeopleTable(database, 200)

@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import type { App } from '../../../src/app.ts'
@@ -16,7 +16,7 @@ import { listRecentTroubles } from '../../../src/store/troubles.ts'
 import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness, stateSum } from '../../support/harness.ts'
 
 // Rows that are gone from the user's table: `onDelete`.
 
@@ -24,17 +24,13 @@ const source = { ...crmConfig.sources.contacts, where: `t.first_name <> 'Hidden'
 const config = { ...crmConfig, bulk: { minimum: 1 }, sources: { contacts: source } }
 const keeping = { ...config, sources: { contacts: { ...source, onDelete: 'keep' } } }
 
-let harness: Harness
 let app: App
 const signal = new AbortController().signal
-beforeAll(async () => {
-  harness = await startHarness({
-    config,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: ({ pool }) => createCrm(pool, 0),
-  })
+const harness = useHarness({
+  config,
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: ({ pool }) => createCrm(pool, 0),
 })
-afterAll(() => harness.close())
 beforeEach(async () => {
   await app?.close()
   await harness.query(`truncate crm.contacts, fillrate.rows, fillrate.lookups, fillrate.changes,

@@ -1,21 +1,17 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { answerJson, type LoopbackService, startLoopback } from '../../support/loopback.ts'
 import { createPeopleTable, openService } from '../../support/people-table.ts'
 
 const PEOPLE = 30
 
-let database: TestDatabase
+const database = useTestDatabase()
 let service: LoopbackService
 beforeAll(async () => {
-  database = await createTestDatabase()
   service = await startLoopback((_, response) => answerJson(response, 404, { error: 'no match' }))
 })
-afterAll(async () => {
-  await service.close()
-  await database.drop()
-})
+afterAll(() => service.close())
 
 /** Calls in windows that the first request starts, stated in headers. */
 function createWindows(limit: number, windowMs: number) {

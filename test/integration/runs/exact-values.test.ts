@@ -5,20 +5,16 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import type { UndoReport } from '../../../src/actions/undo/report.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
-import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
+import { useTestDatabase } from '../../support/database.ts'
 import { runRequest, testEnvironment } from '../../support/environment.ts'
 import { startRecordService, type RecordService } from '../../support/record-service.ts'
 
 let service: RecordService
-let database: TestDatabase
+const database = useTestDatabase()
 beforeAll(async () => {
   service = await startRecordService()
-  database = await createTestDatabase()
 })
-afterAll(async () => {
-  await service.close()
-  await database.drop()
-})
+afterAll(() => service.close())
 beforeEach(async () => {
   service.records.clear()
   await database.query(

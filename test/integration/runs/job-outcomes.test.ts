@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { readTroubles } from '../../../src/actions/troubles.ts'
-import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
+import type { BulkEndpoint, PollEndpoint, ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { expireDeadlines } from '../../chaos/fixture.ts'
@@ -57,6 +57,17 @@ const ANSWERING: ServiceDefinition = {
   },
   fields: { person: { title: 'text' } },
 }
+
+/** Jobs of as many emails, whose results are fetched. */
+const fetched = (size: number, poll: Partial<PollEndpoint> = {}): ServiceDefinition => ({
+  name: 'Fetched',
+  person: PERSON,
+  bulk: { path: '/bulk', size },
+  poll: { path: '/jobs/{job_id}', after: '300ms', ...poll },
+  fields: { person: { title: 'text' } },
+})
+
+const toResult = (email: string): object => ({ request_id: email, data: toTitle(email) })
 
 interface Sent {
   readonly email?: string
@@ -134,7 +145,7 @@ describe('an error in the body of a 200 to a bulk call', () => {
         const { emails, email = '' } = body as Sent
         if (service503-- > 0) return { status: 503, body: {} }
         bill(...(emails ?? [email]))
-        const results = (emails ?? []).map((one) => ({ request_id: one, data: toTitle(one) }))
+        const results = (emails ?? []).map(toResult)
         return { body: { people: (emails ?? []).map(toTitle), results, ...toTitle(email) } }
       })
       let service503 = 2
@@ -154,11 +165,6 @@ describe('an error in the body of a 200 to a bulk call', () => {
 })
 
 describe('results in order, without names', () => {
-  const POLLED = {
-    name: 'Fetched',
-    person: PERSON,
-    fields: { person: { title: 'text', email: 'text' } },
-  } as const
   /** @param toRecord what is known of a person */
   async function playJobs(toRecord: (email: string) => object, first: (polls: number) => Answer | null) {
     const jobs = new Map<string, { emails: readonly string[]; polls: number }>()
@@ -177,48 +183,41 @@ describe('results in order, without names', () => {
     })
   }
 
-  test.each<[string, (email: string) => object, Partial<ServiceDefinition>]>([
+  test.each<[string, (email: string) => object, Partial<BulkEndpoint>, NonNullable<PollEndpoint['read']>]>([
     [
       'declared as such',
       toTitle,
-      {
-        bulk: { path: '/bulk', size: 10, ordered: true },
-        poll: {
-          path: '/jobs/{job_id}',
-          after: '100ms',
-          read: (answer) => {
-            const { results } = (answer.body ?? {}) as { results?: object[] }
-            const delivery = { results: results?.map((data) => ({ data })) }
-            return readError(answer) ?? (results && { outcome: 'results', delivery })
-          },
-        },
+      { ordered: true },
+      (answer) => {
+        const { results } = (answer.body ?? {}) as { results?: object[] }
+        const delivery = { results: results?.map((data) => ({ data })) }
+        return readError(answer) ?? (results && { outcome: 'results', delivery })
       },
     ],
     [
       'named by the reader, where the records name other addresses',
       (email) => ({ ...toTitle(email), email: `private-${email}` }),
-      {
-        bulk: { path: '/bulk', size: 10 },
-        poll: {
-          path: '/jobs/{job_id}',
-          after: '100ms',
-          read: (answer, { emails, jobId }) => {
-            const { results } = (answer.body ?? {}) as { results?: object[] }
-            if (!jobId.startsWith('j-')) throw new Error('another job')
-            const named = results?.map((data, n) => ({ request_id: emails[n], data }))
-            return readError(answer) ?? (results && { outcome: 'results', delivery: { results: named } })
-          },
-        },
+      {},
+      (answer, { emails, jobId }) => {
+        const { results } = (answer.body ?? {}) as { results?: object[] }
+        if (!jobId.startsWith('j-')) throw new Error('another job')
+        const named = results?.map((data, n) => ({ request_id: emails[n], data }))
+        return readError(answer) ?? (results && { outcome: 'results', delivery: { results: named } })
       },
     ],
   ])(
     'fetched and %s: each is used for its input, and a failed poll is repeated',
-    async (_, toRecord, parts) => {
+    async (_, toRecord, bulk, read) => {
       const { name, sources } = await createPeopleTable(database, 40)
       const service = await playJobs(toRecord, (polls) =>
         polls === 1 ? { body: { error: 'too many' } } : null,
       )
-      await using fillrate = await openService(database, { ...POLLED, ...parts }, sources, service)
+      const definition = {
+        ...fetched(10, { after: '100ms', read }),
+        bulk: { path: '/bulk', size: 10, ...bulk },
+        fields: { person: { title: 'text', email: 'text' } },
+      } as const
+      await using fillrate = await openService(database, definition, sources, service)
       const report = await fillrate.run({ budget: 'unlimited', waitMs: 60_000 })
       expect(report).toMatchObject({
         status: 'completed',
@@ -307,22 +306,11 @@ describe('an account without credits', () => {
         }
         const job = jobs[Number(path.slice('/jobs/'.length)) - 1]
         if (job?.isPaid !== true) return { body: { state: 'no credits' } }
-        const results = job.emails.map((email) => ({ request_id: email, data: toTitle(email) }))
-        return { body: { status: 'completed', results } }
+        return { body: { status: 'completed', results: job.emails.map(toResult) } }
       })
-      const definition: ServiceDefinition = {
-        name: 'Fetched',
-        person: PERSON,
-        bulk: { path: '/bulk', size: 10 },
-        poll: {
-          path: '/jobs/{job_id}',
-          after: '300ms',
-          read: ({ body }) =>
-            (body as { state?: string }).state === 'no credits' ? { outcome: 'unpaid' } : undefined,
-        },
-        ...(credits && { credits }),
-        fields: { person: { title: 'text' } },
-      }
+      const read = ({ body }: ServiceAnswer) =>
+        (body as { state?: string }).state === 'no credits' ? ({ outcome: 'unpaid' } as const) : undefined
+      const definition = { ...fetched(10, { read }), ...(credits && { credits }) }
       await using fillrate = await openService(database, definition, sources, service)
       const counted = async (): Promise<unknown> =>
         (
@@ -365,26 +353,16 @@ describe('an account without credits', () => {
       }
       if (++polls > 1) return { body: { state: 'no credits' } }
       const half = decodeURIComponent(path.slice('/jobs/'.length)).split(',').slice(0, 10)
-      return {
-        body: { state: 'running', results: half.map((one) => ({ request_id: one, data: toTitle(one) })) },
-      }
+      return { body: { state: 'running', results: half.map(toResult) } }
     })
-    const definition: ServiceDefinition = {
-      name: 'Fetched',
-      person: PERSON,
-      bulk: { path: '/bulk', size: 20 },
-      poll: {
-        path: '/jobs/{job_id}',
-        after: '300ms',
-        read: ({ body }) => {
-          const { state, results } = body as { state: string; results?: object[] }
-          return state === 'no credits'
-            ? { outcome: 'unpaid' }
-            : { outcome: 'results', delivery: { status: 'running', results } }
-        },
+    const definition = fetched(20, {
+      read: ({ body }) => {
+        const { state, results } = body as { state: string; results?: object[] }
+        return state === 'no credits'
+          ? { outcome: 'unpaid' }
+          : { outcome: 'results', delivery: { status: 'running', results } }
       },
-      fields: { person: { title: 'text' } },
-    }
+    })
     await using fillrate = await openService(database, definition, sources, service)
     const stopped = await fillrate.run({ budget: 'unlimited', waitMs: 20_000 })
     expect(stopped).toMatchObject({ status: 'out_of_credits', rows: { enriched: 10, waiting: 10 } })
@@ -412,21 +390,14 @@ describe('an account without credits', () => {
       if (path === '/person') return { body: { error: 'no credits' } }
       if (++polls < 5) return { status: 404, body: {} }
       const emails = jobs[Number(path.slice('/jobs/'.length)) - 1] ?? []
-      return {
-        body: {
-          status: 'completed',
-          results: emails.map((email) => ({ request_id: email, data: toTitle(email) })),
-        },
-      }
+      return { body: { status: 'completed', results: emails.map(toResult) } }
     })
-    const definition: ServiceDefinition = {
-      name: 'Fetched',
-      person: PERSON,
-      bulk: { path: '/bulk', size: 10, read: readError },
-      poll: { path: '/jobs/{job_id}', after: '300ms' },
-      fields: { person: { title: 'text' } },
-    }
-    await using fillrate = await openService(database, definition, sources, service)
+    await using fillrate = await openService(
+      database,
+      { ...fetched(10), bulk: { path: '/bulk', size: 10, read: readError } },
+      sources,
+      service,
+    )
     const report = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
     expect(report).toMatchObject({ status: 'out_of_credits', rows: { enriched: 20, waiting: 40 } })
     expect(await countTitles(database, name)).toEqual({ own: 20, others: 0 })

@@ -1,15 +1,10 @@
-import { afterAll, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import * as pauses from '../../../src/store/paused-sources.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { runRequest, stateSum, useFreshHarness } from '../../support/harness.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
 
-let harness: Harness
-beforeEach(async () => {
-  await harness?.close()
-  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 200) })
-})
-afterAll(() => harness.close())
+const harness = useFreshHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 200) })
 
 /** A run of another process, alive until `die`, that holds rows of `contacts` with lookups that are not yet due. */
 async function anotherRun(rows: number): Promise<{ die(): Promise<void>; held(): Promise<number> }> {

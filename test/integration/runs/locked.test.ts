@@ -1,14 +1,10 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useFreshHarness } from '../../support/harness.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 
-let harness: Harness
-beforeEach(async () => {
-  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 20) })
-})
-afterEach(() => harness.close())
+const harness = useFreshHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 20) })
 
 test('a run ends in bounded time although a row stays locked, says so, and the next run writes it without a call', async () => {
   const { database, sandbox } = harness

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { createCrm, withAccounts } from '../../support/crm.ts'
+import { createCrm, withAccounts, personSource } from '../../support/crm.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
 
 // A budget in money, of lookups with several prices.
@@ -17,15 +17,7 @@ async function startTwo(rest: object, beta: object = {}) {
   const services = await startHarness({
     config: {
       services: { acme: price(0.02), beta: { ...price(1), ...beta } },
-      sources: {
-        people: {
-          kind: 'person',
-          table: 'people',
-          inputs: { email: 't.email' },
-          outputs: { title: 'title' },
-          ...rest,
-        },
-      },
+      sources: { people: personSource('people', { title: 'title' }, rest) },
       budget: { amount: 20, currency: 'EUR' },
     },
     services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0.5, seed: 2 } },

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { useHarness, startHarness } from '../../support/harness.ts'
 
 /*
  * What a jsonb or json column may hold where a key inside it is input and output: each is one row's matter, and the rows
@@ -35,73 +35,69 @@ function FILLED() {
   return { company: 'new', title: 'new', address: { city: 'new' } }
 }
 
-let harness: Harness
 let first = 0
-beforeAll(async () => {
-  const outputs = (column: string) => ({
-    [`${column}.company`]: 'company.name',
-    [`${column}.title`]: 'title',
-    [`${column}.address.city`]: { field: 'title', sql: `'Oslo'` },
-  })
-  harness = await startHarness({
-    config: {
-      sources: {
-        binary: {
-          kind: 'person',
-          table: 'people',
-          inputs: { email: 't.email', name: 't.name', company: `t.data ->> 'company'` },
-          outputs: outputs('data'),
-        },
-        textual: {
-          kind: 'person',
-          table: 'texts',
-          inputs: { email: 't.email', name: 't.name', company: `t.data ->> 'company'` },
-          outputs: outputs('data'),
-        },
-        employers: {
-          kind: 'company',
-          table: 'accounts',
-          inputs: { domain: `coalesce(p.data ->> 'company', t.site)` },
-          joins: 'left join people p on p.id = t.id',
-          outputs: { 'about.domain': 'domain', industry: 'industry' },
-        },
-        joined: {
-          kind: 'person',
-          table: 'members',
-          inputs: { email: 't.email', name: 't.name', company: `a.about ->> 'domain'` },
-          joins: 'left join accounts a on a.id = t.id',
-          outputs: { title: 'title' },
-        },
-      },
-      budget: 'unlimited',
-    },
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: async ({ pool }) => {
-      await pool.query('create domain document as jsonb')
-      const values = CELLS.map(([value]) => value)
-      for (const [table, type] of [
-        ['people', 'jsonb'],
-        ['texts', 'document'],
-      ])
-        await pool.query(`create table ${table} (id int primary key, email text, name text, data ${type})`)
-      await pool.query(`create table accounts (id int primary key, site text, about jsonb, industry text);
-        create table members (id int primary key, email text, name text, title text)`)
-      for (const table of ['people', 'texts'])
-        await pool.query(
-          `insert into ${table} select n, '${table}' || n || '@example.com', 'Ada Nr ' || n, v::jsonb from unnest($1::text[]) with ordinality as u(v, n)`,
-          [values],
-        )
-      await pool.query(
-        `insert into accounts select n, 'c' || n || '.example', v::jsonb from unnest($1::text[]) with ordinality as u(v, n)`,
-        [values.map((value) => value?.replace('company', 'domain') ?? null)],
-      )
-      await pool.query(
-        `insert into members select n, 'm' || n || '@example.com', 'Bo Nr ' || n from generate_series(1, ${values.length}) n`,
-      )
-    },
-  })
+const outputs = (column: string) => ({
+  [`${column}.company`]: 'company.name',
+  [`${column}.title`]: 'title',
+  [`${column}.address.city`]: { field: 'title', sql: `'Oslo'` },
 })
-afterAll(() => harness.close())
+const harness = useHarness({
+  config: {
+    sources: {
+      binary: {
+        kind: 'person',
+        table: 'people',
+        inputs: { email: 't.email', name: 't.name', company: `t.data ->> 'company'` },
+        outputs: outputs('data'),
+      },
+      textual: {
+        kind: 'person',
+        table: 'texts',
+        inputs: { email: 't.email', name: 't.name', company: `t.data ->> 'company'` },
+        outputs: outputs('data'),
+      },
+      employers: {
+        kind: 'company',
+        table: 'accounts',
+        inputs: { domain: `coalesce(p.data ->> 'company', t.site)` },
+        joins: 'left join people p on p.id = t.id',
+        outputs: { 'about.domain': 'domain', industry: 'industry' },
+      },
+      joined: {
+        kind: 'person',
+        table: 'members',
+        inputs: { email: 't.email', name: 't.name', company: `a.about ->> 'domain'` },
+        joins: 'left join accounts a on a.id = t.id',
+        outputs: { title: 'title' },
+      },
+    },
+    budget: 'unlimited',
+  },
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: async ({ pool }) => {
+    await pool.query('create domain document as jsonb')
+    const values = CELLS.map(([value]) => value)
+    for (const [table, type] of [
+      ['people', 'jsonb'],
+      ['texts', 'document'],
+    ])
+      await pool.query(`create table ${table} (id int primary key, email text, name text, data ${type})`)
+    await pool.query(`create table accounts (id int primary key, site text, about jsonb, industry text);
+        create table members (id int primary key, email text, name text, title text)`)
+    for (const table of ['people', 'texts'])
+      await pool.query(
+        `insert into ${table} select n, '${table}' || n || '@example.com', 'Ada Nr ' || n, v::jsonb from unnest($1::text[]) with ordinality as u(v, n)`,
+        [values],
+      )
+    await pool.query(
+      `insert into accounts select n, 'c' || n || '.example', v::jsonb from unnest($1::text[]) with ordinality as u(v, n)`,
+      [values.map((value) => value?.replace('company', 'domain') ?? null)],
+    )
+    await pool.query(
+      `insert into members select n, 'm' || n || '@example.com', 'Bo Nr ' || n from generate_series(1, ${values.length}) n`,
+    )
+  },
+})
 
 const documents = async (table: string): Promise<unknown[]> =>
   (await harness.query<{ data: unknown }>(`select data from ${table} order by id`)).map((row) => row.data)

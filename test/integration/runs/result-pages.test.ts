@@ -1,14 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { readRequest } from '../../../src/actions/case-messages.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { expireDeadlines, expireLeases } from '../../chaos/fixture.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { useTestDatabase } from '../../support/database.ts'
-import { answerJson, listenOnLoopback } from '../../support/loopback.ts'
+import PAGED from '../../support/paged-service.ts'
+import { type Answer, playService } from '../../support/paid-services.ts'
 import { countTitles, createPeopleTable, openService } from '../../support/people-table.ts'
 
 // Jobs whose results are fetched page by page.
@@ -16,7 +13,6 @@ import { countTitles, createPeopleTable, openService } from '../../support/peopl
 const database = useTestDatabase()
 
 const PAGE = 7
-const LIBRARY = resolve(import.meta.dirname, '../../../src/index.ts')
 
 interface PagedJob {
   readonly emails: readonly string[]
@@ -26,11 +22,7 @@ interface PagedJob {
 
 interface Behaviour {
   /** What it does in place of a page. @param nth poll of the job, from 1 */
-  readonly odd?: (
-    job: PagedJob,
-    from: number,
-    nth: number,
-  ) => { status: number; body: unknown } | 'never' | null
+  readonly odd?: (job: PagedJob, from: number, nth: number) => Answer | 'never' | null
   /** Rows of a page. Default: those of its emails, in their order. */
   readonly rows?: (job: PagedJob) => readonly object[]
 }
@@ -39,52 +31,28 @@ interface Behaviour {
 async function openPaged({ odd, rows }: Behaviour = {}) {
   const jobs: PagedJob[] = []
   const singles: string[] = []
-  const server = createServer((request, response) => {
-    void readRequest(request).then(({ path, query, body }) => {
-      if (path === '/person') {
-        const { email } = body as { email: string }
-        singles.push(email)
-        return answerJson(response, 200, { title: `Title of ${email}` })
-      }
-      if (path === '/jobs') {
-        const { emails } = body as { emails: string[] }
-        return answerJson(response, 200, { job_id: String(jobs.push({ emails, fetched: [] })) })
-      }
-      const job = jobs[Number(path.slice('/jobs/'.length)) - 1]
-      if (job === undefined) return answerJson(response, 404, {})
-      const from = Number(query['after'] ?? 0)
-      job.fetched.push(from)
-      const strange = odd?.(job, from, job.fetched.length) ?? null
-      if (strange === 'never') return
-      if (strange !== null) return answerJson(response, strange.status, strange.body)
-      const all = rows?.(job) ?? job.emails.map((email) => ({ title: `Title of ${email}` }))
-      const next = from + PAGE < all.length ? String(from + PAGE) : null
-      answerJson(response, 200, { rows: all.slice(from, from + PAGE), next, total: job.emails.length / 2 })
-    })
+  const { url } = await playService(({ path, query, body }) => {
+    if (path === '/person') {
+      const { email } = body as { email: string }
+      singles.push(email)
+      return { body: { title: `Title of ${email}` } }
+    }
+    if (path === '/jobs') {
+      const { emails } = body as { emails: string[] }
+      return { body: { job_id: String(jobs.push({ emails, fetched: [] })) } }
+    }
+    const job = jobs[Number(path.slice('/jobs/'.length)) - 1]
+    if (job === undefined) return { status: 404, body: {} }
+    const from = Number(query['after'] ?? 0)
+    job.fetched.push(from)
+    const strange = odd?.(job, from, job.fetched.length) ?? null
+    if (strange === 'never') return new Promise(() => {})
+    if (strange !== null) return strange
+    const all = rows?.(job) ?? job.emails.map((email) => ({ title: `Title of ${email}` }))
+    const next = from + PAGE < all.length ? String(from + PAGE) : null
+    return { body: { rows: all.slice(from, from + PAGE), next, total: job.emails.length / 2 } }
   })
-  const { url, close } = await listenOnLoopback(server)
-  onTestFinished(close)
   return { url, jobs, singles }
-}
-
-/** Rows in the order of the emails, without names; the sum comes with every page. */
-const PAGED: ServiceDefinition = {
-  name: 'Paged',
-  person: { path: '/person', inputs: ['email'], record: { confidence: null } },
-  bulk: { path: '/jobs', size: 50, ordered: true },
-  poll: {
-    path: '/jobs/{job_id}',
-    after: '50ms',
-    query: (_, cursor) => ({ after: cursor ?? undefined }),
-    read: ({ status, body }) => {
-      const { rows, next, total } = (body ?? {}) as { rows?: object[]; next?: string | null; total?: number }
-      if (status !== 200 || rows === undefined) return undefined
-      const delivery = { results: rows.map((row) => ({ data: row })), credits: total }
-      return next ? { outcome: 'more', delivery, cursor: next } : { outcome: 'results', delivery }
-    },
-  },
-  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
-  fields: { person: { title: 'text' } },
 }
 
 const open = (service: ServiceDefinition, sources: object, paged: { readonly url: string }) =>
@@ -135,17 +103,17 @@ describe('results in pages', () => {
 
   test.each<[string, NonNullable<Behaviour['odd']>, number]>([
     // A cursor that leads to its own page, or in a circle.
-    ['the same page', () => ({ status: 200, body: { rows: [{ title: 'x' }], next: '7' } }), 40],
+    ['the same page', () => ({ body: { rows: [{ title: 'x' }], next: '7' } }), 40],
     [
       'a circle',
-      (_, from) => ({ status: 200, body: { rows: [{ title: `x${from}` }], next: from === 7 ? '14' : '7' } }),
+      (_, from) => ({ body: { rows: [{ title: `x${from}` }], next: from === 7 ? '14' : '7' } }),
       40,
     ],
-    ['empty pages', (_, from) => ({ status: 200, body: { rows: [], next: String(from + 1) } }), 40],
+    ['empty pages', (_, from) => ({ body: { rows: [], next: String(from + 1) } }), 40],
     // As many pages as there are inputs are fetched at once.
     [
       'pages without end',
-      (_, from) => ({ status: 200, body: { rows: [{ title: `x${from}` }], next: String(from + 1) } }),
+      (_, from) => ({ body: { rows: [{ title: `x${from}` }], next: String(from + 1) } }),
       40,
     ],
   ])(
@@ -203,29 +171,10 @@ test('after a SIGKILL between two pages the next process goes on where it was: n
   const service = await openPaged({
     odd: (_, from) => (from === 2 * PAGE && isHanging ? 'never' : null),
   })
-  const folder = await mkdtemp(join(tmpdir(), 'fillrate-pages-'))
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const module = join(folder, 'paged.ts')
-  await writeFile(
-    module,
-    `import { defineService } from '${LIBRARY}'
-export default defineService({
-  name: 'Paged',
-  person: { path: '/person', inputs: ['email'], record: { confidence: null } },
-  bulk: { path: '/jobs', size: 50, ordered: true },
-  poll: {
-    path: '/jobs/{job_id}',
-    after: '50ms',
-    query: (_, cursor) => ({ after: cursor ?? undefined }),
-    read: ${String(PAGED.poll?.read)},
-  },
-  credits: { most: 1, of: (_, record) => (record === null ? 0 : 1) },
-  fields: { person: { title: 'text' } },
-})`,
-  )
+  const adapter = resolve('test/support/paged-service.ts')
   const target = { url: service.url, keys: ['key-1'], webhookSecret: '' }
   const cli = await createCommandLine(database.url, target, {
-    service: { adapter: module, concurrency: 2 },
+    service: { adapter, concurrency: 2 },
     sources,
     bulk: { grace: '0s', minimum: 2 },
     budget: 'unlimited',

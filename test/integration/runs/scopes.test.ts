@@ -7,9 +7,9 @@ import { firstOf } from '../../../src/runs/run-part.ts'
 import { forgetSubject } from '../../../src/actions/forget.ts'
 import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { serveApp } from '../../support/app-processes.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
+import { createCrm, crmConfig, personSource } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
-import { type Harness, environmentFor, runRequest, startHarness } from '../../support/harness.ts'
+import { environmentFor, runRequest, useFreshHarness } from '../../support/harness.ts'
 
 const scopeOf = ({ services }: App): string | null => firstOf(services).scope
 
@@ -22,30 +22,24 @@ const config = {
   ...crmConfig,
   sources: {
     ...crmConfig.sources,
-    leads: {
-      kind: 'person',
-      table: 'leads',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title' },
-    },
+    leads: personSource('leads', { title: 'title' }),
   },
 } as const
 
-let live: Harness
 let trialService: Sandbox
 const always = { notFoundShare: 0, missingShare: 0 } as const
+const live = useFreshHarness({
+  config,
+  sandbox: { ...always, keys: ['live-1', 'live-2'] },
+  prepare: async ({ pool }) => {
+    await createCrm(pool, PEOPLE)
+    await pool.query(`create table leads (id int primary key, email text, title text)`)
+    await pool.query(
+      `insert into leads select n, 'lead' || n || '@example.com' from generate_series(1, 100) n`,
+    )
+  },
+})
 beforeEach(async () => {
-  live = await startHarness({
-    config,
-    sandbox: { ...always, keys: ['live-1', 'live-2'] },
-    prepare: async ({ pool }) => {
-      await createCrm(pool, PEOPLE)
-      await pool.query(`create table leads (id int primary key, email text, title text)`)
-      await pool.query(
-        `insert into leads select n, 'lead' || n || '@example.com' from generate_series(1, 100) n`,
-      )
-    },
-  })
   trialService = await startSandbox({
     ...always,
     seed: 99,
@@ -53,10 +47,7 @@ beforeEach(async () => {
     jobDelayMs: [10, 100],
   })
 })
-afterEach(async () => {
-  await live.close()
-  await trialService.close()
-})
+afterEach(() => trialService.close())
 
 const openTest = (): Promise<App> =>
   live.open({ environment: environmentFor(live.database.url, trialService) })

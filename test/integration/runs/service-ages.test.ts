@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { beforeEach, expect, test } from 'vitest'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // Records of two services are out of date at different times. A row is due with the first that it needs, and no service is called for
 // a record that nothing waits for.
@@ -24,20 +24,16 @@ const configWith = (ofAcme: Policy, ofBeta: Policy, when: 'blank' | 'miss' = 'bl
   budget: 'unlimited',
 })
 
-let harness: Harness
-beforeAll(async () => {
-  const sandbox = { notFoundShare: 0, missingShare: 0 }
-  harness = await startHarness({
-    config: configWith('blank', 'blank'),
-    services: { acme: sandbox, beta: sandbox },
-    prepare: async ({ pool }) => {
-      await pool.query(
-        'create table people (id int primary key, email text, title text, seniority text, phone text)',
-      )
-    },
-  })
+const sandbox = { notFoundShare: 0, missingShare: 0 }
+const harness = useHarness({
+  config: configWith('blank', 'blank'),
+  services: { acme: sandbox, beta: sandbox },
+  prepare: async ({ pool }) => {
+    await pool.query(
+      'create table people (id int primary key, email text, title text, seniority text, phone text)',
+    )
+  },
 })
-afterAll(() => harness.close())
 beforeEach(() =>
   harness.query(`truncate people, fillrate.rows, fillrate.lookups, fillrate.changes restart identity cascade;
     insert into people select n, 'p' || n || '@example.com' from generate_series(1, 5) n`),

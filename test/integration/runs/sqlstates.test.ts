@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startHarness, type Harness } from '../../support/harness.ts'
+import { expect, test } from 'vitest'
+import { useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 /*
  * Every class of SQLSTATE of Postgres's Appendix A, raised by a trigger for one row: it is that row's fault. It is rejected
@@ -34,23 +35,16 @@ const FAULTS: Readonly<Record<string, RegExp>> = {
   'checked at commit elsewhere': /there is no such row in audit_place_fkey/,
 }
 
-let harness: Harness
-beforeAll(async () => {
-  const source = (table: string) => ({
-    kind: 'person',
-    table,
-    inputs: { email: 't.email' },
-    outputs: { title: 'title', phone: 'phone' },
-  })
-  harness = await startHarness({
-    config: {
-      sources: { people: source('people'), closed: source('closed'), retrying: source('retrying') },
-      budget: 'unlimited',
-    },
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: async ({ pool, url }) => {
-      const name = new URL(url).pathname.slice(1)
-      await pool.query(`
+const source = (table: string) => personSource(table, { title: 'title', phone: 'phone' })
+const harness = useHarness({
+  config: {
+    sources: { people: source('people'), closed: source('closed'), retrying: source('retrying') },
+    budget: 'unlimited',
+  },
+  sandbox: { missingShare: 0, notFoundShare: 0 },
+  prepare: async ({ pool, url }) => {
+    const name = new URL(url).pathname.slice(1)
+    await pool.query(`
         create domain word as text check (value <> '');
         create sequence numbers;
         create table places (id int primary key);
@@ -88,18 +82,16 @@ beforeAll(async () => {
         insert into retrying select n, 'retrying' || n || '@example.com' from generate_series(1, 20) n;
         alter database "${name}" set temp_file_limit = '1MB';
         alter database "${name}" set work_mem = '64kB';`)
-      await pool.query(
-        `insert into faults select n, fault from unnest($1::text[]) with ordinality as u (fault, n)`,
-        [
-          // Between them, rows that are fine.
-          [...CODES, ...Object.keys(FAULTS)].flatMap((fault) => [fault, 'fine']),
-        ],
-      )
-      await pool.query(`insert into people select id, 'p' || id || '@example.com' from faults`)
-    },
-  })
+    await pool.query(
+      `insert into faults select n, fault from unnest($1::text[]) with ordinality as u (fault, n)`,
+      [
+        // Between them, rows that are fine.
+        [...CODES, ...Object.keys(FAULTS)].flatMap((fault) => [fault, 'fine']),
+      ],
+    )
+    await pool.query(`insert into people select id, 'p' || id || '@example.com' from faults`)
+  },
 })
-afterAll(() => harness.close())
 
 test('an error of one row is that row’s, whatever its SQLSTATE, and the run ends', async () => {
   const report = await harness.run()

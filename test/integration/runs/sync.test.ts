@@ -1,26 +1,24 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { useHarness, stateSum } from '../../support/harness.ts'
 
-let harness: Harness
 let report: RunReport
+const harness = useHarness({
+  config: crmConfig,
+  sandbox: {
+    limit: 200,
+    windowMs: 2_000,
+    latencyAfterMs: [5, 40],
+    faults: { '500': 0.05, '503': 0.05 },
+    // No input fails twice: its further tries are half a minute and more ahead.
+    plan: (_, { nth }) => (nth > 0 ? false : undefined),
+  },
+  prepare: ({ pool }) => createCrm(pool, 1_200),
+})
 beforeAll(async () => {
-  harness = await startHarness({
-    config: crmConfig,
-    sandbox: {
-      limit: 200,
-      windowMs: 2_000,
-      latencyAfterMs: [5, 40],
-      faults: { '500': 0.05, '503': 0.05 },
-      // No input fails twice: its further tries are half a minute and more ahead.
-      plan: (_, { nth }) => (nth > 0 ? false : undefined),
-    },
-    prepare: ({ pool }) => createCrm(pool, 1_200),
-  })
   report = await harness.run({ route: 'sync' })
 })
-afterAll(() => harness.close())
 
 test('every row ends in a final state through a service that fails one call in ten', () => {
   expect(report.status).toBe('completed')

@@ -1,32 +1,28 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { isTransient } from '../../../src/store/connectivity.ts'
 import { inTransaction, withTableTimeouts } from '../../../src/store/transaction.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 const ROWS = 60
 
-let harness: Harness
 let hasTimeout = false
-beforeAll(async () => {
-  harness = await startHarness({
-    config: crmConfig,
-    prepare: async ({ pool }) => {
-      await createCrm(pool, ROWS)
-      const { rows } = await pool.query<{ name: string; known: boolean }>(
-        `select current_database() as name, exists (select from pg_settings where name = 'transaction_timeout') as known`,
-      )
-      hasTimeout = rows[0]?.known === true
-      if (hasTimeout) await pool.query(`alter database "${rows[0]?.name}" set transaction_timeout = '600ms'`)
-      await pool.query(`
+const harness = useHarness({
+  config: crmConfig,
+  prepare: async ({ pool }) => {
+    await createCrm(pool, ROWS)
+    const { rows } = await pool.query<{ name: string; known: boolean }>(
+      `select current_database() as name, exists (select from pg_settings where name = 'transaction_timeout') as known`,
+    )
+    hasTimeout = rows[0]?.known === true
+    if (hasTimeout) await pool.query(`alter database "${rows[0]?.name}" set transaction_timeout = '600ms'`)
+    await pool.query(`
         create function crm.slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$;
         create trigger slow before update on crm.contacts for each row execute function crm.slow()`)
-    },
-  })
+  },
 })
-afterAll(() => harness.close())
 
 test('a transaction that was ended because it paused too long is tried again', async () => {
   const { db } = harness.database

@@ -228,57 +228,46 @@ test('the condition of a run is checked before the run starts', async () => {
 })
 
 describe('an expression that the database rejects is shown with a caret', () => {
+  const joins = (sql: string) => ({ joins: sql })
+  const where = (sql: string) => ({ where: [sql] })
+  const further = (sql: string) => ({ where: ['true', sql] })
+  const email = (sql: string) => ({ inputs: { email: sql } })
+  const plain = (sql: string) => ({ outputs: [output('plain', 'title', { sql })] })
+  const touch = (sql: string) => ({ touch: { plain: sql }, outputs: [output('code', 'title')] })
+
+  /** Each with a caret before what is at fault. */
+  test.each<[string, string, (sql: string) => Partial<SourceMapping>]>([
+    ['joins', 'left join crm.accounts a on ^a.idd = t.account_id', joins],
+    ['joins', 'left join ^crm.acounts a on true', joins],
+    ['where', "t.plain = 'ø' and ^t.emial is null", where],
+    ['inputs.email', 't.email ^||| t.plain', email],
+    ['inputs.name', '/* é */ lower(^t.firstName)', (name) => ({ inputs: { name } })],
+    ['inputs.email', '^unnest(array[t.email])', email],
+    ['outputs.plain.sql', 'upper($value) + ^$valeu', plain],
+    ['outputs.plain.sql', "'$value' || $value || ^t.nothing", plain],
+    ['touch.plain', 'lower(^$value)', touch],
+    ['touch.plain', '^lwer(t.email)', touch],
+    ['where', 'true^; drop table x', where],
+    ['where[1]', 'true^) or (true', further],
+    ['where[1]', '^t.emial is null', (sql) => ({ where: ['t.plain is null', sql] })],
+    ['where', 'true^) or (true', where],
+  ])('%s: %s', async (place, marked, optionsOf) => {
+    const sql = marked.replace('^', '')
+    const [problem, ...more] = await problems(optionsOf(sql))
+    expect(more).toEqual([])
+    expect(problem?.place).toBe(place)
+    expect(problem?.found).toContain(`${sql}\n${' '.repeat(marked.indexOf('^'))}^\n`)
+  })
+
   test.each<[string, Partial<SourceMapping>, string]>([
-    [
-      'joins',
-      { joins: 'left join crm.accounts a on a.idd = t.account_id' },
-      'left join crm.accounts a on a.idd = t.account_id\n                            ^\n',
-    ],
-    ['joins', { joins: 'left join crm.acounts a on true' }, 'left join crm.acounts a on true\n          ^\n'],
-    [
-      'where',
-      { where: ["t.plain = 'ø' and t.emial is null"] },
-      "t.plain = 'ø' and t.emial is null\n                  ^\n",
-    ],
-    ['inputs.email', { inputs: { email: 't.email ||| t.plain' } }, 't.email ||| t.plain\n        ^\n'],
-    [
-      'inputs.name',
-      { inputs: { name: '/* é */ lower(t.firstName)' } },
-      '/* é */ lower(t.firstName)\n              ^\n',
-    ],
     ['changedAt', { changedAt: 't.updated_at +' }, 't.updated_at +'],
-    ['inputs.email', { inputs: { email: 'unnest(array[t.email])' } }, 'unnest(array[t.email])\n^\n'],
-    [
-      'outputs.plain.sql',
-      { outputs: [output('plain', 'title', { sql: 'upper($value) + $valeu' })] },
-      'upper($value) + $valeu\n                ^\n',
-    ],
-    [
-      'outputs.plain.sql',
-      { outputs: [output('plain', 'title', { sql: "'$value' || $value || t.nothing" })] },
-      "'$value' || $value || t.nothing\n                      ^\n",
-    ],
     [
       'outputs.account_id.sql',
       { outputs: [output('account_id', 'title', { sql: 'now()' })] },
       'cannot cast type',
     ],
-    [
-      'touch.plain',
-      { touch: { plain: 'lower($value)' }, outputs: [output('code', 'title')] },
-      'lower($value)\n      ^\n',
-    ],
-    [
-      'touch.plain',
-      { touch: { plain: 'lwer(t.email)' }, outputs: [output('code', 'title')] },
-      'lwer(t.email)\n^\n',
-    ],
-    ['where', { where: ['true; drop table x'] }, 'true; drop table x\n    ^\n'],
-    ['where[1]', { where: ['true', 'true) or (true'] }, 'true) or (true\n    ^\n'],
-    ['where[1]', { where: ['t.plain is null', 't.emial is null'] }, 't.emial is null\n^\n'],
-    ['where', { where: ['true) or (true'] }, 'true) or (true\n    ^\n'],
     ['joins', { joins: 'left join crm.accounts a on true where false' }, "'where' does not belong to a join"],
-  ])('%s %j', async (place, options, found) => {
+  ])('or with what is wrong: %s %j', async (place, options, found) => {
     const [problem, ...more] = await problems(options)
     expect(more).toEqual([])
     expect(problem?.place).toBe(place)

@@ -4,6 +4,7 @@ import { estimateRows, sampleKeys } from '../../../src/sources/sample-keys.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 const ROWS = 300
 /** Tables by the type of their key: `create table`, and the key of row n. */
@@ -24,16 +25,7 @@ const names = [...Object.keys(TABLES), 'partitioned']
 const keyOf = (name: string): { key?: string[] } => (name === 'nullable' ? { key: ['id'] } : {})
 const config = {
   sources: Object.fromEntries(
-    names.map((name) => [
-      name,
-      {
-        kind: 'person',
-        table: name,
-        ...keyOf(name),
-        inputs: { email: 't.email' },
-        outputs: { title: 'title' },
-      },
-    ]),
+    names.map((name) => [name, personSource(name, { title: 'title' }, { ...keyOf(name) })]),
   ),
   budget: 'unlimited',
 }

@@ -2,12 +2,11 @@ import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { hasPgBouncer, startPgBouncer, type PgBouncer } from '../../chaos/pgbouncer.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
+import { runRequest, useHarness } from '../../support/harness.ts'
 
 // Each statement that costs more than to ask for the backend's number would be compiled here, where JIT is not off: auto_explain reports
 // which were.
 
-let harness: Harness
 let bouncer: PgBouncer | null = null
 let isAvailable = false
 const compiled: string[] = []
@@ -21,8 +20,8 @@ const withPassword = (url: string): URL => {
   return parsed
 }
 
+const harness = useHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 60) })
 beforeAll(async () => {
-  harness = await startHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 60) })
   const { url } = harness.database
   const rows = await harness.query<{ jit: boolean; name: string }>(
     'select pg_jit_available() as jit, quote_ident(current_database()) as name',
@@ -50,7 +49,6 @@ beforeAll(async () => {
 afterAll(async () => {
   pg.Client.prototype.emit = emit
   await bouncer?.stop()
-  await harness.close()
 })
 beforeEach((context) => {
   if (!isAvailable) context.skip('the server has no JIT')

@@ -9,6 +9,7 @@ import { CALL_DURATION_BOUNDS_MS, listRequestCounts, type MetricCounter } from '
 import { listProcesses } from '../../../src/store/processes.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
+import { personSource } from '../../support/crm.ts'
 
 const log = pino({ level: 'silent' })
 const database = useTestDatabase()
@@ -78,12 +79,7 @@ test('calls and lookups of a named service are counted for it, too, with each st
 
 test('of several services the settings of each are shown, and no secret', async () => {
   const { db } = database
-  const people = {
-    kind: 'person',
-    table: 'people',
-    inputs: { email: 't.email' },
-    outputs: { title: 'title' },
-  }
+  const people = personSource('people', { title: 'title' })
   const config = parseConfig(
     {
       services: {
@@ -116,14 +112,7 @@ test('a process is listed with its leases and configuration until it ends, and n
   const { db } = database
   const config = parseConfig(
     {
-      sources: {
-        people: {
-          kind: 'person',
-          table: 'crm.people',
-          inputs: { email: 't.email' },
-          outputs: { title: 'title' },
-        },
-      },
+      sources: { people: personSource('crm.people', { title: 'title' }) },
       notify: [{ url: 'https://hooks.slack.com/services/T0/B0/secret', form: 'slack' }],
     },
     '/etc/fillrate.config.json',

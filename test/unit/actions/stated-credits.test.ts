@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { runServiceCases, testService } from '../../../src/actions/service-cases.ts'
+import { runServiceCases, type ServiceCase, testService } from '../../../src/actions/service-cases.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import type { ServiceAnswer } from '../../../src/domain/service/messages.ts'
 
@@ -61,6 +61,8 @@ const service = defineService({
 })
 const email = 'ada@x.example'
 const analyst = { title: 'analyst' }
+const single = (name: string, answer: ServiceCase['answer'], expected: ServiceCase['expect']) =>
+  ({ name, input: { email }, answer, expect: expected }) as ServiceCase
 
 test('what an answer states is its cost, and what the description says where it states nothing', async () => {
   const inputs = { emails: [email, 'bob@x.example'] }
@@ -69,30 +71,10 @@ test('what an answer states is its cost, and what the description says where it 
     { id: 'bob@x.example', person: null },
   ]
   const cases = testService(service, [
-    {
-      name: 'a match',
-      input: { email },
-      answer: { body: { person: analyst, cost: 0.3 } },
-      expect: { outcome: 'found', credits: 0.3 },
-    },
-    {
-      name: 'a match that states nothing',
-      input: { email },
-      answer: { body: { person: analyst } },
-      expect: { outcome: 'found', credits: 2 },
-    },
-    {
-      name: 'free',
-      input: { email },
-      answer: { body: { person: null, cost: 0 } },
-      expect: { outcome: 'not_found', credits: 0 },
-    },
-    {
-      name: 'a miss',
-      input: { email },
-      answer: { status: 404, body: {} },
-      expect: { outcome: 'not_found', credits: 0.5 },
-    },
+    single('a match', { body: { person: analyst, cost: 0.3 } }, { outcome: 'found', credits: 0.3 }),
+    single('one that states nothing', { body: { person: analyst } }, { outcome: 'found', credits: 2 }),
+    single('free', { body: { person: null, cost: 0 } }, { outcome: 'not_found', credits: 0 }),
+    single('a miss', { status: 404, body: {} }, { outcome: 'not_found', credits: 0.5 }),
     {
       name: 'a call of two',
       input: inputs,
@@ -136,30 +118,19 @@ test.each([
 ])('an answer that costs %s is a mistake of the reader: it is unreadable, and in doubt', async (_, cost) => {
   const wrong = { outcome: 'unreadable', reason: expect.stringContaining('reader fails on (TypeError)') }
   const rows = [{ id: email, person: analyst, cost }]
-  const reports = await runServiceCases(service, [
-    {
-      name: 'single',
-      input: { email },
-      answer: { body: { person: analyst, cost } },
-      expect: { outcome: 'unreadable' },
-    },
-    {
-      name: 'bulk',
-      input: { emails: [email] },
-      answer: { body: { rows } },
-      expect: { outcome: 'unreadable' },
-    },
-    {
-      name: 'job',
-      input: { emails: [email] },
-      answer: { body: { rows: [], total: cost } },
-      expect: { outcome: 'unreadable' },
-    },
-    { name: 'poll', input: { jobId: 'j' }, answer: { body: { rows } }, expect: { outcome: 'unreadable' } },
-  ])
-  expect(reports.map(({ understood }) => understood)).toEqual(
-    Array.from({ length: 4 }, () => expect.objectContaining(wrong)),
+  const bulk = { emails: [email] }
+  const cases = [
+    { name: 'single', input: { email }, answer: { body: { person: analyst, cost } } },
+    { name: 'bulk', input: bulk, answer: { body: { rows } } },
+    { name: 'job', input: bulk, answer: { body: { rows: [], total: cost } } },
+    { name: 'poll', input: { jobId: 'j' }, answer: { body: { rows } } },
+  ]
+  const expected = { outcome: 'unreadable' } as const
+  const reports = await runServiceCases(
+    service,
+    cases.map((one) => ({ ...one, expect: expected })),
   )
+  expect(reports.map(({ understood }) => understood)).toEqual(cases.map(() => expect.objectContaining(wrong)))
 })
 
 test('a page without a cursor is unreadable', async () => {

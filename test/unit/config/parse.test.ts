@@ -194,331 +194,232 @@ function problemsOf(config: unknown): readonly Problem[] {
 
 const contacts = (changes: object) => ({ sources: { contacts: { ...good.sources.contacts, ...changes } } })
 const accounts = (changes: object) => ({ sources: { accounts: { ...good.sources.accounts, ...changes } } })
-const outputs = (mapped: object) => contacts({ outputs: mapped })
+const outputs = (mapped: object) => ({ outputs: mapped })
 const title = (options: object) => outputs({ title: { field: 'title', ...options } })
 const scheduled = (entry: object) => ({ ...good, budget: 100, schedule: [{ cron: '0 2 * * *', ...entry }] })
 
-/** The configuration, and the one problem it has: place, found, a part of what was expected, and of what to do. */
-const mistakes: Record<string, [unknown, string, string, string, string?]> = {
-  'no object': [[], 'the configuration', 'an empty list', 'sources'],
-  'no sources': [{}, 'sources', 'nothing', 'an object such as'],
-  'an empty set of sources': [{ sources: {} }, 'sources', 'an empty object', 'at least one source'],
-  'a name with a space': [
-    { sources: { 'my contacts': good.sources.contacts } },
+/** A place, what is found there, of what mistake, and a part of what was expected and of what to do. */
+type Mistake = [place: string, found: string, mistake: object, expected: string, todo?: string]
+
+const mistakes: readonly Mistake[] = [
+  ['the configuration', 'an empty list', [], 'sources'],
+  ['sources', 'nothing', {}, 'an object such as'],
+  ['sources', 'an empty object', { sources: {} }, 'at least one source'],
+  [
     'sources["my contacts"]',
     "'my contacts'",
+    { sources: { 'my contacts': good.sources.contacts } },
     'letters, digits',
   ],
-  'a wrong kind': [
-    contacts({ kind: 'persona' }),
-    'sources.contacts.kind',
-    "'persona'",
-    "'person' or 'company'",
-    "Did you mean 'person'?",
-  ],
-  'a misspelt key': [
-    contacts({ minConfidense: 1 }),
-    'sources.contacts.minConfidense',
-    'an unknown key',
-    'minConfidence',
-    "Did you mean 'minConfidence'?",
-  ],
-  'a key of another place': [{ ...good, timeout: '1d' }, 'timeout', 'an unknown key', 'service'],
-  'no table': [contacts({ table: undefined }), 'sources.contacts.table', 'nothing', "'crm.contacts'"],
-  'a query as a table': [
-    contacts({ table: 'select 1' }),
-    'sources.contacts.table',
-    "'select 1'",
-    "'crm.contacts'",
-  ],
-  'an empty key': [contacts({ key: [] }), 'sources.contacts.key', 'an empty list', 'at least one column'],
-  'a blank condition of several': [
-    contacts({ where: ['t.id > 1', ' '] }),
-    'sources.contacts.where[1]',
-    'white space',
-    'an SQL expression',
-  ],
-  'a confidence in percent': [
-    contacts({ minConfidence: 70 }),
-    'sources.contacts.minConfidence',
-    '70',
-    'from 0 to 1',
-  ],
-  'no inputs': [
-    contacts({ inputs: {} }),
-    'sources.contacts.inputs',
-    'an empty object',
-    'at least one of email',
-  ],
-  'a name without a company': [
-    contacts({ inputs: { name: 't.name' } }),
-    'sources.contacts.inputs.company',
-    'nothing',
-    'name and company together',
-    'leave out `name`',
-  ],
-  'a company without a name': [
-    contacts({ inputs: { company: 't.c' } }),
-    'sources.contacts.inputs.name',
-    'nothing',
-    'name and company together',
-    'leave out `company`',
-  ],
-  'a first name alone': [
-    contacts({ inputs: { email: 't.email', first_name: 't.f', company_domain: 't.d' } }),
-    'sources.contacts.inputs.name',
-    'nothing',
-    'name and company together',
-    'Add `name`, or leave out `first_name`, `company_domain`',
-  ],
-  'first and last name without a company': [
-    contacts({ inputs: { first_name: 't.f', last_name: 't.l' } }),
-    'sources.contacts.inputs.company',
-    'nothing',
-    'name and company together',
-    'Add `company`, or leave out `first_name`, `last_name`',
-  ],
-  'a domain of a person': [
-    contacts({ inputs: { email: 't.email', domain: 't.d' } }),
-    'sources.contacts.inputs.domain',
-    'an unknown key',
-    'one of email',
-    "Did you mean 'company_domain'?",
-  ],
-  'an email of a company': [
-    accounts({ inputs: { domain: 't.d', email: 't.e' } }),
+  ['timeout', 'an unknown key', { ...good, timeout: '1d' }, 'service'],
+  [
     'sources.accounts.inputs.email',
     'an unknown key',
+    accounts({ inputs: { domain: 't.d', email: 't.e' } }),
     'one of domain',
   ],
-  'no outputs': [outputs({}), 'sources.contacts.outputs', 'an empty object', 'at least one column'],
-  'a field of the other kind': [
-    outputs({ a: 'industry' }),
-    'sources.contacts.outputs.a',
-    "'industry'",
-    "'title'",
-    "{ field: 'industry', unlisted: true }",
-  ],
-  'a misspelt field': [
-    outputs({ title: 'titel' }),
-    'sources.contacts.outputs.title',
-    "'titel'",
-    "'title'",
-    "Did you mean 'title'?",
-  ],
-  'a field in other words': [
-    title({ field: 'firstName' }),
-    'sources.contacts.outputs.title.field',
-    "'firstName'",
-    "'name.first'",
-    "Did you mean 'name.first'?",
-  ],
-  'an unknown field': [
-    outputs({ a: 'shoe.size' }),
-    'sources.contacts.outputs.a',
-    "'shoe.size'",
-    "'title'",
-    "{ field: 'shoe.size', unlisted: true }",
-  ],
-  'no field': [title({ field: undefined }), 'sources.contacts.outputs.title.field', 'nothing', "'title'"],
-  'an output that is a number': [
-    outputs({ 'a.b': 5 }),
-    'sources.contacts.outputs["a.b"]',
-    '5',
-    'a field of a person record',
-  ],
-  'a wrong mark of an unlisted field': [
-    title({ unlisted: 'yes' }),
-    'sources.contacts.outputs.title.unlisted',
-    "'yes'",
-    'true, or nothing',
-  ],
-  'a map to nothing': [
-    title({ map: { vp: null } }),
-    'sources.contacts.outputs.title.map.vp',
-    'null',
-    'a text, a number',
-  ],
-  'a broken pattern': [
-    title({ matches: '(' }),
-    'sources.contacts.outputs.title.matches',
-    "'(': Unterminated group",
-    'a regular expression',
-  ],
-  'a pattern with slashes in a text': [
-    title({ matches: '/x/i' }),
-    'sources.contacts.outputs.title.matches',
-    "'/x/i'",
-    'a regular expression',
-    'leave out the slashes',
-  ],
-  'a pattern that remembers': [
-    title({ matches: /x/g }),
-    'sources.contacts.outputs.title.matches',
-    '/x/g',
-    'a regular expression',
-    'flags g and y',
-  ],
-  'a column twice': [
-    outputs({ title: 'title', '"title"': 'id' }),
-    'sources.contacts.outputs["\\"title\\""]',
-    'a cell of title, which is written, too',
-    'each column, or each key in it, once',
-  ],
-  'a column and a key inside it': [
-    outputs({ a: 'title', 'a.b.c': 'id' }),
-    'sources.contacts.outputs["a.b.c"]',
-    'a cell of a, which is written, too',
-    'each column, or each key in it, once',
-  ],
-  'an output on the key': [
-    contacts({ key: 'id', outputs: { id: 'id' } }),
-    'sources.contacts.outputs.id',
-    'a column of the key',
-    'does not identify',
-  ],
-  'touch on the key': [
-    contacts({ key: ['a', 'b'], touch: { b: '1' } }),
-    'sources.contacts.touch.b',
-    'a column of the key',
-    'does not identify',
-  ],
-  'touch twice, in quotes and without': [
-    contacts({ touch: { seen: '1', '"seen"': '2' } }),
-    'sources.contacts.touch["\\"seen\\""]',
-    'a cell of seen, which is written, too',
-    'each column, or each key in it, once',
-  ],
-  'touch on an output': [
-    contacts({ touch: { title: 'now()' } }),
-    'sources.contacts.touch.title',
-    'a cell of title, which is written, too',
-    'each column, or each key in it, once',
-  ],
-  'freshness on an output': [
-    contacts({ freshness: { column: 'title' } }),
-    'sources.contacts.freshness.column',
-    'a cell of title, which is written, too',
-    'each column, or each key in it, once',
-  ],
-  'freshness without a time': [
-    contacts({ freshness: {} }),
-    'sources.contacts.freshness',
-    'an empty object',
-    'a `column` that each write sets, or a `read` expression',
-  ],
-  'freshness of two times': [
-    contacts({ freshness: { column: 'enriched_at', read: 'c.enriched_at' } }),
-    'sources.contacts.freshness',
-    'both `column` and `read`',
-    'a `column` that each write sets, or a `read` expression',
-  ],
-  'freshness inside an output': [
-    contacts({ outputs: { attributes: 'title' }, freshness: { column: 'attributes.at' } }),
-    'sources.contacts.freshness.column',
-    'a cell of attributes, which is written, too',
-    'each column, or each key in it, once',
-  ],
-  'freshness on the key': [
-    contacts({ key: 'at', freshness: { column: 'at' } }),
-    'sources.contacts.freshness.column',
-    'a column of the key',
-    'does not identify',
-  ],
-  'freshness as a text': [
-    contacts({ freshness: 'enriched_at' }),
-    'sources.contacts.freshness',
-    "'enriched_at'",
-    "{ column: 'enriched_at' }",
-  ],
-  'a group of one': [
-    title({ group: 'phone' }),
-    'sources.contacts.outputs.title.group',
-    "'phone', which no other output has",
-    'two outputs or more',
-  ],
-  'a duration without its unit': [{ ...good, refreshAfter: '90' }, 'refreshAfter', "'90'", 'with its unit'],
-  'a duration that is a number': [
-    { ...good, service: { timeout: 30 } },
-    'service.timeout',
-    '30',
-    'with its unit',
-  ],
-  'no time at all': [{ ...good, service: { timeout: '0s' } }, 'service.timeout', "'0s'", 'above zero'],
-  'a duration past all time': [
-    { ...good, refreshAfter: '1000y' },
-    'refreshAfter',
-    "'1000y'",
-    'with its unit',
-  ],
-  'no concurrency': [{ ...good, service: { concurrency: 0 } }, 'service.concurrency', '0', 'from 1 to'],
-  'a budget in words': [{ ...good, budget: 'lots' }, 'budget', "'lots'", "or 'unlimited'"],
-  'an hour past midnight': [
-    scheduled({ cron: '0 25 * * *' }),
-    'schedule[0].cron',
-    "'0 25 * * *': invalid value for hour: 25",
-    'five fields',
-  ],
-  'six fields': [
-    scheduled({ cron: '0 0 2 * * *' }),
-    'schedule[0].cron',
-    "'0 0 2 * * *': not five fields",
-    'five fields',
-  ],
-  'a day that never comes': [
-    scheduled({ cron: '0 0 31 2 *' }),
-    'schedule[0].cron',
-    "'0 0 31 2 *': it never matches",
-    'five fields',
-  ],
-  'a misspelt zone': [
-    scheduled({ timezone: 'Europe/Olso' }),
-    'schedule[0].timezone',
-    "'Europe/Olso'",
-    'IANA',
-    "Did you mean 'Europe/Oslo'?",
-  ],
-  'no sources to run': [
-    scheduled({ sources: [] }),
-    'schedule[0].sources',
-    'an empty list',
-    'at least one source',
-  ],
-  'a source that is not there': [
-    scheduled({ sources: ['accounts', 'contact'] }),
-    'schedule[0].sources[1]',
-    "'contact'",
-    "'contacts' or 'accounts'",
-    "Did you mean 'contacts'?",
-  ],
-  'a schedule without a budget': [
-    { ...scheduled({}), budget: undefined },
+  ['refreshAfter', "'90'", { ...good, refreshAfter: '90' }, 'with its unit'],
+  ['service.timeout', '30', { ...good, service: { timeout: 30 } }, 'with its unit'],
+  ['service.timeout', "'0s'", { ...good, service: { timeout: '0s' } }, 'above zero'],
+  ['refreshAfter', "'1000y'", { ...good, refreshAfter: '1000y' }, 'with its unit'],
+  ['service.concurrency', '0', { ...good, service: { concurrency: 0 } }, 'from 1 to'],
+  ['budget', "'lots'", { ...good, budget: 'lots' }, "or 'unlimited'"],
+  [
     'schedule[0].budget',
     'nothing, and no budget for all runs either',
+    { ...scheduled({}), budget: undefined },
     'a whole number',
     'Add `budget`',
   ],
-  'a key in the file': [
-    { ...good, service: { apiKey: 'k-123' } },
+  [
     'service.apiKey',
     'an unknown key',
+    { ...good, service: { apiKey: 'k-123' } },
     'concurrency',
     'FILLRATE_API_KEY',
   ],
-  'a database in the file': [
-    { ...good, databaseUrl: 'postgres://u:p@h/d' },
+  [
     'databaseUrl',
     'an unknown key',
+    { ...good, databaseUrl: 'postgres://u:p@h/d' },
     'sources',
     'DATABASE_URL',
   ],
-}
+]
+
+/** In the source contacts. */
+const sourceMistakes: readonly Mistake[] = [
+  ['kind', "'persona'", { kind: 'persona' }, "'person' or 'company'", "Did you mean 'person'?"],
+  ['minConfidense', 'an unknown key', { minConfidense: 1 }, 'minConfidence', "Did you mean 'minConfidence'?"],
+  ['table', 'nothing', { table: undefined }, "'crm.contacts'"],
+  ['table', "'select 1'", { table: 'select 1' }, "'crm.contacts'"],
+  ['key', 'an empty list', { key: [] }, 'at least one column'],
+  ['where[1]', 'white space', { where: ['t.id > 1', ' '] }, 'an SQL expression'],
+  ['minConfidence', '70', { minConfidence: 70 }, 'from 0 to 1'],
+  ['inputs', 'an empty object', { inputs: {} }, 'at least one of email'],
+  [
+    'inputs.company',
+    'nothing',
+    { inputs: { name: 't.name' } },
+    'name and company together',
+    'leave out `name`',
+  ],
+  [
+    'inputs.name',
+    'nothing',
+    { inputs: { company: 't.c' } },
+    'name and company together',
+    'leave out `company`',
+  ],
+  [
+    'inputs.name',
+    'nothing',
+    { inputs: { email: 't.email', first_name: 't.f', company_domain: 't.d' } },
+    'name and company together',
+    'Add `name`, or leave out `first_name`, `company_domain`',
+  ],
+  [
+    'inputs.company',
+    'nothing',
+    { inputs: { first_name: 't.f', last_name: 't.l' } },
+    'name and company together',
+    'Add `company`, or leave out `first_name`, `last_name`',
+  ],
+  [
+    'inputs.domain',
+    'an unknown key',
+    { inputs: { email: 't.email', domain: 't.d' } },
+    'one of email',
+    "Did you mean 'company_domain'?",
+  ],
+  ['outputs', 'an empty object', outputs({}), 'at least one column'],
+  ['outputs.a', "'industry'", outputs({ a: 'industry' }), "'title'", "{ field: 'industry', unlisted: true }"],
+  ['outputs.title', "'titel'", outputs({ title: 'titel' }), "'title'", "Did you mean 'title'?"],
+  [
+    'outputs.title.field',
+    "'firstName'",
+    title({ field: 'firstName' }),
+    "'name.first'",
+    "Did you mean 'name.first'?",
+  ],
+  [
+    'outputs.a',
+    "'shoe.size'",
+    outputs({ a: 'shoe.size' }),
+    "'title'",
+    "{ field: 'shoe.size', unlisted: true }",
+  ],
+  ['outputs.title.field', 'nothing', title({ field: undefined }), "'title'"],
+  ['outputs["a.b"]', '5', outputs({ 'a.b': 5 }), 'a field of a person record'],
+  ['outputs.title.unlisted', "'yes'", title({ unlisted: 'yes' }), 'true, or nothing'],
+  ['outputs.title.map.vp', 'null', title({ map: { vp: null } }), 'a text, a number'],
+  ['outputs.title.matches', "'(': Unterminated group", title({ matches: '(' }), 'a regular expression'],
+  [
+    'outputs.title.matches',
+    "'/x/i'",
+    title({ matches: '/x/i' }),
+    'a regular expression',
+    'leave out the slashes',
+  ],
+  ['outputs.title.matches', '/x/g', title({ matches: /x/g }), 'a regular expression', 'flags g and y'],
+  [
+    'outputs["\\"title\\""]',
+    'a cell of title, which is written, too',
+    outputs({ title: 'title', '"title"': 'id' }),
+    'each column, or each key in it, once',
+  ],
+  [
+    'outputs["a.b.c"]',
+    'a cell of a, which is written, too',
+    outputs({ a: 'title', 'a.b.c': 'id' }),
+    'each column, or each key in it, once',
+  ],
+  ['outputs.id', 'a column of the key', { key: 'id', outputs: { id: 'id' } }, 'does not identify'],
+  ['touch.b', 'a column of the key', { key: ['a', 'b'], touch: { b: '1' } }, 'does not identify'],
+  [
+    'touch.title',
+    'a cell of title, which is written, too',
+    { touch: { title: 'now()' } },
+    'each column, or each key in it, once',
+  ],
+  [
+    'freshness.column',
+    'a cell of title, which is written, too',
+    { freshness: { column: 'title' } },
+    'each column, or each key in it, once',
+  ],
+  [
+    'freshness',
+    'an empty object',
+    { freshness: {} },
+    'a `column` that each write sets, or a `read` expression',
+  ],
+  [
+    'freshness',
+    'both `column` and `read`',
+    { freshness: { column: 'enriched_at', read: 'c.enriched_at' } },
+    'a `column` that each write sets, or a `read` expression',
+  ],
+  [
+    'freshness.column',
+    'a cell of attributes, which is written, too',
+    { outputs: { attributes: 'title' }, freshness: { column: 'attributes.at' } },
+    'each column, or each key in it, once',
+  ],
+  [
+    'freshness.column',
+    'a column of the key',
+    { key: 'at', freshness: { column: 'at' } },
+    'does not identify',
+  ],
+  [
+    'touch["\\"seen\\""]',
+    'a cell of seen, which is written, too',
+    { touch: { seen: '1', '"seen"': '2' } },
+    'each column, or each key in it, once',
+  ],
+  ['freshness', "'enriched_at'", { freshness: 'enriched_at' }, "{ column: 'enriched_at' }"],
+  [
+    'outputs.title.group',
+    "'phone', which no other output has",
+    title({ group: 'phone' }),
+    'two outputs or more',
+  ],
+]
+
+/** In an entry of the schedule. */
+const scheduleMistakes: readonly Mistake[] = [
+  ['cron', "'0 25 * * *': invalid value for hour: 25", { cron: '0 25 * * *' }, 'five fields'],
+  ['cron', "'0 0 2 * * *': not five fields", { cron: '0 0 2 * * *' }, 'five fields'],
+  ['cron', "'0 0 31 2 *': it never matches", { cron: '0 0 31 2 *' }, 'five fields'],
+  ['timezone', "'Europe/Olso'", { timezone: 'Europe/Olso' }, 'IANA', "Did you mean 'Europe/Oslo'?"],
+  ['sources', 'an empty list', { sources: [] }, 'at least one source'],
+  [
+    'sources[1]',
+    "'contact'",
+    { sources: ['accounts', 'contact'] },
+    "'contacts' or 'accounts'",
+    "Did you mean 'contacts'?",
+  ],
+]
+
+const within = (place: string, configOf: (mistake: object) => object, mistakes: readonly Mistake[]) =>
+  mistakes.map(([inside, found, mistake, ...advised]): Mistake => [
+    `${place}.${inside}`,
+    found,
+    configOf(mistake),
+    ...advised,
+  ])
 
 const advice = (part: string | undefined): unknown =>
   part === undefined ? null : expect.stringContaining(part)
 
 describe('an invalid configuration', () => {
-  test.each(Object.entries(mistakes))('%s', (_name, [config, place, found, expected, todo]) => {
+  test.each<Mistake>([
+    ...mistakes,
+    ...within('sources.contacts', contacts, sourceMistakes),
+    ...within('schedule[0]', scheduled, scheduleMistakes),
+  ])('%s: %s', (place, found, config, expected, todo) => {
     expect(problemsOf(config)).toEqual([
       {
         place,

@@ -247,8 +247,52 @@ const withContacts = (changes: object, services: object = several.services): obj
   sources: { contacts: { ...several.sources.contacts, ...changes } },
 })
 
+/** A place, what is found there, and what is expected there or to be done. */
+type Expected = [place: string, found: RegExp, advice: RegExp]
+
+function expectProblems(value: unknown, expected: readonly Expected[]): void {
+  const found = problems(value)
+  expect(found.map(({ place }) => place).toSorted()).toEqual(expected.map(([place]) => place).toSorted())
+  for (const [place, what, advice] of expected) {
+    const one = found.find((problem) => problem.place === place)
+    expect(one?.found).toMatch(what)
+    expect(`${one?.expected} ${one?.todo}`).toMatch(advice)
+  }
+}
+
+/** A configuration of one service, with settings of its own. */
+const ofAcme = (settings: object): object =>
+  withContacts({ services: ['acme'], outputs: { title: 'title' } }, { acme: settings })
+
 describe('a mistake in several services is reported with its place', () => {
-  test.each<[string, unknown, [string, RegExp, RegExp][]]>([
+  const phone = (byService: object, more: object = {}) => ({
+    outputs: { title: 'title', phone: byService },
+    ...more,
+  })
+
+  test.each<[string, RegExp, object, RegExp]>([
+    ['services', /\[\]|empty/, { services: [] }, /at least one service/],
+    ['outputs.phone.pld', /unknown key/, phone({ acme: 'phone', pld: 'a' }), /Did you mean 'pdl'\?/],
+    ['outputs.phone.pdl', /'mobil_phone'/, phone({ pdl: 'mobil_phone' }), /Did you mean 'mobile_phone'\?/],
+    ['outputs.title', /'titel'/, { outputs: { title: 'titel' } }, /Did you mean 'title'\?/],
+    ['outputs.phone', /\{\}|an empty object/, phone({}), /an object by service|a field of a person/],
+    [
+      'outputs.phone.acme.group',
+      /'g', which no other/,
+      phone({ acme: { field: 'phone', group: 'g' } }, { services: ['acme'] }),
+      /a group of two/,
+    ],
+    [
+      'services[1]',
+      /'finder', which no output names/,
+      { services: ['acme', 'finder'], outputs: { phone: { acme: 'phone' } } },
+      /fills a column/,
+    ],
+  ])('in the source contacts, %s: %s', (place, found, changes, advice) => {
+    expectProblems(withContacts(changes), [[`sources.contacts.${place}`, found, advice]])
+  })
+
+  test.each<[string, unknown, Expected[]]>([
     [
       'settings of one service beside them',
       { ...several, service: {}, bulk: { minimum: 5 }, price: { currency: 'EUR', lookup: 1 } },
@@ -276,10 +320,7 @@ describe('a mistake in several services is reported with its place', () => {
     ],
     [
       'a setting, and an unknown one',
-      withContacts(
-        { services: ['acme'], outputs: { title: 'title' } },
-        { acme: { concurrency: 0, prise: 1, price: { currency: 'euro', lookup: 1 } } },
-      ),
+      ofAcme({ concurrency: 0, prise: 1, price: { currency: 'euro', lookup: 1 } }),
       [
         ['services.acme.concurrency', /0/, /a whole number from 1 to 1024/],
         ['services.acme.price.currency', /'euro'/, /three letters/],
@@ -288,10 +329,7 @@ describe('a mistake in several services is reported with its place', () => {
     ],
     [
       'a description',
-      withContacts(
-        { services: ['acme'], outputs: { title: 'title' } },
-        { acme: { adapter: { name: 'A', person: { path: 'find' } } } },
-      ),
+      ofAcme({ adapter: { name: 'A', person: { path: 'find' } } }),
       [['services.acme.adapter.person.path', /'find'/, /begins with a slash|\//]],
     ],
     [
@@ -301,16 +339,6 @@ describe('a mistake in several services is reported with its place', () => {
         ['sources.contacts.services[1]', /'pdi'/, /Did you mean 'pdl'\?/],
         ['sources.contacts.services[2].name', /'findr'/, /Did you mean 'finder'\?/],
       ],
-    ],
-    [
-      'an unknown service in an output',
-      withContacts({ outputs: { title: 'title', phone: { acme: 'phone', pld: 'mobile_phone' } } }),
-      [['sources.contacts.outputs.phone.pld', /unknown key/, /Did you mean 'pdl'\?/]],
-    ],
-    [
-      'a field that the service lacks',
-      withContacts({ outputs: { phone: { acme: 'phone', pdl: 'mobil_phone' } } }),
-      [['sources.contacts.outputs.phone.pdl', /'mobil_phone'/, /Did you mean 'mobile_phone'\?/]],
     ],
     [
       'a field for all that one lacks',
@@ -325,41 +353,12 @@ describe('a mistake in several services is reported with its place', () => {
       ],
     ],
     [
-      'an unknown field for all',
-      withContacts({ outputs: { title: 'titel' } }),
-      [['sources.contacts.outputs.title', /'titel'/, /Did you mean 'title'\?/]],
-    ],
-    [
-      'an output by service without one',
-      withContacts({ outputs: { title: 'title', phone: {} } }),
-      [
-        [
-          'sources.contacts.outputs.phone',
-          /\{\}|an empty object/,
-          /an object by service|a field of a person/,
-        ],
-      ],
-    ],
-    [
-      'a group of one, by service',
-      withContacts({
-        outputs: { title: 'title', phone: { acme: { field: 'phone', group: 'g' } } },
-        services: ['acme'],
-      }),
-      [['sources.contacts.outputs.phone.acme.group', /'g', which no other/, /a group of two/]],
-    ],
-    [
       'a service twice, and `when` at the first',
       withContacts({ services: [{ name: 'acme', when: 'blank' }, 'pdl', 'acme'] }),
       [
         ['sources.contacts.services[0].when', /'blank'/, /Remove it, or write it at a later one/],
         ['sources.contacts.services[2]', /'acme', which is in the list already/, /each service once/],
       ],
-    ],
-    [
-      'a list of none',
-      withContacts({ services: [] }),
-      [['sources.contacts.services', /\[\]|empty/, /at least one service/]],
     ],
     [
       'a service that cannot serve the source',
@@ -375,11 +374,6 @@ describe('a mistake in several services is reported with its place', () => {
         ['sources.accounts.services[1]', /'finder', which has no endpoint for a company/, /`company`/],
         ['sources.profiles.services[1]', /'finder', which takes none of the inputs/, /Finder takes email/],
       ],
-    ],
-    [
-      'a service that fills nothing',
-      withContacts({ services: ['acme', 'finder'], outputs: { phone: { acme: 'phone' } } }),
-      [['sources.contacts.services[1]', /'finder', which no output names/, /fills a column/]],
     ],
     [
       'an input that none takes, a kind that none serves',
@@ -424,10 +418,7 @@ describe('a mistake in several services is reported with its place', () => {
     ],
     [
       'a budget of one service in money without its price',
-      withContacts(
-        { services: ['acme'], outputs: { title: 'title' } },
-        { acme: { budget: { amount: 5, currency: 'EUR' } } },
-      ),
+      ofAcme({ budget: { amount: 5, currency: 'EUR' } }),
       [['services.acme.price', /nothing/, /its `budget` is in EUR/]],
     ],
     [
@@ -435,15 +426,7 @@ describe('a mistake in several services is reported with its place', () => {
       { ...good, budget: { amount: 5 } },
       [['budget.currency', /nothing/, /three letters/]],
     ],
-  ])('%s', (_, value, expected) => {
-    const found = problems(value)
-    expect(found.map(({ place }) => place).toSorted()).toEqual(expected.map(([place]) => place).toSorted())
-    for (const [place, what, advice] of expected) {
-      const one = found.find((problem) => problem.place === place)
-      expect(one?.found).toMatch(what)
-      expect(`${one?.expected} ${one?.todo}`).toMatch(advice)
-    }
-  })
+  ])('%s', (_, value, expected) => expectProblems(value, expected))
 })
 
 describe('a budget in money', () => {

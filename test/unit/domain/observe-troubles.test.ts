@@ -91,6 +91,9 @@ const scheduled = (over: Partial<TroubleFacts['scheduledRuns'][number]>): Partia
     { schedule: 'nightly', at: ago(6 * MINUTE), state: 'done', isHeld: false, reason: null, ...over },
   ],
 })
+/** Edits have waited for longer than live sync takes. */
+const LATE = change({ oldestEditAt: ago(600) })
+const FAILED_FOR_KEY = failed({ failedFor: 'key_refused' })
 const own = (over: Partial<OwnTrouble>): Partial<ObserverOptions> => ({
   own: [{ code: 'key_refused', subject: SCOPE, details: {}, forMs: 60_000, seenAgoMs: 5_000, ...over }],
 })
@@ -152,19 +155,15 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       { spentBudgets: [SPENT], ...change({}) },
       ['live_sync_budget_spent'],
     ],
-    [
-      'is behind because its budget is spent',
-      { spentBudgets: [SPENT], ...change({ oldestEditAt: ago(600) }) },
-      ['live_sync_budget_spent'],
-    ],
+    ['is behind because its budget is spent', { spentBudgets: [SPENT], ...LATE }, ['live_sync_budget_spent']],
     [
       'is behind because the part of the budget of its source is spent',
-      { spentBudgets: [{ ...SPENT, source: 'people' }], ...change({ oldestEditAt: ago(600) }) },
+      { spentBudgets: [{ ...SPENT, source: 'people' }], ...LATE },
       ['live_sync_budget_spent'],
     ],
     [
       'is behind, and the part of another source is spent',
-      { spentBudgets: [{ ...SPENT, source: 'accounts' }], ...change({ oldestEditAt: ago(600) }) },
+      { spentBudgets: [{ ...SPENT, source: 'accounts' }], ...LATE },
       ['live_sync_behind'],
     ],
   ],
@@ -175,38 +174,24 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       { ...circuit(), ...failed() },
       ['service_down', 'run_failed'],
     ],
-    [
-      'for a key, of which no process is left that knows it',
-      failed({ failedFor: 'key_refused' }),
-      ['run_failed'],
-    ],
-    ['for a key that is still refused', failed({ failedFor: 'key_refused' }), ['key_refused'], own({})],
+    ['for a key, of which no process is left that knows it', FAILED_FOR_KEY, ['run_failed']],
+    ['for a key that is still refused', FAILED_FOR_KEY, ['key_refused'], own({})],
     [
       'for a key that is still refused, as another process knows',
-      {
-        ...failed({ failedFor: 'key_refused' }),
-        openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(59) }],
-      },
+      { ...FAILED_FOR_KEY, openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(59) }] },
       [],
     ],
     [
       'for a key, and the process that knew it is gone',
-      {
-        ...failed({ failedFor: 'key_refused' }),
-        openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(60) }],
-      },
+      { ...FAILED_FOR_KEY, openTroubles: [{ code: 'key_refused', subject: SCOPE, seenAt: ago(60) }] },
       ['run_failed'],
     ],
     ['for a key a moment ago', failed({ failedFor: 'key_refused', finishedAt: ago(9) }), []],
-    ['for a key that was mended since', { ...failed({ failedFor: 'key_refused' }), ...refusedOver(20) }, []],
-    [
-      'for a key that was mended as the run ended',
-      { ...failed({ failedFor: 'key_refused' }), ...refusedOver(69) },
-      [],
-    ],
+    ['for a key that was mended since', { ...FAILED_FOR_KEY, ...refusedOver(20) }, []],
+    ['for a key that was mended as the run ended', { ...FAILED_FOR_KEY, ...refusedOver(69) }, []],
     [
       'for a key that was mended before, and refused again',
-      { ...failed({ failedFor: 'key_refused' }), ...refusedOver(71) },
+      { ...FAILED_FOR_KEY, ...refusedOver(71) },
       ['run_failed'],
     ],
     [
@@ -242,43 +227,20 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       { ...circuit({ scope: 'other 1' }), ...waits(76_000) },
       ['service_down', 'calls_waiting'],
     ],
-    [
-      'edits wait while the service is down',
-      { ...circuit(), ...change({ oldestEditAt: ago(600) }) },
-      ['service_down'],
-    ],
-    ['edits of an outage are made up for', { ...awayUntil(119), ...change({ oldestEditAt: ago(600) }) }, []],
-    [
-      'edits of an outage still wait two minutes later',
-      { ...awayUntil(121), ...change({ oldestEditAt: ago(600) }) },
-      ['live_sync_behind'],
-    ],
-    [
-      'edits wait for the mend of their source',
-      { ...broken('people'), ...change({ oldestEditAt: ago(600) }) },
-      [],
-    ],
-    [
-      'edits wait, and another source is broken',
-      { ...broken('accounts'), ...change({ oldestEditAt: ago(600) }) },
-      ['live_sync_behind'],
-    ],
+    ['edits wait while the service is down', { ...circuit(), ...LATE }, ['service_down']],
+    ['edits of an outage are made up for', { ...awayUntil(119), ...LATE }, []],
+    ['edits of an outage still wait two minutes later', { ...awayUntil(121), ...LATE }, ['live_sync_behind']],
+    ['edits wait for the mend of their source', { ...broken('people'), ...LATE }, []],
+    ['edits wait, and another source is broken', { ...broken('accounts'), ...LATE }, ['live_sync_behind']],
     [
       'edits of a source that was mended are made up for',
-      {
-        endedCauses: [{ code: 'source_broken', subject: 'people', endedAt: ago(119) }],
-        ...change({ oldestEditAt: ago(600) }),
-      },
+      { endedCauses: [{ code: 'source_broken', subject: 'people', endedAt: ago(119) }], ...LATE },
       [],
     ],
     ['a schedule is late for an outage', { ...awayUntil(60), ...scheduled({ state: 'waiting' }) }, []],
     [
       'a schedule and live sync wait for a daemon',
-      {
-        ...scheduled({ state: 'waiting' }),
-        ...change({ oldestEditAt: ago(600) }),
-        hasDaemon: false,
-      },
+      { ...scheduled({ state: 'waiting' }), ...LATE, hasDaemon: false },
       ['schedule_late'],
     ],
   ],

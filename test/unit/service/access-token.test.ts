@@ -46,15 +46,6 @@ async function withToken(lifeMs: number): Promise<Endpoint> {
 }
 
 describe('the life of a token', () => {
-  test('all calls that wait share one request', async () => {
-    const endpoint = new Endpoint()
-    const calls = Array.from({ length: 50 }, () => Promise.resolve(endpoint.token.get()))
-    await endpoint.issue(HOUR)
-    expect(new Set(await Promise.all(calls))).toEqual(new Set(['token-1']))
-    expect(endpoint.token.get()).toBe('token-1')
-    expect(endpoint.requests).toBe(1)
-  })
-
   test('it is not used in the last minute of an hour, nor in the last twentieth of a shorter life', async () => {
     for (const [lifeMs, unusedMs] of [
       [HOUR, 60_000],

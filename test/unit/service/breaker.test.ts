@@ -155,21 +155,6 @@ describe('the breaker', () => {
     expect([breaker.state, breaker.nextProbeAt]).toEqual(['open', 13_000])
   })
 
-  test('probes every eight seconds of an outage, and closes with the first successful one', async () => {
-    const breaker = new Breaker()
-    await failTimes(breaker, 3)
-    let probes = 0
-    for (let at = breaker.nextProbeAt; at !== null && at < 85_001; at = breaker.nextProbeAt) {
-      vi.setSystemTime(at)
-      await failTimes(breaker, 1)
-      probes++
-    }
-    expect(probes).toBe(11)
-    vi.setSystemTime(breaker.nextProbeAt ?? 0)
-    expect(await breaker.execute(fine)).toBe('fine')
-    expect(breaker.snapshot()).toBe(null)
-  })
-
   test('restores a circuit that another process opened: single probes, growing pauses', async () => {
     const before = new Breaker({ failureThreshold: 1 })
     await failTimes(before, 1)

@@ -182,59 +182,25 @@ test('a call is reported by what it requests, where several endpoints have one p
 })
 
 describe('mistakes in a description', () => {
-  test.each<[string, object, string, string]>([
+  const oauth = (tokenUrl: string) => ({ auth: { oauth: { tokenUrl } } })
+
+  test.each<[string, object, string]>([
+    ['auth.oauth.tokenUrl', oauth('http://auth.example/token'), 'an https address'],
+    ['auth.oauth.tokenUrl', oauth('oauth/token'), 'an https address'],
+    ['auth.oauth.tokenUrl', oauth('//auth.example/token'), 'an https address'],
+    ['auth.oauth.tokenUrl', oauth('https://id:hush@auth.example/token'), 'an https address'],
+    ['headers.x-app', { headers: { 'x-app': 3 } }, "a text, or { env: 'ACME_APP_ID' }"],
     [
-      'a tokenUrl without TLS',
-      { auth: { oauth: { tokenUrl: 'http://auth.example/token' } } },
-      'service.auth.oauth.tokenUrl',
-      'an https address',
-    ],
-    [
-      'a tokenUrl that is no address',
-      { auth: { oauth: { tokenUrl: 'oauth/token' } } },
-      'service.auth.oauth.tokenUrl',
-      'an https address',
-    ],
-    [
-      'a host without its scheme',
-      { auth: { oauth: { tokenUrl: '//auth.example/token' } } },
-      'service.auth.oauth.tokenUrl',
-      'an https address',
-    ],
-    [
-      'a secret in the tokenUrl',
-      { auth: { oauth: { tokenUrl: 'https://id:hush@auth.example/token' } } },
-      'service.auth.oauth.tokenUrl',
-      'an https address',
-    ],
-    [
-      'a header of another form',
-      { headers: { 'x-app': 3 } },
-      'service.headers.x-app',
-      "a text, or { env: 'ACME_APP_ID' }",
-    ],
-    [
-      'a variable of no name',
+      'headers.x-app.env',
       { headers: { 'x-app': { env: 'ACME APP' } } },
-      'service.headers.x-app.env',
       'the name of an environment variable',
     ],
-    [
-      'a form that is not sent',
-      { person: { path: '/p', method: 'GET', form: true } },
-      'service.person.form',
-      'an endpoint with a body',
-    ],
-    [
-      'a form of a poll without a body',
-      { poll: { path: '/j/{job_id}', method: 'POST', form: true } },
-      'service.poll.form',
-      'an endpoint with a body',
-    ],
-  ])('%s', (_, definition, place, expected) => {
+    ['person.form', { person: { path: '/p', method: 'GET', form: true } }, 'an endpoint with a body'],
+    ['poll.form', { poll: { path: '/j/{job_id}', method: 'POST', form: true } }, 'an endpoint with a body'],
+  ])('%s: %j', (place, definition, expected) => {
     const { service, problems } = parse(definition as Partial<ServiceDefinition>)
     expect(service).toBeNull()
-    const problem = problems.find((one) => one.place.startsWith(place))
+    const problem = problems.find((one) => one.place.startsWith(`service.${place}`))
     expect(problem?.expected).toContain(expected)
     expect(JSON.stringify(problems)).not.toContain('hush')
   })
@@ -242,7 +208,7 @@ describe('mistakes in a description', () => {
   test.each(['https://auth.example/token', 'http://127.0.0.1:9/token', 'http://[::1]/t', '/oauth/token?v=2'])(
     'the tokenUrl %s is none',
     (tokenUrl) => {
-      expect(parse({ auth: { oauth: { tokenUrl } } }).problems).toEqual([])
+      expect(parse(oauth(tokenUrl)).problems).toEqual([])
     },
   )
 
@@ -252,7 +218,7 @@ describe('mistakes in a description', () => {
     [':hush', 'a key without an id or a secret (not shown)'],
     ['hush:', 'a key without an id or a secret (not shown)'],
   ])('the client %s, and a base URL without TLS, are mistakes of the environment', (key, client) => {
-    const service = describeService({ auth: { oauth: { tokenUrl: '/oauth/token' } } })
+    const service = describeService(oauth('/oauth/token'))
     const env = { FILLRATE_API_KEY: key, FILLRATE_BASE_URL: 'http://api.acme.example' }
     const { problems } = readServiceEnvironment(service, readEnvironment(env))
     expect(problems.map(({ place, found }) => [place, found])).toEqual([

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isObject } from '../../../src/domain/json.ts'
-import { parseEnvelope, parseEvent, parseReceived } from '../../../src/webhook/event.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+import { parseEnvelope, parseEvent, parseReceived, parseResult } from '../../../src/webhook/event.ts'
 import type { WebhookEvent } from '../../../src/webhook/event.ts'
 
 const parse = (value: unknown): ReturnType<typeof parseEvent> =>
@@ -152,6 +153,19 @@ describe('parseEvent', () => {
       }),
     )
   })
+})
+
+test('a result is read as the answer to a single lookup is, and a miss may still name its email', () => {
+  const person = { email: 'A@x.example', title: 'CTO', confidence: 0.7 }
+  const parse = (data: unknown) => parseResult(data, 'person', BUILT_IN_SERVICE)
+  const none = { found: false, record: null, confidence: null, email: null, fault: null }
+  const found = { found: true, record: person, confidence: 0.7, email: 'A@x.example', fault: null }
+  expect(parse({ data: { person } })).toEqual(found)
+  expect([undefined, {}, '', { title: 'CTO' }, { email: 7 }].map(parse)).toEqual(
+    Array.from({ length: 5 }, () => none),
+  )
+  expect(parse({ person: { email: 'a@x.example' } })).toEqual({ ...none, email: 'a@x.example' })
+  expect(parse('a text')).toEqual({ ...none, fault: expect.any(String) })
 })
 
 describe('a received body', () => {

@@ -118,15 +118,6 @@ describe('the length of a fixed window', () => {
     for (const at of [10_000, 13_300, 17_900]) length.onReset(instant(at, 1), 0, 0)
     expect(length.bounds.max).toBe(2000)
   })
-
-  test('is not bounded by our first request if another client may have started the window', () => {
-    const length = create(false, true)
-    startAt(length, [
-      [0, 50, Number.NaN],
-      [1000, 2130, 1900],
-    ])
-    expect(length.bounds.max).toBe(2000)
-  })
 })
 
 describe('the instants in Reset', () => {

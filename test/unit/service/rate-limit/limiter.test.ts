@@ -54,20 +54,20 @@ async function learn(limited: { limiter: Limiter; call: (permits: Permits) => vo
 }
 
 describe('the limiter', () => {
-  test('serves urgent calls first, then normal, then low, in any order of arrival', async () => {
+  test('serves urgent calls first, then normal, then low, and of one priority the first to come', async () => {
     const { limiter, call } = limited(100)
     const first = await limiter.acquire(1, 'low')
     const served: string[] = []
-    const wait = (priority: Priority): Promise<unknown> =>
+    const wait = (priority: Priority, nth: number): Promise<unknown> =>
       limiter.acquire(1, priority).then((permits) => {
-        served.push(priority)
+        served.push(`${priority} ${nth}`)
         call(permits)
       })
     const all = ['low', 'normal', 'urgent', 'low', 'urgent'] as const
     const waiting = all.map(wait)
     call(first)
     await Promise.all(waiting)
-    expect(served).toEqual(['urgent', 'urgent', 'normal', 'low', 'low'])
+    expect(served).toEqual(['urgent 2', 'urgent 4', 'normal 1', 'low 0', 'low 3'])
   })
 
   test('keeps a share for urgent calls after the first one', async () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Priority } from '../../../../src/domain/run.ts'
 import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
-import { AcquireQueue, Permits, type PendingAcquire } from '../../../../src/service/rate-limit/permits.ts'
+import { Permits } from '../../../../src/service/rate-limit/permits.ts'
 
 describe('permits', () => {
   const create = (count: number) => {
@@ -60,21 +59,4 @@ describe('permits', () => {
     third.answered({ status: 403, headers: {}, at: 0 })
     expect([first.banMs, third.banMs]).toEqual([0, 30_000])
   })
-})
-
-test('acquires wait by priority, then in the order of arrival', () => {
-  const queue = new AcquireQueue()
-  const pending = (priority: Priority): PendingAcquire => ({
-    upTo: 1,
-    priority,
-    endpoint: null,
-    resolve: () => {},
-    reject: () => {},
-  })
-  const all = (['low', 'urgent', 'normal', 'urgent'] as const).map(pending)
-  for (const one of all) queue.add(one)
-  expect([...queue]).toEqual([all[1], all[3], all[2], all[0]])
-  expect(queue.first('person')).toBe(null)
-  queue.remove(all[1] as PendingAcquire)
-  expect(queue.size).toBe(3)
 })
