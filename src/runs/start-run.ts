@@ -1,14 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { RunSpec, Trigger } from '../domain/run.ts'
-import {
-  type MixedBudget,
-  resolveSourceBudgets,
-  shareOfHighest,
-  toLookupBudget,
-  toUnits,
-} from '../domain/spend.ts'
+import type { MixedBudget } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
-import { RunBudget } from '../pipeline/pick/budget.ts'
+import { createBudget } from '../pipeline/pick/budget.ts'
 import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -112,7 +106,11 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
         service: deps.service,
         isDryRun,
         sources,
-        budget: createBudget(deps, options, sources),
+        budget: createBudget(
+          { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null },
+          options,
+          sources.map(({ mapping }) => mapping),
+        ),
       },
       counters,
     ),
@@ -151,26 +149,4 @@ async function findServed(
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
   const leftOut = listLeftOut(deps, served).filter(({ source }) => !paused.includes(source))
   return { deps, named, sources, leftOut }
-}
-
-/** What a run may spend, and of it what its service may. */
-function createBudget(
-  { adapter: { credits }, policy: { price }, serviceBudget = null }: RunDeps,
-  { budget, mixed = null }: StartRunOptions,
-  sources: readonly Source[],
-): RunBudget {
-  const limit = mixed === null ? budget : toUnits(mixed.amount, mixed)
-  const ofSources = resolveSourceBudgets(
-    sources.map(({ mapping }) => mapping),
-    limit,
-  )
-  const own = toLookupBudget(serviceBudget, [price])
-  const ownLookups = own === 'unlimited' ? null : own
-  if (mixed === null) return new RunBudget(limit, ofSources, credits, ownLookups)
-  const weights = credits.isFlat ? shareOfHighest(price, mixed) : null
-  const ownLimit =
-    serviceBudget !== null && typeof serviceBudget === 'object'
-      ? toUnits(serviceBudget.amount, mixed)
-      : ownLookups && ownLookups * Math.min(weights?.person ?? 1, weights?.company ?? 1)
-  return new RunBudget(limit, ofSources, credits, ownLimit, { ...mixed, weights })
 }

@@ -85,13 +85,14 @@ function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly So
     const shared = step.freshness && { ...freshness, ...step.freshness }
     const own = { ...step, freshness: shared, ...(ownWrites && { ownWrites }) }
     const all = { ...own, ...(outputs.length > own.outputs.length && { allOutputs: outputs }) }
-    const after = { ...all, outputs: all.outputs.map((output) => toBlankOnly(output, filledBefore)) }
+    const blanks = step.outputs.map((output) => toBlankOnly(output, filledBefore))
     for (const { column } of step.outputs) filledBefore.add(column)
-    return step.mapping.turn.isFirst ? all : { ...all, afterFound: after }
+    return step.mapping.turn.isFirst ? all : { ...all, afterFound: { ...all, outputs: blanks } }
   })
-  return linked.map((step, n) => {
+  return linked.map(({ afterFound, ...step }, n) => {
     const laterOutputs = listLater(step, linked.slice(n + 1))
-    return laterOutputs.length === 0 ? step : { ...step, laterOutputs }
+    const later = laterOutputs.length === 0 ? {} : { laterOutputs }
+    return { ...step, ...later, ...(afterFound && { afterFound: { ...afterFound, ...later } }) }
   })
 }
 

@@ -3,16 +3,15 @@ import { byKind } from '../../domain/service/credits.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
 import {
   costOf,
-  type MixedBudget,
   type Money,
   resolveSourceBudgets,
   roundCredits,
-  shareOfHighest,
   type SingleEndpoint,
-  sumCosts,
   toLookupBudget,
+  sumCosts,
   toUnits,
 } from '../../domain/spend.ts'
+import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
 import * as pauses from '../../store/paused-sources.ts'
@@ -41,7 +40,7 @@ export async function createPlan(
   const services = planned.map((service) => ({
     ...service,
     estimate: new LookupEstimate(),
-    account: openAccount(service, options.mixed),
+    account: openAccount(service, options),
   }))
   const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((one) => [one.source, one]))
   const names = planned.flatMap(({ sources }) => sources.map(({ source }) => source.name))
@@ -93,24 +92,19 @@ function listSteps(services: readonly (PlannedService & CountedService)[]): Plan
 const toTotal = ({ budget, mixed }: PlanOptions): number | null =>
   mixed === null ? budget : toUnits(mixed.amount, mixed)
 
-/** The account of a service: as a run charges its lookups (`pipeline/pick/budget.ts`). */
+/** The account of a service: as a run charges its lookups. */
 function openAccount(
-  { deps: { adapter, policy }, budget }: Pick<PlannedService, 'deps' | 'budget'>,
-  mixed: MixedBudget | null,
+  { deps, budget: own }: Pick<PlannedService, 'deps' | 'budget'>,
+  options: PlanOptions,
 ): Account {
-  const { credits } = adapter
-  const weights = mixed === null || !credits.isFlat ? null : shareOfHighest(policy.price, mixed)
-  const lookups = toBudgetLimit(toLookupBudget(budget, [policy.price]))
-  const inUnits = (own: number, of: MixedBudget): number =>
-    budget !== null && typeof budget === 'object'
-      ? toUnits(budget.amount, of)
-      : own * Math.min(weights?.person ?? 1, weights?.company ?? 1)
+  const { credits } = deps.adapter
+  const budget = createBudget({ credits, price: deps.policy.price, own }, options, [])
+  const most = byKind((kind) => budget.charge({ kind }))
   const least = Math.min(...Object.values(credits.least))
-  const each = weights && byKind((kind) => weights[endpointOf(kind)])
   return {
-    purse: new Purse(mixed === null || lookups === null ? (lookups ?? Infinity) : inUnits(lookups, mixed)),
-    most: each ?? credits.most,
-    least: each ?? byKind(() => least),
+    purse: new Purse(budget.ownLimit ?? Infinity),
+    most,
+    least: credits.isFlat ? most : byKind(() => least),
     certain: byKind(() => 0),
     more: 0,
     cheapest: Infinity,

@@ -1,6 +1,17 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceCredits } from '../../domain/service/credits.ts'
-import { type MixedBudget, roundCredits, type SingleEndpoint } from '../../domain/spend.ts'
+import type { SourceMapping } from '../../domain/mapping.ts'
+import {
+  type ConfiguredBudget,
+  type MixedBudget,
+  type Price,
+  resolveSourceBudgets,
+  roundCredits,
+  shareOfHighest,
+  type SingleEndpoint,
+  toLookupBudget,
+  toUnits,
+} from '../../domain/spend.ts'
 import { formatMoney, pluralize } from '../../util/format.ts'
 import { foldNames } from '../../util/text.ts'
 import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
@@ -192,6 +203,37 @@ export class RunBudget {
   setPendingSkips(source: string, rows: number): void {
     this.#pendingSkips.set(source, rows)
   }
+}
+
+/** What decides what a service may spend of the budget of a run. */
+interface ServiceMoney {
+  readonly credits: ServiceCredits
+  readonly price: Price | null
+  /** Its own budget; null: as much as all. */
+  readonly own: ConfiguredBudget | null
+}
+
+/**
+ * What a service may spend of the budget of all, and of it each source. A run and its plan go by it. Pure.
+ * @param options.budget of all, in lookups; null: unlimited
+ * @param options.mixed the same in money, if lookups have several prices
+ */
+export function createBudget(
+  { credits, price, own }: ServiceMoney,
+  { budget, mixed = null }: { readonly budget: number | null; readonly mixed?: MixedBudget | null },
+  sources: readonly Pick<SourceMapping, 'name' | 'budget'>[],
+): RunBudget {
+  const limit = mixed === null ? budget : toUnits(mixed.amount, mixed)
+  const ofSources = resolveSourceBudgets(sources, limit)
+  const lookups = toLookupBudget(own, [price])
+  const ownLookups = lookups === 'unlimited' ? null : lookups
+  if (mixed === null) return new RunBudget(limit, ofSources, credits, ownLookups)
+  const weights = credits.isFlat ? shareOfHighest(price, mixed) : null
+  const ownLimit =
+    own !== null && typeof own === 'object'
+      ? toUnits(own.amount, mixed)
+      : ownLookups && ownLookups * Math.min(weights?.person ?? 1, weights?.company ?? 1)
+  return new RunBudget(limit, ofSources, credits, ownLimit, { ...mixed, weights })
 }
 
 const MAX_DESCRIBED = 3
