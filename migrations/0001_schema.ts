@@ -255,7 +255,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 async function createRows(db: Kysely<unknown>): Promise<void> {
   // One row of a source, in exactly one state. `missed_lookup_ids`: the lookups that were requested before `lookup_id` in the same pass: of a
   // cascade, and of the services before this one; null: none. While `remap` writes the record of one of several: all of them, in their
-  // order.
+  // order. `only_blanks`: one of those services has found a record, and this one
+  // fills only what that left blank.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it
   // wrote for earlier inputs, as pairs of their hash and the value; a column is in one of the two. `own_writes`: what its writes
@@ -276,6 +277,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       picked_at timestamptz not null default now(),
       service_id smallint not null default 0,
       is_dry_run boolean not null default false,
+      only_blanks boolean not null default false,
       source text collate "C" not null,
       key text collate "C" not null,
       state text collate "C" not null,

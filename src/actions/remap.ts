@@ -62,9 +62,8 @@ export async function remapSource(
       const rows = await readPage(afterKey)
       const previewed: PreviewedRemap[] = []
       for (const service of services) {
-        previewed.push(
-          ...(await inPage(service, (tx) => previewService(tx, services, service, rows, previewed))),
-        )
+        const { own } = await inPage(service, (tx) => previewService(tx, services, service, rows, previewed))
+        previewed.push(...own)
       }
       findings.add(mergeByRow(previewed))
       return rows
@@ -80,9 +79,9 @@ export async function remapSource(
       for (const service of services) {
         const page = await attempt(() =>
           inPage(service, async (tx) => {
-            const own = await previewService(tx, services, service, rows, previewed)
-            await requeue(tx, service.source.name, id, own)
-            return own
+            const records = await previewService(tx, services, service, rows, previewed)
+            await requeue(tx, service.source.name, id, records)
+            return records.own
           }),
         )
         previewed.push(...page)
@@ -153,6 +152,13 @@ const numbersOf = (services: readonly RemapService[]): number[] | null => {
 
 type RowKey = Pick<FoundRecord, 'key'>
 
+interface ServiceRecords {
+  /** What those of the service would change. */
+  readonly own: readonly PreviewedRemap[]
+  /** Rows that a service before it has found: only their blank cells are filled. */
+  readonly found: ReadonlySet<string>
+}
+
 /** What the records of one service would change, after those before it. @param earlier what these would change */
 async function previewService(
   tx: Tx,
@@ -160,7 +166,7 @@ async function previewService(
   { source, service: number }: RemapService,
   rows: readonly RowKey[],
   earlier: readonly PreviewedRemap[],
-): Promise<PreviewedRemap[]> {
+): Promise<ServiceRecords> {
   const keys = rows.map(({ key }) => key)
   const records = await store.listFoundRecords(tx, source.name, keys, numbersOf(services))
   const before = services.slice(
@@ -175,10 +181,13 @@ async function previewService(
   const filled = new Set(cells)
   const [after, alone] = [own.filter(({ key }) => found.has(key)), own.filter(({ key }) => !found.has(key))]
   const isFilled = (key: string, column: string): boolean => filled.has(toCellName(key, column))
-  return [
-    ...(await previewRemap(tx, source, alone)),
-    ...(await previewRemap(tx, source.afterFound ?? source, after, isFilled)),
-  ]
+  return {
+    own: [
+      ...(await previewRemap(tx, source, alone)),
+      ...(await previewRemap(tx, source.afterFound ?? source, after, isFilled)),
+    ],
+    found,
+  }
 }
 
 const toCellName = (key: string, column: string): string => JSON.stringify([key, column])
@@ -192,8 +201,8 @@ const isTakenBy = (services: readonly RemapService[], { service, confidence }: F
   )
 
 /** Queues the rows that would change, and notes what is skipped of the others. */
-async function requeue(tx: Tx, source: string, run: number, own: readonly PreviewedRemap[]): Promise<void> {
-  const rows = own.filter(needsWrite).map(({ row }) => row)
+async function requeue(tx: Tx, source: string, run: number, { own, found }: ServiceRecords): Promise<void> {
+  const rows = own.filter(needsWrite).map(({ row }) => ({ ...row, onlyBlanks: found.has(row.key) }))
   await store.requeueForRecord(tx, source, run, rows)
   await replaceSkippedCells(tx, source, own.filter(keepsState).map(toSkippedRow))
 }

@@ -93,18 +93,27 @@ export async function requeueForRecord(
   tx: Tx,
   source: string,
   run: number,
-  rows: readonly Pick<FoundRecord, 'key' | 'inputHash' | 'settledAt' | 'lookup'>[],
+  rows: readonly (Pick<FoundRecord, 'key' | 'inputHash' | 'settledAt' | 'lookup'> & {
+    /** A service before has found the row: only its blank cells are filled. */
+    readonly onlyBlanks: boolean
+  })[],
 ): Promise<void> {
-  const values = rows.map(({ key, inputHash, settledAt, lookup }) => ({ key, inputHash, settledAt, lookup }))
+  const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
+    key,
+    inputHash,
+    settledAt,
+    lookup,
+    onlyBlanks,
+  }))
   await queueForWrite(
     tx,
     rows,
     sql`
     update fillrate.rows r
        set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
-           missed_lookup_ids = case when r.lookup_id = v.lookup then r.missed_lookup_ids else ${lookupsSql} end, lookup_id = v.lookup,
-           cells_written = case when r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
-      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint' })}
+           missed_lookup_ids = case when r.lookup_id = v.lookup then r.missed_lookup_ids else ${lookupsSql} end, lookup_id = v.lookup, only_blanks = v."onlyBlanks",
+           cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
+      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
        and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`,
   )

@@ -19,6 +19,8 @@ export interface PickedRow {
   readonly notes: unknown
   /** Lookups for the same inputs that found nothing, in the order of the calls. */
   readonly tried?: readonly number[]
+  /** A service before this one has found it. Absent: none. */
+  readonly onlyBlanks?: boolean
   /** When a row that finishes at once may be picked again; null or absent: when its inputs change. */
   readonly nextAt?: string | null
 }
@@ -45,8 +47,8 @@ export async function claimRows(
   const { dry, service } = options
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
-           (source, key, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, state, failure, reason, run_id, notes, picked_at, settled_at, due_at)
-    select ${source}, v.key, v.lookup, v.tried::bigint[], ${dry} and v.state = 'waiting', ${service}, v."inputHash"::bigint, v.state,
+           (source, key, lookup_id, missed_lookup_ids, is_dry_run, only_blanks, service_id, input_hash, state, failure, reason, run_id, notes, picked_at, settled_at, due_at)
+    select ${source}, v.key, v.lookup, v.tried::bigint[], ${dry} and v.state = 'waiting', coalesce(v."onlyBlanks", false), ${service}, v."inputHash"::bigint, v.state,
            ${failureSql(sql`v.state`)}, v.reason, ${run}, v.notes, coalesce(v."settledAt", now()), case when v.state = 'waiting' then null else now() end, v."nextAt"
       from ${recordBatch(
         picked.map(({ tried = [], ...row }) => ({
@@ -61,14 +63,15 @@ export async function claimRows(
           reason: 'text',
           lookup: 'bigint',
           tried: 'text',
+          onlyBlanks: 'boolean',
           notes: 'jsonb',
           nextAt: 'timestamptz',
         },
       )}
      order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`.execute(tx)
   const claimed = rows.map((row) => row.key)
-  // A row that finishes at once, at its first step, has no record any more from which cells could be skipped; others are written later.
-  const isBare = ({ state, tried = [] }: PickedRow): boolean => state !== 'waiting' && tried.length === 0
+  // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
+  const isBare = (row: PickedRow): boolean => row.state !== 'waiting' && row.onlyBlanks !== true
   const finished = new Set(picked.filter(isBare).map((row) => row.key))
   await deleteSkippedCells(
     tx,
@@ -84,16 +87,16 @@ export async function claimRows(
  */
 const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (source, key) do update set
-      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
       ${claimedValuesSql},
       deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
       cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
     where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
                else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end`
 
-/** SQL: what earlier steps have counted of the row. */
+/** SQL: what services before this one have counted of the row. */
 const earlierCellsSql = (column: string): RawBuilder<unknown> =>
-  sql`case when excluded.missed_lookup_ids is null then 0 else ${sql.ref(`r.${column}`)} end`
+  sql`case when excluded.only_blanks then ${sql.ref(`r.${column}`)} else 0 end`
 
 /** What happened to a row's output cells. */
 export interface CellCounts {

@@ -109,6 +109,7 @@ export interface Schema extends ObservationTables {
     picked_at: Generated<Date>
     service_id: Generated<number>
     is_dry_run: Generated<boolean>
+    only_blanks: Generated<boolean>
     source: string
     key: string
     state: RowState

@@ -38,7 +38,7 @@ export const deleteSkippedCellsSql = (
      ${
        isWaiting
          ? sql`and (
-       select state = 'waiting' and not coalesce(c.lookup_id <> lookup_id and c.lookup_id = any(missed_lookup_ids), false)
+       select state = 'waiting' and not (only_blanks and coalesce(c.lookup_id <> lookup_id and c.lookup_id = any(missed_lookup_ids), false))
          from fillrate.rows where source = ${source} and key = c.key offset 0)`
          : sql``
      }`

@@ -1,6 +1,6 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { statesThatGoOn } from '../domain/step.ts'
-import type { ServiceTurn, SourceMapping } from '../domain/mapping.ts'
+import type { ServiceTurn } from '../domain/mapping.ts'
 import type { RunService } from './pending-lookups.ts'
 import { serviceNumberSql } from './services.ts'
 import { opaque } from './sql.ts'
@@ -21,6 +21,7 @@ export async function moveToNextStep(
   await sql`
     update fillrate.rows r
        set state = 'waiting', failure = null, reason = null, service_id = next.id, settled_at = null, due_at = null,
+           only_blanks = r.only_blanks or r.state in ('enriched', 'unchanged'),
            missed_lookup_ids = case when r.lookup_id is null then r.missed_lookup_ids else r.missed_lookup_ids || r.lookup_id end,
            lookup_id = null
       from (select ${serviceNumberSql(next.service)} as id) next join fillrate.runs own on own.scopes ? next.id::text
@@ -64,7 +65,7 @@ export async function beginAnew(
   const [first] = services
   if (keys.length === 0 || first === undefined) return
   await sql`
-    update fillrate.rows set service_id = ${serviceNumberSql(first)}, missed_lookup_ids = null
+    update fillrate.rows set service_id = ${serviceNumberSql(first)}, missed_lookup_ids = null, only_blanks = false
      where source = ${source} and key = any(${[...keys]}::text[]) and ${opaque(sql`is_requeued`)}`.execute(tx)
 }
 
@@ -82,22 +83,4 @@ export async function restoreLookups(
        set lookup_id = case when state <> 'waiting' then ${last} end,
            missed_lookup_ids = nullif(missed_lookup_ids[:cardinality(missed_lookup_ids) - 1], '{}')
      where source = ${source} and key = any(${keys}::text[])`.execute(tx)
-}
-
-/**
- * SQL: whether the lookup `tried` is a record of an earlier step of the source, with the confidence
- * that it requires. NULL: no lookup.
- */
-export function isOfEarlierStepSql({
-  turn,
-  steps,
-}: Pick<SourceMapping, 'turn' | 'steps'>): RawBuilder<boolean> {
-  const before = steps.slice(
-    0,
-    steps.findIndex((one) => one.turn.service === turn.service),
-  )
-  if (before.length === 0) return sql`false`
-  const least = Object.fromEntries(before.map((step) => [step.turn.service ?? '', step.minConfidence]))
-  return sql`(tried.state = 'found' and coalesce(tried.confidence, 1)
-    >= (${JSON.stringify(least)}::jsonb ->> (select name from fillrate.services where id = tried.service_id))::float8)`
 }

@@ -2,12 +2,12 @@ import { sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import type { EarlierSteps } from '../domain/step.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
-import { ONLY_SERVICE, type SourceMapping } from '../domain/mapping.ts'
+import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
 import { failureSql } from './failures.ts'
-import { isOfEarlierStepSql, restoreLookups } from './steps.ts'
+import { restoreLookups } from './steps.ts'
 import { ANSWERED_STATES } from './lookups.ts'
 import { earlierWritesSql, withoutColumnsSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
@@ -86,12 +86,11 @@ export async function claimForWriteBack(
   tx: Tx,
   source: string,
   limit: number,
-  step: Pick<SourceMapping, 'turn' | 'steps'> = { turn: ONLY_SERVICE, steps: [] },
+  { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
-  const { service } = step.turn
   const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: number }>`
     select r.entry, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
-           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql(step)}
+           l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
       from (select id, lookup_ids from fillrate.write_back_queue order by id) u
      cross join lateral (
        select u.id as entry, id, state, reason, record, confidence, refresh_at from fillrate.lookups
@@ -99,7 +98,7 @@ export async function claimForWriteBack(
           ${service === null ? sql`` : sql`and ${opaque(sql`service_id = ${serviceNumberSql(service)}`)}`} offset 0
      ) l
      cross join lateral (
-       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, cells_written`}
+       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, only_blanks, cells_written`}
          from fillrate.rows
         where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
@@ -116,13 +115,13 @@ export async function claimForWriteBack(
   }
 }
 
-/** SQL: `PassedSteps` of the row `r`, whose lookup is `l`. */
-const passedSql = (step: Pick<SourceMapping, 'turn' | 'steps'>) => sql`, (
-  select jsonb_build_object('onlyBlanks', coalesce(bool_or(${isOfEarlierStepSql(step)}), false), 'cellsWritten', r.cells_written,
+/** SQL: `PassedSteps` of the row `r`. */
+const passedSql = sql`, (
+  select jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written,
                             'isRemapped', coalesce(l.id = any(r.missed_lookup_ids), false),
-                            'foundDueAt', min(tried.refresh_at) filter (where tried.state = 'found'),
-                            'missedDueAt', min(tried.refresh_at) filter (where tried.state <> 'found'))
-    from fillrate.lookups tried where tried.id = any(r.missed_lookup_ids)) as passed`
+                            'foundDueAt', min(refresh_at) filter (where state = 'found'),
+                            'missedDueAt', min(refresh_at) filter (where state <> 'found'))
+    from fillrate.lookups where id = any(r.missed_lookup_ids)) as passed`
 
 export interface FinishedRow {
   readonly key: string
@@ -214,9 +213,9 @@ export async function finishRows(
                                  else ${withoutColumnsSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes),
-           cells_written = r.cells_written + coalesce(v."cellsWritten", 0),
-           cells_protected = r.cells_protected + coalesce(v."cellsProtected", 0),
-           cells_skipped = r.cells_skipped + coalesce(v."cellsSkipped", 0)
+           cells_written = coalesce(v."cellsWritten", 0) + case when r.only_blanks then r.cells_written else 0 end,
+           cells_protected = coalesce(v."cellsProtected", 0) + case when r.only_blanks then r.cells_protected else 0 end,
+           cells_skipped = coalesce(v."cellsSkipped", 0) + case when r.only_blanks then r.cells_skipped else 0 end
       from ${records}
      where r.ctid = v.ctid and ${opaque(sql`r.state = 'waiting' and r.source = ${source} and r.key = v.key`)}
     returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore", v."earlierBefore"

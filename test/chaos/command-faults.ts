@@ -142,6 +142,7 @@ const VARIES = [
   String.raw`"state": "(enriched|unchanged)"`,
   String.raw`"cells_(written|protected)": \d+`,
   // Read only while a row waits.
+  String.raw`"only_blanks": (true|false)`,
 ].join('|')
 
 /** A row's lookups are compared as one list: a remap in between may have made the last one that found a record the row's own. */

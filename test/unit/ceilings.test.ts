@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: whoever lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 74_650,
-  filesOfSource: 530,
+  linesOfSource: 73_840,
+  filesOfSource: 525,
   tables: 35,
-  linesOfTests: 71_640,
+  linesOfTests: 70_590,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_902,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */

@@ -230,7 +230,7 @@ export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier'
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`

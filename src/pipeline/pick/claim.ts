@@ -270,6 +270,7 @@ function toPickedRow(
     settledAt: candidate.settledAt,
     notes: notes.length > 0 ? { inputs: notes } : null,
     tried: missed?.ids ?? [],
+    ...(earlier?.onlyBlanks === true && { onlyBlanks: true }),
   }
   const finished = (state: RowOutcome['state'], why: string): rows.PickedRow => ({
     ...picked,

@@ -3,7 +3,6 @@ import type { EarlierSteps } from '../../domain/step.ts'
 import { hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { Row } from '../../domain/row.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { isOfEarlierStepSql } from '../../store/steps.ts'
 
 /** Lookups that were requested before the next one, in the order of their requests. */
 export interface EarlierLookups {
@@ -23,7 +22,7 @@ export interface EarlierLookups {
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
 export function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
-  if (source.mapping.turn.services.length > 0) return earlierLookupsSql(source, service)
+  if (source.mapping.turn.services.length > 0) return earlierLookupsSql(service)
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),
@@ -33,12 +32,12 @@ export function missedLookupsSql(source: Source, service: number): RawBuilder<Ea
 }
 
 /** The same with the lookups of all services. Not null where the row waits with these inputs. */
-const earlierLookupsSql = ({ mapping }: Source, service: number) => sql<EarlierLookups | null>`
+const earlierLookupsSql = (service: number) => sql<EarlierLookups | null>`
   case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object(
-             'ids', coalesce(jsonb_agg(tried.id order by t.n), '[]'),
-             'kinds', coalesce(jsonb_agg(tried.kind order by t.n) filter (where tried.service_id = ${service}), '[]'),
-             'isAnswered', coalesce(bool_or(tried.service_id = ${service} and tried.state in ('found', 'rejected')), false),
-             'dueAt', coalesce(min(tried.refresh_at) filter (where tried.state = 'found'), min(tried.refresh_at)),
-             'earlier', jsonb_build_object('onlyBlanks', coalesce(bool_or(${isOfEarlierStepSql(mapping)}), false), 'cellsWritten', r.cells_written))
-      from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups tried on tried.id = t.id) end`
+             'ids', coalesce(jsonb_agg(l.id order by t.n), '[]'),
+             'kinds', coalesce(jsonb_agg(l.kind order by t.n) filter (where l.service_id = ${service}), '[]'),
+             'isAnswered', coalesce(bool_or(l.service_id = ${service} and l.state in ('found', 'rejected')), false),
+             'dueAt', coalesce(min(l.refresh_at) filter (where l.state = 'found'), min(l.refresh_at)),
+             'earlier', jsonb_build_object('onlyBlanks', r.only_blanks, 'cellsWritten', r.cells_written))
+      from unnest(r.missed_lookup_ids) with ordinality t (id, n) join fillrate.lookups l on l.id = t.id) end`
