@@ -49,7 +49,7 @@ test('with two services each is shown beside the other, with its own counts', as
   // What is read for all readers is a second old, or more.
   const spendHosts = async () => (await readSpend()).services?.map(({ host }) => host)
   await expect.poll(spendHosts, POLLED).toEqual(hosts)
-  await expect.poll(() => read('/metrics'), POLLED).toContain('fillrate_service_')
+  await expect.poll(() => read('/metrics'), POLLED).toContain('fillrate_service_lookups_spent_today{')
   const [ofDay, metrics] = [await readSpend(), await read('/metrics')]
   for (const [n, sandbox] of sandboxes.entries()) {
     const lookups = sandbox.stats().inputs.requested_singly
