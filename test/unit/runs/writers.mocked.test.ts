@@ -49,10 +49,12 @@ beforeEach(() => {
 })
 afterEach(() => void vi.useRealTimers())
 
+const toSource = (name: string): Source => ({ name, mapping: { steps: [] } }) as unknown as Source
+
 /** @returns what was done when each run was told that it may be complete */
 async function write(
   act: (writers: Writers, store: (rows: number, counted?: number) => void) => Promise<void>,
-  sources = [{ name: 'contacts' } as Source],
+  sources = [toSource('contacts')],
 ): Promise<number[]> {
   const stop = new AbortController()
   const counters = new RunCounters()
@@ -130,7 +132,7 @@ test('the last answers wait for no others', async () => {
 })
 
 test('of many sources, only those that the queue has rows of claim some, and one statement asks for all', async () => {
-  const tenants = Array.from({ length: 100 }, (_, n) => ({ name: `tenant${n}` }) as Source)
+  const tenants = Array.from({ length: 100 }, (_, n) => toSource(`tenant${n}`))
   queuedSources = new Set(['tenant7'])
   await write(async (_, store) => {
     expect(new Set(claiming)).toEqual(new Set(['tenant7']))
