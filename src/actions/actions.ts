@@ -116,11 +116,7 @@ export class Actions implements OpenedSources {
     return {
       name,
       deps: await service.deps(),
-      sources: chosen.flatMap(({ steps }) =>
-        [...steps.entries()].flatMap(([place, source]) =>
-          source.mapping.turn.service === name ? [{ source, place }] : [],
-        ),
-      ),
+      sources: chosen.flatMap(({ steps }) => steps.filter(({ mapping }) => mapping.turn.service === name)),
       leftOut: listLeftOut(this, names),
       budget: name === null ? null : budget,
       usesWebhook: bulk.usesWebhook === true,

@@ -1,5 +1,6 @@
 import { describeError, FillrateError } from '../util/error-text.ts'
 import { describeHeldLinks, findSubject, identifierText, isLinkedEraseHeld } from '../domain/subject.ts'
+import { endpointOf } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import type { Source } from '../sources/source-model.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
@@ -172,9 +173,7 @@ async function findStored(
 
 const isAbout = ({ kind, isRequested, record }: erase.NamingLookup, target: ForgetTarget): boolean =>
   isRequested ||
-  findSubject(kind === 'domain' ? 'company' : 'person', record).some(
-    (one) => identifierText(one) === identifierText(target),
-  )
+  findSubject(endpointOf(kind), record).some((one) => identifierText(one) === identifierText(target))
 
 function previewForget(
   db: Deps['db'],

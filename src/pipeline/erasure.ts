@@ -1,4 +1,4 @@
-import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { endpointOf, type LookupKind } from '../domain/identifiers/kind.ts'
 import { isObject, parseExactJson } from '../domain/json.ts'
 import {
   findIdentifiers,
@@ -167,7 +167,7 @@ export function recordHashes(
 ): Required<Pick<LookupResult, 'hashes' | 'subjectHashes'>> {
   const toHashes = (identifiers: readonly Identifier[]): string[] =>
     identifiers.map((one) => suppressions.suppressionHash(one.kind, one.key))
-  const subjectHashes = toHashes(findSubject(kind === 'domain' ? 'company' : 'person', record))
+  const subjectHashes = toHashes(findSubject(endpointOf(kind), record))
   return { subjectHashes, hashes: [...new Set([...subjectHashes, ...toHashes(findIdentifiers(record))])] }
 }
 

@@ -1,4 +1,4 @@
-import { ALL_LOOKUP_KINDS, LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, endpointOf, LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind } from '../../domain/service/credits.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
 import {
@@ -6,9 +6,8 @@ import {
   type Money,
   resolveSourceBudgets,
   roundCredits,
-  type SingleEndpoint,
-  toLookupBudget,
   sumCosts,
+  toLookupBudget,
   toUnits,
 } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
@@ -43,7 +42,7 @@ export async function createPlan(
     account: openAccount(service, options),
   }))
   const leftOut = new Map(planned.flatMap((service) => service.leftOut).map((one) => [one.source, one]))
-  const names = planned.flatMap(({ sources }) => sources.map(({ source }) => source.name))
+  const names = planned.flatMap(({ sources }) => sources.map(({ name }) => name))
   const paused = await pauses.filterPaused(db, [...new Set([...names, ...leftOut.keys()])].sort())
   const sources: SourcePlan[] = []
   const wanted: WantedSource[] = []
@@ -80,12 +79,14 @@ export async function createPlan(
 
 /** The services of each source, in its order, as far as the source fits their mapping. */
 function listSteps(services: readonly (PlannedService & CountedService)[]): PlannedStep[][] {
-  const turns = services.flatMap((service) => service.sources.map((turn) => ({ service, ...turn })))
+  const turns = services.flatMap((service) => service.sources.map((source) => ({ service, source })))
   const bySource = Map.groupBy(
     turns.filter(({ source }) => isFit(source)),
     ({ source }) => source.name,
   )
-  return [...bySource.values()].map((steps) => steps.toSorted((a, b) => a.place - b.place))
+  const placeOf = ({ source: { mapping } }: PlannedStep): number =>
+    mapping.steps.findIndex(({ turn }) => turn.service === mapping.turn.service)
+  return [...bySource.values()].map((steps) => steps.toSorted((a, b) => placeOf(a) - placeOf(b)))
 }
 
 /** The budget of all services, in what their lookups take of it. */
@@ -233,8 +234,6 @@ function costService(
     credits: { min: least.all, max: Math.min(reserved.all, limit) },
   }
 }
-
-const endpointOf = (kind: LookupKind): SingleEndpoint => (kind === 'domain' ? 'company' : 'person')
 
 const addKinds = (a: KindCounts, b: KindCounts): KindCounts => byKind((kind) => a[kind] + b[kind])
 

@@ -12,8 +12,8 @@ import type { CountedService } from './walk.ts'
 export interface PlannedService extends Pick<CountedService, 'deps'>, Omit<PlannedCalls, 'route'> {
   /** Null: the configuration has one, which needs none. */
   readonly name: string | null
-  /** As it fills them, each with its place among the services of the source. */
-  readonly sources: readonly { readonly source: Source; readonly place: number }[]
+  /** Each at its step there. */
+  readonly sources: readonly Source[]
   /** Sources that are left out because they are broken. */
   readonly leftOut: readonly LeftOutSource[]
   /** Of its own, beside that of the run. */

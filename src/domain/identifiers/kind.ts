@@ -11,6 +11,9 @@ export type LookupKind = (typeof LOOKUP_KINDS)[SourceKind][number]
 
 export const ALL_LOOKUP_KINDS: readonly LookupKind[] = [...LOOKUP_KINDS.person, ...LOOKUP_KINDS.company]
 
+/** The endpoint that a lookup of this kind calls, and whose subject it is about. */
+export const endpointOf = (kind: LookupKind): SourceKind => (kind === 'domain' ? 'company' : 'person')
+
 /** What a lookup goes by, in words for people. */
 export const BY_KIND: Readonly<Record<LookupKind, string>> = {
   email: 'by email',

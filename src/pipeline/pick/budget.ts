@@ -1,4 +1,4 @@
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import { endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import type { ServiceCredits } from '../../domain/service/credits.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import {
@@ -77,9 +77,7 @@ export class RunBudget {
 
   /** What is charged for a lookup: the most that it may cost. */
   charge({ kind }: { readonly kind: LookupKind }): number {
-    return this.#weights === null
-      ? this.credits.most[kind]
-      : this.#weights[kind === 'domain' ? 'company' : 'person']
+    return this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
   }
 
   /** Credits that a source may still spend, within the current share. */
