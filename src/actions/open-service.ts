@@ -102,7 +102,7 @@ export class OpenService {
     const { config, name } = this
     const { db, log, owner } = this.#opened
     const base = this.#base()
-    const address = { publicUrl: publicUrl ?? '', service: name, secrets: this.#environment.webhookSecrets }
+    const secrets = this.#environment.webhookSecrets
     return {
       ...base,
       ...process,
@@ -115,7 +115,10 @@ export class OpenService {
       onUnauthorized: (error) => {
         if (error instanceof UnauthorizedError) onKeyRefused(this.scope ?? '', error.reason)
       },
-      webhookUrl: publicUrl === null ? null : (job) => toJobAddress({ ...address, job }, config.adapter),
+      webhookUrl:
+        publicUrl === null
+          ? null
+          : (job) => toJobAddress({ publicUrl, service: name, job, secrets }, config.adapter),
       elector: new LeaderElector({
         db,
         scope: () => this.scope ?? '',

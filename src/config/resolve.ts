@@ -22,7 +22,7 @@ export function resolveConfig(parsed: ParsedConfig, configured: readonly Configu
   return {
     sources,
     // One that serves no source is not called, and needs no key.
-    services: names.size === 0 ? all : all.filter(({ name }) => names.has(name)),
+    services: all.filter(({ name }) => names.has(name)),
     serviceNames: configured.flatMap(({ name }) => name ?? []) as readonly string[],
     budget: parsed.budget,
     liveSync: {
