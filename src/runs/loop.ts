@@ -65,6 +65,8 @@ export const logWait =
 
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 1_000
+/** Conflicts in a row that are said: a tick that has failed once or twice has its next one within a second. */
+const LASTING_CONFLICTS = 3
 
 /**
  * Ticks until aborted, less and less often while idle. Survives outages of Postgres and conflicts with other
@@ -92,10 +94,9 @@ export async function runLoop(options: LoopOptions): Promise<void> {
       const ms = Math.min(5_000, 200 * 2 ** failures++)
       const message = isConflicting ? 'conflict with another transaction; retrying' : 'waiting for Postgres'
       const event = isConflicting ? 'postgres_conflict' : 'postgres_waiting'
-      options.log[isConflicting ? 'warn' : 'debug'](
-        { event, step: options.name, reason: describeError(error), ms },
-        message,
-      )
+      // Only one that lasts is worth a warning, and one is enough.
+      const level = isConflicting && failures === LASTING_CONFLICTS ? 'warn' : 'debug'
+      options.log[level]({ event, step: options.name, reason: describeError(error), ms }, message)
       await sleep(ms, undefined, { signal }).catch(() => {})
       continue
     }

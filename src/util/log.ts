@@ -54,7 +54,8 @@ export const LOG_EVENTS = {
     'The service refused calls without stating a limit, or below the documented one; what it let through is kept to.',
   rate_limit_not_stored: 'The learnt rate limit could not be stored for the next run.',
   postgres_waiting: 'A step waits for Postgres (debug; the process logs the outage once, as a trouble).',
-  postgres_conflict: 'A step met a conflict with another transaction, and repeats its batch.',
+  postgres_conflict:
+    'A step met a conflict with another transaction three times in a row, and repeats its batch (debug: each time).',
   postgres_connection_lost: 'An idle connection to Postgres was lost (debug).',
   migration_waiting: 'A migration waits for a lock.',
   task_failed: 'A step of the daemon failed, and is started again.',
