@@ -40,8 +40,9 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scopes`: by the number of each of its services the host and the identifier of the API key;
   // empty: it makes no calls. Only the leader of a scope serves the run's lookups of that service. `gathering`: services to which rows
   // may still go on from one before, so that they fill their jobs. `failed_for`: the code of the trouble for which it failed, and
-  // `failed_scope` of which service and key. `lookups_spent`, and `spent_by_source` and `spent_by_service` of it: what it has charged to
-  // its budget. `version`: that of Fillrate that made the run.
+  // `failed_scope` of which service and key. `bound`: what it may spend (`store/budgets.ts:RunBound`); null: anything.
+  // `budget_name`: it is shared by the runs of this name: those started for the same scheduled run, because the processes of earlier
+  // ones died, and those of live sync in one day. `version`: that of Fillrate that made the run.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
@@ -54,10 +55,8 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       reason text,
       failed_for text,
       failed_scope text,
-      budget_name text,
-      lookups_spent numeric not null default 0,
-      spent_by_source jsonb not null default '{}',
-      spent_by_service jsonb not null default '{}',
+      budget_name text collate "C",
+      bound jsonb,
       owner text not null,
       lease_token uuid not null,
       leased_until timestamptz not null,
@@ -73,15 +72,9 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
 
-  // A budget that several runs share: those started for the same scheduled run, because the processes of earlier ones
-  // died, and those of live sync in one day.
-  await sql`
-    create table fillrate.budgets (
-      name text collate "C" primary key,
-      lookups_spent numeric not null default 0 check (lookups_spent >= 0),
-      spent_by_source jsonb not null default '{}',
-      created_at timestamptz not null default now()
-    )`.execute(db)
+  await sql`create index runs_of_budget on fillrate.runs (budget_name, id) where budget_name is not null`.execute(
+    db,
+  )
 
   // One firing of a schedule, or a run or undo that was requested on the dashboard: then `request` says what to do, and
   // `schedule` is its own.
@@ -129,8 +122,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 
   // One distinct question to a service, with its answer. Many rows can share one lookup. `sync_only`: not to be part of
   // a job again. `unconfirmed_calls` counts requests whose answer was lost: each may have been billed. `refresh_at`: when
-  // the answer is out of date. `credits_reserved`: the most that it may cost, charged to the budget of its run; null: one
-  // credit, whatever it finds. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
+  // the answer is out of date. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
   // `record` is json, as it came: jsonb costs three times as much to read and to write, sorts its fields and rewrites its numbers.
   // `job_key`: the job of a submitted lookup, and the latest one of others.
   // A lookup changes its state once or more often. No index reads a column that changes then, and pages are filled to a fifth,
@@ -149,7 +141,6 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       input jsonb not null,
       source text,
       job_key uuid,
-      credits_reserved numeric,
       attempts integer not null default 0 check (attempts >= 0),
       state text collate "C" not null,
       reason text,
@@ -175,7 +166,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // The key first: it decides most comparisons alone, and comparing is two fifths of what an entry costs.
   await sql`create unique index lookups_unique on fillrate.lookups (key, kind, service_id)`.execute(db)
 
-  // The queue of pending lookups: an entry lists at most 100 of one run, kind and `sync_only`, to be requested from `not_before` on.
+  // The queue of pending lookups: an entry lists at most 100 of one run, source, kind and `sync_only`, to be requested from `not_before` on.
   // Whoever takes from it knows which kinds go in bulk.
   // `lookups.state` decides; what an entry lists and is no longer pending for its run is dropped when it is read. Every
   // statement that makes lookups pending appends what it has made so.
@@ -188,6 +179,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       sync_only boolean not null,
       not_before timestamptz,
       size integer not null,
+      source text collate "C",
       lookup_ids bigint[] not null,
       check (cardinality(lookup_ids) = size)
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
@@ -209,14 +201,20 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
 
   // The lookups that were leased under a token, and until when: without an index on lookups, and without a write to each when the
-  // lease is extended. The lookups themselves say which of them still are.
+  // lease is extended. The lookups themselves say which of them still are. `most`: the most credits that a lookup of each kind may cost;
+  // null: one each, whatever it finds.
   await sql`
     create table fillrate.lookup_leases (
       lease_token uuid primary key,
       leased_at timestamptz not null default now(),
       leased_until timestamptz not null,
+      run_id bigint not null,
+      service_id smallint not null,
+      most jsonb,
       lookup_ids bigint[] not null
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
+
+  await sql`create index lookup_leases_by_run on fillrate.lookup_leases (run_id)`.execute(db)
 
   // Lookups that are answered and not yet written back: one entry for all that one statement has answered. A row for each
   // of them would cost two versions of that row, and a flag on the lookup two versions of the whole lookup. A lookup may be
@@ -447,9 +445,9 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   // result. Until then a further delivery may bring them; afterwards they are requested again, one by one.
   // `poll_at`: when it is fetched next, if nothing is delivered before. `polls`: how often it was. `cursor`: where its next page
   // is; null: its results begin. `pages`: how many wait in `deliveries` for the last one.
-  // `members_by_source`: how many of its lookups were requested for each source. `credits_by_source`: the most that these
-  // may cost, settled with their results; null: one credit each, known when the job is accepted. `credits`: what is counted of the
-  // job so far; `credits_stated`: what the service says that the whole job has cost.
+  // `members_by_source`: how many of its lookups were requested for each source, and `credits_by_source` the most that these
+  // may cost. `most`: the most credits of a lookup of each kind, settled with its result; null: one credit each, known when the job is
+  // accepted. `credits`: what is counted of the job so far; `credits_stated`: what the service says that the whole job has cost.
   await sql`
     create table fillrate.jobs (
       key uuid primary key,
@@ -465,7 +463,8 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       lookup_ids bigint[] not null,
       is_company boolean not null default false,
       members_by_source jsonb not null default '{}',
-      credits_by_source jsonb,
+      credits_by_source jsonb not null default '{}',
+      most jsonb,
       credits numeric,
       credits_stated numeric,
       is_async_answer boolean not null default false,
@@ -489,7 +488,9 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`create index jobs_by_job_id on fillrate.jobs (job_id, service_id) where job_id is not null`.execute(
     db,
   )
-  await sql`create index jobs_submitting on fillrate.jobs (created_at) where state = 'submitting'`.execute(db)
+  await sql`create index jobs_submitting on fillrate.jobs (run_id, created_at) where state = 'submitting'`.execute(
+    db,
+  )
   await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
     db,
   )
@@ -549,16 +550,14 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   // What was requested of the service and is billed, by day (UTC), run, source and endpoint: `calls` with an answer or in
   // doubt, of which `retried` and `throttled` (429) brought none; `lookups` that the service answered or accepted in a
   // job; `in_doubt`: lookups beside these that may be billed, because the answer was lost. `credits`: what the answers
-  // cost; `credits_in_doubt`: the most that lost answers, and results that are not there yet, may cost (both null where each
-  // lookup costs one); `returned`: what lookups cost less than their budget was charged. Never deleted with the run. All three are
-  // decimals, because services bill parts of a credit.
-  // The statement that stores an answer appends an entry, in the same transaction, so that the sum is exact after any crash, and
-  // concurrent statements do not wait for one another. Recovery adds the entries up.
+  // cost; `credits_in_doubt`: the most that lost answers, and results that are not there yet, may cost. Both are decimals, because
+  // services bill parts of a credit. `overrun`: the most that an answer has stated to cost, if that is more than was expected of it.
+  // Added to by the statement that stores an answer, so that it is exact after any crash. Never deleted with the run.
   await sql`
     create table fillrate.spend (
       run_id bigint not null,
-      service_id smallint not null,
       day date not null default (now() at time zone 'UTC')::date,
+      service_id smallint not null,
       source text collate "C" not null,
       endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk')),
       calls bigint not null default 0,
@@ -566,15 +565,14 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
       throttled bigint not null default 0,
       lookups bigint not null default 0,
       in_doubt bigint not null default 0,
-      credits numeric,
-      credits_in_doubt numeric,
-      returned numeric not null default 0,
-      is_entry boolean not null default true
-    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(db)
-  await sql`create index spend_by_run on fillrate.spend (run_id)`.execute(db)
+      credits numeric not null default 0,
+      credits_in_doubt numeric not null default 0,
+      overrun numeric,
+      primary key (run_id, day, service_id, source, endpoint)
+    ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000)`.execute(
+    db,
+  )
   await sql`create index spend_by_day on fillrate.spend (day)`.execute(db)
-  await sql`create index spend_entries on fillrate.spend (run_id) where is_entry`.execute(db)
-  await sql`create index spend_returned on fillrate.spend (run_id) where returned <> 0`.execute(db)
 
   // The lookups of a job are billed once it is known to be accepted, by the 202 or by a delivery. They are in doubt while
   // it is, and stay so if it expires. A trigger, because six statements change the state of jobs, a hundred lookups at a
@@ -582,13 +580,14 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.count_job_spend() returns trigger language plpgsql as $$
     begin
-      insert into fillrate.spend (run_id, service_id, day, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
-      select coalesce(j.run_id, 0), j.service_id, (j.created_at at time zone 'UTC')::date, m.source,
+      insert into fillrate.spend as s (run_id, day, service_id, source, endpoint, lookups, in_doubt, credits, credits_in_doubt)
+      select coalesce(j.run_id, 0), (j.created_at at time zone 'UTC')::date, j.service_id, m.source,
              case when j.is_company then 'company' else 'bulk' end,
-             m.size * (j.billed - j.was_billed), m.size * (j.doubtful - j.was_doubtful),
-             case when j.credits_by_source is not null then 0 end,
-             (j.credits_by_source ->> m.source)::numeric
-               * (greatest(j.billed, j.doubtful) - greatest(j.was_billed, j.was_doubtful))
+             sum(m.size * (j.billed - j.was_billed)), sum(m.size * (j.doubtful - j.was_doubtful)),
+             sum(case when j.most is null then m.size * (j.billed - j.was_billed) else 0 end),
+             sum(case when j.most is null then m.size * (j.doubtful - j.was_doubtful)
+                      else (j.credits_by_source ->> m.source)::numeric
+                             * (greatest(j.billed, j.doubtful) - greatest(j.was_billed, j.was_doubtful)) end)
         from (
           select n.*, (n.submitted_at is not null)::integer as billed, (o.submitted_at is not null)::integer as was_billed,
                  (n.submitted_at is null and n.state in ('in_doubt', 'expired'))::integer as doubtful,
@@ -596,7 +595,11 @@ async function createSpend(db: Kysely<unknown>): Promise<void> {
             from changed n join former o using (key)
         ) j
         cross join lateral (select key as source, value::integer as size from jsonb_each_text(j.members_by_source)) m
-       where (j.billed, j.doubtful) <> (j.was_billed, j.was_doubtful);
+       where (j.billed, j.doubtful) <> (j.was_billed, j.was_doubtful)
+       group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+      on conflict (run_id, day, service_id, source, endpoint) do update
+         set lookups = s.lookups + excluded.lookups, in_doubt = s.in_doubt + excluded.in_doubt,
+             credits = s.credits + excluded.credits, credits_in_doubt = s.credits_in_doubt + excluded.credits_in_doubt;
       return null;
     end $$`.execute(db)
   await sql`
@@ -944,6 +947,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
  * often creates. A key would be one more index for each of the rows of these queues. Written to the WAL only with `wal_level` logical.
  */
 async function createReplicaIdentities(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['row_counts', 'spend'])
+  for (const table of ['row_counts'])
     await sql`alter table ${sql.id('fillrate', table)} replica identity full`.execute(db)
 }

@@ -232,7 +232,7 @@ async function listBudgets(db: Database, settings: SpendSettings, now: number): 
   if (followed.length > 0) {
     const { spent, bySource } = await budgets.readDayBudget(db)
     const of = { kind: 'live_sync' as const, run: null, limit: toLimit(settings.liveSync.budget) }
-    ofDay.push(...listParts(of, { lookups: spent, bySource }, followed, now))
+    ofDay.push(...listParts(of, { spent, bySource }, followed, now))
   }
   const ofRuns = (await budgets.listRunBudgets(db)).flatMap((run) =>
     listParts(
@@ -252,7 +252,7 @@ const toLimit = (budget: LookupBudget | null): number | null =>
 /** A budget, and the shares of its sources. @param now null: it does not restart at midnight */
 function listParts(
   of: Pick<BudgetReport, 'kind' | 'run' | 'limit'>,
-  usage: Pick<budgets.BudgetUsage, 'lookups' | 'bySource'>,
+  usage: Pick<budgets.BudgetUsage, 'spent' | 'bySource'>,
   mappings: readonly SpendSettings['sources'][string][],
   now: number | null,
 ): BudgetReport[] {
@@ -265,7 +265,7 @@ function listParts(
     used_up_at: limit === null || now === null ? null : foreseeExhaustion(spent, limit, now),
   })
   return [
-    part(null, of.limit, usage.lookups),
+    part(null, of.limit, usage.spent),
     ...[...resolveSourceBudgets(mappings, of.limit)].map(([name, limit]) =>
       part(name, limit, usage.bySource[name] ?? 0),
     ),

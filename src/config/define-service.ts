@@ -71,7 +71,7 @@ export interface ServiceConfig<Adapter> extends CallSettings<Adapter> {
   readonly bulk?: BulkSettings
   /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
   readonly price?: PriceSettings
-  /** The most that a run may spend at this service, in lookups or in money. Default: what the budget of the run leaves. */
+  /** The most that a run, or live sync in a day, may spend at this service, in lookups or in money. Default: what the budget of the run leaves. */
   readonly budget?: RunBudgetConfig
   /** A record that it found is looked up again after this long. Default: that of all services. */
   readonly refreshAfter?: Duration

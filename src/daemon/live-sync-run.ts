@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { RunBudget } from '../pipeline/pick/budget.ts'
-import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
+import { createBudget, toRunBound } from '../pipeline/pick/budget.ts'
 import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
+import { toRunService } from '../pipeline/pick/pass.ts'
 import { finishRun } from '../runs/finish.ts'
 import { heartbeat } from '../runs/heartbeat.ts'
 import { RunCounters } from '../runs/counters.ts'
@@ -17,7 +17,9 @@ import {
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as runProgress from '../store/run-progress.ts'
+import { adoptLookups } from '../store/lookups.ts'
 import * as runs from '../store/runs.ts'
+import { readOverruns } from '../store/spend.ts'
 
 /** What live sync picks: single edits (`follow`), or imports (`backfill`). */
 export type LiveSyncKind = 'follow' | 'backfill'
@@ -25,7 +27,10 @@ export type LiveSyncKind = 'follow' | 'backfill'
 export const LIVE_SYNC_KINDS: readonly LiveSyncKind[] = ['follow', 'backfill']
 
 /** What live sync needs of its process. */
-export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'serviceName' | 'owner' | 'elector' | 'recordRun'>
+export type LiveSyncDeps = Pick<
+  RunDeps,
+  keyof Deps | 'serviceName' | 'serviceBudget' | 'owner' | 'elector' | 'recordRun'
+>
 
 /** A service, as live sync uses it. */
 export interface LiveSyncService {
@@ -37,8 +42,8 @@ export interface LiveSyncRunOptions {
   readonly sources: readonly string[]
   /** `sync` for single edits, `backfill` for imports. */
   readonly trigger: LiveSyncKind
-  /** Lookups per day, over all live sync runs, and of them the most for a source. Null: unlimited. */
-  readonly budget: { readonly limit: number | null; readonly sources: ReadonlyMap<string, number> }
+  /** Lookups per day, over all live sync runs. Null: unlimited. */
+  readonly budget: number | null
   /** Names the budget shared by the runs of a day. Null: unlimited. */
   readonly budgetName: string | null
 }
@@ -49,6 +54,23 @@ export interface LiveSyncRunOptions {
  */
 const IDLE_CLOSE_MS = 5 * 60_000
 const MAX_AGE_MS = 60 * 60_000
+
+/** The sources that a service fills, and what it may spend. */
+function partOf(
+  deps: LiveSyncDeps,
+  { sources: names, budget }: Pick<LiveSyncRunOptions, 'sources' | 'budget'>,
+): Pick<ServicePart, 'sources' | 'budget'> {
+  const sources = names.flatMap((name) => deps.sources.get(name) ?? [])
+  const money = { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null }
+  return {
+    sources,
+    budget: createBudget(
+      money,
+      { budget },
+      sources.map(({ mapping }) => mapping),
+    ),
+  }
+}
 
 /** A service of an open run. */
 export interface LivePart extends ServicePart<LiveSyncDeps> {
@@ -80,7 +102,8 @@ export class LiveSyncRun {
     const { db, log, owner } = firstOf(services).deps
     const { trigger, sources, budgetName } = options
     const token = randomUUID()
-    const { limit: budget, sources: sourceBudgets } = options.budget
+    const { budget } = options
+    const parts = services.map(({ deps }) => ({ ...partOf(deps, options), service: deps.service }))
     const id = await runs.insertRun(db, {
       trigger,
       sources,
@@ -90,13 +113,13 @@ export class LiveSyncRun {
         where: null,
         route: trigger === 'follow' ? 'sync' : 'auto',
         follow: true,
-        ...(sourceBudgets.size > 0 && { source_budgets: Object.fromEntries(sourceBudgets) }),
       },
       owner,
       token,
       leaseMs: LEASE_MS,
       scopes: scopesOf(services.map(({ deps }) => deps)),
       budgetName,
+      bound: toRunBound(parts, await readOverruns(db)),
     })
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
@@ -109,7 +132,7 @@ export class LiveSyncRun {
     options: LiveSyncRunOptions,
     { id, token, db }: { readonly id: number; readonly token: string; readonly db: LiveSyncDeps['db'] },
   ) {
-    const { trigger, sources, budget, budgetName } = options
+    const { trigger, sources, budgetName } = options
     this.id = id
     this.trigger = trigger
     this.budgetName = budgetName
@@ -124,8 +147,7 @@ export class LiveSyncRun {
           id,
           service: deps.service,
           isDryRun: false,
-          sources: sources.flatMap((name) => deps.sources.get(name) ?? []),
-          budget: new RunBudget(budget.limit, budget.sources, deps.adapter.credits),
+          ...partOf(deps, options),
         },
         this.#counters,
       )
@@ -214,7 +236,7 @@ export class LiveSyncRun {
   async adoptLookups(): Promise<void> {
     const live = (await runs.listRunning(this.#db)).map((one) => one.id)
     for (const part of this.#parts) {
-      await adoptAbandonedLookups(this.#db, part, live)
+      await adoptLookups(this.#db, toRunService(part), live)
       part.workers.wakeCalls()
     }
   }

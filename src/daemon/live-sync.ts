@@ -272,7 +272,7 @@ export class LiveSync {
     const run = await LiveSyncRun.open(this.#services, {
       sources: this.#names,
       trigger: kind,
-      budget: { limit: this.#budget.limit, sources: this.#budget.sourceLimits },
+      budget: this.#budget.limit,
       budgetName,
     })
     this.#openRuns[kind] = run

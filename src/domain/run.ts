@@ -39,8 +39,6 @@ export interface StoredRunOptions extends Omit<RunSpec, 'sources'> {
   readonly writes_again?: boolean
   /** A live-sync run: its rows come by their keys. */
   readonly follow?: boolean
-  /** The parts of the budget that some of its sources may use, in lookups. */
-  readonly source_budgets?: Readonly<Record<string, number>>
   /** Makes no calls, and writes stored records again. */
   readonly remap?: boolean
 }

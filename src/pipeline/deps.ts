@@ -13,6 +13,7 @@ import type { Limiter } from '../service/rate-limit/limiter.ts'
 import type { BrokenSource } from '../sources/open-sources.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
+import type { Bounding } from '../store/budgets.ts'
 import type { RunningRun } from '../store/runs.ts'
 import * as services from '../store/services.ts'
 import type { PrioritySemaphore } from './look-up/slots.ts'
@@ -102,6 +103,12 @@ const FIRST_POLL_AFTER_DELIVERY_MS = 120_000
  */
 export const firstPollMs = ({ poll }: Pick<CallDeps['adapter'], 'poll'>, isDelivered: boolean): number =>
   poll?.firstMs ?? (isDelivered ? FIRST_POLL_AFTER_DELIVERY_MS : FIRST_POLL_MS)
+
+/** What lookups of a run may cost, and whether its budget bounds how many are requested. */
+export const boundingOf = (
+  { adapter: { credits } }: Pick<Deps, 'adapter'>,
+  { isBounded }: Pick<RunningRun, 'isBounded'>,
+): Bounding => ({ isBounded, most: credits.isFlat ? null : credits.most })
 
 /** Decides for each bulk endpoint how a run's waiting lookups are requested. All others are requested singly. */
 export const routeRun = (

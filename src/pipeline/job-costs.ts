@@ -26,9 +26,9 @@ function readCost({ job, settlements }: DeliveredJob, answers: readonly JobAnswe
   const answered = new Set(answers.map(({ id }) => id))
   const unanswered = job.members.filter(({ id, open }) => open && !answered.has(id)).map(({ id }) => id)
   // A lookup that costs one credit is counted when its job is accepted.
-  const base = job.isFlat && !isSettled ? 1 : 0
+  const base = job.most === null && !isSettled ? 1 : 0
   return {
-    counted: job.credits ?? (job.isFlat ? job.members.length : 0),
+    counted: job.credits ?? (job.most === null ? job.members.length : 0),
     /** Nothing of its members is in doubt any more: the job was over, and its cost known. */
     isSettled,
     isOver: settlements.some(({ status }) => status !== null) || isTerminalStatus(job.state),
@@ -98,13 +98,11 @@ export function toJobCost(
   // Those without a result cost nothing: the sum is known. While more may come, they count as before.
   const freed = isOver ? countedUnanswered : 0
   const credits = roundCredits(stated + countedUnanswered - freed)
-  const charged = roundCredits(credits - (counted - freed))
   const beside = {
     id: job.id,
-    credits: roundCredits(charged - freed),
-    charged,
+    credits: roundCredits(credits - counted),
     unanswered: isOver && !isSettled ? unanswered : [],
   }
-  const isNothing = beside.credits === 0 && charged === 0 && beside.unanswered.length === 0
+  const isNothing = beside.credits === 0 && beside.unanswered.length === 0
   return { credits, stated, beside: isNothing ? null : beside }
 }

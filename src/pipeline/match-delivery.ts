@@ -165,11 +165,13 @@ export function settleDelivery(
       job: job.id,
       requestedAt: job.createdAt,
       isOpen: open,
+      reserved: (kind === null ? null : job.most?.[kind]) ?? null,
       ...afterResult(result, freshness, now),
     }
     const { credits } = service
     if (stated !== null) return { ...fields, credits: stated }
-    if (credits.isFlat || kind === null) return fields
+    // A lookup that costs one credit was counted when its job was accepted.
+    if ((credits.isFlat && job.most === null) || kind === null) return fields
     const record = result.type === 'found' ? (result.record as Record<string, unknown>) : null
     return { ...fields, credits: credits.of(kind, record) }
   }

@@ -6,7 +6,6 @@ import { prunePending } from '../store/pending-lookups.ts'
 import { pruneDueRows } from '../store/due-rows.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
-import { foldSpend } from '../store/spend.ts'
 import { inTransaction } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import type { Deps, RunPolicy } from './deps.ts'
@@ -48,7 +47,6 @@ export async function recoverAbandoned(
   await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
   await foldRowCounts(deps.db)
   await pruneDueRows(deps.db)
-  await foldSpend(deps.db)
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')

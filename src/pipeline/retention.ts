@@ -16,9 +16,6 @@ const BATCH_SIZE = 500
 /** How long the audit list is kept: until after the next yearly audit. */
 const AUDIT_MS = 2 * 365 * 24 * 3_600_000
 
-/** A scheduled run may be resumed days later, with what is left of its budget. */
-const SCHEDULED_RUNS_MS = 30 * 24 * 3_600_000
-
 /** Position of the sweep over the records, from which the next tick continues. */
 interface RetentionCursor {
   after: number
@@ -50,7 +47,6 @@ export async function enforceRetention(
     runs: await deleteOld('runs', Math.max(deliveriesMs, changesMs ?? 0)),
     scheduledRuns: await deleteOld('scheduled_runs', deliveriesMs),
     notifications: await deleteOld('notifications', deliveriesMs),
-    budgets: await deleteOld('budgets', Math.max(deliveriesMs, SCHEDULED_RUNS_MS)),
     auditEvents: await deleteOld('audit_events', AUDIT_MS),
     leftRows: await inTransaction(db, (tx) => endRowsOfLeftSources(tx, BATCH_SIZE)),
   }

@@ -10,7 +10,7 @@ import * as jobs from '../store/jobs.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceCall } from '../util/trace.ts'
-import { type CallDeps, isDelivered, LEASE_MS, routeRun } from './deps.ts'
+import { boundingOf, type CallDeps, isDelivered, LEASE_MS, routeRun } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, logCall, toCallAttributes, describeFailure } from './look-up/call-service.ts'
 import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
@@ -193,6 +193,7 @@ async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.Ou
     const created = await jobs.createJobs(deps.db, {
       run: run.id,
       service: deps.service,
+      ...boundingOf(deps, run),
       ids: Array.from({ length: limit - leased.length }, () => randomUUID()),
       kinds,
       least,

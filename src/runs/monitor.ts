@@ -1,7 +1,9 @@
-import { adoptAbandonedLookups } from '../pipeline/pick/claim.ts'
+import { toRunService } from '../pipeline/pick/pass.ts'
 import { repick } from '../pipeline/pick/pick.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { isTransient } from '../store/connectivity.ts'
+import { readProspect } from '../store/budgets.ts'
+import { adoptLookups } from '../store/lookups.ts'
 import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
@@ -227,20 +229,24 @@ class RunMonitor {
       part.outage = own.mine === 0 ? null : await findOutage(part, own.mine, { startedAt, aloneSince })
       // As at the end of a budget: what is paid for is awaited, and the rest is left.
       const isOutOfCredits = part.outage?.cause === 'out_of_credits'
+      const isBounded = !part.budget.isUnlimited && own.forCall > 0
+      const prospect = isBounded ? await readProspect(part.deps.db, toRunService(part)) : 'calls'
+      const isUnpaid = isOutOfCredits || prospect === 'nothing'
       const completion = decideCompletion({
         ...own,
         ownWaiting: own.mine - own.broken,
-        awaitingDelivery: own.forDelivery,
+        awaitingDelivery: own.forDelivery + (prospect === 'jobs' ? own.forCall : 0),
         others: counts.awaited,
-        unpayable: isOutOfCredits ? own.forCall : own.abandoned + part.budget.rowsAwaitingBudget,
-        later: isOutOfCredits ? 0 : own.later,
+        unpayable: isUnpaid ? own.forCall : part.budget.rowsAwaitingBudget,
+        later: isUnpaid ? 0 : own.later,
         isDown: part.outage?.isTooLong ?? false,
         idleMs,
         waitMs: this.#options.waitMs,
         lockedWaitMs: policy.lockedWaitMs,
       })
-      // Freed by a job that expired after these rows were picked: the budget had not included them.
-      if (completion !== 'continue') part.budget.setPendingSkips('abandoned', own.abandoned)
+      // They were picked, and cannot be requested: others cost more than was expected.
+      if (completion !== 'continue' && isBounded && prospect === 'nothing')
+        part.budget.setUnrequested(own.forCall)
       if (completion === 'continue' && !isEnded(part)) open.add(part)
     }
     const isWorking = (part: ServicePart): boolean => open.has(part) && part.outage === null
@@ -268,7 +274,7 @@ class RunMonitor {
     let adopted = 0
     for (const part of parts)
       if (counts.at(part.service).abandoned > 0)
-        adopted += (await actInPart(part, () => adoptAbandonedLookups(db, part, live), onFailure)) ?? 0
+        adopted += (await actInPart(part, () => adoptLookups(db, toRunService(part), live), onFailure)) ?? 0
     const hasPicked = await this.#repick(
       parts.map(({ service }) => service),
       true,

@@ -9,16 +9,15 @@ import {
   type PickContext,
   type PickOptions,
   type PickPass,
-  serviceWithBudget,
+  toRunService,
 } from '../pipeline/pick/pass.ts'
 import type { PickResult } from '../pipeline/pick/advance.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
-import { readBudgetUsage } from '../store/budgets.ts'
+import { readProspect, readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
-import { awaitsAnswers } from '../store/run-progress.ts'
 import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
@@ -29,10 +28,10 @@ type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random' | 'ada
 
 interface PickSourcesOptions extends PickOptions {
   readonly sources: readonly Source[]
-  /** How long to wait for a locked table, or for credits to come back, in milliseconds. */
+  /** How long to wait for a locked table, or for answers that leave more of the budget, in milliseconds. */
   readonly waitMs: number
-  /** Called when rows wait for credits: what was picked so far must be requested, however little it is. */
-  readonly onAwaitingCredits?: () => Promise<void>
+  /** Called when the budget pays no more rows: what was picked so far must be requested, however little it is. */
+  readonly onAtBudget?: () => Promise<void>
   /** A user ends the run. If anything else does, such as a rejected key, its known rows are still compared with their tables. */
   readonly interrupted?: AbortSignal
 }
@@ -112,9 +111,8 @@ class SourcesPick {
   async #openSharedPass(source: Source, n: number): Promise<void> {
     const { deps, run, options, signal, observations } = this.#task
     const { sources } = options
-    const { budget, isDryRun, id } = run
+    const { budget } = run
     const pass = await this.#retry(() => openPass(deps, run, source, options))
-    pass.awaitsCredits = !budget.credits.isFlat && budget.limit !== null && !isDryRun
     this.#passes.push(pass)
     const isPaused = observations.pausedSources.has(source.name)
     if (isFullPass(run, pass, options) && !isPaused) {
@@ -122,8 +120,8 @@ class SourcesPick {
       this.#restoredRows.set(pass, restored)
     }
     if (sources.length === 1 || budget.limit === null || budget.limit === 0) return
-    const spent = await this.#retry(() => readBudgetUsage(deps.db, id))
-    budget.startShare(spent.lookups, sources.length - n)
+    const { spent } = await this.#retry(() => readBudgetUsage(deps.db, toRunService(run)))
+    budget.startShare(spent, sources.length - n)
     await this.#pickSource(pass)
   }
 
@@ -184,44 +182,42 @@ class SourcesPick {
     const { deps, run, options, signal, onPicked } = this.#task
     // With a new lookup for each row, none has an answer yet.
     onPicked(picked, picked > claimed)
-    if (isAtBudget === true) pass.awaitsCredits = await waitForCredits(deps, run, pass, options, signal)
+    if (isAtBudget === true) pass.isSpent = !(await waitForAnswers(deps, run, pass, options, signal))
   }
 }
 
-/** How often the answers to a run's lookups are looked for while its budget is reserved for them. */
-const CREDITS_POLL_MS = 100
+/** How often a run looks whether its answers leave more of its budget. */
+const ANSWERS_POLL_MS = 100
 
 /**
- * Waits until lookups have cost less than was charged for them, so that a part of the budget worth a page can be spent again.
- * @returns false if nothing more comes back, or not in time
+ * Waits until lookups have cost less than they could, so that a part of the budget worth a page is left again.
+ * @returns false if answers leave nothing more, or not in time
  */
-async function waitForCredits(
+async function waitForAnswers(
   deps: PickDeps,
   run: PickContext,
   { source }: PickPass,
-  { waitMs, onAwaitingCredits }: PickSourcesOptions,
+  { waitMs, onAtBudget }: PickSourcesOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { id, budget } = run
+  const { budget } = run
+  const of = toRunService(run)
   const retryOptions = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   const charge = Math.max(...LOOKUP_KINDS[source.mapping.kind].map((kind) => budget.charge({ kind })))
   const enough = Math.max(charge, (budget.limit ?? 0) / 20)
-  await onAwaitingCredits?.()
+  await onAtBudget?.()
   let left = -1
   let changedAt = performance.now()
   while (!signal.aborted) {
     // In this order: what was answered between the two is in the second.
-    const isAwaiting = await retryWhileUnavailable(() => awaitsAnswers(deps.db, id), retryOptions)
-    const usage = await retryWhileUnavailable(
-      () => readBudgetUsage(deps.db, id, serviceWithBudget(run)),
-      retryOptions,
-    )
+    const prospect = await retryWhileUnavailable(() => readProspect(deps.db, of), retryOptions)
+    const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, of), retryOptions)
     const nowLeft = budget.remaining(usage, source.name)
     if (nowLeft >= enough) return true
     if (nowLeft !== left) changedAt = performance.now()
     left = nowLeft
-    if (!isAwaiting || performance.now() - changedAt > waitMs) return left >= charge
-    await sleep(CREDITS_POLL_MS, undefined, { signal }).catch(() => {})
+    if (prospect === 'nothing' || performance.now() - changedAt > waitMs) return left >= charge
+    await sleep(ANSWERS_POLL_MS, undefined, { signal }).catch(() => {})
   }
   return false
 }

@@ -249,7 +249,7 @@ class RunExecution {
         ...this.#options,
         sources: part.sources.filter(({ mapping }) => mapping.turn.isFirst),
         interrupted: this.#interrupted,
-        onAwaitingCredits: async () => {
+        onAtBudget: async () => {
           await this.#markPicked(stopping)
           await this.#endGathering(parts.filter(({ isGathering }) => isGathering))
           workers.wakeCalls()

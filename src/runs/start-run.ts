@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto'
 import type { RunSpec, Trigger } from '../domain/run.ts'
 import type { MixedBudget } from '../domain/spend.ts'
 import { LEASE_MS } from '../pipeline/deps.ts'
-import { createBudget } from '../pipeline/pick/budget.ts'
+import { createBudget, type RunBudget, toRunBound } from '../pipeline/pick/budget.ts'
 import type { Source } from '../sources/source-model.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as runs from '../store/runs.ts'
+import { readOverruns } from '../store/spend.ts'
 import { RunCounters } from './counters.ts'
 import { logWait } from './loop.ts'
 import {
@@ -91,34 +92,37 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
     scopes: scopesOf(served.map(({ deps }) => deps)),
     gathering: gathering.map(({ deps }) => deps.service),
   }
-  const id = await retryWhileUnavailable(() => runs.insertRun(db, inserted), startWait(first.deps, options))
+  const budgeted = turns.map((turn) => ({
+    ...turn,
+    service: turn.deps.service,
+    budget: budgetOf(turn, options),
+  }))
+  const id = await retryWhileUnavailable(
+    async () => runs.insertRun(db, { ...inserted, bound: toRunBound(budgeted, await readOverruns(db)) }),
+    startWait(first.deps, options),
+  )
   log.info(
     { event: 'run_started', run: id, trigger, sources: inserted.sources, budget, dry: isDryRun },
     'run started',
   )
   const counters = new RunCounters()
-  const parts = turns.map(({ deps, name, sources, leftOut }) => ({
-    ...createPart(
-      {
-        deps,
-        name,
-        id,
-        service: deps.service,
-        isDryRun,
-        sources,
-        budget: createBudget(
-          { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null },
-          options,
-          sources.map(({ mapping }) => mapping),
-        ),
-      },
-      counters,
-    ),
+  const parts = budgeted.map(({ deps, name, service, sources, leftOut, budget: own }) => ({
+    ...createPart({ deps, name, id, service, isDryRun, sources, budget: own }, counters),
     leftOut,
     isGathering: inserted.gathering.includes(deps.service),
   }))
   return { id, token, trigger, isDryRun, named, parts, counters, startedAt, observations }
 }
+
+const budgetOf = (
+  { deps, sources }: Pick<ServedSources, 'deps' | 'sources'>,
+  options: Pick<StartRunOptions, 'budget' | 'mixed'>,
+): RunBudget =>
+  createBudget(
+    { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null },
+    options,
+    sources.map(({ mapping }) => mapping),
+  )
 
 /** As in the middle of a run: Postgres was reached a moment ago. */
 const startWait = ({ log }: Pick<RunDeps, 'log'>, { signal }: StartRunOptions) => ({

@@ -1,213 +1,258 @@
 import { type RawBuilder, sql } from 'kysely'
-import { roundCredits } from '../domain/spend.ts'
+import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { roundCredits, type SingleEndpoint } from '../domain/spend.ts'
 import type { RunService } from './pending-lookups.ts'
-import { PREPARED, readOne } from './sql.ts'
+import { hasLeasesSql } from './run-progress.ts'
+import { intervalSql, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
 
-// Spending is counted in the database only: a counter in a process would be lost with it, and would be wrong after a
-// COMMIT whose answer was lost.
+// A budget is a bound: what was billed, what lost answers may cost, and what is under way are never more. It is computed from what is
+// stored, where lookups are leased or put into a job. Nothing is reserved, and so nothing has to be given back.
+
+/** What a run may spend, as it is stored with it. In units of the budget: lookups, credits, or lookups at the highest price. */
+export interface RunBound {
+  /** Lookups do not cost one credit each. */
+  readonly isInCredits: boolean
+  /** Null: unlimited. */
+  readonly limit: number | null
+  /** Of it, the most for a source. */
+  readonly sources: Readonly<Record<string, number>>
+  /** By the number of each service. */
+  readonly services: Readonly<Record<number, ServiceBound>>
+}
+
+export interface ServiceBound {
+  /** Of the limit, the most for this service. Null: all. */
+  readonly own: number | null
+  /** What a credit is in units. */
+  readonly unit: Readonly<Record<SingleEndpoint, number>>
+  /** The most credits that a lookup may cost, as far as is known when the run begins. */
+  readonly most: Readonly<Record<LookupKind, number>>
+}
 
 export interface BudgetUsage {
-  /** Credits: of a service that bills by the lookup, lookups. */
-  readonly lookups: number
+  /** In units: billed, in doubt, under way, and waiting to be requested for the run. */
+  readonly spent: number
   readonly bySource: Readonly<Record<string, number>>
-  /** What the run itself has spent of it at one service. */
-  readonly own?: number
-  /** Other runs spend from the same budget. */
-  readonly isShared: boolean
+  /** Of it, at one service. */
+  readonly own: number
+  /** What lookups of that service cost at most, in units, by their kind, as its answers say by now. */
+  readonly costs: Readonly<Partial<Record<LookupKind, number>>>
 }
+
+/** The class of a lookup that a price is for. */
+const classSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
+  sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`
 
 /**
- * SQL: credits that were charged to runs and not spent, because lookups cost less than the most that they could. Empty where
- * a lookup costs one credit: the partial indexes then answer it at once.
+ * SQL: the CTEs of a run's budget:
+ *
+ * - `budget (id, bound, spenders)`. `spenders`: the runs that share it.
+ * - `cost (service_id, kind, credits, units)`: what a lookup may cost at most. An answer that states more counts from then on.
+ * - `used (service_id, source, units)`: what is billed, in doubt and under way.
+ *
+ * All is found by indexes of the run: its rows of `spend`, its leases, and its jobs that are being submitted. One that is accepted is in
+ * `spend`. A statement that decides by it runs under `lockBudget`, because of a lease that was committed after its snapshot.
+ * @param run a condition on the run `r`
  */
-const returnedSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`(
-  select source, service_id, returned from fillrate.spend where returned <> 0 and ${of})`
+export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
+    budget as materialized (
+      select r.id, r.bound, case when r.budget_name is null then array[r.id]
+               else array(select id from fillrate.runs where budget_name = r.budget_name) end as spenders
+        from fillrate.runs r where ${run}
+    ), spent as materialized (
+      select s.service_id, s.source, ${classSql(sql`s.endpoint`)} as class, sum(s.credits + s.credits_in_doubt) as credits, max(s.overrun) as overrun
+        from budget join fillrate.spend s on s.run_id = any(budget.spenders) group by 1, 2, 3
+    ), cost as materialized (
+      select v.service_id, m.kind, c.credits, c.credits * v.unit as units
+        from (select key::smallint as service_id, value as bound from budget cross join lateral jsonb_each(bound -> 'services')) b
+       cross join lateral jsonb_each_text(b.bound -> 'most') m (kind, most)
+       cross join lateral (
+         select b.service_id, (b.bound -> 'unit' ->> ${classSql(sql`m.kind`)})::numeric as unit,
+                (select max(overrun) from spent where service_id = b.service_id and class = ${classSql(sql`m.kind`)}) as overrun) v
+       cross join lateral (select greatest(m.most::numeric, v.overrun) as credits) c
+    ), used as materialized (
+      select service_id, source, sum(units) as units from (
+        select s.service_id, s.source, s.credits * coalesce((budget.bound #>> array['services', s.service_id::text, 'unit', s.class])::numeric, 1) as units
+          from spent s cross join budget
+        union all
+        select h.service_id, coalesce(l.source, ''), coalesce(cost.units, 1)
+          from budget join fillrate.lookup_leases h on h.run_id = any(budget.spenders)
+         cross join lateral unnest(h.lookup_ids) as q (id)
+         cross join lateral (
+           select source, kind from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token offset 0) l
+          left join cost on cost.service_id = h.service_id and cost.kind = l.kind
+        union all
+        select j.service_id, m.source, m.credits::numeric * coalesce((budget.bound #>> array['services', j.service_id::text, 'unit',
+                 case when j.is_company then 'company' else 'person' end])::numeric, 1)
+          from budget join fillrate.jobs j on j.run_id = any(budget.spenders) and j.state = 'submitting'
+         cross join lateral jsonb_each_text(j.credits_by_source) as m (source, credits)
+      ) part group by 1, 2
+    )`
 
-const ofRunSql = (run: RawBuilder<unknown>) => sql<boolean>`run_id = ${run}`
-export const ofBudgetSql = (name: RawBuilder<unknown>) =>
-  sql<boolean>`run_id in (select id from fillrate.runs where budget_name = ${name})`
+/** SQL: what waits to be requested for the run of `budgetSql`, as `used`. */
+const pendingSql = sql`(
+      select p.service_id, coalesce(p.source, '') as source, p.size * coalesce(cost.units, 1) as units
+        from budget join fillrate.pending_lookups p on p.run_id = budget.id
+        left join cost on cost.service_id = p.service_id and cost.kind = p.kind)`
 
-/** SQL: the runs that spend from the budget of the run `r`. One condition, because each one is planned anew with every page. */
-const ofSpenderSql = sql<boolean>`run_id = any(case when r.budget_name is null then array[r.id]
-  else array(select id from fillrate.runs where budget_name = r.budget_name) end)`
-
-/** SQL: the sum that was returned, of all or of one source or service. */
-const returnedSumSql = (
-  of: RawBuilder<boolean>,
-  only: RawBuilder<boolean> = sql`true`,
-): RawBuilder<unknown> => sql`
-  coalesce((select sum(returned) from ${returnedSql(of)} as x where ${only}), 0)`
-
-/** SQL: the same by source, as jsonb; null: nothing. */
-export const returnedBySourceSql = (of: RawBuilder<boolean>): RawBuilder<unknown> => sql`
-  (select jsonb_object_agg(source, returned)
-     from (select source, sum(returned) as returned from ${returnedSql(of)} as x group by source) as y)`
-
-/** A budget as it is stored, and what of it came back. */
-interface StoredUsage {
-  readonly lookups: number
-  readonly bySource: Readonly<Record<string, number>>
-  readonly returned: Readonly<Record<string, number>> | null
+const usageColumns = (service: number | null, isWithPending: boolean): RawBuilder<unknown> => {
+  const all = isWithPending
+    ? sql`(select * from used union all select * from ${pendingSql} as waiting)`
+    : sql`used`
+  return sql`coalesce((select sum(units) from ${all} as u), 0)::float8 as spent,
+           (select coalesce(jsonb_object_agg(source, units), '{}') from (select source, sum(units) as units from ${all} as u group by 1) s) as "bySource",
+           coalesce((select sum(units) from ${all} as u where service_id = ${service}::smallint), 0)::float8 as own,
+           (select coalesce(jsonb_object_agg(kind, units), '{}') from cost where service_id = ${service}::smallint) as costs`
 }
 
-export function toNetUsage({
-  lookups,
-  bySource,
-  returned,
-}: StoredUsage): Pick<BudgetUsage, 'lookups' | 'bySource'> {
-  if (returned === null) return { lookups, bySource }
-  return {
-    lookups: roundCredits(lookups - Object.values(returned).reduce((sum, credits) => sum + credits, 0)),
-    bySource: Object.fromEntries(
-      Object.entries(bySource).map(([source, charged]) => [
-        source,
-        roundCredits(charged - (returned[source] ?? 0)),
-      ]),
-    ),
-  }
-}
-
-type UsageRow = StoredUsage & Pick<BudgetUsage, 'isShared'> & { readonly own: number }
-
-/** SQL: what the run `r` was charged for a service, and what came back of it. */
-const spentOnSql = (service: number): RawBuilder<unknown> =>
-  sql`coalesce((r.spent_by_service ->> ${service}::text)::numeric, 0)`
-const returnedOnSql = (service: number): RawBuilder<unknown> =>
-  returnedSumSql(ofRunSql(sql`r.id`), sql`x.service_id = ${service}`)
-
-const usageColumnsSql = (service: number | null): RawBuilder<unknown> => sql`
-           case when r.budget_name is null then r.lookups_spent else coalesce(b.lookups_spent, 0) end::float8 as lookups,
-           case when r.budget_name is null then r.spent_by_source else coalesce(b.spent_by_source, '{}') end as "bySource",
-           r.budget_name is not null as "isShared",
-           ${service === null ? sql`0` : sql`(${spentOnSql(service)} - ${returnedOnSql(service)})::float8`} as own,
-           ${returnedBySourceSql(ofSpenderSql)} as returned`
-
-const fromUsageSql = (run: number): RawBuilder<unknown> => sql`
-      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
-     where r.id = ${run}`
-
-const toUsage = (usage: UsageRow | undefined): BudgetUsage =>
-  usage
-    ? { ...toNetUsage(usage), own: usage.own, isShared: usage.isShared }
-    : { lookups: 0, bySource: {}, own: 0, isShared: false }
+const toUsage = ({ spent, bySource, own, costs }: BudgetUsage): BudgetUsage => ({
+  spent: roundCredits(spent),
+  bySource: Object.fromEntries(
+    Object.entries(bySource).map(([source, units]) => [source, roundCredits(units)]),
+  ),
+  own: roundCredits(own),
+  costs,
+})
 
 /**
- * Lookups charged to a run's budget so far. Reads without a lock: `chargeBudget` decides.
- * @param service whose part of it is wanted; null: none
+ * What a run has used of its budget at a service, and what waits to be requested: how much more it may pick. Reads without a lock,
+ * because only a lease decides.
  */
-export async function readBudgetUsage(
-  db: Connection,
-  run: number,
-  service: number | null = null,
-): Promise<BudgetUsage> {
-  const { rows } = await sql<UsageRow>`select ${usageColumnsSql(service)} ${fromUsageSql(run)}`.execute(db)
-  return toUsage(rows[0])
+export async function readBudgetUsage(db: Connection, { run, service }: RunService): Promise<BudgetUsage> {
+  const ofRun = sql<boolean>`r.id = ${run}`
+  return toUsage(
+    await readOne(db, sql<BudgetUsage>`with ${budgetSql(ofRun)} select ${usageColumns(service, true)}`),
+  )
 }
 
 /**
  * The same, and whether anything was ever erased, in one statement, which also ends the wait for locks of a
  * user's table (`OnTable`). The suppressions stay locked until the transaction ends (`lockExclusively`).
+ * @param of null: of an unlimited run nothing is read
  */
 export async function readBeforeClaim(
   tx: Tx,
-  run: number,
-  service: number | null = null,
-): Promise<{ readonly spent: BudgetUsage; readonly hasSuppressions: boolean }> {
-  const { rows } = await sql<UsageRow & { hasSuppressions: boolean }>`
-    select ${usageColumnsSql(service)}, ${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions"
-           ${fromUsageSql(run)}`.execute(tx)
-  const [row] = rows
-  // Without the run nothing is claimed.
-  return { spent: toUsage(row), hasSuppressions: row?.hasSuppressions ?? true }
-}
-
-/** What a budget allows, in credits. Null is unlimited. */
-export interface ChargeLimits {
-  readonly run: number | null
-  readonly source: number | null
-  /** Of a shared budget, for this run and service alone. */
-  readonly own?: number | null
+  of: RunService | null,
+): Promise<{ readonly spent: BudgetUsage | null; readonly hasSuppressions: boolean }> {
+  const others = sql`${END_LOCK_TIMEOUT}, ${lockedHasSuppressionsSql} as "hasSuppressions"`
+  if (of === null)
+    return { spent: null, ...(await readOne(tx, sql<{ hasSuppressions: boolean }>`select ${others}`)) }
+  const { hasSuppressions, ...usage } = await readOne(
+    tx,
+    sql<BudgetUsage & { hasSuppressions: boolean }>`
+    with ${budgetSql(sql`r.id = ${of.run}`)} select ${usageColumns(of.service, true)}, ${others}`,
+  )
+  return { spent: toUsage(usage), hasSuppressions }
 }
 
 /**
- * Charges credits to a run, to its source and service, and to the budget that it shares. Call it as the last statement of the
- * transaction that claims them: the run's row stays locked until the end, and the run's heartbeat waits for that lock.
- * @returns false, with nothing charged, if the budget does not cover them or the run is no longer running
+ * Locks a budget until the transaction ends, as a statement of its own: the next one sees every lease that was committed before.
+ * Of runs that share it, the first one is locked.
  */
-export async function chargeBudget(
-  tx: Tx,
-  { run, service }: RunService,
-  source: string,
-  limits: ChargeLimits,
-  lookups: number,
-): Promise<boolean> {
-  if (lookups === 0) return true
-  const addedSql = (of: RawBuilder<unknown>) => sql`
-    lookups_spent = ${of}.lookups_spent + ${lookups}::numeric,
-    spent_by_source = ${of}.spent_by_source || jsonb_build_object(${source}::text,
-      coalesce((${of}.spent_by_source ->> ${source}::text)::numeric, 0) + ${lookups}::numeric)`
-  // What is unlimited needs no sums, which take longer to plan than the rest.
-  const isCoveredSql = (of: RawBuilder<unknown>, runs: RawBuilder<boolean>) => {
-    const spentBySource = sql`coalesce((${of}.spent_by_source ->> ${source}::text)::numeric, 0)`
-    const isCovered = [
-      ...(limits.run === null
-        ? []
-        : [
-            sql`${of}.lookups_spent + ${lookups}::numeric - ${returnedSumSql(runs)} <= ${limits.run}::numeric`,
-          ]),
-      ...(limits.source === null
-        ? []
-        : [
-            sql`${spentBySource} + ${lookups}::numeric - ${returnedSumSql(runs, sql`x.source = ${source}`)} <= ${limits.source}::numeric`,
-          ]),
-    ]
-    return isCovered.length === 0 ? sql`true` : sql`(${sql.join(isCovered, sql` and `)})`
-  }
-  // Prepared where it goes by primary keys alone: what was returned is found by indexes that a plan from before may not use.
-  const isUnlimited = limits.run === null && limits.source === null
-  const isOwnCovered =
-    limits.own == null
-      ? sql``
-      : sql`and ${spentOnSql(service)} + ${lookups}::numeric - ${returnedOnSql(service)} <= ${limits.own}::numeric`
-  const result = await sql`${isUnlimited ? PREPARED : sql``}
-    with shared as (
-      update fillrate.budgets b set ${addedSql(sql`b`)}
-        from fillrate.runs r
-       where r.id = ${run} and r.state = 'running' and b.name = r.budget_name
-         and ${isCoveredSql(sql`b`, ofBudgetSql(sql`b.name`))}
-      returning b.name
-    )
-    update fillrate.runs r set ${addedSql(sql`r`)},
-           spent_by_service = r.spent_by_service || jsonb_build_object(${service}::text, ${spentOnSql(service)} + ${lookups}::numeric)
-     where r.id = ${run} and r.state = 'running'
-       and case when r.budget_name is null then ${isCoveredSql(sql`r`, ofRunSql(sql`r.id`))} else exists (select from shared) end
-       ${isOwnCovered}`.execute(tx)
-  return result.numAffectedRows === 1n
+export async function lockBudget(tx: Tx, run: number): Promise<void> {
+  await sql`
+    select from fillrate.runs
+     where id = (select coalesce((select min(o.id) from fillrate.runs o where o.budget_name = r.budget_name), r.id)
+                   from fillrate.runs r where r.id = ${run})
+       for no key update`.execute(tx)
+}
+
+/**
+ * SQL: the CTEs of what a budget still pays of a service, behind those of `budgetSql`: `room (units)` in all, and `source_room (source, units)`
+ * of the sources with a budget of their own.
+ */
+export const roomSql = (service: number): RawBuilder<unknown> => sql`
+    room as materialized (
+      select least(coalesce((bound ->> 'limit')::numeric - (select coalesce(sum(units), 0) from used), 'infinity'),
+                   coalesce((bound #>> array['services', ${service}::text, 'own'])::numeric
+                              - (select coalesce(sum(units), 0) from used where service_id = ${service}), 'infinity')) as units
+        from budget
+    ), source_room as materialized (
+      select m.source, m.units::numeric - coalesce((select sum(units) from used where used.source = m.source), 0) as units
+        from budget cross join lateral jsonb_each_text(bound -> 'sources') as m (source, units)
+    )`
+
+/** What a lookup may cost where it is leased or put into a job, and whether a budget bounds how many are. */
+export interface Bounding {
+  /** The budget of their run bounds them, and says what they may cost by now. */
+  readonly isBounded?: boolean
+  /** The most credits that a lookup of each kind may cost. Null, the default: one each, whatever it finds. */
+  readonly most?: Readonly<Record<LookupKind, number>> | null
+}
+
+/** SQL: the most credits of a lookup by its kind, to be stored; null: one each. */
+export const mostSql = (service: number, { isBounded = false, most = null }: Bounding): RawBuilder<unknown> =>
+  isBounded
+    ? sql`(select case when ${most !== null}::boolean or max(credits) > 1 then jsonb_object_agg(kind, credits) end from cost where service_id = ${service})`
+    : sql`${most === null ? null : JSON.stringify(most)}::jsonb`
+
+/** SQL: a lookup of this kind, service and source is paid, were it the only one. */
+export const isPaidSql = (
+  service: number,
+  kind: RawBuilder<unknown>,
+  source: RawBuilder<unknown>,
+): RawBuilder<boolean> => sql`exists (
+  select from room join cost on cost.service_id = ${service} and cost.kind = ${kind} and cost.units <= room.units
+   where not exists (select from source_room s where s.source = ${source} and s.units < cost.units))`
+
+/** SQL: those of `claimed`, which has `kind`, `source` and a place (`n`), that the budget pays, in their order. */
+export const paidSql = (service: number): RawBuilder<unknown> => sql`
+      select * from (
+        select *, sum(units) over (order by n) as of_all
+          from (select claimed.*, cost.units, sum(cost.units) over (partition by claimed.source order by claimed.n) as of_source
+                  from claimed join cost on cost.service_id = ${service} and cost.kind = claimed.kind) priced
+         where not exists (select from source_room s where s.source = priced.source and s.units < priced.of_source)
+      ) payable where of_all <= (select units from room)`
+
+/** What may still leave more of a run's budget at a service. */
+type Prospect = 'calls' | 'jobs' | 'nothing'
+
+/**
+ * Whether a run with a budget goes on at a service: by its calls and what the budget pays of what waits soon, or by the results of
+ * its jobs. What each is billed as soon as its job is accepted leaves nothing.
+ */
+export async function readProspect(db: Connection, { run, service }: RunService): Promise<Prospect> {
+  const isSoon = sql`(p.not_before is null or p.not_before < now() + ${intervalSql(MAX_AWAITED_DELAY_MS)})`
+  const found = sql<{ prospect: Prospect }>`
+    with ${budgetSql(sql`r.id = ${run}`)}, ${roomSql(service)}
+    select case
+             when ${hasLeasesSql(run)}
+               or exists (select from fillrate.jobs where run_id = ${run} and state = 'submitting')
+               or exists (select from fillrate.pending_lookups p
+                           where p.run_id = ${run} and p.service_id = ${service} and ${isSoon} and ${isPaidSql(service, sql`p.kind`, sql`p.source`)})
+               then 'calls'
+             when exists (select from fillrate.jobs
+                           where run_id = ${run} and most is not null and (state in ('submitted', 'in_doubt') or release_at is not null))
+               then 'jobs'
+             else 'nothing' end as prospect`
+  return (await readOne(db, found)).prospect
 }
 
 /** The budget that all runs of live sync share on a day, by Postgres's clock, and what it has spent. */
-interface DayBudget {
+export interface DayUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
   readonly name: string
-  readonly spent: number
-  readonly bySource: Readonly<Record<string, number>>
+  /** Of the latest run. Null: it has none, or there was no run. */
+  readonly bound: RunBound | null
 }
 
-/** Today's budget, in UTC: one row a day, charged in the transaction that claims lookups. */
-export async function readDayBudget(db: Connection): Promise<DayBudget> {
-  const budget = sql<StoredUsage & Pick<DayBudget, 'name'>>`
-    select today.name, coalesce(b.lookups_spent, 0)::float8 as lookups, coalesce(b.spent_by_source, '{}') as "bySource",
-           ${returnedBySourceSql(ofBudgetSql(sql`today.name`))} as returned
-      from (select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD') as name) as today
-      left join fillrate.budgets b on b.name = today.name`
-  const today = await readOne(db, budget)
-  const { lookups, bySource } = toNetUsage(today)
-  return { name: today.name, spent: lookups, bySource }
+/** Today's budget of live sync, in UTC. */
+export async function readDayBudget(db: Connection): Promise<DayUsage> {
+  const today = sql`'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')`
+  const latest = sql<boolean>`r.id = (select max(id) from fillrate.runs where budget_name = ${today})`
+  const { name, bound, ...usage } = await readOne(
+    db,
+    sql<BudgetUsage & Pick<DayUsage, 'name' | 'bound'>>`
+    with ${budgetSql(latest)} select ${today} as name, (select bound from budget) as bound, ${usageColumns(null, false)}`,
+  )
+  const { spent, bySource } = toUsage(usage)
+  return { name, bound, spent, bySource }
 }
 
 /** The budget of a run in progress. */
-interface RunBudgetUsage extends BudgetUsage {
+interface RunBudgetUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
   readonly id: number
   readonly isScheduled: boolean
   /** Null is unlimited. */
@@ -217,17 +262,17 @@ interface RunBudgetUsage extends BudgetUsage {
 
 /** The budgets of the runs in progress, except those of live sync, which share the budget of the day. */
 export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> {
-  const { rows } = await sql<RunBudgetUsage & StoredUsage>`
-    select r.id, r.trigger = 'schedule' as "isScheduled", (r.options ->> 'budget')::bigint as "limit", r.sources,
-           coalesce(b.lookups_spent, r.lookups_spent)::float8 as lookups, coalesce(b.spent_by_source, r.spent_by_source) as "bySource",
-           b.name is not null as "isShared",
-           case when b.name is null then ${returnedBySourceSql(ofRunSql(sql`r.id`))}
-                else ${returnedBySourceSql(ofBudgetSql(sql`b.name`))} end as returned
-      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name
-     where r.state = 'running' and r.options ->> 'follow' is distinct from 'true' and r.scopes <> '{}'
-     order by r.id`.execute(db)
-  return rows.map(({ returned, lookups, bySource, ...run }) => ({
-    ...run,
-    ...toNetUsage({ lookups, bySource, returned }),
-  }))
+  const { rows } = await sql<Omit<RunBudgetUsage, 'spent' | 'bySource'>>`
+    select id, trigger = 'schedule' as "isScheduled", (bound ->> 'limit')::float8 as "limit", sources
+      from fillrate.runs
+     where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}' order by id`.execute(
+    db,
+  )
+  const listed: RunBudgetUsage[] = []
+  for (const run of rows) {
+    const usage = sql<BudgetUsage>`with ${budgetSql(sql`r.id = ${run.id}`)} select ${usageColumns(null, false)}`
+    const { spent, bySource } = toUsage(await readOne(db, usage))
+    listed.push({ ...run, spent, bySource })
+  }
+  return listed
 }

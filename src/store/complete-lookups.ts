@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { Lookup, type LookupFields } from '../domain/lookup.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
-import { settleCreditsSql } from './spend.ts'
+import { settleCredits } from './spend.ts'
 import { jsonBatch, opaque, recordBatch } from './sql.ts'
 import { lockToReadSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -17,11 +17,7 @@ const DELIVERED_COLUMNS = {
   refreshAt: 'timestamptz',
   record: 'json',
   confidence: 'double precision',
-  credits: 'double precision',
 } as const
-
-/** The same of results whose cost is settled. */
-const SETTLED_COLUMNS = { ...DELIVERED_COLUMNS, isSettled: 'boolean' } as const
 
 /** Columns of the result of a call. */
 export const RESULT_COLUMNS = {
@@ -32,16 +28,9 @@ export const RESULT_COLUMNS = {
   hashes: 'jsonb',
   unconfirmedCalls: 'integer',
   call: 'text',
+  credits: 'double precision',
+  overrun: 'double precision',
 } as const
-
-/**
- * SQL: of an updated lookup `l` with the result `v`: what of the credits that were reserved for it is returned to the budget; below
- * zero, what it cost more. Nothing is if an earlier call of it is in doubt: that may have cost it.
- */
-export const returnedSql = sql`
-  case when l.resolved_at is null or v.credits is null then 0
-       when l.unconfirmed_calls > 0 then least(0, coalesce(l.credits_reserved, 1) - v.credits::numeric)
-       else coalesce(l.credits_reserved, 1) - v.credits::numeric end`
 
 /** SQL: none of the suppression hashes of the result `v` is suppressed. */
 export const notSuppressedSql = sql`${lockToReadSql} and not exists (
@@ -77,8 +66,11 @@ export interface DeliveredResult extends LookupFields {
   readonly requestedAt: Date
   /** The lookup waits for the result of this job. */
   readonly isOpen: boolean
+  readonly job: string
   /** What it cost. Missing: one credit, counted when its job was accepted. */
   readonly credits?: number
+  /** The most that it could cost, in doubt since its job was accepted; null: one credit, counted then. */
+  readonly reserved: number | null
   /** The cost of its whole job is settled already. */
   readonly isSettled?: boolean
 }
@@ -103,7 +95,12 @@ export async function completeFromDelivery<Result extends DeliveredResult>(
     results.filter(({ isOpen }) => !isOpen),
     sql`date_trunc('milliseconds', l.enqueued_at) <= v."requestedAt"`,
   )
-  return [...awaited, ...late]
+  const stored = [...awaited, ...late]
+  const settled = stored.flatMap(({ id, job, credits, reserved, isSettled = false }) =>
+    credits === undefined ? [] : [{ id, job, credits, reserved, isSettled }],
+  )
+  await settleCredits(tx, settled)
+  return stored
 }
 
 async function storeDelivered<Result extends DeliveredResult>(
@@ -112,7 +109,6 @@ async function storeDelivered<Result extends DeliveredResult>(
   condition: RawBuilder<unknown>,
 ): Promise<Result[]> {
   if (results.length === 0) return []
-  const hasCredits = results.some(({ credits }) => credits !== undefined)
   const { rows } = await sql<{ id: number }>`
     with stored as (
       update fillrate.lookups l
@@ -120,15 +116,10 @@ async function storeDelivered<Result extends DeliveredResult>(
              lease_token = null, requested_at = coalesce(l.requested_at, v."requestedAt"),
              record = case when v.state = 'found' then v.record else l.record end,
              confidence = case when v.state = 'found' then v.confidence else l.confidence end
-        from ${recordBatch(results, hasCredits ? SETTLED_COLUMNS : DELIVERED_COLUMNS)}
+        from ${recordBatch(results, DELIVERED_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state in ('submitted', 'pending', 'leased')`)} and ${condition}
-      returning l.id, l.state ${
-        hasCredits
-          ? sql`, v.credits::numeric as credits, coalesce(v."isSettled", false) as is_settled, ${returnedSql} as returned,
-                l.credits_reserved as reserved, l.requested_at, l.sync_only, l.run_id, l.service_id, l.source, l.kind`
-          : sql``
-      }
-    ), ${enqueueWriteBackSql('stored')} ${hasCredits ? sql`, ${settleCreditsSql}` : sql``}
+      returning l.id, l.state
+    ), ${enqueueWriteBackSql('stored')}
     select id from stored`.execute(tx)
   const storedIds = new Set(rows.map((row) => row.id))
   const [stored, others] = [true, false].map((isStored) =>

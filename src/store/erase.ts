@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { deliveringServiceSql } from './services.ts'
-import { countCreditsSql } from './spend.ts'
+import { countCallsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
@@ -191,17 +191,18 @@ async function deleteLookups(
   const { rows } = await sql<ErasedLookup>`
     with gone as (
       delete from fillrate.lookups where id = any(${[...ids]}::bigint[])
-      returning id, kind, key, run_id, service_id, source, state, lease_token, credits_reserved,
+      returning id, kind, key, run_id, service_id, source, state, lease_token,
                 record is not null as record
     ), answered as (
       select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
           as v (id bigint, token uuid, call text, credits numeric)
     ), stored as (
-      select g.run_id, g.service_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, 0 as returned, d.doubt,
-             d.doubt * coalesce(g.credits_reserved, 1) as credits_in_doubt
+      select g.run_id, g.service_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, d.doubt,
+             d.doubt * coalesce((select (h.most ->> g.kind)::numeric from fillrate.lookup_leases h where h.lease_token = g.lease_token), 1) as credits_in_doubt,
+             null::numeric as overrun
         from gone g left join answered v on v.id = g.id and v.token = g.lease_token
        cross join lateral (select (v.id is null and g.state = 'leased')::integer as doubt) d
-    ), ${countCreditsSql}
+    ), ${countCallsSql}
     select kind, key, record from gone`.execute(tx)
   return rows
 }

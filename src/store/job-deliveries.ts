@@ -20,8 +20,8 @@ export interface DeliveryJob {
   readonly single: boolean
   /** What is counted of the job so far; null: what its lookups have cost since it was accepted, one credit each or nothing. */
   readonly credits: number | null
-  /** Its lookups cost one credit each, as far as its description says. */
-  readonly isFlat: boolean
+  /** The most credits of a lookup of each kind; null: one each, counted when it was accepted. */
+  readonly most: Readonly<Record<string, number>> | null
   /** What the service says that the whole job has cost; null: it has not said. */
   readonly creditsStated: number | null
   /**
@@ -49,7 +49,7 @@ export async function lockJobsForDeliveries(
     Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
   >`
     select j.key as id, j.service_id as service, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, j.credits::float8 as credits,
-           j.credits_by_source is null as "isFlat", j.credits_stated::float8 as "creditsStated", to_json(j.lookup_ids) as lookups,
+           j.most, j.credits_stated::float8 as "creditsStated", to_json(j.lookup_ids) as lookups,
            (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(coalesce(l.input ->> 'email', l.input ->> 'linkedin_url', l.input ->> 'domain')),
                                     array_agg(${isOpenMemberSql('j.key')}))
               from fillrate.lookups l where l.id = any(j.lookup_ids)) as found

@@ -3,6 +3,7 @@ import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
 import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
 import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { addSpendSql, SINGLE_ENDPOINT } from './spend.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -125,20 +126,25 @@ export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<st
       update fillrate.jobs j set state = 'rejected', reason = ${reason}, submitted_at = null, poll_at = null, finished_at = now()
        where key = any(${[...keys]}::uuid[]) and state = 'submitted' and pages = 0
          and not exists (select from fillrate.lookups l where l.id = any(j.lookup_ids) and not ${isOpenMemberSql('j.key')})
-      returning j.key, j.is_async_answer, j.lookup_ids
+      returning j.key, j.is_async_answer, j.lookup_ids, j.most, (j.created_at at time zone 'UTC')::date as day
     ), stored as (
       update fillrate.lookups l
          set state = 'pending', reason = ${reason}, job_key = null, not_before = null,
              attempts = greatest(0, l.attempts - member.is_async_answer::integer)
-        from (select m.id, is_async_answer from unpaid cross join lateral unnest(lookup_ids) as m (id)) as member
+        from (select m.id, unpaid.* from unpaid cross join lateral unnest(lookup_ids) as m (id)) as member
        where l.id = member.id
-      returning ${QUEUED_COLUMNS}, l.source, l.credits_reserved, l.requested_at, member.is_async_answer
+      returning ${QUEUED_COLUMNS}, member.day, (member.most ->> l.kind)::numeric as reserved, member.is_async_answer
     ), ${enqueuePendingSql('stored')}, uncounted as (
-      insert into fillrate.spend (run_id, service_id, day, source, endpoint, lookups, credits, credits_in_doubt)
-      select coalesce(run_id, 0), service_id, (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
-             case when kind = 'domain' then 'company' else 'person' end, -count(*), -count(*) filter (where credits_reserved is null),
-             -coalesce(sum(credits_reserved), 0)
-        from stored where is_async_answer group by 1, 2, 3, 4, 5
+      ${addSpendSql(
+        {
+          lookups: sql`-count(*)`,
+          credits: sql`-count(*) filter (where reserved is null)`,
+          credits_in_doubt: sql`-coalesce(sum(reserved), 0)`,
+        },
+        sql`from (
+        select coalesce(run_id, 0) as run_id, day, service_id, coalesce(source, '') as source, ${SINGLE_ENDPOINT} as endpoint, reserved
+          from stored where is_async_answer) unpaid_single`,
+      )}
     )
     select key as id from unpaid`.execute(tx)
   return rows.map((row) => row.id)

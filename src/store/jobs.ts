@@ -4,6 +4,8 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
+import { type Bounding, budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql } from './budgets.ts'
+import type { Database } from './open.ts'
 import {
   claimPendingSql,
   dequeuePendingSql,
@@ -11,9 +13,9 @@ import {
   openPendingSql,
   type RunService,
 } from './pending-lookups.ts'
-import { countCreditsSql } from './spend.ts'
+import { addSpendSql, countCallsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
-import type { Connection } from './transaction.ts'
+import { type Connection, inTransaction } from './transaction.ts'
 
 interface Submittable {
   /** For each route whether enough lookups are pending. */
@@ -59,47 +61,59 @@ const toOutgoingJob = ({ stored, ...job }: StoredJob): OutgoingJob => ({
  * @param ids one per job, and so the maximum number of jobs
  * @param least creates no job with fewer members than this
  */
-export async function createJobs(
-  db: Connection,
-  options: RunService & {
-    readonly ids: readonly string[]
-    /** What a job may carry. Default: emails. */
-    readonly kinds?: readonly LookupKind[]
-    readonly least: number
-    readonly token: string
-    readonly leaseMs: number
-    readonly deadlineMs: number
-    /** Members of a full job. Default: 100. */
-    readonly size?: number
-  },
-): Promise<OutgoingJob[]> {
+export async function createJobs(db: Database, options: JobOptions): Promise<OutgoingJob[]> {
+  if (!options.isBounded) return insertJobs(db, options)
+  return inTransaction(db, async (tx) => {
+    await lockBudget(tx, options.run)
+    return insertJobs(tx, options)
+  })
+}
+
+interface JobOptions extends RunService, Bounding {
+  readonly ids: readonly string[]
+  /** What a job may carry. Default: emails. */
+  readonly kinds?: readonly LookupKind[]
+  readonly least: number
+  readonly token: string
+  readonly leaseMs: number
+  readonly deadlineMs: number
+  /** Members of a full job. Default: 100. */
+  readonly size?: number
+}
+
+async function insertJobs(db: Connection, options: JobOptions): Promise<OutgoingJob[]> {
   const { run, service, ids, kinds = ['email'], least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
+  const { isBounded = false } = options
+  const count = sql<number>`${ids.length * size}::integer`
   const keys = sql`(${[...ids]}::uuid[])`
   const { rows } = await sql<StoredJob>`
-    with ${openPendingSql({ run, service }, ids.length * size, {
-      columns: sql`l.source, l.credits_reserved, l.input`,
+    with ${isBounded ? sql`${budgetSql(sql`r.id = ${run} and r.state = 'running'`)}, ${roomSql(service)},` : sql``}
+    ${openPendingSql({ run, service }, ids.length * size, {
+      columns: sql`l.kind, l.source, l.input`,
       bulk: [{ kinds, isTaken: sql`true` }],
       single: null,
-    })}, claimed as (${claimPendingSql(sql`${ids.length * size}::integer`)}
+      ...(isBounded && { isPaid: isPaidSql(service, sql`p.kind`, sql`p.source`) }),
+    })}, claimed as (select c.*, row_number() over () as n, count(*) over () as total from (${claimPendingSql(count)}) c
+    ), paid as (${isBounded ? paidSql(service) : sql`select * from claimed`}
+    ), expected as materialized (select ${mostSql(service, options)} as most
     ), chosen as materialized (
-      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, credits_reserved, input
-        from (select *, row_number() over () as n, count(*) over () as total from claimed) numbered
+      -- What waits beside them decides whether they are enough for a job, and not what a budget leaves.
+      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, coalesce((most ->> kind)::numeric, 1) as credits, input
+        from (select *, row_number() over (order by n) as place from paid) numbered cross join expected
        where total - (n - 1) / ${size}::integer * ${size}::integer >= ${Math.min(least, size)}::integer
     ), ${dequeuePendingSql('chosen')}, job as materialized (
       select key, min(id) as first, count(*) as size, array_agg(id) as lookup_ids, json_agg(input) as inputs from chosen group by key
     ), of_source as (
-      select key, jsonb_object_agg(source, members) as members,
-             case when sum(reserved) > 0 then jsonb_object_agg(source, credits) end as credits
-        from (select key, coalesce(source, '') as source, count(*) as members,
-                     sum(coalesce(credits_reserved, 1)) as credits, count(credits_reserved) as reserved
+      select key, jsonb_object_agg(source, members) as members, jsonb_object_agg(source, credits) as credits
+        from (select key, coalesce(source, '') as source, count(*) as members, sum(credits) as credits
                 from chosen group by key, coalesce(source, '')) s
        group by key
     ), made as (
       insert into fillrate.jobs
-             (key, service_id, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, lease_token,
+             (key, service_id, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, most, lease_token,
               leased_until, deadline_at)
       select key, ${service}::smallint, 'submitting', size, ${run}, (select scopes ->> ${service}::text from fillrate.runs where id = ${run}), lookup_ids,
-             ${kinds.includes('domain')}::boolean, members, credits, ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
+             ${kinds.includes('domain')}::boolean, members, credits, (select most from expected), ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
         from job join of_source using (key)
     ), moved as (
       update fillrate.lookups l
@@ -180,18 +194,22 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
             "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz, call text, "mayBeBilled" boolean, "deadlineAt" timestamptz, "pollAt" timestamptz)
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
     -- A job that a delivery has reached is not in doubt.
-    returning j.run_id, j.service_id, j.is_company, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
+    returning coalesce(j.run_id, 0) as run_id, j.service_id, j.is_company, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
     )
-    insert into fillrate.spend (run_id, service_id, source, endpoint, calls, retried, throttled, in_doubt, credits_in_doubt)
-    select coalesce(run_id, 0), service_id, m.source, e.endpoint, count(*) filter (where m.n = 1 and e.endpoint = 'bulk'),
-           count(*) filter (where m.n = 1 and call = 'retried' and e.endpoint = 'bulk'),
-           count(*) filter (where m.n = 1 and call = 'throttled' and e.endpoint = 'bulk'),
-           coalesce(sum(m.size::bigint) filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company), 0),
-           sum(coalesce(credits_by_source ->> m.source, m.size)::numeric)
-             filter (where "mayBeBilled" and (e.endpoint = 'company') = is_company)
-      from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
-     cross join lateral unnest(case when is_company then array['bulk', 'company'] else array['bulk'] end) as e (endpoint)
-     where call is not null group by 1, 2, 3, 4`.execute(db)
+    ${addSpendSql(
+      {
+        calls: sql`count(*) filter (where n = 1 and endpoint = 'bulk')`,
+        retried: sql`count(*) filter (where n = 1 and call = 'retried' and endpoint = 'bulk')`,
+        throttled: sql`count(*) filter (where n = 1 and call = 'throttled' and endpoint = 'bulk')`,
+        in_doubt: sql`coalesce(sum(size::bigint) filter (where "mayBeBilled" and (endpoint = 'company') = is_company), 0)`,
+        credits_in_doubt: sql`coalesce(sum((credits_by_source ->> source)::numeric) filter (where "mayBeBilled" and (endpoint = 'company') = is_company), 0)`,
+      },
+      sql`from (
+        select recorded.*, (now() at time zone 'UTC')::date as day, m.source, m.size, m.n, e.endpoint
+          from recorded cross join lateral jsonb_each_text(members_by_source) with ordinality as m (source, size, n)
+         cross join lateral unnest(case when is_company then array['bulk', 'company'] else array['bulk'] end) as e (endpoint)
+         where call is not null) part`,
+    )}`.execute(db)
 }
 
 /**
@@ -208,18 +226,18 @@ export async function createFromAsyncAnswer(
 ): Promise<void> {
   await sql`
     with made as (
-      insert into fillrate.jobs (key, service_id, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, submitted_at, deadline_at, poll_at)
+      insert into fillrate.jobs (key, service_id, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, most, submitted_at, deadline_at, poll_at)
       select gen_random_uuid(), l.service_id, ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
              (select scopes ->> l.service_id::text from fillrate.runs where id = ${run}),
-             array[l.id], now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
-        from fillrate.lookups l
+             array[l.id], h.most, now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
+        from fillrate.lookups l left join fillrate.lookup_leases h on h.lease_token = l.lease_token
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
-      returning key, lookup_ids[1] as lookup_id
+      returning key, lookup_ids[1] as lookup_id, most
     ), stored as (
-      select l.run_id, l.service_id, l.source, l.kind, 'billed' as call, 0 as doubt, 0 as returned,
-             case when l.credits_reserved is null then 1 else 0 end as credits, coalesce(l.credits_reserved, 0) as credits_in_doubt
+      select l.run_id, l.service_id, l.source, l.kind, 'billed' as call, 0 as doubt, null::numeric as overrun,
+             case when made.most is null then 1 else 0 end as credits, coalesce((made.most ->> l.kind)::numeric, 0) as credits_in_doubt
         from made join fillrate.lookups l on l.id = made.lookup_id
-    ), ${countCreditsSql}
+    ), ${countCallsSql}
     update fillrate.lookups l
        set state = 'submitted', job_key = made.key, sync_only = true, attempts = l.attempts + 1, requested_at = now(),
            lease_token = null

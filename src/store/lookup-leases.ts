@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
-import { notSuppressedSql, RESULT_COLUMNS, returnedSql, storeLateRecords } from './complete-lookups.ts'
+import { type Bounding, budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql } from './budgets.ts'
+import { notSuppressedSql, RESULT_COLUMNS, storeLateRecords } from './complete-lookups.ts'
 import { enqueueWriteBackSql } from './lookups.ts'
 import type { Database } from './open.ts'
 import {
@@ -15,9 +16,9 @@ import {
   type RunService,
   QUEUED_COLUMNS,
 } from './pending-lookups.ts'
-import { countCallsSql, countCreditsSql } from './spend.ts'
+import { countCallsSql } from './spend.ts'
 import { anyOf, fromNow, intervalSql, NOW, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
-import type { Connection } from './transaction.ts'
+import { type Connection, inTransaction } from './transaction.ts'
 
 export interface LeasedLookup {
   readonly id: number
@@ -28,7 +29,7 @@ export interface LeasedLookup {
 }
 
 /** Which lookups to lease, and how. */
-export interface LeaseOptions extends RunService {
+export interface LeaseOptions extends RunService, Bounding {
   readonly limit: number
   readonly token: string
   readonly leaseMs: number
@@ -53,13 +54,16 @@ const leaseSql = ({
   limit,
   token,
   leaseMs,
+  isBounded = false,
+  most = null,
   bulk = [],
   endpoint = null,
   untried = false,
 }: LeaseOptions) => {
   const single = kindsOfEndpoint(endpoint)
   const ofEndpoint = bulk.filter(({ kinds }) => kinds.every((kind) => single.includes(kind)))
-  return sql`${openPendingSql({ run, service }, limit, {
+  const open = openPendingSql({ run, service }, limit, {
+    columns: sql`l.kind, l.source`,
     bulk: ofEndpoint.map(({ kinds, singly }) => ({
       kinds,
       isTaken:
@@ -69,22 +73,35 @@ const leaseSql = ({
     })),
     single,
     condition: untried ? sql`l.reason is null` : sql`true`,
-  })}, claimed as (${claimPendingSql(sql`${limit}::integer`)}), ${dequeuePendingSql('claimed')}, leased as (
-      update fillrate.lookups l set state = 'leased', lease_token = ${token} from claimed where l.ctid = claimed.tid
+    ...(isBounded && { isPaid: isPaidSql(service, sql`p.kind`, sql`p.source`) }),
+  })
+  const claimed = claimPendingSql(sql`${limit}::integer`)
+  return sql`${isBounded ? sql`${budgetSql(sql`r.id = ${run} and r.state = 'running'`)}, ${roomSql(service)}, ` : sql``}${open},
+    ${isBounded ? sql`claimed as (select c.*, row_number() over (order by is_bulk, entry, id) as n from (${claimed}) c), paid as (${paidSql(service)})` : sql`paid as (${claimed})`},
+    ${dequeuePendingSql('paid')}, leased as (
+      update fillrate.lookups l set state = 'leased', lease_token = ${token} from paid where l.ctid = paid.tid
       returning l.id, l.kind, l.input, l.attempts
     ), listed as (
-      insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
-      select ${token}, now() + ${intervalSql(leaseMs)}, array_agg(id) from leased having count(*) > 0
+      insert into fillrate.lookup_leases (lease_token, leased_until, run_id, service_id, most, lookup_ids)
+      select ${token}, now() + ${intervalSql(leaseMs)}, ${run}, ${service},
+             ${mostSql(service, { isBounded, most })}, array_agg(id) from leased having count(*) > 0
     )`
 }
 
 type LeasedColumns = Omit<LeasedLookup, 'token'>
 
-/** Leases pending lookups. @returns in the order in which to call */
-export async function leaseLookups(db: Connection, options: LeaseOptions): Promise<LeasedLookup[]> {
-  const { rows } = await sql<LeasedColumns>`${PREPARED}
-    with ${leaseSql(options)} select * from leased order by id`.execute(db)
-  return rows.map((row) => ({ ...row, token: options.token }))
+/** Leases pending lookups, as many as the budget of their run pays. @returns in the order in which to call */
+export async function leaseLookups(db: Database, options: LeaseOptions): Promise<LeasedLookup[]> {
+  const lease = async (on: Connection): Promise<LeasedLookup[]> => {
+    const { rows } = await sql<LeasedColumns>`${PREPARED}
+    with ${leaseSql(options)} select * from leased order by id`.execute(on)
+    return rows.map((row) => ({ ...row, token: options.token }))
+  }
+  if (options.isBounded !== true) return lease(db)
+  return inTransaction(db, async (tx) => {
+    await lockBudget(tx, options.run)
+    return lease(tx)
+  })
 }
 
 /** Extends the leases under these tokens. @returns those that have not expired */
@@ -104,8 +121,10 @@ export interface LookupResult extends LookupFields {
   readonly requestedAt: Date
   /** Missing: nothing was sent. */
   readonly call?: CallCost | undefined
-  /** What the call cost, where a lookup does not cost one credit. Missing: one if it is billed. */
+  /** What the call cost. Default: one credit if it is billed. */
   readonly credits?: number | undefined
+  /** The same, if it is more than was expected. */
+  readonly overrun?: number | null
   /** Suppression hashes of all that the record names: it is not stored if one of them is suppressed. */
   readonly hashes?: readonly string[]
   /** Those of them that are of its subject. */
@@ -131,7 +150,6 @@ export async function completeLookups(
   next: LeaseOptions | null = null,
 ): Promise<CompleteResult> {
   if (results.length === 0) return { leased: [], unstored: [] }
-  const hasCredits = results.some(({ credits }) => credits !== undefined)
   const statement = sql<{ stored: number[] | null; leased: LeasedColumns[] | null }>`${PREPARED}
     with stored as (
       update fillrate.lookups l
@@ -143,14 +161,10 @@ export async function completeLookups(
         from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
-      returning ${QUEUED_COLUMNS}, l.source, v.call, coalesce(v."unconfirmedCalls", 0) as doubt
-                ${
-                  hasCredits
-                    ? sql`, coalesce(v.credits::numeric, (v.call = 'billed')::integer, 0) as credits, ${returnedSql} as returned,
-                      coalesce(v."unconfirmedCalls", 0) * coalesce(l.credits_reserved, 1) as credits_in_doubt`
-                    : sql``
-                }
-    ), ${hasCredits ? countCreditsSql : countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
+      returning ${QUEUED_COLUMNS}, v.call, coalesce(v.credits::numeric, (v.call = 'billed')::integer, 0) as credits, v.overrun::numeric as overrun, coalesce(v."unconfirmedCalls", 0) as doubt,
+                case when v."unconfirmedCalls" > 0
+                     then v."unconfirmedCalls" * coalesce((select (h.most ->> l.kind)::numeric from fillrate.lookup_leases h where h.lease_token = v.token), 1) end as credits_in_doubt
+    ), ${countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
     ${next === null ? sql`` : sql`, ${leaseSql(next)}`}
     select (select jsonb_agg(id) from stored) as stored,
            ${next === null ? sql`null` : sql`(select jsonb_agg(leased order by id) from leased)`} as leased`

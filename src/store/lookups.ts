@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
-import { countCreditsSql } from './spend.ts'
+import { countCallsSql } from './spend.ts'
 import { intervalSql, isTrue, readOne } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import type { Connection } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
 export const ANSWERED_STATES = sql.raw(
@@ -110,7 +110,7 @@ export const hasLeases = (db: Connection): Promise<boolean> =>
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<number> {
   const released = sql<{ count: number }>`
     with expired as materialized (
-      select l.id, h.leased_at from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
+      select l.id, h.leased_at, h.most from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
        cross join lateral (
          select id from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token
             for no key update skip locked offset 0) l
@@ -120,9 +120,9 @@ export async function releaseExpiredLookups(db: Connection, limit: number): Prom
          set state = 'pending', lease_token = null, unconfirmed_calls = l.unconfirmed_calls + 1, attempts = l.attempts + 1,
              requested_at = expired.leased_at, reason = 'lease expired during a call'
         from expired where l.id = expired.id
-      returning ${QUEUED_COLUMNS}, l.source, 'retried' as call, 1 as doubt, 0 as credits, 0 as returned,
-                coalesce(l.credits_reserved, 1) as credits_in_doubt
-    ), ${countCreditsSql}, ${enqueuePendingSql('stored')}
+      returning ${QUEUED_COLUMNS}, 'retried' as call, 1 as doubt, 0 as credits,
+                coalesce((expired.most ->> l.kind)::numeric, 1) as credits_in_doubt, null::numeric as overrun
+    ), ${countCallsSql}, ${enqueuePendingSql('stored')}
     select count(*) as count from stored`
   return (await readOne(db, released)).count
 }
@@ -143,45 +143,27 @@ export async function pruneLeases(db: Connection): Promise<void> {
 const ADOPT_BATCH_SIZE = 1_000
 
 /**
- * Moves lookups that dead runs left pending, and that this run's rows need, to this run. Those that an earlier run of
- * the same budget paid for come first.
- * @param left how many more credits may be charged, in all and, of the sources with a budget of their own, for each
- * @returns how many, and the credits to be charged by source
+ * Moves lookups that dead runs left pending, and that this run's rows need, to this run. Whether its budget pays them is decided where
+ * they are leased.
+ * @returns how many
  */
 export async function adoptLookups(
-  tx: Tx,
+  db: Connection,
   { run, service }: RunService,
   runningRuns: readonly number[],
-  left: { readonly all: number; readonly bySource: Readonly<Record<string, number>> },
-  charges: Readonly<Record<string, number>> = {},
-): Promise<{ readonly adopted: number; readonly costs: ReadonlyMap<string, number> }> {
+): Promise<number> {
   const orphaned = isOrphanedSql(runningRuns)
-  const { rows } = await sql<{ source: string; adopted: number; costs: number }>`
+  const adopted = sql<{ count: number }>`
     with orphan as (
-      select distinct on (l.id) l.id, r.source, coalesce(l.credits_reserved, (${JSON.stringify(charges)}::jsonb ->> l.kind)::numeric, 1) as credits, before.budget_name is null
-             or before.budget_name is distinct from (select budget_name from fillrate.runs where id = ${run}) as costs
-        from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id left join fillrate.runs before on before.id = l.run_id
+      select distinct on (l.id) l.id, r.source
+        from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
        where r.run_id = ${run} and r.state = 'waiting' and l.service_id = ${service} and ${orphaned}
-       order by l.id, r.source
-    ), payable as (
-      select *, coalesce(sum(credits) filter (where costs) over (order by costs, id), 0) as cost from (
-        select *, coalesce(sum(credits) filter (where costs) over (partition by source order by costs, id), 0) as source_cost
-          from orphan
-      ) counted
-       where source_cost <= coalesce((${JSON.stringify(left.bySource)}::jsonb ->> source)::numeric, source_cost)
-    ), chosen as (
-      select id, source, costs, credits from payable where cost <= ${left.all}::numeric
-       order by costs, id limit ${ADOPT_BATCH_SIZE}
+       order by l.id, r.source limit ${ADOPT_BATCH_SIZE}
     ), moved as (
-      update fillrate.lookups l set run_id = ${run}, source = chosen.source, requested_at = null
-        from chosen where l.id = chosen.id and ${orphaned}
-      returning ${QUEUED_COLUMNS}, chosen.source, chosen.costs, chosen.credits
+      update fillrate.lookups l set run_id = ${run}, source = orphan.source, requested_at = null
+        from orphan where l.id = orphan.id and ${orphaned}
+      returning ${QUEUED_COLUMNS}
     ), ${enqueuePendingSql('moved')}, ${LIST_FOR_RUN}
-    select source, count(*) as adopted, coalesce(sum(credits) filter (where costs), 0)::float8 as costs from moved group by source order by source`.execute(
-    tx,
-  )
-  return {
-    adopted: rows.reduce((sum, row) => sum + row.adopted, 0),
-    costs: new Map(rows.map((row) => [row.source, row.costs])),
-  }
+    select count(*) as count from moved`
+  return (await readOne(db, adopted)).count
 }

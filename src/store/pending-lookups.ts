@@ -10,7 +10,7 @@ import type { Connection } from './transaction.ts'
 
 /** Columns that a statement has to return for `enqueuePendingSql`. */
 export const QUEUED_COLUMNS = sql.raw(
-  'l.id, l.state, l.run_id, l.service_id, l.kind, l.sync_only, l.not_before',
+  'l.id, l.state, l.run_id, l.service_id, l.kind, l.sync_only, l.not_before, l.source',
 )
 
 /**
@@ -22,12 +22,12 @@ export const enqueuePendingSql = (
   lookups: string,
   condition = sql`true`,
 ): RawBuilder<unknown> => sql`pended as (
-      insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, not_before, size, lookup_ids)
-      select run_id, service_id, kind, sync_only, not_before, count(*), array_agg(id order by id)
-        from (select id, run_id, service_id, kind, sync_only, not_before,
-                     (row_number() over (partition by run_id, service_id, kind, sync_only, not_before order by id) - 1) / ${JOB_SIZE}::integer as part
+      insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, not_before, source, size, lookup_ids)
+      select run_id, service_id, kind, sync_only, not_before, source, count(*), array_agg(id order by id)
+        from (select id, run_id, service_id, kind, sync_only, not_before, source,
+                     (row_number() over (partition by run_id, service_id, kind, sync_only, not_before, source order by id) - 1) / ${JOB_SIZE}::integer as part
                 from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) parts
-       group by run_id, service_id, kind, sync_only, not_before, part order by min(id)
+       group by run_id, service_id, kind, sync_only, not_before, source, part order by min(id)
       returning run_id, lookup_ids
     )`
 
@@ -90,6 +90,7 @@ export async function hasPendingLookups(
  * @param options.bulk kinds that may go in bulk, and whether to take what may
  * @param options.single of which kinds to take what can only be requested singly; null: only what may go in bulk
  * @param options.condition on the lookup `l`
+ * @param options.isPaid a budget pays lookups of the entry
  */
 export const openPendingSql = (
   of: RunService,
@@ -99,9 +100,11 @@ export const openPendingSql = (
     readonly bulk: readonly { readonly kinds: readonly LookupKind[]; readonly isTaken: RawBuilder<boolean> }[]
     readonly single: readonly LookupKind[] | null
     readonly condition?: RawBuilder<boolean>
+    /** On the entry `p`. */
+    readonly isPaid?: RawBuilder<boolean>
   },
 ): RawBuilder<unknown> => {
-  const { columns, bulk, single, condition = sql<boolean>`true` } = options
+  const { columns, bulk, single, condition = sql<boolean>`true`, isPaid = sql<boolean>`true` } = options
   const bulkKinds = bulk.flatMap(({ kinds }) => kinds)
   const others = single?.filter((kind) => !bulkKinds.includes(kind)) ?? []
   const parts = [
@@ -121,7 +124,7 @@ export const openPendingSql = (
                 from (values ${sql.join(parts)}) as part (kind, may_be_bulk, least, most)
                cross join lateral (
                  select p.id, p.sync_only, p.size from fillrate.pending_lookups p
-                  where p.run_id = ${of.run} and p.service_id = ${of.service} and p.kind = part.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE}
+                  where p.run_id = ${of.run} and p.service_id = ${of.service} and p.kind = part.kind and p.sync_only >= part.least and p.sync_only <= part.most and ${DUE} and ${isPaid}
                   order by p.sync_only desc, p.id limit ${limit}::integer) due
                order by is_bulk, id limit ${limit}::integer) due
     ), entry as materialized (

@@ -52,15 +52,11 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
   await sql`
     update fillrate.runs
        set sources = ${inArraySql(sql`sources`, names)},
-           spent_by_source = ${addedKeySql(sql`spent_by_source`, names)},
-           options = case when options ? 'source_budgets'
-             then options || jsonb_build_object('source_budgets', ${keySql(sql`(options -> 'source_budgets')`, names)}) else options end,
+           bound = bound || jsonb_build_object('sources', ${keySql(sql`(bound -> 'sources')`, names)}),
            totals = totals || ${inTotals('rows_by_source', keySql)} || ${inTotals('unread_over_budget', listSql)}
                            || ${inTotals('unread_sources', listSql)} || ${inTotals('skipped_cells', cellsSql)}
      where ${from} = any(sources)`.execute(tx)
-  await sql`
-    update fillrate.budgets set spent_by_source = ${addedKeySql(sql`spent_by_source`, names)}
-     where spent_by_source ? ${from}`.execute(tx)
+  await sql`update fillrate.pending_lookups set source = ${names.to} where source = ${from}`.execute(tx)
   await sql`
     update fillrate.scheduled_runs s
        set sources = ${inArraySql(sql`sources`, names)},

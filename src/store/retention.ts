@@ -60,6 +60,8 @@ const EXPIRED = {
     finished_at < ${before}
       and not exists (select from fillrate.rows where run_id = t.id)
       and not exists (select from fillrate.jobs where run_id = t.id)
+      -- A scheduled run may be resumed days later, with what is left of its budget.
+      and (budget_name is null or finished_at < now() - interval '30 days')
       and not exists (select from fillrate.changes where run_id = t.id) order by id`,
   // Except the latest of each schedule.
   scheduled_runs: (before) => sql`
@@ -67,9 +69,6 @@ const EXPIRED = {
       and (request is not null or
            exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at))`,
   notifications: (before) => sql`finished_at < ${before}`,
-  budgets: (before) => sql`
-    created_at < ${before}
-      and not exists (select from fillrate.runs r where r.state = 'running' and r.budget_name = t.name)`,
   audit_events: (before) => sql`at < ${before} order by id`,
 } as const satisfies Record<string, (before: RawBuilder<Date>) => RawBuilder<unknown>>
 

@@ -7,11 +7,12 @@ import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
 
 /** SQL: whether lookups of a run are leased. */
-const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
+export const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
   select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
    cross join lateral (
      select from fillrate.lookups l
-      where l.id = q.id and ${opaque(sql`l.state = 'leased' and l.lease_token = h.lease_token and l.run_id = ${run}`)} offset 0) l)`
+      where l.id = q.id and ${opaque(sql`l.state = 'leased' and l.lease_token = h.lease_token`)} offset 0) l
+   where h.run_id = ${run})`
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>
@@ -22,17 +23,6 @@ export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =
                     cross join lateral (
                       select from fillrate.rows r
                        where r.lookup_id = q.lookup_id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`,
-  )
-
-/** Whether lookups of a run are requested, or will be soon: what they cost less than was charged comes back. */
-export const awaitsAnswers = (db: Connection, run: number): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`exists (select from fillrate.pending_lookups
-                    where run_id = ${run} and (not_before is null or not_before < now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}))
-        or ${hasLeasesSql(run)}
-        or exists (select from fillrate.jobs
-                    where run_id = ${run} and (state in ('submitting', 'submitted', 'in_doubt') or release_at is not null))`,
   )
 
 /** What a run may still do at one of its services. */

@@ -2,6 +2,7 @@ import { type InferResult, sql } from 'kysely'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
 import { readVersion } from '../util/version.ts'
+import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
 import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
 import { whileSupported } from './supported-version.ts'
@@ -35,24 +36,23 @@ export async function insertRun(
     readonly token: string
     readonly leaseMs: number
     readonly budgetName?: string | null
+    /** What it may spend. Default: anything. */
+    readonly bound?: RunBound | null
     /** The services that it calls, and with which key. Default: none. */
     readonly scopes?: Scopes
     /** Services to which rows go on from one before. Default: none. */
     readonly gathering?: readonly number[]
   },
 ): Promise<number> {
-  const { budgetName = null, scopes = {}, gathering = [] } = run
+  const { budgetName = null, bound = null, scopes = {}, gathering = [] } = run
   const insert = sql<{ id: number }>`
-    with budget as (
-      insert into fillrate.budgets (name) select ${budgetName}::text where ${budgetName}::text is not null
-      on conflict (name) do nothing
-    ), existing as (
+    with existing as (
       select id from fillrate.runs where state = 'running' and lease_token = ${run.token}
     ), inserted as (
-      insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name,
+      insert into fillrate.runs (trigger, sources, options, state, owner, lease_token, leased_until, budget_name, bound,
                                  scopes, gathering, version)
       select ${run.trigger}, ${[...run.sources]}::text[], ${JSON.stringify(run.options)}::jsonb, 'running',
-             ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text,
+             ${run.owner}, ${run.token}::uuid, now() + ${intervalSql(run.leaseMs)}, ${budgetName}::text, ${bound && JSON.stringify(bound)}::jsonb,
              ${JSON.stringify(scopes)}::jsonb, ${[...gathering]}::smallint[], ${readVersion()}::text
        where not exists (select from existing)
       returning id
@@ -168,6 +168,8 @@ export interface RunningRun {
   /** More rows may come: of the source, or of a service before the leader's. */
   readonly picking: boolean
   readonly scopes: Scopes
+  /** Its budget bounds what is requested for it. */
+  readonly isBounded: boolean
 }
 
 /**
@@ -179,7 +181,7 @@ export async function listRunning(
   of: { readonly service: number; readonly scope: string } | null = null,
 ): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
-    select id, trigger, options, scopes,
+    select id, trigger, options, scopes, bound is not null as "isBounded",
            picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
       from fillrate.runs
      where state = 'running' and leased_until > now()

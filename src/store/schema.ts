@@ -35,10 +35,8 @@ export interface Schema extends ObservationTables {
     /** Null: it was not cancelled. */
     cancelled_by: string | null
     totals: Json | null
-    lookups_spent: Generated<number>
-    spent_by_source: DefaultJson<Record<string, number>>
-    spent_by_service: DefaultJson<Record<string, number>>
     budget_name: string | null
+    bound: Json | null
     scopes: DefaultJson<Record<string, string>>
     failed_scope: string | null
     gathering: Generated<number[]>
@@ -53,12 +51,6 @@ export interface Schema extends ObservationTables {
     name: string | null
     first_seen_at: Generated<Date>
   }
-  'fillrate.budgets': {
-    name: string
-    lookups_spent: Generated<number>
-    spent_by_source: DefaultJson<Record<string, number>>
-    created_at: Generated<Date>
-  }
   'fillrate.lookups': {
     id: Generated<number>
     enqueued_at: Generated<Date>
@@ -71,7 +63,6 @@ export interface Schema extends ObservationTables {
     input: Json
     source: string | null
     job_key: string | null
-    credits_reserved: number | null
     attempts: Generated<number>
     state: LookupState
     reason: string | null
@@ -91,6 +82,7 @@ export interface Schema extends ObservationTables {
     sync_only: boolean
     not_before: Date | null
     size: number
+    source: string | null
     lookup_ids: number[]
   }
   'fillrate.run_lookups': { run_id: number; id: Generated<number>; lookup_ids: number[] }
@@ -98,6 +90,9 @@ export interface Schema extends ObservationTables {
     lease_token: string
     leased_at: Generated<Date>
     leased_until: Date
+    run_id: number
+    service_id: number
+    most: Json | null
     lookup_ids: number[]
   }
   'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }
@@ -145,7 +140,8 @@ export interface Schema extends ObservationTables {
     lookup_ids: number[]
     is_company: Generated<boolean>
     members_by_source: DefaultJson
-    credits_by_source: Json | null
+    credits_by_source: DefaultJson
+    most: Json | null
     credits: number | null
     credits_stated: number | null
     request_ids: Json | null
@@ -163,11 +159,10 @@ export interface Schema extends ObservationTables {
     pages: Generated<number>
     is_async_answer: Generated<boolean>
   }
-  /** Credits null: as many as lookups. */
   'fillrate.spend': {
     run_id: number
-    service_id: number
     day: Generated<Date>
+    service_id: number
     source: string
     endpoint: BilledEndpoint
     calls: Generated<number>
@@ -175,11 +170,9 @@ export interface Schema extends ObservationTables {
     throttled: Generated<number>
     lookups: Generated<number>
     in_doubt: Generated<number>
-    credits: number | null
-    credits_in_doubt: number | null
-    returned: Generated<number>
-    /** `foldSpend` has not added it up yet. */
-    is_entry: Generated<boolean>
+    credits: Generated<number>
+    credits_in_doubt: Generated<number>
+    overrun: number | null
   }
   'fillrate.deliveries': {
     id: Generated<string>

@@ -1,60 +1,105 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { BilledEndpoint, SpendCounts } from '../domain/spend.ts'
+import type { BilledEndpoint, SingleEndpoint, SpendCounts } from '../domain/spend.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // What was requested of the service and is billed. Counted only in the transaction that stores the answer: a counter in a
 // process would be lost with it, and would count for whichever run it has open.
 
-/**
- * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of its call (null:
- * nothing was sent), and `doubt`, 1 if it may be billed without an answer. The bulk endpoint is counted with its jobs.
- */
-export const countCallsSql = countSql(false)
+/** The figures of a run, day, service, source and endpoint. */
+const COUNTS = [
+  'calls',
+  'retried',
+  'throttled',
+  'lookups',
+  'in_doubt',
+  'credits',
+  'credits_in_doubt',
+] as const
+type Count = (typeof COUNTS)[number] | 'overrun'
 
 /**
- * SQL: the same where a lookup does not cost one credit. `stored` has besides what the call cost (`credits`), the most that
- * a lost answer may cost (`credits_in_doubt`), and what the lookup cost less than was charged for it (`returned`).
+ * SQL: adds figures to what is counted.
+ * @param counts selects the columns `run_id, day, service_id, source, endpoint`, and then the figures. It is grouped and sorted by the
+ * first five here, so that two statements lock what they add to in the same order.
  */
-export const countCreditsSql = countSql(true)
-
-function countSql(withCredits: boolean): RawBuilder<unknown> {
-  const [columns, sums] = withCredits
-    ? [
-        sql.raw(', credits, credits_in_doubt, returned'),
-        sql.raw(', sum(credits), sum(credits_in_doubt), sum(returned)'),
-      ]
-    : [sql``, sql``]
-  return sql`counted as (
-      insert into fillrate.spend (run_id, service_id, source, endpoint, calls, retried, throttled, lookups, in_doubt${columns})
-      select coalesce(run_id, 0), service_id, coalesce(source, ''), case when kind = 'domain' then 'company' else 'person' end,
-             count(call), count(*) filter (where call = 'retried'), count(*) filter (where call = 'throttled'),
-             count(*) filter (where call = 'billed'), sum(doubt)${sums}
-        from stored where call is not null or doubt > 0 group by 1, 2, 3, 4
-    )`
+export const addSpendSql = (
+  figures: Readonly<Partial<Record<Count, RawBuilder<unknown>>>>,
+  of: RawBuilder<unknown>,
+): RawBuilder<unknown> => {
+  const names = Object.keys(figures) as Count[]
+  const sum = (name: Count) =>
+    name === 'overrun'
+      ? sql`overrun = greatest(s.overrun, excluded.overrun)`
+      : sql`${sql.ref(name)} = ${sql.ref(`s.${name}`)} + ${sql.ref(`excluded.${name}`)}`
+  return sql`
+      insert into fillrate.spend as s (run_id, day, service_id, source, endpoint, ${sql.join(names.map((name) => sql.ref(name)))})
+      select run_id, day, service_id, source, endpoint, ${sql.join(names.map((name) => figures[name]))}
+        ${of} group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+      on conflict (run_id, day, service_id, source, endpoint) do update set ${sql.join(names.map(sum))}`
 }
 
+/** SQL: the endpoint of a single lookup. */
+export const SINGLE_ENDPOINT = sql`case when kind = 'domain' then 'company' else 'person' end`
+const TODAY = sql`(now() at time zone 'UTC')::date`
+
 /**
- * SQL: settles the credits of delivered results. `stored` has `credits`, null if they are as counted since its job was accepted:
- * `reserved` in doubt, or, where that is null, one credit. `is_settled`: nothing is counted of it any more. They count for the day on
- * which it was requested.
+ * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of its call (null:
+ * nothing was sent), what it cost (`credits`), `doubt`, 1 if it may be billed without an answer, what that may cost at most
+ * (`credits_in_doubt`), and `overrun`: what it cost, if that is more than was expected. The bulk endpoint is counted with its jobs.
  */
-export const settleCreditsSql = sql`settled as (
-      insert into fillrate.spend (run_id, service_id, day, source, endpoint, credits, credits_in_doubt, returned)
-      select coalesce(run_id, 0), service_id, (coalesce(requested_at, now()) at time zone 'UTC')::date, coalesce(source, ''),
-             case when kind = 'domain' then 'company' when sync_only then 'person' else 'bulk' end,
-             sum(credits) - count(*) filter (where reserved is null and not is_settled),
-             -coalesce(sum(reserved) filter (where not is_settled), 0), sum(returned)
-        from stored where credits is not null group by 1, 2, 3, 4, 5
-    )`
+export const countCallsSql = sql`counted as (${addSpendSql(
+  {
+    calls: sql`count(call)`,
+    retried: sql`count(*) filter (where call = 'retried')`,
+    throttled: sql`count(*) filter (where call = 'throttled')`,
+    lookups: sql`count(*) filter (where call = 'billed')`,
+    in_doubt: sql`sum(doubt)`,
+    credits: sql`sum(credits)`,
+    credits_in_doubt: sql`coalesce(sum(credits_in_doubt), 0)`,
+    overrun: sql`max(overrun)`,
+  },
+  sql`from (
+        select coalesce(run_id, 0) as run_id, ${TODAY} as day, service_id, coalesce(source, '') as source, ${SINGLE_ENDPOINT} as endpoint,
+               call, credits, doubt, credits_in_doubt, overrun
+          from stored where call is not null or doubt > 0) called`,
+)})`
+
+/** What a delivered result of a job cost. */
+export interface SettledCredits {
+  readonly id: number
+  readonly job: string
+  readonly credits: number
+  /** The most that it could cost, in doubt since its job was accepted; null: one credit, counted then. */
+  readonly reserved: number | null
+  /** Nothing is counted of it any more. */
+  readonly isSettled: boolean
+}
+
+/** Counts what delivered results cost, for the run that made their job and the day on which it did. */
+export async function settleCredits(tx: Tx, settled: readonly SettledCredits[]): Promise<void> {
+  if (settled.length === 0) return
+  const counted = sql`case when reserved is null and not is_settled then 1 else 0 end`
+  await addSpendSql(
+    {
+      credits: sql`sum(credits - ${counted})`,
+      credits_in_doubt: sql`-coalesce(sum(reserved) filter (where not is_settled), 0)`,
+      overrun: sql`max(credits) filter (where credits > coalesce(reserved, 1))`,
+    },
+    sql`from (
+        select coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day, j.service_id, coalesce(l.source, '') as source,
+               case when l.kind = 'domain' then 'company' when j.is_async_answer then 'person' else 'bulk' end as endpoint,
+               v.credits, v.reserved, v."isSettled" as is_settled
+          from jsonb_to_recordset(${jsonBatch(settled)}) as v (id bigint, job uuid, credits numeric, reserved numeric, "isSettled" boolean)
+          join fillrate.jobs j on j.key = v.job join fillrate.lookups l on l.id = v.id) results`,
+  ).execute(tx)
+}
 
 /** What the service says of the cost of a whole job, beside what its results are counted with. */
 export interface StatedJobCost {
   readonly id: string
   /** To be added to what is counted. */
   readonly credits: number
-  /** Of it, what the budget is charged with. */
-  readonly charged: number
   /** Members without a result: nothing more is in doubt of them. */
   readonly unanswered: readonly number[]
 }
@@ -62,27 +107,21 @@ export interface StatedJobCost {
 /** Counts what jobs cost beside their results, for the day on which they were made and their first source. */
 export async function countJobCosts(tx: Tx, costs: readonly StatedJobCost[]): Promise<void> {
   if (costs.length === 0) return
-  await sql`
-    with cost as materialized (
-      select v.*, coalesce(j.run_id, 0) as run_id, j.service_id, (j.created_at at time zone 'UTC')::date as day,
-             coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source,
-             case when j.is_company then 'company' else 'bulk' end as endpoint
-        from jsonb_to_recordset(${jsonBatch(costs)}) as v (id uuid, credits numeric, charged numeric, unanswered bigint[])
-        join fillrate.jobs j on j.key = v.id
-    )
-    insert into fillrate.spend (run_id, service_id, day, source, endpoint, credits, credits_in_doubt, returned)
-    select run_id, service_id, day, source, endpoint, credits, 0, -charged from cost where credits <> 0 or charged <> 0
-     union all
-    select cost.run_id, cost.service_id, cost.day, coalesce(l.source, ''), cost.endpoint, 0, -sum(l.credits_reserved), 0
-      from cost join fillrate.lookups l on l.id = any(cost.unanswered)
-     where l.credits_reserved is not null group by 1, 2, 3, 4, 5`.execute(tx)
+  await addSpendSql(
+    { credits: sql`sum(credits)`, credits_in_doubt: sql`-coalesce(sum(reserved), 0)` },
+    sql`from (
+        select coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day, j.service_id, part.source,
+               case when j.is_company then 'company' else 'bulk' end as endpoint, part.credits, part.reserved
+          from jsonb_to_recordset(${jsonBatch(costs)}) as v (id uuid, credits numeric, unanswered bigint[])
+          join fillrate.jobs j on j.key = v.id
+         cross join lateral (
+           select coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source, v.credits, 0 as reserved
+            union all
+           select coalesce(source, ''), 0, (j.most ->> kind)::numeric from fillrate.lookups where id = any(v.unanswered)) part) parts`,
+  ).execute(tx)
 }
 
-const CREDITS = sql`sum(coalesce(credits, lookups))`
-const CREDITS_IN_DOUBT = sql`sum(coalesce(credits_in_doubt, in_doubt))`
-const COUNTS_SQL = sql`sum(calls)::bigint as calls, sum(retried)::bigint as retried, sum(throttled)::bigint as throttled,
-  sum(lookups)::bigint as lookups, sum(in_doubt)::bigint as in_doubt, ${CREDITS}::float8 as credits,
-  ${CREDITS_IN_DOUBT}::float8 as credits_in_doubt`
+const COUNTS_SQL = sql.join(COUNTS.map((name) => sql`sum(${sql.ref(name)})::float8 as ${sql.ref(name)}`))
 
 /** What was requested through an endpoint. */
 export interface EndpointSpend extends SpendCounts {
@@ -159,21 +198,17 @@ export async function listSpendingRuns(db: Connection, limit: number): Promise<n
   return rows.map((row) => row.run)
 }
 
-/** Below this, the entries are added up in less than a millisecond. */
-const MAX_UNFOLDED_ENTRIES = 1_000
+/** How long what an answer has stated to cost is kept to, in days. */
+const OVERRUN_DAYS = 7
 
-/** Adds up the entries, with what was added up of their runs before. Skips those that another process adds up. */
-export async function foldSpend(db: Connection, max = MAX_UNFOLDED_ENTRIES): Promise<void> {
-  await sql`
-    with folded as (
-      delete from fillrate.spend
-       where ctid = any(case when (select count(*) from fillrate.spend where is_entry) > ${max} then array(
-         select ctid from fillrate.spend where run_id in (select run_id from fillrate.spend where is_entry) for update skip locked) end)
-      returning *
-    )
-    insert into fillrate.spend (run_id, service_id, day, source, endpoint, calls, retried, throttled, lookups, in_doubt, returned,
-                                credits, credits_in_doubt, is_entry)
-    select run_id, service_id, day, source, endpoint, sum(calls), sum(retried), sum(throttled), sum(lookups), sum(in_doubt), sum(returned),
-           ${CREDITS}, ${CREDITS_IN_DOUBT}, false
-      from folded group by run_id, service_id, day, source, endpoint`.execute(db)
+/** The most that answers of the last days have stated to cost, by service, where that is more than was expected of them. */
+export async function readOverruns(
+  db: Connection,
+): Promise<ReadonlyMap<number, Readonly<Record<SingleEndpoint, number>>>> {
+  const { rows } = await sql<{ service: number; person: number; company: number }>`
+    select service_id as service, coalesce(max(overrun) filter (where endpoint <> 'company'), 0)::float8 as person,
+           coalesce(max(overrun) filter (where endpoint = 'company'), 0)::float8 as company
+      from fillrate.spend where day > (now() at time zone 'UTC')::date - ${OVERRUN_DAYS}::integer and overrun is not null
+     group by service_id`.execute(db)
+  return new Map(rows.map(({ service, ...most }) => [service, most]))
 }

@@ -3,7 +3,7 @@ import type { TroubleFacts } from '../domain/trouble-facts.ts'
 import type { CircuitCause, RateStatus } from '../domain/rate-status.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { TroubleCode } from '../domain/trouble.ts'
-import { ofBudgetSql, returnedBySourceSql, toNetUsage } from './budgets.ts'
+import { type DayUsage, readDayBudget } from './budgets.ts'
 import { queuedChangesSql } from './changed-rows.ts'
 import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
@@ -41,13 +41,6 @@ interface FactsRow {
     reason: string | null
   }[]
   changes: { source: string; keys: number; edits: number; edit: number | null; import: number | null }[]
-  budgets: {
-    limit: number | null
-    spent: number
-    source_limits: Record<string, number> | null
-    spent_by_source: Record<string, number>
-    returned: Record<string, number> | null
-  }[]
   runs: {
     run: number
     sources: string[]
@@ -96,16 +89,6 @@ export async function readTroubleFacts(
                  from ${queuedChangesSql} queued
                 where not exists (select from fillrate.paused_sources p where p.source = queued.source)
                 group by source) by_source) as changes,
-      (select coalesce(jsonb_agg(jsonb_build_object(
-                'limit', r.options -> 'budget', 'source_limits', r.options -> 'source_budgets',
-                'spent', b.lookups_spent, 'spent_by_source', b.spent_by_source,
-                'returned', ${returnedBySourceSql(ofBudgetSql(sql`b.name`))})), '[]')
-         from (select distinct on (budget_name) options, budget_name
-                 from fillrate.runs
-                where id > (select coalesce(max(id), 0) - ${MAX_RUNS} from fillrate.runs)
-                  and options -> 'follow' = 'true' and budget_name like '% ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')
-                order by budget_name, id desc) r
-         join fillrate.budgets b on b.name = r.budget_name) as budgets,
       (select coalesce(jsonb_agg(jsonb_build_object('run', id, 'sources', sources, 'scope', failed_scope,
                 'failedFor', failed_for, 'reason', reason, 'finished', ${msSql('finished_at')})), '[]')
          from (select distinct on (sources) * from fillrate.runs f
@@ -123,10 +106,12 @@ export async function readTroubleFacts(
       from (select count(*) as jobs, min(deadline_at) as since from ${overdueJobsSql} late) overdue`
   const row = await readOne(db, facts)
   const rejectedWrites = await listRejectedWrites(db)
-  return { ...toFacts(row), rejectedWrites }
+  return { ...toFacts(row), rejectedWrites, spentBudgets: listSpentBudgets(await readDayBudget(db)) }
 }
 
-function toFacts(row: FactsRow): Omit<TroubleFacts, 'openTroubles' | 'endedCauses' | 'rejectedWrites'> {
+function toFacts(
+  row: FactsRow,
+): Omit<TroubleFacts, 'openTroubles' | 'endedCauses' | 'rejectedWrites' | 'spentBudgets'> {
   const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
   return {
     now: row.now,
@@ -152,23 +137,17 @@ function toFacts(row: FactsRow): Omit<TroubleFacts, 'openTroubles' | 'endedCause
       oldestEditAt: toDate(one.edit),
       oldestImportAt: toDate(one.import),
     })),
-    spentBudgets: row.budgets.flatMap(listSpentBudgets),
     failedRuns: row.runs.map(({ finished, ...one }) => ({ ...one, finishedAt: new Date(finished) })),
   }
 }
 
 /** The budget of a day if it is spent, or else the parts of it that are. */
-function listSpentBudgets(budget: FactsRow['budgets'][number]): TroubleFacts['spentBudgets'] {
-  const { limit, source_limits: sourceLimits, returned } = budget
-  const { lookups: spent, bySource: spentBySource } = toNetUsage({
-    lookups: budget.spent,
-    bySource: budget.spent_by_source,
-    returned,
-  })
-  // Only credits come back.
-  const common = returned !== null && { isInCredits: true }
+function listSpentBudgets({ bound, spent, bySource }: DayUsage): TroubleFacts['spentBudgets'] {
+  if (bound === null) return []
+  const { limit, sources } = bound
+  const common = bound.isInCredits && { isInCredits: true }
   if (limit !== null && spent >= limit) return [{ ...common, source: null, limit }]
-  return Object.entries(sourceLimits ?? {}).flatMap(([source, sourceLimit]) =>
-    (spentBySource[source] ?? 0) >= sourceLimit ? [{ ...common, source, limit: sourceLimit }] : [],
+  return Object.entries(sources).flatMap(([source, sourceLimit]) =>
+    (bySource[source] ?? 0) >= sourceLimit ? [{ ...common, source, limit: sourceLimit }] : [],
   )
 }

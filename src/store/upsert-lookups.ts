@@ -2,16 +2,14 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
-import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
-import { jsonBatch, opaque, recordBatch } from './sql.ts'
+import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { jsonBatch, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface LookupSpec {
   readonly kind: LookupKind
   readonly key: string
   readonly input: object
-  /** The most that it may cost. Missing: one credit, whatever it finds. */
-  readonly credits?: number
 }
 
 export interface UpsertedLookup {
@@ -45,9 +43,9 @@ export async function upsertLookups(
   const order = sql`v.key collate "C", v.kind collate "C"`
   const { rows } = await sql<UpsertedLookup>`
     with upserted as (
-    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source, credits_reserved)
-    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}, v.credits
-      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb', credits: 'double precision' })}
+    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source)
+    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}
+      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb' })}
      order by ${order}
     ${claimKnownSql(runningRuns)}
     returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
@@ -59,13 +57,12 @@ export async function upsertLookups(
 /** SQL: what becomes of a lookup that exists already: claimed if it needs a call, and only locked otherwise. */
 const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (kind, key, service_id) do update
-       set (state, job_key, run_id, source, credits_reserved, requested_at, enqueued_at, resolved_at, refresh_at,
+       set (state, job_key, run_id, source, requested_at, enqueued_at, resolved_at, refresh_at,
             sync_only, input, reason, attempts, not_before, unconfirmed_calls) = (
              select case when is_claimed then 'pending' else l.state end,
                     case when is_claimed then null else l.job_key end,
                     case when is_claimed then excluded.run_id else l.run_id end,
                     case when is_claimed then excluded.source else l.source end,
-                    case when is_claimed then excluded.credits_reserved else l.credits_reserved end,
                     case when is_claimed then null else l.requested_at end,
                     case when is_claimed then now() else l.enqueued_at end,
                     case when is_claimed then null else l.resolved_at end,
@@ -94,28 +91,6 @@ export async function needCall(
       left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
      order by w.n`.execute(db)
   return rows.map((row) => row.costs)
-}
-
-/**
- * Which of these lookups are pending for a dead run that shared this run's budget, in the same order: they are charged
- * already. Locks them, so that nothing changes them before the caller commits.
- */
-export async function findAlreadyPaid(
-  tx: Tx,
-  lookups: readonly LookupSpec[],
-  { run, service }: RunService,
-): Promise<boolean[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await sql<{ n: number }>`
-    select w.n from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
-           as w (n integer, kind text, key text)
-      join fillrate.runs mine on mine.id = ${run}
-      join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
-      join fillrate.runs before on before.id = l.run_id and before.budget_name = mine.budget_name
-     where ${opaque(sql`l.state = 'pending'`)} and before.id <> mine.id
-     order by l.key, l.kind for no key update of l`.execute(tx)
-  const paid = new Set(rows.map((row) => row.n))
-  return lookups.map((_, n) => paid.has(n))
 }
 
 /** What is stored of a lookup. */

@@ -3,9 +3,9 @@ export const BULK = [{ kinds: ['email'], singly: true }] as const
 
 /** SQL: queues pending lookups that a test has inserted itself, as the statements that make lookups pending do. */
 export const QUEUE_PENDING = `
-  insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, size, lookup_ids)
-  select run_id, service_id, kind, sync_only, count(*), array_agg(id order by id)
-    from fillrate.lookups where state = 'pending' and run_id is not null group by 1, 2, 3, 4, id / 100`
+  insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, source, size, lookup_ids)
+  select run_id, service_id, kind, sync_only, source, count(*), array_agg(id order by id)
+    from fillrate.lookups where state = 'pending' and run_id is not null group by 1, 2, 3, 4, 5, id / 100`
 
 /** SQL: lists the lookups that a test has inserted itself for their runs, unless some of a run's are. */
 export const LIST_FOR_RUNS = `

@@ -29,10 +29,11 @@ export function toAnswer(
 ): AnsweredCall {
   const { id, token } = lookup
   const fields = afterCall(lookup, event, deps.policy, deps.now(), deps.random())
-  const credits = toCredits(deps, lookup, cost === 'billed' ? event : null)
+  const credits = cost === 'billed' ? toCredits(deps, lookup, event) : 0
+  const overrun = credits > deps.adapter.credits.most[lookup.kind] ? credits : null
   const hashes = recordHashes(lookup.kind, fields.record)
   return {
-    result: { id, token, requestedAt, ...fields, call: cost, credits, ...hashes },
+    result: { id, token, requestedAt, ...fields, call: cost, credits, overrun, ...hashes },
     bytes: fields.record === null ? 0 : estimateJsonSize(fields.record),
   }
 }
@@ -55,19 +56,11 @@ export const toLostAnswer = (deps: CallDeps, lookup: LeasedLookup, error: unknow
     malformed: null,
   })
 
-/**
- * What a call cost: as the service says, or as its description does; undefined where each lookup costs one credit.
- * @param event null: it is not billed
- */
-function toCredits(
-  { adapter: { credits } }: CallDeps,
-  { kind }: LeasedLookup,
-  event: CallEvent | null,
-): number | undefined {
-  const stated = event !== null && 'credits' in event ? event.credits : null
+/** What a billed call cost: as the service says, or as its description does. */
+function toCredits({ adapter: { credits } }: CallDeps, { kind }: LeasedLookup, event: CallEvent): number {
+  const stated = 'credits' in event ? event.credits : null
   if (typeof stated === 'number') return roundCredits(stated)
-  if (credits.isFlat) return undefined
-  return event === null ? 0 : credits.of(kind, event.type === 'found' ? (event.record as JsonObject) : null)
+  return credits.of(kind, event.type === 'found' ? (event.record as JsonObject) : null)
 }
 
 /** Paid responses are stored, however long that takes and however many conflicts it meets. */

@@ -4,7 +4,7 @@ import type { SingleEndpoint } from '../../domain/spend.ts'
 import * as store from '../../store/lookup-leases.ts'
 import type { LeasedLookup, LeaseOptions } from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
-import { LEASE_MS, routeRun, type CallDeps } from '../deps.ts'
+import { boundingOf, LEASE_MS, routeRun, type CallDeps } from '../deps.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
 
 type LookupQueueDeps = Pick<CallDeps, 'adapter' | 'db' | 'policy' | 'service' | 'webhookUrl'> & {
@@ -73,11 +73,11 @@ export class LookupQueue {
     }
   }
 
-  /** What a statement that stores answers is to lease beside; null: nothing. To be followed by `addLeased` or `giveUp`. */
+  /** What a statement that stores answers is to lease beside; null: nothing, as for a run with a budget, whose leases wait for a lock. To be followed by `addLeased` or `giveUp`. */
   planAhead(): LeaseOptions | null {
     const limit = Math.min(this.#ahead, this.#options.capacity()) - this.#ready.length
     if (limit <= 0 || this.#leasing !== null || this.#isExhausted || this.#failure !== null) return null
-    if (this.#deps.breaker.state !== 'closed') return null
+    if (this.#deps.breaker.state !== 'closed' || this.#run.isBounded) return null
     this.#leasing = Promise.withResolvers()
     return this.#plan(limit)
   }
@@ -160,6 +160,7 @@ export class LookupQueue {
     return {
       run: this.#run.id,
       service: this.#deps.service,
+      ...boundingOf(this.#deps, this.#run),
       limit,
       token: randomUUID(),
       leaseMs: LEASE_MS,

@@ -11,7 +11,7 @@ export interface PickResult {
   readonly claimed: number
   readonly scanned: number
   readonly done: boolean
-  /** The budget cannot pay the next row, until credits come back. */
+  /** The budget cannot pay the next row, until answers leave more of it. */
   readonly isAtBudget?: boolean
 }
 
@@ -47,7 +47,7 @@ export async function advancePass(
   countSkipped(run, pass, page.skipped)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
   if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
-  const isWaiting = page.isAtBudget && pass.awaitsCredits && !budget.isShared
+  const isWaiting = page.isAtBudget && !pass.isSpent && !budget.isShared && !run.isDryRun
   const isReadEnough = pass.phase === 'scan' && pass.readAhead.isOver && budget.limit !== 0
   if (!isWaiting && (page.isAtBudget || isReadEnough)) endAtBudget(run, pass)
   return {

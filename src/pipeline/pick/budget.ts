@@ -1,5 +1,5 @@
 import { endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
-import type { ServiceCredits } from '../../domain/service/credits.ts'
+import { byKind, type ServiceCredits } from '../../domain/service/credits.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import {
   type ConfiguredBudget,
@@ -14,7 +14,7 @@ import {
 } from '../../domain/spend.ts'
 import { formatMoney, pluralize } from '../../util/format.ts'
 import { foldNames } from '../../util/text.ts'
-import type { BudgetUsage, ChargeLimits } from '../../store/budgets.ts'
+import type { BudgetUsage, RunBound, ServiceBound } from '../../store/budgets.ts'
 
 /** A budget in money is in lookups at the highest price. */
 interface WeightedBudget extends MixedBudget {
@@ -23,10 +23,8 @@ interface WeightedBudget extends MixedBudget {
 }
 
 /**
- * What a run may spend, in credits, of it what each source may, and what it left for lack of budget. A lookup is charged when the
- * run claims it, not when it is requested: a run never holds a lookup that it cannot pay, and retries are charged once. It is
- * charged the most that it may cost; what it cost less is returned by the statement that stores its answer. The amount spent is
- * in Postgres (`store/budgets.ts`), charged in the transaction that claims.
+ * What a run may spend, in credits, of it what each source may, and what it left for lack of budget. A run picks no more than its
+ * budget pays beside what already waits for it; whether a lookup is requested is decided where it is leased (`store/budgets.ts`).
  */
 export class RunBudget {
   readonly limit: number | null
@@ -41,6 +39,8 @@ export class RunBudget {
   #shareEnd: number | null = null
   #skipped = 0
   #isReached = false
+  /** What lookups cost at most as answers have stated it, if that is more than the description says. */
+  #costs: BudgetUsage['costs'] = {}
   readonly #abandonedSkips = new Map<string, number>()
   readonly #pendingSkips = new Map<string, number>()
   readonly #rowsTakenBySource = new Map<string, number | null>()
@@ -70,31 +70,24 @@ export class RunBudget {
     return this.#weighted?.weights ?? null
   }
 
-  /** Each lookup is charged one. */
-  get isFlat(): boolean {
-    return this.credits.isFlat && this.#weights === null
-  }
-
-  /** What is charged for a lookup: the most that it may cost. */
+  /** The most that a lookup may cost. */
   charge({ kind }: { readonly kind: LookupKind }): number {
-    return this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
+    const known = this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
+    return Math.max(known, this.#costs[kind] ?? 0)
   }
 
-  /** Credits that a source may still spend, within the current share. */
-  remaining(spent: BudgetUsage, source: string): number {
+  get isUnlimited(): boolean {
+    return this.limit === null && this.ownLimit === null && this.#sourceLimits.size === 0
+  }
+
+  /** Credits that a source may still spend, within the current share. @param spent null: it has no bound */
+  remaining(spent: BudgetUsage | null, source: string): number {
+    if (spent === null) return Number.MAX_SAFE_INTEGER
+    this.#costs = spent.costs
     const leftOfSource = this.#leftOfSource(spent, source)
     if (leftOfSource <= 0) this.#spentSources.add(source)
-    const leftOfShare = leftOf(this.#shareEnd ?? this.limit, spent.lookups)
+    const leftOfShare = leftOf(this.#shareEnd ?? this.limit, spent.spent)
     return Math.min(leftOfShare, leftOfSource, leftOf(this.ownLimit, spent.own))
-  }
-
-  /** Credits that may still be spent, in all and by the sources with a budget of their own. */
-  left(spent: BudgetUsage): { readonly all: number; readonly bySource: Readonly<Record<string, number>> } {
-    const sources = [...this.#sourceLimits.keys()]
-    return {
-      all: Math.min(leftOf(this.limit, spent.lookups), leftOf(this.ownLimit, spent.own)),
-      bySource: Object.fromEntries(sources.map((name) => [name, this.#leftOfSource(spent, name)])),
-    }
   }
 
   /** The most that this run may spend of the whole budget; null is unlimited. */
@@ -118,8 +111,17 @@ export class RunBudget {
     return `budget of ${spent.map(([source, part]) => `${this.describe(part)} for ${source}`).join(' and ')}`
   }
 
-  limits(source: string): ChargeLimits {
-    return { run: this.limit, source: this.#sourceLimits.get(source) ?? null, own: this.ownLimit }
+  /** Its part of the bound that is stored with the run. @param most credits that an answer has stated lately, if that is more */
+  toServiceBound(most: Readonly<Record<SingleEndpoint, number>>): ServiceBound {
+    return {
+      own: this.ownLimit,
+      unit: this.#weights ?? { person: 1, company: 1 },
+      most: byKind((kind) => Math.max(this.credits.most[kind], most[endpointOf(kind)])),
+    }
+  }
+
+  get sourceLimits(): Readonly<Record<string, number>> {
+    return Object.fromEntries(this.#sourceLimits)
   }
 
   /** Sources that have used up a budget of their own, with it. */
@@ -197,6 +199,12 @@ export class RunBudget {
     this.#abandonedSkips.set(source, rows)
   }
 
+  /** Sets how many rows of the run wait at its end that the budget cannot pay, of all sources. */
+  setUnrequested(rows: number): void {
+    this.#pendingSkips.clear()
+    this.#pendingSkips.set('', rows)
+  }
+
   /** The same for the run's own requeued rows. */
   setPendingSkips(source: string, rows: number): void {
     this.#pendingSkips.set(source, rows)
@@ -232,6 +240,26 @@ export function createBudget(
       ? toUnits(own.amount, mixed)
       : ownLookups && ownLookups * Math.min(weights?.person ?? 1, weights?.company ?? 1)
   return new RunBudget(limit, ofSources, credits, ownLimit, { ...mixed, weights })
+}
+
+/**
+ * The budget of a run as it is stored with it.
+ * @param overruns by service, what answers have stated lately to cost more than was expected
+ * @returns null: it is unlimited
+ */
+export function toRunBound(
+  parts: readonly { readonly service: number; readonly budget: RunBudget }[],
+  overruns: ReadonlyMap<number, Readonly<Record<SingleEndpoint, number>>>,
+): RunBound | null {
+  if (parts.every(({ budget }) => budget.isUnlimited)) return null
+  const toService = ({ service, budget }: (typeof parts)[number]) =>
+    [service, budget.toServiceBound(overruns.get(service) ?? { person: 0, company: 0 })] as const
+  return {
+    isInCredits: parts.some(({ budget }) => !budget.credits.isFlat),
+    limit: parts[0]?.budget.limit ?? null,
+    sources: Object.assign({}, ...parts.map(({ budget }) => budget.sourceLimits)) as Record<string, number>,
+    services: Object.fromEntries(parts.map(toService)),
+  }
 }
 
 const MAX_DESCRIBED = 3

@@ -1,4 +1,3 @@
-import { ALL_LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
 import { afterEarlier } from '../../domain/step.ts'
 import { Row, type RowOutcome } from '../../domain/row.ts'
 import { roundCredits } from '../../domain/spend.ts'
@@ -6,14 +5,12 @@ import type { Source } from '../../sources/source-model.ts'
 import * as budgets from '../../store/budgets.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
 import { moveToNextStep } from '../../store/steps.ts'
-import { adoptLookups } from '../../store/lookups.ts'
-import type { Database } from '../../store/open.ts'
 import * as rows from '../../store/rows.ts'
-import { ConflictError, inTransaction, type Tx } from '../../store/transaction.ts'
+import type { Tx } from '../../store/transaction.ts'
 import * as lookups from '../../store/upsert-lookups.ts'
 import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
-import { type PickContext, serviceWithBudget, toRunService } from './pass.ts'
+import { type PickContext, toRunService } from './pass.ts'
 import type { PickCandidate } from './candidates.ts'
 import {
   chooseForCandidate,
@@ -66,7 +63,7 @@ const UNBOUNDED: ClaimBounds = {
 }
 
 /**
- * Claims candidates for a run: rows, lookups and charges, all in this transaction. Lookups beyond the budget are
+ * Claims candidates for a run: rows and lookups, all in this transaction. Lookups beyond the budget are
  * skipped with their rows; rows that cost nothing are claimed regardless. Ends the wait for locks of a user's table (`OnTable`)
  * with its first statement.
  */
@@ -81,13 +78,13 @@ export async function claimCandidates(
   const startedAt = Date.now()
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
-  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id, serviceWithBudget(run))
+  const of = run.budget.isUnlimited ? null : toRunService(run)
+  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, of)
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
   const distinct = distinctLookups(requestable)
-  const paid = await findPaidLookups(tx, distinct, run, spent)
   const remaining = run.budget.remaining(spent, source.name)
-  const billable = await findBillable(tx, distinct, run, remaining, paid)
+  const billable = await findBillable(tx, distinct, run, remaining)
   const selection = selectRows(
     requestable.map((lookup) => (lookup !== null && billable.has(lookup) ? lookupKey(lookup) : null)),
     remaining,
@@ -97,16 +94,7 @@ export async function claimCandidates(
   const withLookup = selection.taken.flatMap((n) => requestable[n] ?? [])
   const isWhole = selection.taken.length === choices.length
   const lookupsToClaim = isWhole ? distinct : distinctLookups(withLookup)
-  const upserted = await lookups.upsertLookups(
-    tx,
-    run.budget.credits.isFlat
-      ? lookupsToClaim
-      : lookupsToClaim.map((lookup) => ({ ...lookup, credits: run.budget.credits.most[lookup.kind] })),
-    source.name,
-    run.id,
-    run.live,
-    run.service,
-  )
+  const upserted = await lookups.upsertLookups(tx, lookupsToClaim, source.name, run.id, run.live, run.service)
   const claimed = upserted.filter((lookup) => lookup.claimed)
   const ids = new LookupMap<number>()
   for (const lookup of upserted) ids.set(lookup, lookup.id)
@@ -136,8 +124,6 @@ export async function claimCandidates(
     unanswered.flatMap((n) => candidates[n]?.key ?? []),
     source.mapping.turn,
   )
-  const charged = claimed.filter((lookup) => !paid.has(lookup))
-  await chargeLookups(tx, run, source.name, sumOfCharges(run.budget, charged))
   return {
     picked: takenRows.length,
     claimedLookups: claimed.length,
@@ -183,78 +169,23 @@ export function selectRows(
   return { taken, skipped, considered: costs.length, isAtBudget: false }
 }
 
-type ChargedRun = Pick<PickContext, 'id' | 'budget' | 'service'>
-
-/**
- * Claims and charges the lookups of a service that dead runs left waiting and that this run's rows need, as many as the budget pays.
- * @returns how many
- */
-export function adoptAbandonedLookups(
-  db: Database,
-  run: ChargedRun,
-  live: readonly number[],
-): Promise<number> {
-  return inTransaction(db, async (tx) => {
-    const left = run.budget.left(await budgets.readBudgetUsage(tx, run.id, serviceWithBudget(run)))
-    const { adopted, costs } = await adoptLookups(tx, toRunService(run), live, left, chargesOf(run.budget))
-    for (const [source, cost] of costs) await chargeLookups(tx, run, source, cost)
-    return adopted
-  })
-}
-
-/**
- * @throws ConflictError if the budget does not suffice after all: a job expired after the count and freed its inputs,
- * or another run spent from the same budget
- */
-async function chargeLookups(tx: Tx, run: ChargedRun, source: string, cost: number): Promise<void> {
-  if (!(await budgets.chargeBudget(tx, toRunService(run), source, run.budget.limits(source), cost)))
-    throw new ConflictError('the remaining budget changed while lookups were claimed')
-}
-
-/** What lookups of each kind are charged, where it is not their credits. */
-const chargesOf = (budget: RunBudget): Readonly<Record<string, number>> =>
-  budget.isFlat || !budget.credits.isFlat
-    ? {}
-    : Object.fromEntries(ALL_LOOKUP_KINDS.map((kind) => [kind, budget.charge({ kind })]))
-
-const sumOfCharges = (budget: RunBudget, charged: readonly Pick<lookups.LookupSpec, 'kind'>[]): number =>
-  budget.isFlat
-    ? charged.length
-    : roundCredits(charged.reduce((sum, lookup) => sum + budget.charge(lookup), 0))
-
-/** Lookups that an earlier run of the same budget has paid and not requested. */
-async function findPaidLookups(
-  tx: Tx,
-  distinct: readonly lookups.LookupSpec[],
-  run: Pick<PickContext, 'id' | 'service'>,
-  spent: budgets.BudgetUsage,
-): Promise<LookupMap<true>> {
-  if (!spent.isShared) return new LookupMap()
-  return toSet(distinct, await lookups.findAlreadyPaid(tx, distinct, toRunService(run)))
-}
-
 /** Lookups that must be paid; empty if the budget pays all of them anyway. */
 async function findBillable(
   tx: Tx,
   distinct: readonly lookups.LookupSpec[],
   run: { readonly live: readonly number[]; readonly service: number; readonly budget: RunBudget },
   remaining: number,
-  paid: LookupMap<true>,
 ): Promise<LookupMap<true>> {
-  if (sumOfCharges(run.budget, distinct) <= remaining) return new LookupMap()
-  const unpaid = distinct.filter((lookup) => !paid.has(lookup))
-  return toSet(unpaid, await lookups.needCall(tx, unpaid, run.live, run.service))
+  const cost = distinct.reduce((sum, lookup) => sum + run.budget.charge(lookup), 0)
+  if (roundCredits(cost) <= remaining) return new LookupMap()
+  const flags = await lookups.needCall(tx, distinct, run.live, run.service)
+  const billable = new LookupMap<true>()
+  for (const [n, lookup] of distinct.entries()) if (flags[n]) billable.set(lookup, true)
+  return billable
 }
 
 /** A row may lack only what services after this one fill. */
 const lacksHere = ({ lacks, lacks_here: here = true }: PickCandidate): boolean => lacks && here
-
-/** Those of some lookups that have a flag. */
-function toSet(of: readonly lookups.LookupSpec[], flags: readonly boolean[]): LookupMap<true> {
-  const set = new LookupMap<true>()
-  for (const [n, lookup] of of.entries()) if (flags[n]) set.set(lookup, true)
-  return set
-}
 
 function toPickedRow(
   { candidate, lookup, notes }: LookupChoice,

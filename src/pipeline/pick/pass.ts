@@ -46,12 +46,6 @@ export const toRunService = ({ id, service }: Pick<PickContext, 'id' | 'service'
   service,
 })
 
-/** The service whose part of the budget is to be read: one with a budget of its own. Null: there is none. */
-export const serviceWithBudget = ({
-  budget,
-  service,
-}: Pick<PickContext, 'budget' | 'service'>): number | null => (budget.ownLimit === null ? null : service)
-
 export interface PickOptions extends Pick<RunSpec, 'limit' | 'where'> {
   /** Reads nothing of the table beyond the rows that Fillrate's own lists name. */
   readonly onlyListed?: boolean
@@ -77,11 +71,8 @@ export interface PickPass {
   readonly readAhead: ReadAhead
   /** The source's share of the budget is used up: the pass continues with what other sources leave. */
   isShareUsedUp: boolean
-  /**
-   * The pass stops at the first row that the budget cannot pay, because credits of earlier lookups may come back. False:
-   * none will, and the rest is read as with any spent budget.
-   */
-  awaitsCredits: boolean
+  /** No answer leaves more of the budget: the rest is read for rows that cost nothing. Until then the pass stops at the first that costs. */
+  isSpent: boolean
   /** Rows that the budget could not pay: they must be found again although they do not change. */
   skipped: number
   skippedInPhase: number
@@ -123,7 +114,7 @@ export const createEmptyPass = (
   scan,
   readAhead: new ReadAhead(),
   isShareUsedUp: false,
-  awaitsCredits: false,
+  isSpent: false,
   skipped: 0,
   skippedInPhase: 0,
   skippedWithinLimit: 0,

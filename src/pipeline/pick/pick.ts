@@ -138,7 +138,7 @@ const pageRows = ({ pageSize, phase, scan }: PickPass): number =>
  */
 function claimBounds(
   { budget, isDryRun }: PickContext,
-  { phase, awaitsCredits }: PickPass,
+  { phase, isSpent }: PickPass,
   max: number,
   { limit }: PickOptions,
 ): ClaimBounds {
@@ -146,7 +146,7 @@ function claimBounds(
   return {
     max,
     countsSkipped: limit !== null && (phase === 'due' || phase === 'scan'),
-    endsAtBudget: phase !== 'requeued' && (budget.isShared || isSample || awaitsCredits),
+    endsAtBudget: phase !== 'requeued' && (budget.isShared || isSample || !isSpent),
   }
 }
 
@@ -177,7 +177,8 @@ export async function repick(
     readonly signal: AbortSignal
   },
 ): Promise<Omit<PickResult, 'done'>> {
-  const pass = createEmptyPass(source, 'requeued')
+  // What waits for answers that leave more is looked at again later.
+  const pass: PickPass = { ...createEmptyPass(source, 'requeued'), isSpent: true }
   const total = { ...NOTHING }
   while (pass.phase === 'requeued' || (options.includeAbandoned && pass.phase === 'abandoned')) {
     if (options.signal.aborted) break

@@ -13,7 +13,6 @@ import type { Source } from '../../../src/sources/source-model.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
 import type { TestDatabase } from '../../support/clone.ts'
 import { findMiscounted, findMisnamedFailures, findUnlistedLookups } from '../invariants.ts'
 import { Calls, type Leased } from './calls.ts'
@@ -291,9 +290,7 @@ export class Batch {
     const { signal } = new AbortController()
     const live = (await runs.listRunning(this.#deps.db)).map((one) => one.id)
     const run = this.#runOf(worker)
-    await inTransaction(this.#deps.db, (tx) =>
-      lookups.adoptLookups(tx, { run: run.id, service: run.service }, live, { all: 10_000, bySource: {} }),
-    )
+    await lookups.adoptLookups(this.#deps.db, { run: run.id, service: run.service }, live)
     await repick(this.#deps, run, this.#source, { includeAbandoned: true, signal })
   }
 
@@ -357,8 +354,8 @@ export class Batch {
          select gen_random_uuid() as token, array_agg(id) as ids from fillrate.lookups
           where lease_token = $1 group by substring(key from '^w(\\d+)-')
        ), split as (
-         insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
-         select p.token, h.leased_until, p.ids from parts p join fillrate.lookup_leases h on h.lease_token = $1
+         insert into fillrate.lookup_leases (lease_token, leased_until, run_id, service_id, lookup_ids)
+         select p.token, h.leased_until, h.run_id, h.service_id, p.ids from parts p join fillrate.lookup_leases h on h.lease_token = $1
        ), moved as (
          update fillrate.lookups l set lease_token = p.token from parts p where l.id = any(p.ids)
        ), gone as (

@@ -38,7 +38,7 @@ const requested = (): number => {
 const isUsedUp = async (): Promise<boolean> => {
   const [row] = await harness.query<{ open: boolean; spent: number }>(
     `select exists (select from fillrate.lookups where state in ('pending', 'leased')) as open,
-            (select coalesce(sum(lookups_spent), 0)::int from fillrate.budgets) as spent`,
+            (select coalesce(sum(lookups), 0)::int from fillrate.spend) as spent`,
   )
   return row !== undefined && !row.open && row.spent >= BUDGET
 }

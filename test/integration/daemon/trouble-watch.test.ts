@@ -15,7 +15,7 @@ const NIGHTLY = '0 2 * * * | people'
 const database = useTestDatabase()
 beforeEach(() =>
   database.query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
-         fillrate.budgets, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
+         fillrate.spend, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
          fillrate.changes, fillrate.processes, fillrate.notifications cascade`),
 )
 
@@ -64,22 +64,17 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
     end: 'delete from fillrate.leases',
   },
   live_sync_budget_spent: {
-    begin: `with b as (insert into fillrate.budgets (name, lookups_spent)
-              values ('follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 1000) returning name),
-              c as (${EDITED})
-            ${endedRun('completed', `'follow'`, `'{"follow": true, "budget": 1000}', null, (select name from b)`)}`,
-    end: 'update fillrate.budgets set lookups_spent = 0',
+    begin: `with c as (${EDITED}), r as (${liveRun(`{"limit": 1000, "sources": {}, "services": {}}`)}) ${spend('contacts', 1_000)}`,
+    end: 'delete from fillrate.spend',
   },
   'live_sync_budget_spent of contacts': {
-    begin: `with b as (insert into fillrate.budgets (name, lookups_spent, spent_by_source)
-              values ('follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 400, '{"contacts": 300, "people": 100}') returning name),
-              c as (${EDITED})
-            ${endedRun('completed', `'follow'`, `'{"follow": true, "budget": 1000, "source_budgets": {"contacts": 300, "people": 500}}', null, (select name from b)`)}`,
-    end: "update fillrate.budgets set lookups_spent = 0, spent_by_source = '{}'",
+    begin: `with c as (${EDITED}), r as (${liveRun(`{"limit": 1000, "sources": {"contacts": 300, "people": 500}, "services": {}}`)})
+            ${spend('contacts', 300)}`,
+    end: 'delete from fillrate.spend',
   },
   run_failed: {
-    begin: endedRun('failed', `'schedule'`, `'{}', '{"status": "failed"}', null`),
-    end: endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}', null`),
+    begin: endedRun('failed', `'schedule'`, `'{}', '{"status": "failed"}'`),
+    end: endedRun('completed', `'schedule'`, `'{}', '{"status": "completed"}'`),
   },
 }
 
@@ -90,8 +85,18 @@ function leaderReports(status: string): string {
           values ('${SCOPE}', 60, now(), '${status}', now())`
 }
 
+function liveRun(bound: string): string {
+  return `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, options, budget_name, bound)
+          select 'follow', '{people}', 'completed', 'x', gen_random_uuid(), now(), now(), '{"follow": true}',
+                 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), '${bound}' returning id`
+}
+
+function spend(source: string, credits: number): string {
+  return `insert into fillrate.spend (run_id, service_id, source, endpoint, credits) select id, 0, '${source}', 'person', ${credits} from r`
+}
+
 function endedRun(state: string, trigger: string, rest: string): string {
-  return `insert into fillrate.runs (failed_scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals, budget_name)
+  return `insert into fillrate.runs (failed_scope, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, totals)
           select '${SCOPE}', ${trigger}, '{people}', '${state}', 'x', gen_random_uuid(), now(), now(), ${rest}`
 }
 

@@ -65,21 +65,24 @@ test('the age of the oldest delivery that is not settled is that of the table', 
 })
 
 test('the budgets of live sync, of a run and of a scheduled run are those of the tables', async () => {
-  await harness.query(`
-    insert into fillrate.budgets (name, lookups_spent, spent_by_source)
-    select 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD'), 33, '{"contacts": 33}'::jsonb union all select 'night', 7, '{"contacts": 7}'`)
-  const runs = await harness.query<{ id: number; trigger: string }>(`
-    insert into fillrate.runs (scopes, trigger, sources, state, owner, lease_token, leased_until, options, budget_name, lookups_spent)
-    select '{"0": "${SCOPE}"}', trigger, '{contacts}', 'running', 'x', gen_random_uuid(), now() + interval '1 hour',
-           jsonb_build_object('budget', budget), name, spent
-      from (values ('manual', 50, null, 12), ('schedule', 30, 'night', 0)) v (trigger, budget, name, spent)
-    returning id::int, trigger`)
-  const expected = await harness.query<{ kind: string; run: number | null; limit: number; spent: number }>(`
-    select 'live_sync' as kind, null::int as run, 100 as limit, lookups_spent::int as spent from fillrate.budgets where name like 'follow %'
-    union all
-    select case trigger when 'schedule' then 'schedule' else 'run' end, r.id::int, (options ->> 'budget')::int,
-           coalesce(b.lookups_spent, r.lookups_spent)::int
-      from fillrate.runs r left join fillrate.budgets b on b.name = r.budget_name where r.state = 'running'`)
+  const runs = await harness.query<{ id: number; kind: string; limit: number; spent: number }>(`
+    with run as (
+      insert into fillrate.runs (scopes, trigger, sources, state, owner, lease_token, leased_until, finished_at, options, budget_name, bound)
+      select '{"0": "${SCOPE}"}', trigger, '{contacts}', case when trigger = 'follow' then 'completed' else 'running' end, 'x',
+             gen_random_uuid(), now() + interval '1 hour', case when trigger = 'follow' then now() end,
+             jsonb_build_object('budget', budget, 'follow', trigger = 'follow'), name,
+             jsonb_build_object('limit', budget, 'sources', '{}'::jsonb, 'services', '{}'::jsonb)
+        from (values ('follow', 100, 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')), ('manual', 50, null), ('schedule', 30, 'night'))
+             v (trigger, budget, name)
+      returning id, trigger, options
+    ), spent as (
+      insert into fillrate.spend (run_id, service_id, source, endpoint, lookups, credits)
+      select id, 0, 'contacts', 'person', 33 - id % 7, 33 - id % 7 from run returning run_id, credits
+    )
+    select run.id::int, case trigger when 'follow' then 'live_sync' when 'manual' then 'run' else trigger end as kind,
+           (options ->> 'budget')::int as limit, spent.credits::int as spent
+      from run join spent on spent.run_id = run.id order by run.id`)
+  const expected = runs.map(({ id, ...one }) => ({ ...one, run: one.kind === 'live_sync' ? null : id }))
   expect(expected.map(({ kind }) => kind)).toEqual(['live_sync', 'run', 'schedule'])
   await expect.poll(async () => (await readStatus()).spend.budgets.length).toBe(3)
   const { budgets } = (await readStatus()).spend
@@ -90,7 +93,7 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
     await expect.poll(() => metric(`fillrate_budget_remaining_lookups{budget="${kind}"}`)).toBe(left)
   }
   await harness.query('delete from fillrate.runs where id = any($1)', [runs.map(({ id }) => id)])
-  await harness.query('delete from fillrate.budgets')
+  await harness.query('delete from fillrate.spend where run_id = any($1)', [runs.map(({ id }) => id)])
 })
 
 const WAITING = `select count(*) as n from fillrate.rows where state = 'waiting'`

@@ -17,6 +17,8 @@ import { runRequest } from '../../support/environment.ts'
 let day: DayOnCall
 /** Lookups a day for live sync. */
 const LIVE_BUDGET = 1_300
+const LIVE_SPENT = `
+  select sum(credits) as n from fillrate.spend where run_id in (select id from fillrate.runs where budget_name like 'follow %')`
 const config = {
   ...withAccounts,
   sources: { ...withAccounts.sources, contacts: { ...withAccounts.sources.contacts, follow: true } },
@@ -162,7 +164,7 @@ async function expectFigures(): Promise<void> {
   const answers = await number(`select sum(calls) as n from fillrate.request_counts where status = '200'`)
   expect(sumMetrics(metrics, /^fillrate_requests_total.*status="200"/)).toBe(answers)
   expect(sumMetrics(metrics, /^fillrate_request_duration_seconds_count/)).toBe(calls)
-  const live = await number(`select sum(lookups_spent) as n from fillrate.budgets where name like 'follow %'`)
+  const live = await number(LIVE_SPENT)
   const budget = { kind: 'live_sync', limit: LIVE_BUDGET, spent: live, left: LIVE_BUDGET - live }
   expect(status.spend.budgets).toContainEqual(expect.objectContaining(budget))
   expect(metrics.get('fillrate_budget_remaining_lookups{budget="live_sync"}')).toBe(LIVE_BUDGET - live)
@@ -299,9 +301,7 @@ const unpicked = (name: string): Promise<number> =>
   )
 
 test('what waits for live sync is what it has not picked, of an import that the budget cut short, too', async () => {
-  const spent = await number(
-    `select sum(lookups_spent) as n from fillrate.budgets where name like 'follow %'`,
-  )
+  const spent = await number(LIVE_SPENT)
   const waiting = 2_500 - (LIVE_BUDGET - spent)
   const insert = `insert into crm.contacts (email) select $1 || n || '@example.com' from generate_series(1, $2::int) n`
   await day.query(insert, ['import', 2_500])

@@ -57,7 +57,6 @@ const STEPS = [
   ['what is known', '"hasSuppressions"'],
   ['new lookups', 'insert into fillrate.lookups'],
   ['rows', 'insert into fillrate.rows'],
-  ['charge', 'update fillrate.budgets'],
   ['commit', 'commit'],
 ] as const
 
@@ -84,7 +83,6 @@ test('a page of new rows reads in one statement what it has to know of them, and
     'what is known',
     'new lookups',
     'rows',
-    'charge',
     'commit',
   ])
   expect(await rowsOf(RUN)).toEqual({ rows: 250, matched: 250 })

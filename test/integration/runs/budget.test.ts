@@ -7,10 +7,10 @@ import { loseCommits } from '../../support/lost-commits.ts'
 const { budget: _, ...config } = crmConfig
 const harness = useHarness({ config, prepare: ({ pool }) => createCrm(pool, 500) })
 
-/** What a run is charged, in Postgres. */
+/** What is counted of a run, in Postgres. */
 async function spent(run: number): Promise<number | undefined> {
   const rows = await harness.query<{ spent: number }>(
-    'select lookups_spent::float8 as spent from fillrate.runs where id = $1',
+    'select sum(credits)::float8 as spent from fillrate.spend where run_id = $1',
     [run],
   )
   return rows[0]?.spent

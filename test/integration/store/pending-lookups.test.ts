@@ -125,8 +125,7 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
     'a run that adopts it',
     async (tx) => {
       await tx.updateTable('fillrate.rows').set({ run_id: OTHER }).where('key', '=', '1').execute()
-      return (await lookups.adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], { all: 10, bySource: {} }))
-        .adopted
+      return lookups.adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER])
     },
   ],
   [

@@ -7,6 +7,7 @@ import { completeFromDelivery } from '../../../src/store/complete-lookups.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
+import { readBudgetUsage, readProspect } from '../../../src/store/budgets.ts'
 import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as remap from '../../../src/store/remap.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
@@ -19,7 +20,6 @@ import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
 import { listAnsweredDryRows } from '../../../src/store/stored-records.ts'
 import {
   advanceCascade,
-  awaitsAnswers,
   countAwaitedJobs,
   findWaitingRows,
   hasAnsweredLookups,
@@ -192,6 +192,8 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
         const at = { requestedAt: new Date(), resolvedAt: new Date(), refreshAt: new Date() }
         const results = ids.map((id, n) => ({
           id,
+          job: randomUUID(),
+          reserved: null,
           isOpen: n % 2 === 0,
           state: 'found' as const,
           record: {},
@@ -230,7 +232,8 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     ['go on after a miss in a dry run', (tx) => advanceCascade(tx, RUN, [CONTACTS])],
     ['check for waiting rows', (tx) => findWaitingRows(tx, RUN, [CONTACTS])],
     ['check for work under way', (tx) => hasWorkUnderWay(tx, RUN)],
-    ['check for awaited answers', (tx) => awaitsAnswers(tx, RUN)],
+    ['check what leaves more of a budget', (tx) => readProspect(tx, OF_RUN)],
+    ['read what a budget has used', (tx) => readBudgetUsage(tx, OF_RUN)],
     ['count awaited jobs', (tx) => countAwaitedJobs(tx, RUN)],
     [
       'count the lookups of a run',
@@ -255,10 +258,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
         expect(await deleteExpired(tx, 'runs', 0, 500)).toBe(0)
       },
     ],
-    [
-      'adopt lookups',
-      (tx) => lookups.adoptLookups(tx, OF_RUN, [1], { all: 1_000, bySource: { contacts: 500 } }),
-    ],
+    ['adopt lookups', (tx) => lookups.adoptLookups(tx, OF_RUN, [1])],
     [
       'make rows due',
       (tx) =>

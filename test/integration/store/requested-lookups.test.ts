@@ -113,11 +113,7 @@ test('an adopted lookup counts for the run that adopted it', async () => {
   await want(1, 4)
   await answer('1')
   await addRows(OTHER, '2, 3')
-  const left = { all: 1_000, bySource: {} }
-  const { adopted } = await inTransaction(database.db, (tx) =>
-    adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], left),
-  )
-  expect(adopted).toBe(2)
+  expect(await adoptLookups(database.db, { run: OTHER, service: 0 }, [OTHER])).toBe(2)
   expect(await listed(OTHER)).toEqual([2, 3])
   await answer('2, 3')
   expect(await totals(RUN)).toMatchObject({ requested: 1, found: 1 })
@@ -226,11 +222,7 @@ test('the members of a job count as submitted wherever that matters', async () =
   // Its run is dead: no other one requests it again, and it is not withdrawn with its row.
   expect((await want(1, 100, OTHER, [OTHER])).filter((one) => one.claimed)).toEqual([])
   await database.query(`update fillrate.rows set run_id = ${OTHER}`)
-  const left = { all: 1_000, bySource: {} }
-  const { adopted } = await inTransaction(database.db, (tx) =>
-    adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], left),
-  )
-  expect(adopted).toBe(0)
+  expect(await adoptLookups(database.db, { run: OTHER, service: 0 }, [OTHER])).toBe(0)
   await inTransaction(database.db, (tx) =>
     markRowsDeleted(tx, 's', [`${RUN} 1`], { isKept: false, mayBeHidden: false }),
   )

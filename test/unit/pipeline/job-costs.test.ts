@@ -18,10 +18,9 @@ class CountedJob {
   stated: number | null = null
   readonly open: boolean[]
   readonly erased: boolean[]
-  /** Credits that are billed, in doubt, and charged to the budget. */
+  /** Credits that are billed and in doubt. */
   billed: number
   doubt: number
-  charged: number
 
   constructor(size: number, isFlat: boolean) {
     this.isFlat = isFlat
@@ -30,7 +29,6 @@ class CountedJob {
     // As the trigger counts a job that is accepted.
     this.billed = isFlat ? size : 0
     this.doubt = isFlat ? 0 : size * RESERVED
-    this.charged = size * (isFlat ? 1 : RESERVED)
   }
 
   get job(): DeliveryJob {
@@ -42,7 +40,15 @@ class CountedJob {
       open: open && !this.erased[id],
     }))
     const ids = { id: 'job', service: 0, jobId: 'j', requestIds: null, createdAt: new Date(0) }
-    return { ...ids, single: false, state, credits, isFlat, creditsStated, members }
+    return {
+      ...ids,
+      single: false,
+      state,
+      credits,
+      most: isFlat ? null : { email: RESERVED },
+      creditsStated,
+      members,
+    }
   }
 
   /** As `settle.ts`, `complete-lookups.ts` and `countJobCosts` do it. */
@@ -55,6 +61,7 @@ class CountedJob {
         job: 'job',
         requestedAt: new Date(0),
         isOpen: this.open[member] === true,
+        reserved: this.isFlat ? null : RESERVED,
         ...afterResult(
           isFound ? { type: 'found', record: {}, confidence: 1 } : { type: 'not_found' },
           RULES,
@@ -73,19 +80,17 @@ class CountedJob {
       const base = isSettled === true ? 0 : this.isFlat ? 1 : RESERVED
       this.billed += this.isFlat ? credits - base : credits
       this.doubt -= this.isFlat ? 0 : base
-      this.charged -= (this.isFlat ? 1 : RESERVED) - credits
     }
     const cost = toJobCost(delivered, costed, stored)
     if (cost !== null) {
       this.credits = cost.credits
       this.stated = cost.stated
       this.billed += cost.beside?.credits ?? 0
-      this.charged += cost.beside?.charged ?? 0
       this.doubt -= this.isFlat ? 0 : RESERVED * (cost.beside?.unanswered.length ?? 0)
     }
     const after = afterDelivery(status, this.openCount)
     if (this.state !== 'completed') this.state = after.state ?? this.state
-    for (const name of ['billed', 'doubt', 'charged'] as const) this[name] = roundCredits(this[name])
+    for (const name of ['billed', 'doubt'] as const) this[name] = roundCredits(this[name])
   }
 
   get openCount(): number {
@@ -112,7 +117,7 @@ const delivery = (stating: fc.Arbitrary<number | null>) =>
   })
 const option = (of: fc.Arbitrary<number>) => fc.option(of, { nil: null })
 
-test('a job counts as the sum that the service states, whatever was delivered, erased or left out, and the budget is charged with it', () => {
+test('a job counts as the sum that the service states, whatever was delivered, erased or left out', () => {
   fc.assert(
     fc.property(
       fc.boolean(),
@@ -122,7 +127,6 @@ test('a job counts as the sum that the service states, whatever was delivered, e
       }),
       (isFlat, deliveries) => {
         const job = new CountedJob(SIZE, isFlat)
-        const each = isFlat ? 1 : RESERVED
         let known: number | null = null
         for (const { part, sum } of deliveries) {
           if (part.erased !== null) job.erased[part.erased] = true
@@ -139,13 +143,6 @@ test('a job counts as the sum that the service states, whatever was delivered, e
           expect(job.doubt).toBeLessThanOrEqual(most)
           expect(job.doubt).toBeGreaterThanOrEqual(0)
         }
-        // A lookup without a result keeps its charge: it is requested singly. One that was erased may have been billed.
-        const erased = job.open.filter((open, n) => open && job.erased[n]).length
-        const isFreed = job.stated !== null && isTerminalStatus(job.state)
-        const billedOfOpen = isFlat && !isFreed ? job.openCount : 0
-        const least = roundCredits(job.billed - billedOfOpen + job.openCount * each)
-        expect(job.charged).toBeGreaterThanOrEqual(least)
-        expect(job.charged).toBeLessThanOrEqual(roundCredits(least + erased * each))
       },
     ),
     { numRuns: 4_000 },

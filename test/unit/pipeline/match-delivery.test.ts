@@ -34,7 +34,7 @@ function answersTo(service: Service): { answers: DeliveredResult[]; unmatched: n
     createdAt: new Date(0),
     single: false,
     credits: null,
-    isFlat: true,
+    most: null,
     creditsStated: null,
     members: addresses.map((email, n) => ({
       id: service.people.indexOf(email),

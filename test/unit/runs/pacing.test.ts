@@ -40,6 +40,7 @@ describe('the turn of a run', () => {
     trigger,
     options: { limit: null, budget: null, where: null, route: 'sync' },
     picking: false,
+    isBounded: false,
     scopes: {},
   })
 
