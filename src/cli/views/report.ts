@@ -153,7 +153,7 @@ function workFields(report: RunReport): Field[] {
     (cost !== null || billed.noun === 'credit') && [
       'Cost',
       cost === null ? formatCount(billed.count) : formatMoney(cost),
-      `${pluralize(billed.count, billed.noun)} billed`,
+      `${pluralize(billed.count, billed.noun)} billed${billed.inDoubt > 0 ? `, and up to ${formatCount(billed.inDoubt)} in doubt` : ''}`,
     ],
     inDoubt > 0 && [
       'In doubt',

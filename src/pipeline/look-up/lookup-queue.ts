@@ -47,6 +47,8 @@ export class LookupQueue {
   /** The last lease found nothing more. */
   #isExhausted = false
   readonly #releases = new Set<Promise<void>>()
+  /** Leases beside the calls. They do not reject. */
+  readonly #underWay = new Set<Promise<unknown>>()
   /** The first error of a release. */
   #failure: { readonly error: unknown } | null = null
 
@@ -66,20 +68,24 @@ export class LookupQueue {
       await Promise.all(this.#releases)
       if (this.#failure !== null) throw this.#failure.error
       const ready = this.#takeReady(max)
-      if (ready.length > 0) return ready
+      if (ready.length > 0) {
+        if (this.#run.isBounded) this.#leaseAhead()
+        return ready
+      }
       if (this.#releases.size > 0) continue
-      if (this.#leasing !== null) await this.#leasing.promise
-      else if ((await this.#leaseNow(max)) === 0) return []
+      if (this.#leasing !== null) {
+        // What was leased beside the calls was not enough.
+        if (this.#run.isBounded) this.#growAhead(max)
+        await this.#leasing.promise
+      } else if ((await this.#leaseNow(max)) === 0) return []
     }
   }
 
-  /** What a statement that stores answers is to lease beside; null: nothing, as for a run with a budget, whose leases wait for a lock. To be followed by `addLeased` or `giveUp`. */
+  /** What a statement that stores answers is to lease beside; null: nothing. To be followed by `addLeased` or `giveUp`. */
   planAhead(): LeaseOptions | null {
-    const limit = Math.min(this.#ahead, this.#options.capacity()) - this.#ready.length
-    if (limit <= 0 || this.#leasing !== null || this.#isExhausted || this.#failure !== null) return null
-    if (this.#deps.breaker.state !== 'closed' || this.#run.isBounded) return null
+    if (this.#run.isBounded || !this.#mayLeaseAhead()) return null
     this.#leasing = Promise.withResolvers()
-    return this.#plan(limit)
+    return this.#plan(this.#lacking())
   }
 
   /** What was leased by the plan. @param since a moment before it was sent, by `performance.now()` */
@@ -96,9 +102,32 @@ export class LookupQueue {
 
   /** Waits for releases, and releases what is left. Call it when nothing takes lookups any more. @throws the error of a release */
   async close(): Promise<void> {
+    await Promise.all(this.#underWay)
     this.#releaseLookups(this.#ready.splice(0).map(({ lookup }) => lookup))
     await Promise.all(this.#releases)
     if (this.#failure !== null) throw this.#failure.error
+  }
+
+  /** How many more are to be ready. */
+  #lacking(): number {
+    return Math.min(this.#ahead, this.#options.capacity()) - this.#ready.length
+  }
+
+  #mayLeaseAhead(): boolean {
+    const isIdle = this.#leasing === null && !this.#isExhausted && this.#failure === null
+    return isIdle && this.#lacking() > 0 && this.#deps.breaker.state === 'closed'
+  }
+
+  /** The leases of a run with a budget wait for a lock, which no answer is to wait for: they are made beside the calls. */
+  #leaseAhead(): void {
+    const lacking = this.#lacking()
+    if (lacking < this.#ahead / 2 || !this.#mayLeaseAhead()) return
+    const task = this.#leaseOnly(lacking)
+      .catch((error: unknown) => {
+        this.#failure ??= { error }
+      })
+      .finally(() => this.#underWay.delete(task))
+    this.#underWay.add(task)
   }
 
   #endLeasing(): void {
@@ -118,11 +147,19 @@ export class LookupQueue {
     return this.#ready.splice(0, max).map(({ lookup }) => lookup)
   }
 
+  #growAhead(more: number): void {
+    this.#ahead = Math.min(this.#options.maxReady, this.#ahead + more)
+  }
+
   /** @returns how many were leased */
   async #leaseNow(max: number): Promise<number> {
     const { maxReady, capacity } = this.#options
-    this.#ahead = Math.min(maxReady, this.#ahead + max)
-    const plan = this.#plan(Math.min(maxReady, max + Math.max(0, Math.min(this.#ahead, capacity() - max))))
+    this.#growAhead(max)
+    return this.#leaseOnly(Math.min(maxReady, max + Math.max(0, Math.min(this.#ahead, capacity() - max))))
+  }
+
+  async #leaseOnly(limit: number): Promise<number> {
+    const plan = this.#plan(limit)
     this.#leasing = Promise.withResolvers()
     const since = performance.now()
     try {
