@@ -5,10 +5,12 @@ import {
   eraseDeleted,
   type ErasedDeletedRows,
   type EraseOptions,
+  isKept,
   markAllDeleted,
-  readFate,
   restoreAllReturned,
 } from '../pipeline/deleted-rows.ts'
+import { mayHideRows } from '../sources/row-security.ts'
+import { refillReloaded } from '../pipeline/emptied-rows.ts'
 import type { Source } from '../sources/source-model.ts'
 import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
@@ -25,39 +27,44 @@ export interface DeletedRowsReport {
   readonly held: string | null
 }
 
-/**
- * Restores the deleted rows of a source that are back in its table, before a pass would pick them anew.
- * @returns how many
- */
+/** The rows of a source before a full pass. */
+export interface KnownRows {
+  /** Those that Fillrate knows, without deleted ones. */
+  readonly known: number
+  /** Deleted rows that came back. */
+  readonly restored: number
+}
+
+/** Before a full pass: restores the deleted rows of a source that are back in its table, and makes due what a reload has emptied. */
 export async function restoreReturned(
   deps: ReconcileDeps,
   source: Source,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<KnownRows> {
   let restored = 0
   await unlessBusy(deps, source, async () => {
     restored = await restoreAllReturned(deps, source, signal)
+    await refillReloaded(deps, source, signal)
   })
-  return restored
+  return { known: (await countSourceDeletions(deps.db, source.name)).known, restored }
 }
 
 /**
  * After a full pass: marks those rows as deleted that Fillrate knows of a source and its table no longer has, and erases what was
  * deleted long enough ago. A locked table is left to the next full pass.
- * @param pass.known rows that Fillrate knows, of those that were read. If that is all of them, none was deleted, and their keys
- *   are not compared with the table: that takes half as long as reading it. A row that was forgotten after it was read may
- *   hide a deleted one until the next pass.
+ * @param pass.met how many of the known rows were read. If that is all of them, none was deleted, and their keys are not compared
+ *   with the table: that takes longer than reading it. A row that became known meanwhile may hide a deleted one until the next pass.
  */
 export async function reconcileDeleted(
   deps: ReconcileDeps,
   source: Source,
-  { known, restored }: { readonly known: number; readonly restored: number },
+  { known, met, restored }: KnownRows & { readonly met: number },
   signal: AbortSignal,
 ): Promise<DeletedRowsReport> {
   const { name } = source
   let deleted = 0
   await unlessBusy(deps, source, async () => {
-    const isMissing = (await countSourceDeletions(deps.db, name)).known !== known
+    const isMissing = met !== known
     // Row-level security that hides all rows looks like a table without them.
     if (isMissing && (await checkBreakage(deps, source))) return
     if (isMissing) deleted = await markAllDeleted(deps, source, signal)
@@ -99,7 +106,10 @@ export async function eraseAllDeleted(
   signal: AbortSignal,
 ): Promise<ErasedDeletedRows> {
   const total = { rows: 0, lookups: 0, records: 0, changes: 0, results: 0 }
-  await updateDeletedRows(deps.db, source.name, await readFate(deps.db, source))
+  await updateDeletedRows(deps.db, source.name, {
+    isKept: isKept(source),
+    mayBeHidden: await mayHideRows(deps.db, source),
+  })
   while (!signal.aborted) {
     const erased = await eraseDeleted(deps, source, options)
     for (const count of ['rows', 'lookups', 'records', 'changes', 'results'] as const)

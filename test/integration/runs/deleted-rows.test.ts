@@ -141,7 +141,7 @@ test('a row that comes back is restored, and costs nothing', async () => {
   expect(await harness.count('fillrate.rows where deleted_at is not null')).toBe(0)
   // Its columns are blank again, so the record is written once more.
   expect(await harness.query(states)).toEqual(before)
-  expect(await harness.count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
+  expect(await harness.count(`fillrate.changes where key in ('1', '2')`)).toBe(4)
 })
 
 test('a row that left the source is not a deleted one', async () => {

@@ -232,7 +232,7 @@ test('the members of a job count as submitted wherever that matters', async () =
   )
   expect(adopted).toBe(0)
   await inTransaction(database.db, (tx) =>
-    markRowsDeleted(tx, 's', [`${RUN} 1`], { isKept: false, mayBeHidden: false }),
+    markRowsDeleted(tx, 's', [`${RUN} 1`], false),
   )
   expect(await countSubmitted()).toBe(100)
 
