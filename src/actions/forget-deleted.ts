@@ -1,8 +1,7 @@
 import type { Deps, TableDeps } from '../pipeline/deps.ts'
-import type { ErasedDeletedRows } from '../pipeline/deleted-rows.ts'
 import { eraseAllDeleted } from '../runs/reconcile-deleted.ts'
 import type { Source } from '../sources/source-model.ts'
-import { countDeletedRows } from '../store/deleted-rows.ts'
+import { countDeletedRows, type ErasedRows } from '../store/deleted-rows.ts'
 
 /** What was erased of the rows that a source's table no longer has. It holds no personal data. */
 export interface ForgetDeletedReport {
@@ -11,7 +10,7 @@ export interface ForgetDeletedReport {
   /** Deleted rows that were known. */
   readonly deleted: number
   /** Null: a dry run. Fewer rows than `deleted`: some were restored, or wait for an answer that is on its way. */
-  readonly erased: ErasedDeletedRows | null
+  readonly erased: ErasedRows | null
 }
 
 /**
@@ -25,6 +24,6 @@ export async function forgetDeleted(
 ): Promise<ForgetDeletedReport> {
   const known = await countDeletedRows(deps.db, [source.name])
   const deleted = known.reduce((sum, one) => sum + one.rows, 0)
-  const erased = dryRun ? null : await eraseAllDeleted(deps, source, { isConfirmed: true }, signal)
+  const erased = dryRun ? null : await eraseAllDeleted(deps, source, true, signal)
   return { dry_run: dryRun, source: source.name, deleted, erased }
 }

@@ -53,17 +53,6 @@ async function restoreReturned(
   return restored.length
 }
 
-export interface EraseOptions {
-  /** A user has confirmed it: neither the share of the source nor the age of the deletion matters. */
-  readonly isConfirmed: boolean
-}
-
-/** What was erased of deleted rows. */
-export interface ErasedDeletedRows extends store.ErasedRows {
-  /** Results removed from deliveries. */
-  readonly results: number
-}
-
 /**
  * Erases one batch of deleted rows: what Fillrate stored of them, and the lookups that no other row needs. Each key is
  * compared with the table once more, and a row that is there again is restored.
@@ -72,8 +61,8 @@ export interface ErasedDeletedRows extends store.ErasedRows {
 export async function eraseDeleted(
   { db, policy }: TableDeps,
   source: Source,
-  { isConfirmed }: EraseOptions,
-): Promise<ErasedDeletedRows & { readonly restored: number }> {
+  isConfirmed: boolean,
+): Promise<{ readonly erased: store.ErasedRows; readonly restored: number }> {
   const { name } = source
   return inTransaction(db, async (tx) => {
     const isHeld = !isConfirmed && isEraseHeld(await store.countSourceDeletions(tx, name))
@@ -85,18 +74,11 @@ export async function eraseDeleted(
     const find = (): Promise<string[]> => findDeletedKeys(tx, source, keys)
     const deleted = keys.length === 0 ? [] : await withTableTimeouts(tx, policy.sourceTimeoutMs, find)
     const restored = await restoreReturned(tx, source, keys, deleted)
-    return { ...(await eraseKeys(tx, name, deleted)), restored }
+    const { unneeded, ...erased } = await store.eraseRows(tx, name, deleted)
+    const results = await eraseResults(tx, unneeded)
+    const ids = unneeded.map(({ id }) => id)
+    return { erased: { ...erased, ...(await store.eraseUnneededLookups(tx, ids)), results }, restored }
   })
-}
-
-async function eraseKeys(tx: Tx, source: string, keys: readonly string[]): Promise<ErasedDeletedRows> {
-  const { unneeded, ...erased } = await store.eraseRows(tx, source, keys)
-  const results = await eraseResults(tx, unneeded)
-  const lookups = await store.eraseUnneededLookups(
-    tx,
-    unneeded.map((lookup) => lookup.id),
-  )
-  return { ...erased, ...lookups, results }
 }
 
 /** Removes the results of these lookups from the deliveries of their jobs. */

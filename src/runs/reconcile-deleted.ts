@@ -1,18 +1,11 @@
 import { describeError } from '../util/error-text.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { Deps, TableDeps } from '../pipeline/deps.ts'
-import {
-  eraseDeleted,
-  type ErasedDeletedRows,
-  type EraseOptions,
-  isKept,
-  markAllDeleted,
-  restoreAllReturned,
-} from '../pipeline/deleted-rows.ts'
+import { eraseDeleted, isKept, markAllDeleted, restoreAllReturned } from '../pipeline/deleted-rows.ts'
 import { mayHideRows } from '../sources/row-security.ts'
 import { refillReloaded } from '../pipeline/emptied-rows.ts'
 import type { Source } from '../sources/source-model.ts'
-import { countSourceDeletions, updateDeletedRows } from '../store/deleted-rows.ts'
+import { countSourceDeletions, type ErasedRows, updateDeletedRows } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { checkBreakage } from './source-health.ts'
 import { reportSubjectTrouble } from './trouble-log.ts'
@@ -68,7 +61,7 @@ export async function reconcileDeleted(
     // Row-level security that hides all rows looks like a table without them.
     if (isMissing && (await checkBreakage(deps, source))) return
     if (isMissing) deleted = await markAllDeleted(deps, source, signal)
-    await eraseAllDeleted(deps, source, { isConfirmed: false }, signal)
+    await eraseAllDeleted(deps, source, false, signal)
   })
   if (deleted + restored > 0)
     deps.log.info(
@@ -98,26 +91,29 @@ async function unlessBusy(
 /**
  * Erases deleted rows of a source, batch by batch, until none is left that may be erased now. Whether that waits for a
  * confirmation is a trouble.
+ * @param isConfirmed a user has confirmed it: neither the share of the source nor the age of the deletion matters
  */
 export async function eraseAllDeleted(
   deps: ReconcileDeps,
   source: Source,
-  options: EraseOptions,
+  isConfirmed: boolean,
   signal: AbortSignal,
-): Promise<ErasedDeletedRows> {
+): Promise<ErasedRows> {
+  const { db } = deps
+  const { name } = source
   const total = { rows: 0, lookups: 0, records: 0, changes: 0, results: 0 }
-  await updateDeletedRows(deps.db, source.name, {
-    isKept: isKept(source),
-    mayBeHidden: await mayHideRows(deps.db, source),
-  })
-  while (!signal.aborted) {
-    const erased = await eraseDeleted(deps, source, options)
-    for (const count of ['rows', 'lookups', 'records', 'changes', 'results'] as const)
-      total[count] += erased[count]
-    if (erased.rows + erased.restored === 0) break
+  await updateDeletedRows(db, name, isKept(source), await mayHideRows(db, source))
+  for (let isDone = false; !isDone && !signal.aborted;) {
+    const { erased, restored } = await eraseDeleted(deps, source, isConfirmed)
+    for (const count of Object.keys(total) as (keyof ErasedRows)[]) total[count] += erased[count]
+    isDone = erased.rows + restored === 0
   }
-  const counts = await countSourceDeletions(deps.db, source.name)
-  const held = isEraseHeld(counts) ? { waiting: counts.deleted } : null
-  await reportSubjectTrouble(deps, 'erase_held', source.name, held)
+  const counts = await countSourceDeletions(db, name)
+  await reportSubjectTrouble(
+    deps,
+    'erase_held',
+    name,
+    isEraseHeld(counts) ? { waiting: counts.deleted } : null,
+  )
   return total
 }

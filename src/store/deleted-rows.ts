@@ -108,19 +108,12 @@ export async function restoreRows(tx: Tx, source: string, keys: readonly string[
   return rows.map(({ key }) => key)
 }
 
-/** What becomes of the deleted rows of a source, as its configuration and the policies of its table are now. */
-interface DeletionFate {
-  /** They are not to be erased. */
-  readonly isKept: boolean
-  /** Row-level security may hide rows of their table. */
-  readonly mayBeHidden: boolean
-}
-
-/** Applies it to all of them. */
+/** Applies a changed `onDelete`, and the policies of the table as they are now, to the deleted rows. */
 export async function updateDeletedRows(
   db: Connection,
   source: string,
-  { isKept, mayBeHidden }: DeletionFate,
+  isKept: boolean,
+  mayBeHidden: boolean,
 ): Promise<void> {
   await sql`
     update fillrate.rows set is_kept = ${isKept}, may_be_hidden = ${mayBeHidden}
@@ -178,6 +171,8 @@ export interface ErasedRows {
   readonly lookups: number
   readonly records: number
   readonly changes: number
+  /** Results removed from deliveries. */
+  readonly results: number
 }
 
 /**
@@ -205,18 +200,14 @@ export async function eraseRows(
     tx,
   )
   const { lookups, ...counts } = rows[0] ?? { rows: 0, changes: 0, lookups: [] }
-  return { ...counts, unneeded: await lockUnneededLookups(tx, lookups) }
-}
-
-/** Locks those of some lookups that no row needs, deleted or not. */
-async function lockUnneededLookups(tx: Tx, ids: readonly number[]): Promise<UnneededLookup[]> {
-  const { rows } = await sql<UnneededLookup>`
+  // Also a deleted row needs its lookups.
+  const { rows: unneeded } = await sql<UnneededLookup>`
     select id, kind, key from fillrate.lookups l
-     where id = any(${[...ids]}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
+     where id = any(${lookups}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)
        and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id])
      order by id for update skip locked`.execute(tx)
-  return rows
+  return { ...counts, unneeded }
 }
 
 /** Erases lookups that no row needs, and jobs of which nothing is left with their deliveries. */
