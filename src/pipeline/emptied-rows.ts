@@ -48,9 +48,11 @@ export async function listEmptied(tx: Tx, source: Source, keys: readonly string[
                       where l.id = any(${lookups}) and coalesce(l.refresh_at > now(), true)), false) as "isStored"
       from unnest(${[...castable]}::text[]) as k (key)
      cross join lateral (select * from fillrate.rows where source = ${source.name} and key = k.key offset 0) r
-      join ${sql.raw(source.table.sql)} as t on ${sql.raw(keyMatchesSql(source, 'k.key'))}
+     cross join lateral (
+       select from ${sql.raw(source.table.sql)} as t
+        where ${sql.raw(keyMatchesSql(source, 'k.key'))} and ${sql.raw(isBlank.join(' and '))} offset 0) t
      where r.state in (${Row.enriched}, ${Row.unchanged}) and r.deleted_at is null and not coalesce(r.notes ? ${UNDONE_NOTE}, false)
-       and r.last_written ?| ${sql.raw(columns)} and ${sql.raw(isBlank.join(' and '))}
+       and r.last_written ?| ${sql.raw(columns)}
        and not exists (
          select from fillrate.changes c join fillrate.changes undo on undo.id = c.undone_by_change_id and undo.source = c.source and undo.key = c.key
           where c.source = r.source and c.key = r.key and c.input_hash = r.input_hash and undo.undone_by_change_id is null offset 0)`.execute(

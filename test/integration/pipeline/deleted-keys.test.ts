@@ -76,7 +76,8 @@ test.each([
   expect(await database.query('select from fillrate.write_back_queue')).toEqual([])
 
   await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
-  if (isRestored) expect(await restoreAllReturned(deps, source, signal)).toBe(2)
+  const restored = isRestored ? await restoreAllReturned(deps, source, signal) : 0
+  expect(restored).toBe(isRestored ? 2 : 0)
   const pass = await createPass(deps, source, { limit: null, where: null })
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
   const picking = { id: run, budget, isDryRun: false, service: 0 }
