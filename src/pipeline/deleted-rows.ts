@@ -1,5 +1,5 @@
 import { ERASE_AFTER_MS, isEraseHeld } from '../domain/deleted-row.ts'
-import { findDeletedKeys } from '../sources/deleted-keys.ts'
+import { findDeletedKeys } from '../sources/page.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'

@@ -6,7 +6,7 @@ import { keyMatchesSql } from '../sources/key.ts'
 import { filterCastableKeys } from '../sources/page.ts'
 import { quoteList, quoteLiteral } from '../sources/quote.ts'
 import type { Source } from '../sources/source-model.ts'
-import { type KnownRows, listKnownKeys } from '../store/deleted-rows.ts'
+import { listKnownKeys, type RowSelection } from '../store/deleted-rows.ts'
 import { makeRowsDue } from '../store/requeue-rows.ts'
 import { inTransaction, type Tx, withTableTimeouts } from '../store/transaction.ts'
 import type { TableDeps } from './deps.ts'
@@ -42,26 +42,44 @@ export async function listEmptied(tx: Tx, source: Source, keys: readonly string[
     (output) => `(not r.last_written ? ${quoteLiteral(output.column)} or ${isBlankSql(output)})`,
   )
   const lookups = sql`array_remove(r.missed_lookup_ids || r.lookup_id, null)`
+  const undone = sql`
+    select from fillrate.changes c
+      join fillrate.changes u
+        on u.id = c.undone_by_change_id
+       and u.source = c.source
+       and u.key = c.key
+     where c.source = r.source
+       and c.key = r.key
+       and c.input_hash = r.input_hash
+       and u.undone_by_change_id is null`
   const { rows } = await sql<EmptiedRow>`
-    select r.key, r.lookup_id as lookup,
-           coalesce((select count(*) = cardinality(${lookups}) and bool_or(l.state = 'found') from fillrate.lookups l
-                      where l.id = any(${lookups}) and coalesce(l.refresh_at > now(), true)), false) as "isStored"
+    select r.key, r.lookup_id as lookup, coalesce((
+             select count(*) = cardinality(${lookups})
+                    and bool_or(l.state = 'found')
+               from fillrate.lookups l
+              where l.id = any(${lookups})
+                and (l.refresh_at is null or l.refresh_at > now())
+           ), false) as "isStored"
       from unnest(${[...castable]}::text[]) as k (key)
-     cross join lateral (select * from fillrate.rows where source = ${source.name} and key = k.key offset 0) r
+     cross join lateral (
+       select * from fillrate.rows
+        where source = ${source.name} and key = k.key offset 0
+     ) r
      cross join lateral (
        select from ${sql.raw(source.table.sql)} as t
-        where ${sql.raw(keyMatchesSql(source, 'k.key'))} and ${sql.raw(isBlank.join(' and '))} offset 0) t
-     where r.state in (${Row.enriched}, ${Row.unchanged}) and r.deleted_at is null and not coalesce(r.notes ? ${UNDONE_NOTE}, false)
+        where ${sql.raw(keyMatchesSql(source, 'k.key'))}
+          and ${sql.raw(isBlank.join(' and '))}
+       offset 0
+     ) t
+     where r.deleted_at is null
+       and r.state in (${Row.enriched}, ${Row.unchanged})
        and r.last_written ?| ${sql.raw(columns)}
-       and not exists (
-         select from fillrate.changes c join fillrate.changes undo on undo.id = c.undone_by_change_id and undo.source = c.source and undo.key = c.key
-          where c.source = r.source and c.key = r.key and c.input_hash = r.input_hash and undo.undone_by_change_id is null offset 0)`.execute(
-    tx,
-  )
+       and not coalesce(r.notes ? ${UNDONE_NOTE}, false)
+       and not exists (${undone} offset 0)`.execute(tx)
   return rows
 }
 
-/** Makes those of some rows due that are emptied, and that nobody has emptied: their table did not have them for a while. @returns how many */
+/** Makes those of some rows due that are emptied, and that no person has emptied. @returns how many */
 export async function refillEmptied(tx: Tx, source: Source, keys: readonly string[]): Promise<number> {
   const stored = (await listEmptied(tx, source, keys)).filter(({ isStored }) => isStored)
   await makeRowsDue(tx, source.name, stored)
@@ -95,7 +113,7 @@ export async function refillReloaded(deps: TableDeps, source: Source, signal: Ab
 export async function forEachPage(
   { db, policy: { sourceTimeoutMs } }: TableDeps,
   source: Source,
-  which: KnownRows,
+  which: RowSelection,
   signal: AbortSignal,
   act: (tx: Tx, keys: readonly string[]) => Promise<number>,
   goesOn: () => boolean = () => true,

@@ -24,7 +24,7 @@ import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
 import {
   type DeletedRowsReport,
-  type KnownRows,
+  type RestoredRows,
   reconcileDeleted,
   restoreReturned,
 } from './reconcile-deleted.ts'
@@ -77,7 +77,7 @@ class SourcesPick {
   readonly #task: PickTask
   readonly #passes: PickPass[] = []
   /** The sources that are read as a whole. */
-  readonly #fullPasses = new Map<PickPass, KnownRows>()
+  readonly #fullPasses = new Map<PickPass, RestoredRows>()
 
   constructor(task: PickTask) {
     this.#task = task

@@ -5,7 +5,12 @@ import { eraseDeleted, isKept, markAllDeleted, restoreAllReturned } from '../pip
 import { mayHideRows } from '../sources/row-security.ts'
 import { refillReloaded } from '../pipeline/emptied-rows.ts'
 import type { Source } from '../sources/source-model.ts'
-import { countSourceDeletions, type ErasedRows, updateDeletedRows } from '../store/deleted-rows.ts'
+import {
+  countDeletedRows,
+  countSourceDeletions,
+  type ErasedRows,
+  updateDeletedRows,
+} from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { checkBreakage } from './source-health.ts'
 import { reportSubjectTrouble } from './trouble-log.ts'
@@ -21,7 +26,7 @@ export interface DeletedRowsReport {
 }
 
 /** The rows of a source before a full pass. */
-export interface KnownRows {
+export interface RestoredRows {
   /** Those that Fillrate knows, without deleted ones. */
   readonly known: number
   /** Deleted rows that came back. */
@@ -33,7 +38,7 @@ export async function restoreReturned(
   deps: ReconcileDeps,
   source: Source,
   signal: AbortSignal,
-): Promise<KnownRows> {
+): Promise<RestoredRows> {
   let restored = 0
   await unlessBusy(deps, source, async () => {
     restored = await restoreAllReturned(deps, source, signal)
@@ -51,7 +56,7 @@ export async function restoreReturned(
 export async function reconcileDeleted(
   deps: ReconcileDeps,
   source: Source,
-  { known, met, restored }: KnownRows & { readonly met: number },
+  { known, met, restored }: RestoredRows & { readonly met: number },
   signal: AbortSignal,
 ): Promise<DeletedRowsReport> {
   const { name } = source
@@ -116,4 +121,29 @@ export async function eraseAllDeleted(
     isEraseHeld(counts) ? { waiting: counts.deleted } : null,
   )
   return total
+}
+
+/** What was erased of the rows that a source's table no longer has. It holds no personal data. */
+export interface ForgetDeletedReport {
+  readonly dry_run: boolean
+  readonly source: string
+  /** Deleted rows that were known. */
+  readonly deleted: number
+  /** Null: a dry run. Fewer rows than `deleted`: some were restored, or wait for an answer that is on its way. */
+  readonly erased: ErasedRows | null
+}
+
+/**
+ * Erases what is stored of a source's deleted rows, whatever `onDelete`, their age, and their share of the source: the
+ * confirmation that a held erasure waits for. A row that is in its table again is restored. Suppresses nothing.
+ */
+export async function forgetDeleted(
+  deps: ReconcileDeps,
+  source: Source,
+  { dryRun, signal }: { readonly dryRun: boolean; readonly signal: AbortSignal },
+): Promise<ForgetDeletedReport> {
+  const known = await countDeletedRows(deps.db, [source.name])
+  const deleted = known.reduce((sum, one) => sum + one.rows, 0)
+  const erased = dryRun ? null : await eraseAllDeleted(deps, source, true, signal)
+  return { dry_run: dryRun, source: source.name, deleted, erased }
 }

@@ -28,13 +28,13 @@ const KNOWN_ROWS = {
   deleted: sql`deleted_at is not null`,
   written: sql`deleted_at is null and last_written is not null and state in (${Row.enriched}, ${Row.unchanged})`,
 } as const
-export type KnownRows = keyof typeof KNOWN_ROWS
+export type RowSelection = keyof typeof KNOWN_ROWS
 
 /** Their keys after one, in the order of their texts. */
 export async function listKnownKeys(
   db: Connection,
   source: string,
-  which: KnownRows,
+  which: RowSelection,
   { after, limit }: { readonly after: string; readonly limit: number },
 ): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`

@@ -15,7 +15,7 @@ export const retryCommand = defineCommand(
     .description(
       'Makes failed rows due, so that the next run picks them. A row with a stored record is written without a ' +
         'call; a failed lookup is requested again. This command itself makes no call and writes nothing to your ' +
-        'tables. Use --state undone for rows whose write was undone, and --state emptied for rows whose columns somebody has emptied. A job in doubt may have reached the service, and is not ' +
+        'tables. Use --state undone for rows whose write was undone, and --state emptied for rows whose columns a person has emptied. A job in doubt may have reached the service, and is not ' +
         'sent again.',
     )
     .argument(...SOURCES_ARGUMENT)
@@ -40,7 +40,7 @@ export const retryCommand = defineCommand(
     examples: [
       ['fillrate retry contacts --reason "unique conflict"', 'after resolving the conflict'],
       ['fillrate retry --state undone', 'rows that were undone'],
-      ['fillrate retry --state emptied', 'rows that somebody has emptied, from their stored records'],
+      ['fillrate retry --state emptied', 'rows that a person has emptied, from their stored records'],
       ['fillrate retry --job job_4711', 'a job that the service did not accept'],
     ],
 

@@ -47,13 +47,11 @@ async function retryEmptied(config: object = configOf()) {
 
 test.each([
   ['TRUNCATE and insert', `begin; truncate people; ${RELOAD}; commit`, {}],
-  ['delete and insert', `delete from people; ${RELOAD}`, { outputs: policies('tracked') }],
-  ['values that are all blank', `update people set title = ' ', phone = ''`, { outputs: policies('always') }],
-  ['values beside typed ones', `truncate people; ${RELOAD}; update people set note = 'x'`, { where: 'true' }],
+  ['delete and insert', `delete from people; ${RELOAD}`, policies('tracked')],
+  ['values that are all blank', `update people set title = ' ', phone = ''`, policies('always')],
 ])('a reload by %s is filled again by the next run, without a call', async (_, reload, changes) => {
   const config = configOf(changes)
   expect(await night(config)).toMatchObject({ picked: 150, calls: 150 })
-  expect(await filled()).toBe(150)
   await harness.query(reload)
   expect(await night(config)).toMatchObject({ picked: 150, calls: 0 })
   expect(await filled()).toBe(150)
@@ -64,31 +62,24 @@ test('what a person has emptied stays blank, until `retry --state emptied` asks 
   await night()
   await harness.query(`${EMPTY}; update people set title = null where id = 50`)
   expect(await night()).toMatchObject({ picked: 0, calls: 0 })
-  expect(await retryEmptied()).toMatchObject({
-    rows: 40,
-    without_call: 40,
-    lookups: 0,
-    complete: 0,
-    reasons: [{ source: 'people', state: 'emptied', rows: 40 }],
-  })
+  const reasons = [{ source: 'people', state: 'emptied', rows: 40 }]
+  expect(await retryEmptied()).toMatchObject({ rows: 40, without_call: 40, complete: 0, reasons })
   expect(await night()).toMatchObject({ picked: 40, calls: 0 })
   expect(await filled()).toBe(149)
 })
 
-test('few rows are no reload, and neither is what was undone, whole or in part', async () => {
+test('few rows are no reload, and neither is what was undone', async () => {
   await harness.query('delete from people where id > 60')
-  const { run = 0 } = await night()
+  await night()
   await harness.query(`update people set title = null, phone = null`)
   expect(await night()).toMatchObject({ picked: 0 })
-  expect(await retryEmptied()).toMatchObject({ rows: 60 })
-  await night()
   await harness.query('truncate people, fillrate.rows; ' + RELOAD)
-  const { run: second = 0 } = await night()
-  expect(second).toBeGreaterThan(run)
-  await harness.undo(second)
-  for (let n = 0; n < 2; n++) expect(await night()).toMatchObject({ picked: 0, calls: 0 })
-  await harness.query('truncate people; ' + RELOAD)
-  expect(await night()).toMatchObject({ picked: 0, calls: 0 })
+  const { run = 0 } = await night()
+  await harness.undo(run)
+  for (const reload of ['select', 'select', 'truncate people; ' + RELOAD]) {
+    await harness.query(reload)
+    expect(await night()).toMatchObject({ picked: 0, calls: 0 })
+  }
   expect(await retryEmptied()).toMatchObject({ rows: 0 })
   expect(await filled()).toBe(0)
 })
@@ -97,18 +88,13 @@ test('a row that a full pass has seen gone is filled again once it is back, an u
   const { run = 0 } = await night()
   await harness.query('delete from people where id <= 5')
   await night()
-  await harness.query(`insert into people select * from backup where id <= 4;
-    update people set title = 'typed' where id = 2`)
+  await harness.query(`${RELOAD} where id <= 4; update people set title = 'typed' where id = 2`)
   expect(await night()).toMatchObject({ picked: 3, calls: 0 })
-  expect(await harness.query('select id, title from people where title is null or id = 2')).toEqual([
-    { id: 2, title: 'typed' },
-  ])
-  await harness.query(EMPTY)
-  expect(await night()).toMatchObject({ picked: 0, calls: 0 })
+  expect(await filled()).toBe(148)
   await harness.undo(run)
   await harness.query('delete from people where id = 100')
   await night()
-  await harness.query('insert into people select * from backup where id = 100')
+  await harness.query(`${RELOAD} where id = 100`)
   expect(await night()).toMatchObject({ picked: 0, calls: 0 })
 })
 
@@ -158,5 +144,5 @@ test('a row that live sync has seen gone is filled again, without a call', async
 })
 
 function policies(policy: string): object {
-  return { title: { field: 'title', policy }, phone: { field: 'phone', policy } }
+  return { outputs: { title: { field: 'title', policy }, phone: { field: 'phone', policy } } }
 }
