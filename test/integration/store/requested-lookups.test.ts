@@ -231,9 +231,7 @@ test('the members of a job count as submitted wherever that matters', async () =
     adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER], left),
   )
   expect(adopted).toBe(0)
-  await inTransaction(database.db, (tx) =>
-    markRowsDeleted(tx, 's', [`${RUN} 1`], false),
-  )
+  await inTransaction(database.db, (tx) => markRowsDeleted(tx, 's', [`${RUN} 1`], false))
   expect(await countSubmitted()).toBe(100)
 
   // Rejected, they are queued again, and are submitted no more.
