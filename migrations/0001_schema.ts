@@ -751,6 +751,7 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
         source text not null,
         keys text[] not null,
         is_import boolean not null,
+        is_delete boolean not null default false,
         rows integer not null generated always as (cardinality(keys)) stored,
         rows_picked integer not null default 0,
         primary key (changed_at, id)

@@ -5,7 +5,7 @@ import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
 import { formatCount, pluralize } from '../util/format.ts'
 import { READ_ONLY, sqlStateOf } from '../util/sqlstates.ts'
-import type { ForgetDeletedReport } from './forget-deleted.ts'
+import type { ForgetDeletedReport } from '../runs/reconcile-deleted.ts'
 
 /** How long an action waits for Postgres, which it has reached a moment ago, to be recorded. */
 const AUDIT_WAIT_MS = 60_000

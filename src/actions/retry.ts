@@ -1,5 +1,6 @@
 import type { RetryState } from '../domain/row.ts'
 import type { TableDeps } from '../pipeline/deps.ts'
+import { listEmptied } from '../pipeline/emptied-rows.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/requeue-rows.ts'
@@ -100,16 +101,19 @@ function retryPage(
     async (tx) => {
       const read = await store.listRetryRows(tx, source.name, options, afterKey, RETRY_BATCH_SIZE)
       const keys = read.map((row) => row.key)
+      const isAsked = options.states.includes('emptied')
+      const emptied = new Set(isAsked ? (await listEmptied(tx, source, keys)).map(({ key }) => key) : [])
+      const found = read.filter(({ key, state }) => state !== 'emptied' || emptied.has(key))
       const lacksByKey = new Map(
         (await readCandidatesByKey(tx, source, keys)).map((row) => [
           row.key,
           row.lacks && row.settledUntil === null,
         ]),
       )
-      const retryable = read.filter((row) => lacksByKey.get(row.key) === true)
+      const retryable = found.filter((row) => lacksByKey.get(row.key) === true)
       if (!options.dryRun) await store.makeRowsDue(tx, source.name, retryable)
-      const missing = read.filter((row) => !lacksByKey.has(row.key)).length
-      return { read, ready: retryable, gone: missing, complete: read.length - missing - retryable.length }
+      const missing = found.filter((row) => !lacksByKey.has(row.key)).length
+      return { read, ready: retryable, gone: missing, complete: found.length - missing - retryable.length }
     },
     deps.policy.sourceTimeoutMs,
   )

@@ -200,8 +200,10 @@ export class LiveSync {
     if (run === null) return 0
     const skipped = new Map<string, ReadonlySet<string>>()
     for (const [name, source] of this.#byName) {
-      const keys = changes.flatMap((one) => (one.source === name ? one.keys : []))
-      skipped.set(name, new Set(await this.#pick(run, source, keys)))
+      const changed = changes.filter((one) => one.source === name)
+      const keys = changed.flatMap((one) => one.keys)
+      const seenGone = changed.flatMap((one) => (one.isDelete ? one.keys : []))
+      skipped.set(name, new Set(await this.#pick(run, source, keys, { seenGone })))
     }
     return this.#queue.advance(changes, skipped)
   }
@@ -227,7 +229,8 @@ export class LiveSync {
     if (bulk === null || source === undefined) return 0
     const run = await this.#openRun('backfill')
     if (run === null) return 0
-    const skippedKeys = await this.#pick(run, source, bulk.keys)
+    const seenGone = bulk.isDelete ? bulk.keys : []
+    const skippedKeys = await this.#pick(run, source, bulk.keys, { seenGone })
     await this.#queue.advanceBulk(bulk, skippedKeys)
     return bulk.keys.length - skippedKeys.length
   }

@@ -198,7 +198,7 @@ function retentionTask(deps: ServiceDeps, signal: AbortSignal): WorkerTask {
       if (Object.values(deleted).some((count) => count > 0))
         deps.log.debug({ event: 'data_expired', ...deleted }, 'deleted expired data')
       for (const source of deps.sources.values())
-        await unlessBroken(deps, source, () => eraseAllDeleted(deps, source, { isConfirmed: false }, signal))
+        await unlessBroken(deps, source, () => eraseAllDeleted(deps, source, false, signal))
       return more ? RETENTION_PACE_MS : RETENTION_INTERVAL_MS
     }),
   )

@@ -93,8 +93,8 @@ export const toEarlierValues = (earlier: EarlierWrites | null): Readonly<Record<
     ? null
     : Object.fromEntries(Object.entries(earlier).map(([column, [, value]]) => [column, value]))
 
-/** What can be retried: failed rows, and rows whose write was undone. */
-export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE] as const
+/** What can be retried: failed rows, rows whose write was undone, and rows whose written cells are all blank again. */
+export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE, 'emptied'] as const
 export type RetryState = (typeof RETRY_STATES)[number]
 
 /** A final state of a row. */

@@ -21,7 +21,12 @@ import * as pauses from '../store/paused-sources.ts'
 import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
-import { type DeletedRowsReport, reconcileDeleted, restoreReturned } from './reconcile-deleted.ts'
+import {
+  type DeletedRowsReport,
+  type RestoredRows,
+  reconcileDeleted,
+  restoreReturned,
+} from './reconcile-deleted.ts'
 import { isLeftOut, type LeftOutSource, unlessBroken } from './source-health.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random' | 'adapter'>
@@ -70,8 +75,8 @@ export const pickSources = (task: PickTask): Promise<void> => new SourcesPick(ta
 class SourcesPick {
   readonly #task: PickTask
   readonly #passes: PickPass[] = []
-  /** Of the sources that are read as a whole: deleted rows that are back. */
-  readonly #restoredRows = new Map<PickPass, number>()
+  /** The sources that are read as a whole. */
+  readonly #fullPasses = new Map<PickPass, RestoredRows>()
 
   constructor(task: PickTask) {
     this.#task = task
@@ -116,8 +121,8 @@ class SourcesPick {
     this.#passes.push(pass)
     const isPaused = observations.pausedSources.has(source.name)
     if (isFullPass(run, pass, options) && !isPaused) {
-      const restored = await this.#retry(() => restoreReturned(deps, source, signal))
-      this.#restoredRows.set(pass, restored)
+      const known = await this.#retry(() => restoreReturned(deps, source, signal))
+      this.#fullPasses.set(pass, known)
     }
     if (sources.length === 1 || budget.limit === null || budget.limit === 0) return
     const { spent } = await this.#retry(() => readBudgetUsage(deps.db, toRunService(run)))
@@ -128,11 +133,10 @@ class SourcesPick {
   async #reconcileAll(): Promise<void> {
     const { deps, options, signal, observations } = this.#task
     const interrupted = options.interrupted ?? signal
-    for (const [pass, restored] of this.#restoredRows) {
+    for (const [pass, known] of this.#fullPasses) {
       if (interrupted.aborted) break
-      const counted = { known: pass.known, restored }
       const reconcile = (): Promise<DeletedRowsReport> =>
-        reconcileDeleted(deps, pass.source, counted, interrupted)
+        reconcileDeleted(deps, pass.source, { ...known, met: pass.known }, interrupted)
       await this.#leaveOutBroken(pass.source, async () => {
         observations.deletedRows.set(pass.source.name, await this.#retry(reconcile, interrupted))
       })

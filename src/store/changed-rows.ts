@@ -8,6 +8,8 @@ export interface ChangedRows {
   readonly source: string
   readonly keys: string[]
   readonly id: string
+  /** The statement has deleted them: a row that has one of them by now is another row, or was inserted again. */
+  readonly isDelete: boolean
   /** When the statement's transaction began, as Postgres text: a Date would lose the microseconds. */
   readonly at: string
 }
@@ -24,7 +26,7 @@ export async function listChangedRows(
   limit: number,
 ): Promise<ChangedRows[]> {
   const { rows } = await sql<ChangedRows>`
-    select id, source, keys, changed_at::text as at from (${sql.join(
+    select id, source, keys, is_delete as "isDelete", changed_at::text as at from (${sql.join(
       CHANGE_TABLES_SQL.map(
         (list) => sql`
       (select * from ${list} where source = any(${[...sources]}::text[]) and not is_import
@@ -54,7 +56,7 @@ export async function nextBulkChange(
 ): Promise<BulkChange | null> {
   for (const list of CHANGE_TABLES_SQL) {
     const { rows } = await sql<BulkChange>`
-      select id, source, changed_at::text as at, rows as total, rows_picked as picked,
+      select id, source, is_delete as "isDelete", changed_at::text as at, rows as total, rows_picked as picked,
              keys[rows_picked + 1:rows_picked + ${limit}::integer] as keys
         from ${list} where source = any(${[...sources]}::text[]) and is_import
        order by changed_at, id limit 1`.execute(db)
@@ -105,7 +107,7 @@ export async function removeChanges(db: Connection, changes: readonly ChangedRow
 const MERGE_BATCH_SIZE = 1_000
 
 /**
- * Merges the changes of sources that are currently not picked from, each key once, or the queue would grow with every
+ * Merges the changes of sources that are currently not picked from, each key once or twice, or the queue would grow with every
  * change. A merge of many keys becomes a bulk change.
  */
 export async function mergeChanges(db: Connection, sources: readonly string[], many: number): Promise<void> {
@@ -120,11 +122,11 @@ export async function mergeChanges(db: Connection, sources: readonly string[], m
     ), taken as (
       delete from fillrate.changed_rows l using oldest o
        where o.count = ${MERGE_BATCH_SIZE} and l.changed_at = o.changed_at and l.id = o.id
-      returning l.changed_at, l.source, l.keys
+      returning l.changed_at, l.source, l.keys, l.is_delete
     )
-    insert into fillrate.changed_rows (changed_at, source, keys, is_import)
-    select min(changed_at), source, array_agg(distinct k), count(distinct k) > ${many}
-      from taken, unnest(keys) k group by source`.execute(db)
+    insert into fillrate.changed_rows (changed_at, source, keys, is_import, is_delete)
+    select min(changed_at), source, array_agg(distinct k), count(distinct k) > ${many}, is_delete
+      from taken, unnest(keys) k group by source, is_delete`.execute(db)
 }
 
 interface AbandonedRow {

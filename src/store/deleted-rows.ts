@@ -22,49 +22,29 @@ export interface DeletedRows {
   readonly since: Date
 }
 
-/** Some rows of a source: those after a key in the order of their texts, up to another (null: to the end). */
-export interface RowRange {
-  readonly isDeleted: boolean
-  readonly after: string
-  readonly until: string | null
-}
+/** Which of the rows of a source: those that its table has, as far as is known; the others; settled ones that Fillrate has written. */
+const KNOWN_ROWS = {
+  present: sql`deleted_at is null`,
+  deleted: sql`deleted_at is not null`,
+  written: sql`deleted_at is null and last_written is not null and state in (${Row.enriched}, ${Row.unchanged})`,
+} as const
+export type RowSelection = keyof typeof KNOWN_ROWS
 
-/** SQL: the row is in the range. */
-export const inRangeSql = (source: string, { isDeleted, after, until }: RowRange): RawBuilder<unknown> =>
-  sql`source = ${source} and key > ${after} and (${until}::text is null or key <= ${until}::text)
-      and deleted_at is ${isDeleted ? sql`not null` : sql`null`}`
-
-/** The keys of a range, in their order. */
-export async function listRowKeys(db: Connection, source: string, range: RowRange): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows where ${inRangeSql(source, range)} order by key`.execute(db)
-  return rows.map((row) => row.key)
-}
-
-/** Finds the key that ends the first `size` keys of a range; null: it has fewer. */
-export async function findRangeEnd(
+/** Their keys after one, in the order of their texts. */
+export async function listKnownKeys(
   db: Connection,
   source: string,
-  range: RowRange,
-  size: number,
-): Promise<string | null> {
+  which: RowSelection,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<string[]> {
   const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows where ${inRangeSql(source, range)} order by key offset ${size - 1} limit 1`.execute(
-    db,
-  )
-  return rows[0]?.key ?? null
+    select key from fillrate.rows where source = ${source} and key > ${after} and ${KNOWN_ROWS[which]}
+     order by key limit ${limit}`.execute(db)
+  return rows.map(({ key }) => key)
 }
 
 const theseSql = (source: string, keys: readonly string[]): RawBuilder<unknown> =>
   sql`source = ${source} and key = any(${[...keys]}::text[])`
-
-/** What is known of deleted rows when they are noticed. */
-export interface DeletionFate {
-  /** They are not to be erased. */
-  readonly isKept: boolean
-  /** Row-level security may hide rows of their table. */
-  readonly mayBeHidden: boolean
-}
 
 /**
  * Marks rows as deleted: they are in no count any more, and can be restored. One that waited is finished; a lookup that only waited for
@@ -75,7 +55,7 @@ export async function markRowsDeleted(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { isKept, mayBeHidden }: DeletionFate,
+  isKept: boolean,
 ): Promise<number> {
   if (keys.length === 0) return 0
   const ifWaiting = (value: RawBuilder<unknown>, otherwise: RawBuilder<unknown>): RawBuilder<unknown> =>
@@ -86,7 +66,7 @@ export async function markRowsDeleted(
        order by key for update skip locked
     )
     update fillrate.rows r
-       set deleted_at = now(), failure = null, is_kept = ${isKept}, may_be_hidden = ${mayBeHidden}, is_dry_run = false,
+       set deleted_at = now(), failure = null, is_kept = ${isKept}, may_be_hidden = null, is_dry_run = false,
            state = ${ifWaiting(sql`${Row.unchanged}`, sql`r.state`)}, reason = ${ifWaiting(sql`${ROW_MISSING_REASON}`, sql`r.reason`)},
            settled_at = coalesce(r.settled_at, now()), due_at = ${ifWaiting(sql`null`, sql`r.due_at`)}
       from locked where r.ctid = locked.ctid
@@ -109,38 +89,36 @@ export async function withdrawLookups(tx: Tx, ids: readonly number[]): Promise<v
 }
 
 /**
- * Restores rows that are in their table again, as they were, with a note. One that was finished because it was not there is picked
- * again: its lookup may have been answered while no row waited for it, and nothing would write the answer.
- * @returns how many
+ * Restores rows that are in their table again, as they were, with a note. One that was finished because it was not there is due:
+ * its lookup may have been answered while no row waited for it, and nothing would write the answer.
+ * @returns their keys
  */
-export async function restoreRows(tx: Tx, source: string, keys: readonly string[]): Promise<number> {
-  if (keys.length === 0) return 0
+export async function restoreRows(tx: Tx, source: string, keys: readonly string[]): Promise<string[]> {
+  if (keys.length === 0) return []
   const isMissing = sql`(r.state = ${Row.unchanged} and r.reason is not distinct from ${ROW_MISSING_REASON})`
-  const emptied = (['reason', 'settled_at', 'due_at', 'lookup_id'] as const).map(
-    (name) => sql`${sql.id(name)} = case when not ${isMissing} then ${sql.ref(`r.${name}`)} end`,
-  )
-  const { numAffectedRows } = await sql`
+  const { rows } = await sql<{ key: string }>`
     with returned as (
       select ctid from fillrate.rows where ${theseSql(source, keys)} and deleted_at is not null order by key for update
     )
     update fillrate.rows r
-       set deleted_at = null, failure = ${failureSql(sql`r.state`)}, notes = ${returnedNotesSql}, state = case when ${isMissing} then ${Row.waiting} else r.state end,
-           ${sql.join(emptied)}
-      from returned where r.ctid = returned.ctid`.execute(tx)
-  return Number(numAffectedRows ?? 0)
+       set deleted_at = null, failure = ${failureSql(sql`r.state`)}, notes = ${returnedNotesSql},
+           due_at = case when ${isMissing} then now() else r.due_at end
+      from returned where r.ctid = returned.ctid
+    returning r.key`.execute(tx)
+  return rows.map(({ key }) => key)
 }
 
-/** Applies a changed `onDelete`, and policies of the table that have changed, to the deleted rows. */
+/** Applies a changed `onDelete`, and the policies of the table as they are now, to the deleted rows. */
 export async function updateDeletedRows(
   db: Connection,
   source: string,
-  { isKept, mayBeHidden }: DeletionFate,
+  isKept: boolean,
+  mayBeHidden: boolean,
 ): Promise<void> {
   await sql`
     update fillrate.rows set is_kept = ${isKept}, may_be_hidden = ${mayBeHidden}
-     where source = ${source} and deleted_at is not null and (is_kept <> ${isKept} or may_be_hidden <> ${mayBeHidden})`.execute(
-    db,
-  )
+     where source = ${source} and deleted_at is not null
+       and (is_kept, may_be_hidden) is distinct from (${isKept}, ${mayBeHidden})`.execute(db)
 }
 
 /** The deleted rows, by source. */
@@ -193,6 +171,8 @@ export interface ErasedRows {
   readonly lookups: number
   readonly records: number
   readonly changes: number
+  /** Results removed from deliveries. */
+  readonly results: number
 }
 
 /**
@@ -220,18 +200,14 @@ export async function eraseRows(
     tx,
   )
   const { lookups, ...counts } = rows[0] ?? { rows: 0, changes: 0, lookups: [] }
-  return { ...counts, unneeded: await lockUnneededLookups(tx, lookups) }
-}
-
-/** Locks those of some lookups that no row needs, deleted or not. */
-async function lockUnneededLookups(tx: Tx, ids: readonly number[]): Promise<UnneededLookup[]> {
-  const { rows } = await sql<UnneededLookup>`
+  // Also a deleted row needs its lookups.
+  const { rows: unneeded } = await sql<UnneededLookup>`
     select id, kind, key from fillrate.lookups l
-     where id = any(${[...ids]}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
+     where id = any(${lookups}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
        and not exists (select from fillrate.rows r where r.lookup_id = l.id)
        and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id])
      order by id for update skip locked`.execute(tx)
-  return rows
+  return { ...counts, unneeded }
 }
 
 /** Erases lookups that no row needs, and jobs of which nothing is left with their deliveries. */

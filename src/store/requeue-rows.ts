@@ -20,7 +20,7 @@ export interface RetryFilter {
   readonly reason: string | null
 }
 
-/** Finished rows of a source that can be retried, in key order. @param after keyset: keys after this one */
+/** Finished rows of a source that can be retried, in key order; `emptied` are those that may be. @param after keyset: keys after this one */
 export async function listRetryRows(
   db: Connection,
   source: string,
@@ -45,7 +45,8 @@ const statesSql = (list: readonly RowState[]): RawBuilder<unknown> =>
 const retryStateSql = sql<RetryState>`
   case when r.deleted_at is not null then null
        when r.state in (${statesSql(FAILED_ROW_STATES)}) then r.state
-       when r.state = 'unchanged' and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)} end`
+       when r.state = 'unchanged' and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)}
+       when r.state in ('enriched', 'unchanged') and r.last_written is not null then 'emptied' end`
 
 const unansweredSql = sql`'failed', 'rejected'`
 const answeredSql = sql`'found', 'not_found'`

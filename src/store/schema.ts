@@ -258,6 +258,7 @@ export interface Schema extends ObservationTables {
     source: string
     keys: string[]
     is_import: boolean
+    is_delete: Generated<boolean>
     rows: GeneratedAlways<number>
     rows_picked: Generated<number>
   }

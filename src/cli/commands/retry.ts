@@ -1,11 +1,5 @@
 import { pluralize, formatCount } from '../../util/format.ts'
-import {
-  FAILED_ROW_STATES,
-  RETRY_STATES,
-  type RetryState,
-  UNDONE_NOTE,
-  formatState,
-} from '../../domain/row.ts'
+import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, formatState } from '../../domain/row.ts'
 import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { actOnJob } from '../job-action.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
@@ -21,14 +15,14 @@ export const retryCommand = defineCommand(
     .description(
       'Makes failed rows due, so that the next run picks them. A row with a stored record is written without a ' +
         'call; a failed lookup is requested again. This command itself makes no call and writes nothing to your ' +
-        'tables. Use --state undone for rows whose write was undone. A job in doubt may have reached the service, and is not ' +
+        'tables. Use --state undone for rows whose write was undone, and --state emptied for rows whose columns a person has emptied. A job in doubt may have reached the service, and is not ' +
         'sent again.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(
       statesOption(
         '--state <STATE,…>',
-        `rows in these states: ${formatChoices(RETRY_STATES)}; default: all but ${UNDONE_NOTE}`,
+        `rows in these states: ${formatChoices(RETRY_STATES)}; default: ${FAILED_ROW_STATES.join(', ')}`,
         RETRY_STATES,
         FAILED_ROW_STATES as readonly RetryState[],
       ),
@@ -46,6 +40,7 @@ export const retryCommand = defineCommand(
     examples: [
       ['fillrate retry contacts --reason "unique conflict"', 'after resolving the conflict'],
       ['fillrate retry --state undone', 'rows that were undone'],
+      ['fillrate retry --state emptied', 'rows that a person has emptied, from their stored records'],
       ['fillrate retry --job job_4711', 'a job that the service did not accept'],
     ],
 

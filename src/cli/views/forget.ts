@@ -1,4 +1,4 @@
-import type { ForgetDeletedReport } from '../../actions/forget-deleted.ts'
+import type { ForgetDeletedReport } from '../../runs/reconcile-deleted.ts'
 import type { ForgetReport } from '../../actions/forget.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'

@@ -70,8 +70,6 @@ export interface CandidatePage {
 export interface ScannedPage extends CandidatePage {
   /** Of the rows scanned, those that Fillrate knows. */
   readonly known: number
-  /** Candidates that it does not know. */
-  readonly newcomers: number
 }
 
 export interface ReadOptions {
@@ -145,11 +143,9 @@ export async function readCandidates(
   let [fresh, complete] = [lacking, scanned - lacking]
   const dispositions: Partial<Record<Disposition, number>> = {}
   let known = scanned
-  let newcomers = 0
   for (const one of unsettled ?? []) {
     known -= one.new
     if (one.disposition === 'complete') continue
-    if (one.disposition === 'eligible') newcomers = one.new
     dispositions[one.disposition] = one.rows
     fresh -= one.lacking
     complete -= one.rows - one.lacking
@@ -162,7 +158,6 @@ export async function readCandidates(
     next: scanned === size ? last : null,
     scanned,
     known,
-    newcomers,
     densest: candidates.length,
   }
 }

@@ -78,10 +78,7 @@ export interface PickPass {
   skippedInPhase: number
   /** Of these, rows that count towards the limit. */
   skippedWithinLimit: number
-  /**
-   * Rows of the source that Fillrate knows by now, as far as the table was read. NaN: not counted, because a page was not
-   * claimed as a whole.
-   */
+  /** Rows that the table has and Fillrate knew before, as far as it was read. NaN: not counted, because a page is read again. */
   known: number
   /** Read only what has changed since then. Null: read the whole table. */
   readonly changedSince: Date | null

@@ -3,8 +3,7 @@ import { parseDuplicateKey } from '../../sources/page.ts'
 import { describeError } from '../../util/error-text.ts'
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
-import { findDeletedKeys } from '../../sources/deleted-keys.ts'
-import { keysQuery, pageColumnsSql } from '../../sources/page.ts'
+import { findDeletedKeys, keysQuery, pageColumnsSql } from '../../sources/page.ts'
 import { isAmbiguousError, isRowError } from '../../sources/pg-errors.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { restoreRows } from '../../store/deleted-rows.ts'
@@ -13,6 +12,7 @@ import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../..
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import { markDeleted } from '../deleted-rows.ts'
+import { refillEmptied } from '../emptied-rows.ts'
 import { toMissingRow } from '../row-results.ts'
 import {
   finishedDispositionSql,
@@ -40,6 +40,8 @@ export interface PickKeysOptions {
    * forever.
    */
   readonly finishMissing?: boolean
+  /** Of the keys, those of which a trigger has seen that their rows were deleted: others may have them by now. */
+  readonly seenGone?: readonly string[]
 }
 
 const NOTHING: PickedKeys = { picked: 0, claimed: 0, skippedKeys: [] }
@@ -98,7 +100,7 @@ async function claimKeys(
   run: PickContext,
   source: Source,
   keys: readonly string[],
-  { finishMissing = false, timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
+  { finishMissing = false, seenGone = [], timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
 ): Promise<PickedKeys> {
   const running = await runs.listRunning(tx)
   const ownIndex = running.findIndex((one) => one.id === run.id)
@@ -106,7 +108,9 @@ async function claimKeys(
   // Sorted by urgency: the runs after this one have to yield their rows.
   const runningIds = running.slice(0, ownIndex + 1).map((one) => one.id)
   // A row that was deleted and inserted again goes on where it was.
-  await restoreRows(tx, source.name, keys)
+  const restored = await restoreRows(tx, source.name, keys)
+  const returned = [...restored, ...seenGone]
+  if (returned.length > 0) await withTableTimeouts(tx, timeoutMs, () => refillEmptied(tx, source, returned))
   const found = await withTableTimeouts(tx, timeoutMs, () =>
     readChangedRows(tx, source, run, runningIds, keys),
   )

@@ -90,7 +90,7 @@ async function claimPage(
     () => readPage(tick, tx, stretch),
     ({ gone }) => gone.length === 0,
   )
-  const { candidates, resumed, gone, known, newcomers, next, scanned, densest } = page
+  const { candidates, resumed, gone, known, next, scanned, densest } = page
   if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
   // A run that began since the stretch was read keeps its rows.
   const live = stretch === null ? tick.runningIds : (await runs.listRunning(tx)).map((one) => one.id)
@@ -102,7 +102,7 @@ async function claimPage(
     ...claim,
     next: isCut ? (candidates[claim.considered - 1]?.key ?? null) : next,
     isCut,
-    known: isCut || (newcomers > 0 && claim.picked < candidates.length) ? Number.NaN : known + newcomers,
+    known: isCut ? Number.NaN : known,
     scanned,
     densest,
     resumed,

@@ -30,7 +30,7 @@ export interface PickTick {
   size: number
 }
 
-export interface PhasePage extends Pick<ScannedPage, 'known' | 'newcomers' | 'next' | 'scanned' | 'densest'> {
+export interface PhasePage extends Pick<ScannedPage, 'known' | 'next' | 'scanned' | 'densest'> {
   readonly candidates: PickCandidate[]
   /** How many more go on with a later service, where they waited when its run ended. */
   readonly resumed: number
@@ -84,7 +84,6 @@ export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | n
     candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
     gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
     known: 0,
-    newcomers: 0,
     next: keys.length === listLimit(tick) ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
     densest: candidates.length,

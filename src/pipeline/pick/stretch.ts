@@ -94,8 +94,7 @@ function joinPages(pages: readonly ScannedPage[]): ScannedPage {
     for (const [disposition, rows] of Object.entries(page.dispositions) as [Disposition, number][])
       dispositions[disposition] = (dispositions[disposition] ?? 0) + rows
   const lastPage = pages.at(-1)
-  const sum = (count: 'scanned' | 'known' | 'newcomers'): number =>
-    pages.reduce((total, page) => total + page[count], 0)
+  const sum = (count: 'scanned' | 'known'): number => pages.reduce((total, page) => total + page[count], 0)
   return {
     candidates: pages.flatMap(({ candidates }) => candidates),
     dispositions,
@@ -103,7 +102,6 @@ function joinPages(pages: readonly ScannedPage[]): ScannedPage {
     next: lastPage?.next ?? null,
     scanned: sum('scanned'),
     known: sum('known'),
-    newcomers: sum('newcomers'),
     densest: densest(pages),
   }
 }

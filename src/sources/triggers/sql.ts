@@ -17,9 +17,9 @@ const SECOND_BYTES = 8_000
 
 /** The queue of changes, and the spare one for while it is locked. */
 export const CHANGE_TABLES = ['changed_rows', 'changed_rows_spare'] as const
-const CHANGE_COLUMNS = '(source, keys, is_import)'
+const CHANGE_COLUMNS = '(source, keys, is_import, is_delete)'
 /** Takes the locks of an INSERT, and fails where an INSERT would. */
-const NO_ROW = 'select null, null, null where false'
+const NO_ROW = 'select null, null, null, null where false'
 
 export interface TriggerDefinition {
   readonly name: string
@@ -183,9 +183,9 @@ begin
   -- The locks are held. From here on it waits at most for another session that extends the table by a page.
   ${set(`'lock_timeout'`, `'0'`)}
   if is_locked then
-    ${insert(spare, `values (${name}, changed, coalesce(is_import, false))`)}
+    ${insert(spare, `values (${name}, changed, coalesce(is_import, false), tg_op = 'DELETE')`)}
   else
-    ${insert(main, `values (${name}, changed, coalesce(is_import, false))`)}
+    ${insert(main, `values (${name}, changed, coalesce(is_import, false), tg_op = 'DELETE')`)}
   end if;
   return null;
 end

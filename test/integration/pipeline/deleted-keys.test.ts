@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { restoreAllReturned, markAllDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { createPass } from '../../../src/pipeline/pick/pass.ts'
-import { pickPage, repick } from '../../../src/pipeline/pick/pick.ts'
+import { pickPage } from '../../../src/pipeline/pick/pick.ts'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { answeredPeople } from '../../support/answered-people.ts'
@@ -17,9 +17,8 @@ const toDeps = () =>
 const FIRST = '2f6fd2a1-0000-4000-8000-000000000001'
 const SECOND = '2f6fd2a1-0000-4000-8000-000000000002'
 
-// Keys are compared as texts where that is certain, and as values otherwise: no row that is there is marked as deleted.
+// Keys are compared as values: no row that is there is marked as deleted.
 test.each([
-  ['integer', ['1', '2', '30'], ['2', '30'], ['1']],
   [
     'integer',
     ['0', '1', '-5', '007', 'abc', '99999999999999999999'],
@@ -27,8 +26,6 @@ test.each([
     ['0', 'abc', '99999999999999999999'],
   ],
   ['bigint', ['9000000000000000001', '2'], ['9000000000000000001'], ['2']],
-  ['smallint', ['1', '70000'], ['1'], ['70000']],
-  ['uuid', [FIRST, SECOND], [SECOND], [FIRST]],
   ['uuid', [FIRST.toUpperCase(), SECOND, 'none'], [FIRST], [SECOND, 'none']],
   ['text', ['a', 'b'], ['b'], ['a']],
   ['numeric', ['1.0', '2'], ['1'], ['2']],
@@ -52,62 +49,35 @@ test.each([
   },
 )
 
-test.each(['integer', 'text'])('keys of type %s are compared to the end, range by range', async (type) => {
+test('known keys are compared to the end, page by page', async () => {
   await database.query(`
     drop table if exists people; truncate fillrate.rows;
-    create table people (id ${type} primary key, email text, title text);
-    insert into people (id) select n::text::${type} from generate_series(1, 25000) n where n % 5000 <> 0;
-    insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 25000) n`)
+    create table people (id text primary key, email text, title text);
+    insert into people (id) select n::text from generate_series(1, 4500) n where n % 1500 <> 0;
+    insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 4500) n`)
   const source = await openSource(database.db, mapping())
-  expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(5)
+  expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(3)
   expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(0)
-  await database.query(`insert into people (id) values ('5000'), ('25000')`)
+  await database.query(`insert into people (id) values ('1500'), ('4500')`)
   expect(await restoreAllReturned(toDeps(), source, AbortSignal.any([]))).toBe(2)
 })
 
-test('two rows of a key, in a table and in one that inherits from it, do not stand for one that is gone', async () => {
-  await database.query(`
-    drop table if exists people; truncate fillrate.rows;
-    create table people (id integer primary key, email text, title text);
-    create table more_people () inherits (people);
-    insert into people (id) values (1), (3);
-    insert into more_people (id) values (1);
-    insert into fillrate.rows (source, key, state, settled_at) select 'people', n, 'enriched', now() from generate_series(1, 3) n`)
-  const source = await openSource(database.db, mapping())
-  expect(await markAllDeleted(toDeps(), source, AbortSignal.any([]))).toBe(1)
-})
-
-test('a row that was deleted when its answer came is written by the same run, once it is inserted again', async () => {
+test.each([
+  ['was deleted before it was written', false, true],
+  ['was deleted after it was written', true, true],
+  ['was deleted, and that no one has restored', true, false],
+])('a pass writes a row that %s, once it is inserted again', async (_, isWritten, isRestored) => {
   const { deps, source, run } = await answeredPeople(database, 3)
   const { signal } = new AbortController()
+  if (isWritten) while ((await writeBackBatch(deps, source)).rows > 0);
   await database.query('delete from people where id > 1')
   expect(await markAllDeleted(deps, source, signal)).toBe(2)
   while ((await writeBackBatch(deps, source)).rows > 0);
   expect(await database.query('select from fillrate.write_back_queue')).toEqual([])
 
   await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
-  expect(await restoreAllReturned(deps, source, signal)).toBe(2)
-  const budget = new RunBudget(0, new Map(), deps.adapter.credits)
-  const picking = { id: run, budget, isDryRun: false, service: 0 }
-  await repick(deps, picking, source, { includeAbandoned: false, signal })
-  while ((await writeBackBatch(deps, source)).rows > 0);
-  expect(await database.query('select title from people order by id')).toEqual([
-    { title: 'Title 1' },
-    { title: 'Title 2' },
-    { title: 'Title 1' },
-  ])
-  expect(await database.query('select distinct state, run_id from fillrate.rows')).toEqual([
-    { state: 'enriched', run_id: String(run) },
-  ])
-})
-
-test('a pass picks a deleted row that it meets in its table, if no one has restored it before', async () => {
-  const { deps, source, run } = await answeredPeople(database, 3)
-  const { signal } = new AbortController()
-  while ((await writeBackBatch(deps, source)).rows > 0);
-  await database.query('delete from people where id > 1')
-  expect(await markAllDeleted(deps, source, signal)).toBe(2)
-  await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
+  const restored = isRestored ? await restoreAllReturned(deps, source, signal) : 0
+  expect(restored).toBe(isRestored ? 2 : 0)
   const pass = await createPass(deps, source, { limit: null, where: null })
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
   const picking = { id: run, budget, isDryRun: false, service: 0 }

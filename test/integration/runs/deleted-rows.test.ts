@@ -141,7 +141,7 @@ test('a row that comes back is restored, and costs nothing', async () => {
   expect(await harness.count('fillrate.rows where deleted_at is not null')).toBe(0)
   // Its columns are blank again, so the record is written once more.
   expect(await harness.query(states)).toEqual(before)
-  expect(await harness.count(`fillrate.changes where key in ('1', '2')`)).toBe(2)
+  expect(await harness.count(`fillrate.changes where key in ('1', '2')`)).toBe(4)
 })
 
 test('a row that left the source is not a deleted one', async () => {
@@ -248,11 +248,11 @@ test('a call in flight is answered and stored before its row is erased', async (
   const deps = { db: app.db, policy: TABLE_POLICY }
   const contacts = app.sources.get('contacts')
   if (contacts === undefined) throw new Error('no source')
-  expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 0 })
+  expect(await eraseDeleted(deps, contacts, false)).toMatchObject({ erased: { rows: 0 } })
   await harness.query(`
     update fillrate.lookups set state = 'found', lease_token = null, resolved_at = now()
      where key = 'person3@example.com'`)
-  expect(await eraseDeleted(deps, contacts, { isConfirmed: false })).toMatchObject({ rows: 1, lookups: 1 })
+  expect(await eraseDeleted(deps, contacts, false)).toMatchObject({ erased: { rows: 1, lookups: 1 } })
 })
 
 test('a deleted row is in no list, is not due, and is neither retried nor written again', async () => {

@@ -118,7 +118,7 @@ test('a key of an erased row is taken out of its list', async () => {
                select 'a', n || '@b.example', 'not_found', now(), now() + interval '90 days' from generate_series(1, 20) n`)
   const keys = Array.from({ length: 19 }, (_, n) => `${n + 1}@b.example`)
   await database.db.transaction().execute(async (tx) => {
-    await markRowsDeleted(tx, 'a', keys, { isKept: false, mayBeHidden: false })
+    await markRowsDeleted(tx, 'a', keys, false)
     await eraseRows(tx, 'a', keys)
   })
   expect(await database.query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([

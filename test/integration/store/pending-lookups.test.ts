@@ -131,7 +131,7 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
   [
     'the deletion of its row',
     async (tx) => {
-      await markRowsDeleted(tx, 's', ['1'], { isKept: false, mayBeHidden: false })
+      await markRowsDeleted(tx, 's', ['1'], false)
       const left = await tx.selectFrom('fillrate.lookups').where('id', '=', 1).execute()
       return 1 - left.length
     },

@@ -223,9 +223,7 @@ test('the members of a job count as submitted wherever that matters', async () =
   expect((await want(1, 100, OTHER, [OTHER])).filter((one) => one.claimed)).toEqual([])
   await database.query(`update fillrate.rows set run_id = ${OTHER}`)
   expect(await adoptLookups(database.db, { run: OTHER, service: 0 }, [OTHER])).toBe(0)
-  await inTransaction(database.db, (tx) =>
-    markRowsDeleted(tx, 's', [`${RUN} 1`], { isKept: false, mayBeHidden: false }),
-  )
+  await inTransaction(database.db, (tx) => markRowsDeleted(tx, 's', [`${RUN} 1`], false))
   expect(await countSubmitted()).toBe(100)
 
   // Rejected, they are queued again, and are submitted no more.
