@@ -105,10 +105,16 @@ export const firstPollMs = ({ poll }: Pick<CallDeps['adapter'], 'poll'>, isDeliv
   poll?.firstMs ?? (isDelivered ? FIRST_POLL_AFTER_DELIVERY_MS : FIRST_POLL_MS)
 
 /** What lookups of a run may cost, and whether its budget bounds how many are requested. */
-export const boundingOf = (
-  { adapter: { credits } }: Pick<Deps, 'adapter'>,
+export function boundingOf(
+  { adapter }: Pick<Deps, 'adapter'>,
   { isBounded }: Pick<RunningRun, 'isBounded'>,
-): Bounding => ({ isBounded, most: credits.isFlat ? null : credits.most })
+): Bounding {
+  const { credits, poll, readDelivery } = adapter
+  // Only a reader of the description's own can state that results cost something else.
+  const mayState =
+    [...listBulkCalls(adapter), poll].some((call) => call?.read != null) || readDelivery != null
+  return { isBounded, most: credits.isFlat && !mayState ? null : credits.most }
+}
 
 /** Decides for each bulk endpoint how a run's waiting lookups are requested. All others are requested singly. */
 export const routeRun = (

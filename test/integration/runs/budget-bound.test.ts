@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
@@ -13,24 +14,41 @@ import { createPeopleTable, openService } from '../../support/people-table.ts'
 const database = useTestDatabase()
 
 /** A service that states what each answer has cost. */
-const define = (credits: ServiceDefinition['credits']): ServiceDefinition =>
+const define = (credits: ServiceDefinition['credits'], hasJobs = false): ServiceDefinition =>
   defineService({
     name: 'Stated',
     person: {
       path: '/person',
       inputs: ['email'],
       record: { confidence: null },
-      read: ({ status, body }: ServiceAnswer) => {
-        const { title, cost } = (body ?? {}) as { title?: string; cost?: number }
-        if (status !== 200) return undefined
-        return title === undefined
-          ? { outcome: 'not_found', credits: cost }
-          : { outcome: 'found', record: { title }, confidence: 1, credits: cost }
-      },
+      read: ({ status, body }: ServiceAnswer) => (status === 200 ? readReply(body as Reply) : undefined),
     },
+    ...(hasJobs && {
+      bulk: {
+        path: '/jobs',
+        size: 10,
+        results: 'answer',
+        read: ({ body }: ServiceAnswer) => {
+          const { rows } = body as { rows?: readonly (Reply & { email: string })[] }
+          if (rows === undefined) return undefined
+          const results = rows.map(({ email, found, cost }) => ({
+            request_id: email,
+            data: found ? RECORD : null,
+            credits: cost,
+          }))
+          return { outcome: 'results', delivery: { status: 'completed', results } }
+        },
+      },
+    }),
     ...(credits && { credits }),
     fields: { person: { title: 'text' } },
   })
+
+const RECORD = { title: 'analyst' }
+const readReply = ({ found, cost }: Reply) =>
+  found
+    ? ({ outcome: 'found', record: RECORD, confidence: 1, credits: cost } as const)
+    : ({ outcome: 'not_found', credits: cost } as const)
 
 interface Reply {
   readonly found: boolean
@@ -39,17 +57,18 @@ interface Reply {
   readonly isLost?: boolean
 }
 
-/** @param reply to the nth call, from 1 on */
+/** @param reply to the nth input, from 1 on */
 async function openStand(reply: (nth: number) => Reply, latencyMs = 0) {
   let calls = 0
   let billed = 0
   const server = createServer((request, response) => {
-    void readRequest(request).then(async () => {
-      const { found, cost, isLost } = reply(++calls)
-      billed += cost
+    void readRequest(request).then(async ({ body }) => {
+      const { email, emails = [email ?? ''] } = body as { email?: string; emails?: string[] }
+      const replies = emails.map((one) => ({ email: one, ...reply(++calls) }))
+      for (const { cost } of replies) billed += cost
       if (latencyMs > 0) await sleep(latencyMs)
-      if (isLost) return void request.socket.destroy()
-      answerJson(response, 200, { ...(found && { title: 'analyst' }), cost })
+      if (replies[0]?.isLost === true) return void request.socket.destroy()
+      answerJson(response, 200, email === undefined ? { rows: replies } : (replies[0] ?? {}))
     })
   })
   const { url, close } = await listenOnLoopback(server)
@@ -60,13 +79,14 @@ async function openStand(reply: (nth: number) => Reply, latencyMs = 0) {
 async function open(
   service: ServiceDefinition,
   stand: { readonly url: string },
-  rows: number,
+  rows: readonly number[],
   { concurrency = 4, ...config }: { readonly concurrency?: number; readonly [key: string]: unknown } = {},
 ) {
-  const { sources } = await createPeopleTable(database, rows)
+  const tables = await Promise.all(rows.map((count) => createPeopleTable(database, count)))
+  const sources = Object.assign({}, ...tables.map((table) => table.sources)) as object
   const fillrate = await openService(database, service, sources, stand, {
     concurrency,
-    config: { attempts: 1, ...config },
+    config: { attempts: 1, bulk: { grace: '0s', minimum: 2 }, ...config },
   })
   onTestFinished(() => fillrate.close())
   return fillrate
@@ -74,7 +94,7 @@ async function open(
 
 test('an answer that states 44 times the cost counts from then on: only what was on the wire is beyond the budget', async () => {
   const stand = await openStand(() => ({ found: true, cost: 44 }), 5)
-  const fillrate = await open(define({ most: 1 }), stand, 400)
+  const fillrate = await open(define({ most: 1 }), stand, [400])
   const report = await fillrate.run({ budget: 100, route: 'sync' })
   expect(report.status).toBe('budget_reached')
   // Four slots, and as many answers that wait to be stored.
@@ -90,7 +110,7 @@ test('calls whose answers are lost are paid by a budget in money, and shown', as
   const stand = await openStand((nth) => ({ found: true, cost: 1, isLost: nth % 2 === 0 }))
   const price = { currency: 'EUR', lookup: 0.1 }
   const budget = { amount: 0.4, currency: 'EUR' }
-  const fillrate = await open(define(undefined), stand, 40, { price, budget, attempts: 2 })
+  const fillrate = await open(define(undefined), stand, [40], { price, budget, attempts: 2 })
   const report = await fillrate.run({ route: 'sync' })
   expect(stand.calls()).toBe(4)
   expect(report).toMatchObject({ status: 'budget_reached', spend: { lookups: 2, in_doubt: 2 } })
@@ -103,10 +123,49 @@ test.each([8, 30, 100, 200])(
     const stand = await openStand((nth) => ({ found: nth % 10 < 3, cost: nth % 10 < 3 ? 1 : 0 }))
     const price = { currency: 'EUR', lookup: 1 }
     const budget = { amount, currency: 'EUR' }
-    const fillrate = await open(define({ most: 1 }), stand, 1_000, { price, budget, concurrency: 16 })
+    const fillrate = await open(define({ most: 1 }), stand, [1_000], { price, budget, concurrency: 16 })
     const report = await fillrate.run({ route: 'sync' })
     expect(stand.billed()).toBeLessThanOrEqual(amount)
     expect(stand.billed()).toBeGreaterThan(amount - 1)
     expect(report.spend.cost).toEqual({ amount: stand.billed(), currency: 'EUR' })
   },
 )
+
+const CASES = Number(process.env['BUDGET_CASES'] ?? 6)
+const world = fc.record({
+  most: fc.constantFrom(1, 2, 5),
+  budget: fc.integer({ min: 10, max: 150 }),
+  hits: fc.integer({ min: 1, max: 10 }),
+  /** In tenths of the most. */
+  costs: fc.array(fc.nat(10), { minLength: 7, maxLength: 7 }),
+  lostOf: fc.constantFrom(null, 5, 13),
+  hasJobs: fc.boolean(),
+  statesAll: fc.boolean(),
+  sources: fc.constantFrom([500], [60, 500], [300, 300]),
+  concurrency: fc.constantFrom(1, 4, 16),
+})
+
+test('whatever a service bills and loses, the budget is a bound, and nearly all of it is used', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      world,
+      async ({ most, budget, hits, costs, lostOf, hasJobs, statesAll, sources, concurrency }) => {
+        const stand = await openStand((nth) => {
+          const found = nth % 10 < hits
+          const tenths = found || statesAll ? Math.max(1, costs[nth % 7] ?? 1) : 0
+          return { found, cost: (most * tenths) / 10, isLost: lostOf !== null && nth % lostOf === 0 }
+        })
+        const fillrate = await open(define({ most }, hasJobs), stand, sources, { concurrency })
+        const report = await fillrate.run({ budget, waitMs: 20_000 })
+        expect(report.status).toBe('budget_reached')
+        expect(stand.billed()).toBeLessThanOrEqual(budget)
+        const { credits = report.spend.lookups, credits_in_doubt: inDoubt = report.spend.in_doubt } =
+          report.spend
+        expect(stand.billed()).toBeLessThanOrEqual(credits + inDoubt)
+        expect(credits + inDoubt).toBeLessThanOrEqual(budget)
+        expect(credits + inDoubt).toBeGreaterThanOrEqual(budget - Math.max(most, 0.02 * budget))
+      },
+    ),
+    { numRuns: CASES },
+  )
+})
