@@ -1,75 +1,102 @@
-import { ERASED_TEXT, identifierText, redactStrings } from '../domain/subject.ts'
-import {
-  findResultSubjects,
-  redactResults,
-  type DeliveryBody,
-  type RedactedResult,
-} from '../pipeline/erasure.ts'
+import { ERASED_TEXT, type Identifier, identifierText, redactStrings } from '../domain/subject.ts'
+import { findResultSubjects, NO_TEXT, redactResults, type RedactedResult } from '../pipeline/erasure.ts'
 import { lockCandidateJobs } from '../pipeline/match-delivery.ts'
+import { redactDeliveries } from '../store/deliveries.ts'
 import * as erase from '../store/erase.ts'
 import type { Tx } from '../store/transaction.ts'
 import type { ForgetTarget } from './forget-target.ts'
+import type { Subject } from './forget-subject.ts'
 
 /** Runs one part of the erasure, with all its SQL in one transaction. */
 export type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
 
 const ERASED_BODY = JSON.stringify({ erased: 'unparseable, and contained the erased identifier' })
 
-/** Deliveries whose bodies are rewritten in one transaction. */
+/** Deliveries that are locked in one transaction. */
 const DELIVERIES_PER_TRANSACTION = 20
 
-/** Removes the results of erased lookups from deliveries, and mentions of the subject from the other results. */
-export async function eraseInDeliveries(
-  runPart: RunPart,
-  ids: readonly number[],
-  targets: readonly ForgetTarget[],
-  pattern: string,
-): Promise<{ results: number; bodies: number; mentions: number }> {
-  const deliveryIds = await runPart(async (tx) =>
-    erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, ids), pattern),
-  )
-  const total = { results: 0, bodies: 0, mentions: 0 }
-  for (let n = 0; n < deliveryIds.length; n += DELIVERIES_PER_TRANSACTION) {
-    const batch = deliveryIds.slice(n, n + DELIVERIES_PER_TRANSACTION)
-    const erasedCounts = await runPart((tx) => eraseInDeliveryBatch(tx, batch, ids, targets, pattern))
-    total.results += erasedCounts.results
-    total.bodies += erasedCounts.bodies
-    total.mentions += erasedCounts.mentions
-  }
-  return total
+/** Deliveries of which any may be about the subject, with what they are about. */
+interface DeliveryBatch {
+  readonly unreadable: readonly string[]
+  readonly bodies: Parameters<typeof findResultSubjects>[0]
+  readonly results: ReturnType<typeof findResultSubjects>
 }
 
-async function eraseInDeliveryBatch(
-  tx: Tx,
-  deliveryIds: readonly string[],
-  ids: readonly number[],
+/** Visits the deliveries of the jobs of lookups, and those that a pattern occurs in. */
+async function visitDeliveries<Seen>(
+  runPart: RunPart,
+  { ids, pattern }: Pick<Subject, 'ids' | 'pattern'>,
+  visit: (tx: Tx, batch: DeliveryBatch) => Promise<Seen> | Seen,
+): Promise<Seen[]> {
+  const found = await runPart(async (tx) =>
+    erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, ids), pattern),
+  )
+  const seen: Seen[] = []
+  for (let n = 0; n < found.length; n += DELIVERIES_PER_TRANSACTION)
+    seen.push(
+      await runPart(async (tx) => {
+        const deliveries = await erase.lockDeliveries(tx, found.slice(n, n + DELIVERIES_PER_TRANSACTION))
+        const bodies = deliveries.flatMap((one) => (one.body === null ? [] : [{ ...one, body: one.body }]))
+        const unreadable = deliveries.flatMap(({ id, body }) => (body === null ? [id] : []))
+        const results = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries))
+        return visit(tx, { unreadable, bodies, results })
+      }),
+    )
+  return seen
+}
+
+/** What results that name one of these give as their own identifiers. */
+export async function listResultIdentifiers(
+  runPart: RunPart,
   targets: readonly ForgetTarget[],
   pattern: string,
-): Promise<{ results: number; bodies: number; mentions: number }> {
-  const lockedDeliveries = await erase.lockDeliveries(tx, deliveryIds, pattern)
-  const jobs = await lockCandidateJobs(tx, lockedDeliveries)
-  const parseable = lockedDeliveries.flatMap((one): DeliveryBody[] =>
-    one.body === null ? [] : [{ ...one, body: one.body }],
+): Promise<Identifier[]> {
+  const isTarget = createTargetTest(targets)
+  const named = await visitDeliveries(runPart, { ids: [], pattern }, (_, { results }) =>
+    results.flatMap(({ identifiers }) => (identifiers.some(isTarget) ? identifiers : [])),
   )
+  return named.flat()
+}
+
+const createTargetTest = (targets: readonly ForgetTarget[]): ((identifier: Identifier) => boolean) => {
   const keys = new Set(targets.map(identifierText))
+  return (identifier) => keys.has(identifierText(identifier))
+}
+
+/**
+ * Removes the results about the subject from deliveries, and mentions of it from the other results. What cannot be read, and is of a job
+ * of the subject or holds an identifier, is replaced whole.
+ */
+export async function eraseInDeliveries(
+  runPart: RunPart,
+  subject: Subject,
+): Promise<{ results: number; bodies: number; mentions: number }> {
+  // In a person's result, a company's domain is that of the employer.
+  const pattern = subject.isCompany ? NO_TEXT : subject.pattern
   const named = new RegExp(pattern, 'giu')
-  const redacted = findResultSubjects(parseable, jobs).flatMap((result): RedactedResult[] => {
-    const isSubject =
-      (result.member !== null && ids.includes(result.member.id)) ||
-      result.identifiers.some((one) => keys.has(identifierText(one)))
-    if (isSubject) return [{ ...result, redacted: null }]
-    if (JSON.stringify(result.raw).search(named) === -1) return []
-    return [{ ...result, redacted: redactStrings(result.raw, (text) => redactText(text, named)) }]
+  const ids = new Set(subject.ids)
+  const isTarget = createTargetTest(subject.targets)
+  const counts = await visitDeliveries(runPart, { ids: subject.ids, pattern }, async (tx, batch) => {
+    const redacted = batch.results.flatMap((result): RedactedResult[] => {
+      const isSubject =
+        [result.member, ...result.mayBe].some((one) => one !== null && ids.has(one.id)) ||
+        result.identifiers.some(isTarget)
+      if (isSubject) return [{ ...result, redacted: null }]
+      if (JSON.stringify(result.raw).search(named) === -1) return []
+      return [{ ...result, redacted: redactStrings(result.raw, (text) => redactText(text, named)) }]
+    })
+    await redactResults(tx, batch.bodies, redacted)
+    await redactDeliveries(
+      tx,
+      batch.unreadable.map((id) => ({ id, body: ERASED_BODY })),
+    )
+    const results = redacted.filter((one) => one.redacted === null).length
+    return { results, bodies: batch.unreadable.length, mentions: redacted.length - results }
   })
-  await redactResults(tx, parseable, redacted)
-  const unreadable = lockedDeliveries.filter((one) => one.unreadable)
-  await erase.replaceDeliveryBodies(
-    tx,
-    unreadable.map((one) => one.id),
-    ERASED_BODY,
-  )
-  const results = redacted.filter((one) => one.redacted === null).length
-  return { results, bodies: unreadable.length, mentions: redacted.length - results }
+  const total = { results: 0, bodies: 0, mentions: 0 }
+  for (const count of counts)
+    for (const name of ['results', 'bodies', 'mentions'] as const) total[name] += count[name]
+  return total
 }
 
 /** A value that is the identifier becomes null: a cell may be filled with it. */

@@ -7,7 +7,7 @@ import * as store from '../store/deleted-rows.ts'
 import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
 import { inTransaction, withTableTimeouts, type Connection, type Tx } from '../store/transaction.ts'
 import type { TableDeps } from './deps.ts'
-import { findResultSubjects, NO_TEXT, redactResults, type DeliveryBody } from './erasure.ts'
+import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
 import { lockCandidateJobs } from './match-delivery.ts'
 
 type DeletionDeps = TableDeps
@@ -162,7 +162,7 @@ async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): P
   const ids = new Set(lookups.map((lookup) => lookup.id))
   const jobKeys = await findJobsOfLookups(tx, [...ids])
   if (jobKeys.length === 0) return 0
-  const deliveries = await lockDeliveries(tx, await listDeliveriesOfJobs(tx, jobKeys), NO_TEXT)
+  const deliveries = await lockDeliveries(tx, await listDeliveriesOfJobs(tx, jobKeys))
   const bodies = deliveries.flatMap((one): DeliveryBody[] =>
     one.body === null ? [] : [{ ...one, body: one.body }],
   )

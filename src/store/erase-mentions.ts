@@ -21,17 +21,24 @@ const searchedTextSql = (table: CellTable) =>
   )
 
 /**
- * Physical places (ctid) of rows that match the pattern. Searches without a lock, and `eraseCells` changes by place:
+ * Physical places (ctid) of rows that match the pattern. Searches without a lock, and what is found is changed by place:
  * searching a large table takes minutes, and no pick or write-back may wait for that. A row that moves meanwhile is
  * found by the next search.
  */
-export async function findCells(tx: Tx, table: CellTable, pattern: string): Promise<string[]> {
+async function findPlaces(
+  tx: Tx,
+  table: string,
+  text: RawBuilder<unknown>,
+  pattern: string,
+): Promise<string[]> {
   const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${sql.table(`fillrate.${table}`)} where ${searchedTextSql(table)} ~* ${pattern}`.execute(
-    tx,
-  )
+    select ctid::text as place from ${sql.table(`fillrate.${table}`)} where ${text} ~* ${pattern}`.execute(tx)
   return rows.map((row) => row.place)
 }
+
+/** Places of rows whose key or cells match. */
+export const findCells = (tx: Tx, table: CellTable, pattern: string): Promise<string[]> =>
+  findPlaces(tx, table, searchedTextSql(table), pattern)
 
 /**
  * Erases what is stored of rows whose key names the subject, and of other rows the cells whose values do. Such a cell is left out, not
@@ -142,13 +149,17 @@ export async function countMatches(tx: Tx, column: TextColumn, pattern: string):
   return rows[0]?.count ?? 0
 }
 
-/** Physical places (ctid) of the matches in a redactable column. Takes no lock. */
-export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
+/** Places of the matches in a redactable column. @param subject its own lookups, which are erased */
+export async function findMatches(
+  tx: Tx,
+  column: TextColumn,
+  pattern: string,
+  subject: readonly number[],
+): Promise<string[]> {
   if (column.isKept || !REDACTABLE.has(column.type)) return []
-  const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
-     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
-  return rows.map((row) => row.place)
+  const text = columnTextSql(column)
+  const ofOthers = sql`case when id <> all(${[...subject]}::bigint[]) then ${text} end`
+  return findPlaces(tx, column.table, column.table === 'lookups' ? ofOthers : text, pattern)
 }
 
 /**

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { beforeAll, beforeEach, expect, test } from 'vitest'
 import { type ForgetReport, forgetSubject } from '../../../src/actions/forget.ts'
-import { type ForgetTarget, parseForgetTarget } from '../../../src/actions/forget-target.ts'
+import { type NamedKind, parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { recordHashes, settleUnstored } from '../../../src/pipeline/erasure.ts'
 import { openSource } from '../../../src/sources/source.ts'
@@ -44,7 +44,7 @@ const addRow = (id: number, email: string, record: object): Promise<unknown> =>
     select 'people', '${id}', 'enriched', id, now(), '{"title": "Title ${id}"}' from l
     on conflict (source, key) do update set lookup_id = excluded.lookup_id`)
 const forget = (
-  kind: ForgetTarget['kind'],
+  kind: NamedKind,
   typed: string,
   options: { readonly includeLinked?: boolean; readonly dryRun?: boolean } = {},
 ): Promise<ForgetReport> => {
@@ -112,7 +112,7 @@ test('more linked lookups than one person has are erased with a confirmation onl
     erased: { lookups: 12, linked_lookups: 11 },
   })
   await expect(forget('email', 'a11@c.example')).rejects.toThrow(
-    /^11 lookups of other identifiers .* nothing was erased$/,
+    /^11 other identifiers .* nothing was erased$/,
   )
   expect(await database.query('select from fillrate.suppressions')).toEqual([])
   expect(await forget('email', 'a11@c.example', { includeLinked: true })).toMatchObject({
