@@ -169,7 +169,9 @@ async function rollBack<Result>(db: Deps['db'], act: (tx: Tx) => Promise<Result>
 const MAX_PASSES = 5
 
 /** Tables in which a company's domain may occur as a person's employer, who is erased by an identifier of their own. */
-const PERSON_TABLES = ['lookups', 'deliveries', 'changes', 'skipped_cells', 'rows', 'due_rows', 'jobs']
+const PERSON_TABLES: ReadonlySet<string> = new Set(
+  'lookups deliveries changes skipped_cells rows due_rows jobs'.split(' '),
+)
 
 /** @param expand of each pass: what is stored of the subject by then */
 async function erasePasses(
@@ -193,7 +195,7 @@ async function erasePasses(
   for (const expand of passes) {
     const subject = await expand(named)
     named = subject.targets
-    columns = all.filter(({ table }) => !subject.isCompany || !PERSON_TABLES.includes(table))
+    columns = all.filter(({ table }) => !subject.isCompany || !PERSON_TABLES.has(table))
     const { rows: inPass, ...counts } = await erasePass(runPart, subject, columns)
     rows.push(...inPass)
     for (const [name, count] of Object.entries(counts)) erased[name as keyof typeof counts] += count
@@ -220,10 +222,8 @@ async function erasePass(
   const { ids, pattern, isCompany, linked } = subject
   const { results, bodies, mentions } = await eraseInDeliveries(runPart, subject)
   let redacted = mentions
-  for (const column of columns.filter((one) => !search.isErasedByMeaning(one))) {
-    const places = await runPart((tx) => search.findMatches(tx, column, pattern, ids))
-    redacted += await runPart((tx) => search.redactColumn(tx, column, pattern, places))
-  }
+  for (const column of columns.filter((one) => !search.isErasedByMeaning(one)))
+    redacted += await runPart((tx) => search.redactColumn(tx, column, pattern, ids))
   const places: Partial<Record<search.CellTable, string[]>> = {}
   for (const table of isCompany ? [] : search.cellTables)
     places[table] = await runPart((tx) => search.findCells(tx, table, pattern))

@@ -366,36 +366,6 @@ test('sources that cannot be searched are named, the rest is erased, and the com
   expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
 })
 
-test('what was written is erased after its record has expired', async () => {
-  const { pool } = harness.database
-  const email = 'person61@example.com'
-  const [{ profile }] = (await harness.query(
-    'select linkedin as profile from crm.contacts where email = $1',
-    [email],
-  )) as [{ profile: string }]
-  expect(Object.keys(await mentions(profile))).toContain('changes')
-  await harness.query(
-    `update fillrate.lookups set requested_at = now() - interval '100 days', resolved_at = now() - interval '100 days',
-            refresh_at = now() - interval '10 days' where key = $1`,
-    [email],
-  )
-  await cli.configure({ ...config, keepRecords: '95d' })
-  const daemon = cli.start('start', '--json')
-  await expect
-    .poll(
-      async () =>
-        (await pool.query('select from fillrate.lookups where key = $1 and record is not null', [email]))
-          .rowCount,
-    )
-    .toBe(0)
-  daemon.child.kill('SIGTERM')
-  await daemon.ended
-  expect(Object.keys(await mentions(profile))).toContain('changes')
-  expect((await cli.run('forget', '--email', email, '--yes')).code).toBe(0)
-  expect(await mentions(profile)).toEqual({})
-  await cli.configure(config)
-})
-
 test('an erasure neither waits for a pg_dump that runs, nor do the runs beside it', async ({ skip }) => {
   const { database } = harness
   await database.query(
