@@ -1,10 +1,21 @@
 import { endpointOf } from '../domain/identifiers/kind.ts'
 import { listNameKeys } from '../domain/identifiers/name-company.ts'
-import { findSubject, type Identifier, identifierText } from '../domain/subject.ts'
-import { NO_TEXT } from '../pipeline/erasure.ts'
+import {
+  ERASED_TEXT,
+  findSubject,
+  type Identifier,
+  identifierText,
+  redactStrings,
+} from '../domain/subject.ts'
+import { findResultSubjects, NO_TEXT, redactResults, type RedactedResult } from '../pipeline/erasure.ts'
+import { lockCandidateJobs } from '../pipeline/match-delivery.ts'
+import { redactDeliveries } from '../store/deliveries.ts'
 import * as erase from '../store/erase.ts'
-import { listResultIdentifiers, type RunPart } from './erase-deliveries.ts'
+import type { Tx } from '../store/transaction.ts'
 import { type ForgetTarget, toForgetTarget } from './forget-target.ts'
+
+/** Runs one part of the erasure, with all its SQL in one transaction. */
+export type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
 
 /** A person or a company, as far as it is stored: all that the named identifiers lead to, at every service and in every source. */
 export interface Subject {
@@ -21,7 +32,8 @@ export interface Subject {
 
 /**
  * Expands a subject by kind and key until nothing new is found: lookups of its identifiers at all services, the rows that used
- * them, the other lookups of these rows, and what records and results give as their own identifiers. A source that left the configuration
+ * them, the other lookups of these rows, and what their records give as their own identifiers. What only a delivery says is no link:
+ * nothing has confirmed it. A source that left the configuration
  * counts as any other: its rows are stored.
  * @param findRows finds the rows of the user's tables whose present inputs have an identifier
  */
@@ -48,7 +60,6 @@ export async function expandSubject(
     addRows(await findRows(fresh))
     let ids = await findNaming(runPart, fresh, isCompany)
     namedIds ??= new Set(ids)
-    if (!isCompany) addIdentifiers(await listResultIdentifiers(runPart, fresh, joinPatterns(fresh)))
     for (let size = -1; size !== lookups.size + rows.size + identifiers.size;) {
       size = lookups.size + rows.size + identifiers.size
       const known = { ids, known: [...lookups.keys()] }
@@ -64,8 +75,8 @@ export async function expandSubject(
       }
       ids = [...lookups.keys()]
     }
-    const searched = new Set(targets.map(identifierText))
-    fresh = [...identifiers].flatMap(([text, one]) => (searched.has(text) ? [] : toForgetTarget(one)))
+    const isSearched = createTargetTest(targets)
+    fresh = [...identifiers.values()].filter((one) => !isSearched(one)).map(toForgetTarget)
   }
   const linked = [...lookups.values()].filter(({ id }) => namedIds?.has(id) !== true)
   return {
@@ -87,7 +98,7 @@ async function findNaming(
   targets: readonly ForgetTarget[],
   isCompany: boolean,
 ): Promise<number[]> {
-  const keys = new Set(targets.map(identifierText))
+  const isTarget = createTargetTest(targets)
   const pattern = joinPatterns(targets)
   const found: number[] = []
   for (let after: number | null = 0; after !== null;) {
@@ -96,9 +107,69 @@ async function findNaming(
       erase.findLookups(tx, targets, { inputs: isCompany ? NO_TEXT : pattern, pattern, after: from }),
     )
     for (const { id, kind, isRequested, record } of page.lookups)
-      if (isRequested || findSubject(endpointOf(kind), record).some((one) => keys.has(identifierText(one))))
-        found.push(id)
+      if (isRequested || findSubject(endpointOf(kind), record).some(isTarget)) found.push(id)
     after = page.next
   }
   return found
+}
+
+const ERASED_BODY = JSON.stringify({ erased: 'unparseable, and contained the erased identifier' })
+
+/** Deliveries that are locked in one transaction. */
+const DELIVERIES_PER_TRANSACTION = 20
+
+const createTargetTest = (targets: readonly Identifier[]): ((identifier: Identifier) => boolean) => {
+  const keys = new Set(targets.map(identifierText))
+  return (identifier) => keys.has(identifierText(identifier))
+}
+
+/**
+ * Removes the results about the subject from deliveries, and mentions of it from the other results. What cannot be read, and is of a job
+ * of the subject or holds an identifier, is replaced whole.
+ */
+export async function eraseInDeliveries(
+  runPart: RunPart,
+  subject: Subject,
+): Promise<{ results: number; bodies: number; mentions: number }> {
+  // In a person's result, a company's domain is that of the employer.
+  const pattern = subject.isCompany ? NO_TEXT : subject.pattern
+  const found = await runPart(async (tx) =>
+    erase.findDeliveries(tx, await erase.findJobsOfLookups(tx, subject.ids), pattern),
+  )
+  const total = { results: 0, bodies: 0, mentions: 0 }
+  for (let n = 0; n < found.length; n += DELIVERIES_PER_TRANSACTION) {
+    const batch = found.slice(n, n + DELIVERIES_PER_TRANSACTION)
+    const counts = await runPart((tx) => eraseInBatch(tx, batch, subject, new RegExp(pattern, 'giu')))
+    for (const name of ['results', 'bodies', 'mentions'] as const) total[name] += counts[name]
+  }
+  return total
+}
+
+async function eraseInBatch(tx: Tx, batch: readonly string[], { ids, targets }: Subject, named: RegExp) {
+  const deliveries = await erase.lockDeliveries(tx, batch)
+  const bodies = deliveries.flatMap((one) => (one.body === null ? [] : [{ ...one, body: one.body }]))
+  const isTarget = createTargetTest(targets)
+  const results = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries))
+  const redacted = results.flatMap((result): RedactedResult[] => {
+    const isSubject =
+      [result.member, ...result.mayBe].some((one) => one !== null && ids.includes(one.id)) ||
+      result.identifiers.some(isTarget)
+    if (isSubject) return [{ ...result, redacted: null }]
+    if (JSON.stringify(result.raw).search(named) === -1) return []
+    return [{ ...result, redacted: redactStrings(result.raw, (text) => redactText(text, named)) }]
+  })
+  await redactResults(tx, bodies, redacted)
+  const unreadable = deliveries.filter(({ body }) => body === null)
+  await redactDeliveries(
+    tx,
+    unreadable.map(({ id }) => ({ id, body: ERASED_BODY })),
+  )
+  const removed = redacted.filter((one) => one.redacted === null).length
+  return { results: removed, bodies: unreadable.length, mentions: redacted.length - removed }
+}
+
+/** A value that is the identifier becomes null: a cell may be filled with it. */
+const redactText = (text: string, named: RegExp): string | null => {
+  const rest = text.replaceAll(named, ERASED_TEXT)
+  return rest !== text && !/\s/.test(text.trim()) ? null : rest
 }

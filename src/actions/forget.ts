@@ -6,8 +6,7 @@ import * as erase from '../store/erase.ts'
 import * as search from '../store/erase-mentions.ts'
 import * as suppressions from '../store/suppressions.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
-import { eraseInDeliveries, type RunPart } from './erase-deliveries.ts'
-import { expandSubject, type Subject } from './forget-subject.ts'
+import { eraseInDeliveries, expandSubject, type RunPart, type Subject } from './forget-subject.ts'
 import { type ForgetTarget, findRowsByInputs, type UnsearchedSource } from './forget-target.ts'
 
 /** What was erased. It holds no personal data, so it can be kept as evidence. */
@@ -18,7 +17,7 @@ export interface ForgetReport {
   readonly erased: {
     readonly lookups: number
     readonly records: number
-    /** Those of the lookups that are of other identifiers: the rows that used them link them to the subject. */
+    /** Those of the lookups that are of other identifiers: rows and records that have both link them to the subject. */
     readonly linked_lookups: number
     readonly rows: number
     readonly changes: number

@@ -168,10 +168,9 @@ async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): P
   )
   const identifiers = new Set(lookups.map(({ kind, key }) => `${kind}\n${key}`))
   const subjects = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries)).filter(
-    ({ member, identifiers: named }) =>
-      member === null
-        ? named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))
-        : ids.has(member.id),
+    ({ member, mayBe, identifiers: named }) =>
+      [member, ...mayBe].some((one) => one !== null && ids.has(one.id)) ||
+      (member === null && named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))),
   )
   await redactResults(
     tx,

@@ -45,7 +45,7 @@ interface ResultSubject {
   readonly identifiers: readonly Identifier[]
   /** The member of the job that it answers; null: none or unknown. */
   readonly member: ResultMember | null
-  /** It answers none and names nobody whom the job was asked for: it may be about each of these, whom no other result answers. */
+  /** It answers none and has no identifier of the job's kinds: it may be about each of these members, which no other result answers. */
   readonly mayBe: readonly ResultMember[]
   readonly raw: unknown
 }
@@ -133,13 +133,7 @@ export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   if (!bodies.some(({ hasSuppressions }) => hasSuppressions)) return bodies
   const results = findResultSubjects(bodies, jobs, service)
   const named = results.map(({ identifiers, raw }) => [...identifiers, ...findIdentifiers(raw)])
-  const flags = await suppressions.areSuppressed(tx, named.flat())
-  const suppressed = new Set(
-    named
-      .flat()
-      .filter((_, n) => flags[n])
-      .map(identifierText),
-  )
+  const suppressed = await suppressions.findSuppressed(tx, named.flat())
   const isSuppressed = (identifier: Identifier): boolean => suppressed.has(identifierText(identifier))
   const redacted = results.flatMap((result, n): (RedactedResult & ResultSubject)[] => {
     const { member, mayBe } = result
@@ -196,44 +190,28 @@ export function recordHashes(
 }
 
 /**
- * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased, and what only mentions one is
- * stored without the mention. Idempotent.
+ * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased, which counts its call, and what
+ * only mentions one is stored without the mention. Other answers are left alone. Idempotent.
  */
 export async function settleUnstored(db: Database, unstored: readonly LookupResult[]): Promise<void> {
-  for (let left = unstored; left.length > 0;)
-    left = (await completeLookups(db, await eraseLateAnswers(db, left))).unstored
-}
-
-/**
- * Handles answers that were not stored because of a tombstone: erases those about an erased subject, which counts their
- * calls. Other answers are left alone.
- * @returns the answers that only mention an erased subject, without the mention, to be stored
- */
-async function eraseLateAnswers(db: Database, unstored: readonly LookupResult[]): Promise<LookupResult[]> {
-  if (unstored.every(({ hashes = [] }) => hashes.length === 0)) return []
-  return inTransaction(db, async (tx) => {
-    const suppressed = new Set(
-      await suppressions.findHashes(
-        tx,
-        unstored.flatMap(({ hashes = [] }) => hashes),
-      ),
-    )
-    const isSuppressed = (hash: string): boolean => suppressed.has(hash)
-    const erased = unstored.filter(({ subjectHashes = [] }) => subjectHashes.some(isSuppressed))
-    if (erased.length > 0)
-      await eraseLookups(
-        tx,
-        erased.map(({ id }) => id),
-        { answers: erased },
-      )
-    return unstored
-      .filter((one) => !erased.includes(one) && one.hashes?.some(isSuppressed))
-      .map((one) => ({
+  for (let left = unstored; left.some(({ hashes = [] }) => hashes.length > 0);) {
+    const named = left
+    const rest = await inTransaction(db, async (tx) => {
+      const hashes = named.flatMap((one) => one.hashes ?? [])
+      const suppressed = new Set(await suppressions.findHashes(tx, hashes))
+      const isSuppressed = (hash: string): boolean => suppressed.has(hash)
+      const answers = named.filter(({ subjectHashes = [] }) => subjectHashes.some(isSuppressed))
+      const ids = answers.map(({ id }) => id)
+      if (ids.length > 0) await eraseLookups(tx, ids, { answers })
+      const mentioning = named.filter((one) => !answers.includes(one) && one.hashes?.some(isSuppressed))
+      return mentioning.map((one) => ({
         ...one,
         record: redactMentions(one.record, ({ kind, key }) =>
           isSuppressed(suppressions.suppressionHash(kind, key)),
         ) as LookupResult['record'],
         hashes: one.hashes?.filter((hash) => !isSuppressed(hash)) ?? [],
       }))
-  })
+    })
+    left = (await completeLookups(db, rest)).unstored
+  }
 }

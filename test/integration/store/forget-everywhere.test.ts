@@ -17,7 +17,7 @@ import { useTestDatabase } from '../../support/database.ts'
 const database = useTestDatabase()
 const log = pino({ level: 'silent' })
 const TABLES =
-  'services lookups rows changes suppressions skipped_cells deliveries jobs runs malformed_responses'
+  'services lookups rows changes suppressions skipped_cells deliveries jobs runs malformed_responses due_rows'
 beforeEach(async () => {
   const tables = TABLES.split(' ').map((table) => `fillrate.${table}`)
   await database.query(`truncate ${tables.join()} cascade`)
@@ -140,16 +140,18 @@ test('after forget a dump has nothing of the person of any service, and everythi
   await addDelivery(job, 'quarantined', [result('Zora 16'), ...named, result('Zora 17')])
   await addDelivery(null, 'orphaned', [
     result('Zora 18', { linkedin: PROFILE, email: 'zora@third.example' }),
-    result('bob-22', { email: BOB, boss: 'zora@third.example' }),
+    result('bob-22', { email: BOB, boss: 'zora.old@x.example' }),
   ])
+  // A key of the user's table that is an address is listed by when it is due, too.
+  for (const key of ['zora@home.example', 'bob-24']) await addRow('keyed', key, null, { due_at: 'tomorrow' })
   await addUnreadable(job, 'Zora 19')
   await addUnreadable(null, 'zora.old@x.example is Zora 20')
   await addUnreadable(null, 'bob-23')
 
   const before = await findBobs()
-  expect(before).toHaveLength(12)
+  expect(before).toHaveLength(13)
   const report = await forget('zora.new@x.example')
-  expect(report).toMatchObject({ erased: { linked_lookups: 7, lookups: 9, rows: 2 }, remaining: [] })
+  expect(report).toMatchObject({ erased: { linked_lookups: 7, lookups: 9, rows: 3 }, remaining: [] })
   expect([await findZora(), await findBobs()]).toEqual([[], before])
   expect(await forget('zora.new@x.example')).toMatchObject({ erased: { lookups: 0, rows: 0, results: 0 } })
 })
