@@ -17,7 +17,7 @@ import { type ForgetTarget, toForgetTarget } from './forget-target.ts'
 /** Runs one part of the erasure, with all its SQL in one transaction. */
 export type RunPart = <T>(act: (tx: Tx) => Promise<T>) => Promise<T>
 
-/** A person or a company, as far as it is stored: all that the named identifiers lead to, at every service and in every source. */
+/** A person or a company as it is stored: all that the named identifiers lead to, at every service. */
 export interface Subject {
   /** The named identifiers, and those that are linked to them. */
   readonly targets: readonly ForgetTarget[]
@@ -26,15 +26,15 @@ export interface Subject {
   readonly isCompany: boolean
   readonly ids: readonly number[]
   readonly rows: readonly erase.RowName[]
-  /** Those of the lookups that are of other identifiers than the named ones, and how many identifiers these are. */
+  /** Lookups of other identifiers than the named ones, and how many identifiers these are. */
   readonly linked: { readonly lookups: number; readonly identifiers: number }
 }
 
 /**
- * Expands a subject by kind and key until nothing new is found: lookups of its identifiers at all services, the rows that used
- * them, the other lookups of these rows, and what their records give as their own identifiers. What only a delivery says is no link:
- * nothing has confirmed it. A source that left the configuration
- * counts as any other: its rows are stored.
+ * Expands a subject by kind and key until nothing new is found: lookups of its identifiers at all services,
+ * the rows that used them, the other lookups of these rows, and what their records give as their own
+ * identifiers. What only a delivery says is no link: nothing has confirmed it. A source that left the
+ * configuration counts as any other: its rows are stored.
  * @param findRows finds the rows of the user's tables whose present inputs have an identifier
  */
 export async function expandSubject(
@@ -124,8 +124,8 @@ const createTargetTest = (targets: readonly Identifier[]): ((identifier: Identif
 }
 
 /**
- * Removes the results about the subject from deliveries, and mentions of it from the other results. What cannot be read, and is of a job
- * of the subject or holds an identifier, is replaced whole.
+ * Removes the results about the subject from deliveries, and mentions of it from the other results. What
+ * cannot be read, and is of a job of the subject or holds an identifier, is replaced whole.
  */
 export async function eraseInDeliveries(
   runPart: RunPart,

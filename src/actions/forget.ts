@@ -17,7 +17,7 @@ export interface ForgetReport {
   readonly erased: {
     readonly lookups: number
     readonly records: number
-    /** Those of the lookups that are of other identifiers: rows and records that have both link them to the subject. */
+    /** Those of other identifiers: rows and records that have both link them to the subject. */
     readonly linked_lookups: number
     readonly rows: number
     readonly changes: number
@@ -167,7 +167,7 @@ async function rollBack<Result>(db: Deps['db'], act: (tx: Tx) => Promise<Result>
 /** Passes of an erasure. What another transaction has stored behind one is erased by the next. */
 const MAX_PASSES = 5
 
-/** Tables in which a company's domain may occur as a person's employer, who is erased by an identifier of their own. */
+/** Tables in which a company's domain may be that of a person's employer. */
 const PERSON_TABLES: ReadonlySet<string> = new Set(
   'lookups deliveries changes skipped_cells rows due_rows jobs'.split(' '),
 )
@@ -210,8 +210,8 @@ async function erasePasses(
 }
 
 /**
- * Erases what is stored at one moment. The lookups, rows and cells of the subject go last and together: they link its identifiers, by which
- * the same command finds the rest if this one does not end.
+ * Erases what is stored at one moment. The lookups, rows and cells of the subject go last and together: they
+ * link its identifiers, by which the same command finds the rest if this one does not end.
  */
 async function erasePass(
   runPart: RunPart,

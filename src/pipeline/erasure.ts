@@ -45,7 +45,7 @@ interface ResultSubject {
   readonly identifiers: readonly Identifier[]
   /** The member of the job that it answers; null: none or unknown. */
   readonly member: ResultMember | null
-  /** It answers none and has no identifier of the job's kinds: it may be about each of these members, which no other result answers. */
+  /** It answers none and has no identifier of the job's kinds: members that it may be about. */
   readonly mayBe: readonly ResultMember[]
   readonly raw: unknown
 }
@@ -190,8 +190,9 @@ export function recordHashes(
 }
 
 /**
- * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased, which counts its call, and what
- * only mentions one is stored without the mention. Other answers are left alone. Idempotent.
+ * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased,
+ * which counts its call, and what only mentions one is stored without the mention. Other answers are left
+ * alone. Idempotent.
  */
 export async function settleUnstored(db: Database, unstored: readonly LookupResult[]): Promise<void> {
   for (let left = unstored; left.some(({ hashes = [] }) => hashes.length > 0);) {

@@ -119,7 +119,7 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
   return total
 }
 
-/** Quarantines a delivery without the results of people who were erased; whole where these cannot be found in it. */
+/** Quarantines a delivery without people who were erased; whole where they cannot be found in it. */
 async function quarantine(
   { db, adapter }: SettleDeps,
   delivery: deliveries.ClaimedDelivery,

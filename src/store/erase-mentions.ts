@@ -21,9 +21,9 @@ const searchedTextSql = (table: CellTable) =>
   )
 
 /**
- * Physical places (ctid) of rows whose key or cells match. Searches without a lock, and `eraseCells` changes by place:
- * searching a large table takes minutes, and no pick or write-back may wait for that. A row that moves meanwhile is
- * found by the next search.
+ * Physical places (ctid) of rows whose key or cells match. Searches without a lock, and `eraseCells` changes
+ * by place: searching a large table takes minutes, and no pick or write-back may wait for that. A row that
+ * moves meanwhile is found by the next search.
  */
 export async function findCells(tx: Tx, table: CellTable, pattern: string): Promise<string[]> {
   const { rows } = await sql<{ place: string }>`
@@ -143,8 +143,8 @@ export async function countMatches(tx: Tx, column: TextColumn, pattern: string):
 }
 
 /**
- * Replaces what a pattern matches by `[erased]`, in a text or JSON column. All matches are found before the first is locked, for the same
- * reason as in `findCells`.
+ * Replaces what a pattern matches by `[erased]`, in a text or JSON column. All matches are found before the
+ * first is locked, for the same reason as in `findCells`.
  * @param subject its own lookups, which are erased: they link its identifiers until then
  * @returns the number of rows
  */

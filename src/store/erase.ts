@@ -34,7 +34,7 @@ const LOOKUPS_PER_PAGE = 200
 const identifiersSql = (identifiers: readonly Identifier[]) =>
   sql`select * from unnest(${identifiers.map(({ kind }) => kind)}::text[], ${identifiers.map(({ key }) => key)}::text[])`
 
-/** SQL: the short forms of the key of a name: services that take other details have keys of other forms. See `listNameKeys`. */
+/** SQL: the short forms of the key of a name, as `listNameKeys` has them: services take different details. */
 const nameFormsSql = sql`(
   select array_agg(n.name || '|' || c.company)
     from (values (split_part(key, '|', 1)), (split_part(key, '|', 3) || '+' || split_part(key, '|', 4))) n (name)
@@ -74,9 +74,9 @@ export interface LinkedLookup extends Identifier {
 }
 
 /**
- * One step of the links between what is stored of a subject: the rows that used its lookups, all lookups of its rows, and the lookups of
- * their identifiers at every service. Among the lookups of a row are those of earlier inputs that wrote to it, unless another row uses
- * that identifier now.
+ * One step of the links between what is stored of a subject: the rows that used its lookups, all lookups of
+ * its rows, and the lookups of their identifiers at every service. Among the lookups of a row are those of
+ * earlier inputs that wrote to it, unless another row uses that identifier now.
  * @param known lookups that need not be returned
  */
 export async function findLinked(
@@ -105,8 +105,9 @@ export async function findLinked(
       select unnest(r.missed_lookup_ids || r.lookup_id) as id from named join fillrate.rows r using (source, key)
        union select unnest(${these})
     ), earlier as materialized (
-      select l.kind, l.key from named join fillrate.changes c using (source, key) join fillrate.lookups l on l.id = c.lookup_id
-       union select l.kind, l.key from named join fillrate.skipped_cells c using (source, key) join fillrate.lookups l on l.id = c.lookup_id
+      select l.kind, l.key from fillrate.lookups l join (
+        select c.lookup_id from named join fillrate.changes c using (source, key)
+         union select c.lookup_id from named join fillrate.skipped_cells c using (source, key)) c on c.lookup_id = l.id
     ), subject as materialized (
       select l.kind, l.key from used join fillrate.lookups l using (id)
        union ${identifiersSql(identifiers)}
@@ -180,11 +181,13 @@ export async function eraseLookups(
   const { rows } = await sql<RowName>`
     with erased as (
       update fillrate.rows r
-         set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false,
-             last_written = null, earlier_writes = null, own_writes = null, notes = null, settled_at = now(), due_at = null
+         set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, notes = null,
+             lookup_id = null, missed_lookup_ids = null, is_dry_run = false, settled_at = now(), due_at = null,
+             last_written = null, earlier_writes = null, own_writes = null
         from ${found}
        where ${isOfSubject}
-         and (r.state <> 'suppressed' or num_nonnulls(r.lookup_id, r.missed_lookup_ids, r.last_written, r.earlier_writes, r.own_writes) > 0)
+         and (r.state <> 'suppressed' or
+              num_nonnulls(r.lookup_id, r.missed_lookup_ids, r.last_written, r.earlier_writes, r.own_writes) > 0)
       returning r.source, r.key
     )
     select source, key from erased order by source, key`.execute(tx)

@@ -8,8 +8,9 @@ import type { Connection } from './transaction.ts'
 // another index for this.
 
 /**
- * Deletes expired records with their lookups. A lookup links its identifier to what was written, by which `forget` finds it. So it stays,
- * without its record, as long as a row has it or a change may name it, and is requested again when it is needed.
+ * Deletes expired records with their lookups. A lookup links its identifier to what was written, by which
+ * `forget` finds it. So it stays, without its record, as long as a row has it or a change may name it, and
+ * is requested again when it is needed.
  * @param keep.changesMs null: changes are kept forever
  * @param after the id to continue after
  * @returns how many were deleted, and the id to continue after (null: done)
@@ -21,8 +22,9 @@ export async function deleteRecords(
   batch: number,
 ): Promise<{ readonly dropped: number; readonly next: number | null }> {
   // What is written last from a record is written before it expires.
+  const keptFor = changesMs === null ? sql`null::interval` : intervalSql(changesMs)
   const mayHaveChange = sql`(l.record is not null or l.reason is not distinct from ${EXPIRED_REASON})
-           and coalesce(l.resolved_at > now() - ${intervalSql(recordsMs)} - ${changesMs === null ? sql`null::interval` : intervalSql(changesMs)}, true)`
+           and coalesce(l.resolved_at > now() - ${intervalSql(recordsMs)} - ${keptFor}, true)`
   const deleted = sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
       select id, resolved_at < now() - ${intervalSql(recordsMs)} as old from fillrate.lookups
@@ -38,7 +40,8 @@ export async function deleteRecords(
       delete from fillrate.lookups l using chosen where l.id = chosen.id and not is_link returning 1
     ), emptied as (
       update fillrate.lookups l
-         set state = case when l.state = 'found' then 'failed' else l.state end, reason = case when l.state = 'found' then ${EXPIRED_REASON} else l.reason end,
+         set state = case when l.state = 'found' then 'failed' else l.state end,
+             reason = case when l.state = 'found' then ${EXPIRED_REASON} else l.reason end,
              record = null, confidence = null, refresh_at = least(l.refresh_at, now())
         from chosen where l.id = chosen.id and is_link and (l.record is not null or l.refresh_at > now())
       returning l.id

@@ -91,7 +91,8 @@ test('a month of nights keeps no more rows than a week', async () => {
   }
   const last = lengths.at(-1)
   expect(last).toEqual(lengths[15])
-  // One entry per night within the retention period. What a change may name stays as long as the change, without its record.
+  // One entry per night within the retention period. What a change may name stays as long as the change,
+  // without its record.
   expect(last).toMatchObject({
     lookups: (7 + 5) * ROWS + 1,
     changes: 5 * ROWS,

@@ -10,8 +10,9 @@ import { settleReceived } from '../../../src/pipeline/settle.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 /*
- * Three services, jobs in pages, quarantine, a cascade, a source that left the configuration: after `forget` nothing of the person is
- * in a dump, and everything of the others. Each value of Zora has her name, and each of Bob has his and a number.
+ * Three services, jobs in pages, quarantine, a cascade, a source that left the configuration: after `forget`
+ * nothing of the person is in a dump, and everything of the others. Each value of Zora has her name, and
+ * each of Bob has his and a number.
  */
 
 const database = useTestDatabase()
