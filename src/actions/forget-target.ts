@@ -1,4 +1,5 @@
 import { findKeysByInput } from '../sources/read-row.ts'
+import { NO_TEXT } from '../pipeline/erasure.ts'
 import type { Source } from '../sources/source-model.ts'
 import { isTransient } from '../store/connectivity.ts'
 import type { RowName } from '../store/erase.ts'
@@ -10,14 +11,18 @@ import { normalizeDomain } from '../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../domain/identifiers/email.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+import type { Identifier } from '../domain/subject.ts'
+
+/** The kinds of identifiers that a text is one of. */
+export type NamedKind = Exclude<LookupKind, 'name_company'>
 
 /** One person or company to erase. */
 export interface ForgetTarget {
-  readonly kind: Exclude<LookupKind, 'name_company'>
+  readonly kind: LookupKind
   readonly key: string
   /**
    * A regular expression that matches the identifier anywhere in a text, case-insensitively, but not inside a longer
-   * identifier. Valid in Postgres and JavaScript.
+   * identifier. Valid in Postgres and JavaScript. A name matches nothing: it is no text of its own.
    */
   readonly pattern: string
 }
@@ -26,15 +31,22 @@ export interface ForgetTarget {
  * Parses an identifier.
  * @returns the reason if it is not valid
  */
-export function parseForgetTarget(kind: ForgetTarget['kind'], typed: string): ForgetTarget | string {
+export function parseForgetTarget(kind: NamedKind, typed: string): ForgetTarget | string {
   const normalized = NORMALIZE[kind](typed)
   if (normalized === null) return 'it is empty'
   if (!normalized.ok) return normalized.reason
-  return { kind, key: normalized.key, pattern: PATTERN[kind](normalized.key) }
+  return toForgetTarget({ kind, key: normalized.key })
 }
 
+/** A stored identifier as a target. */
+export const toForgetTarget = ({ kind, key }: Identifier): ForgetTarget => ({
+  kind,
+  key,
+  pattern: kind === 'name_company' ? NO_TEXT : PATTERN[kind](key),
+})
+
 /** Whether a text is the identifier of a target, however it is spelled. */
-function isTarget(text: string, { kind, key }: ForgetTarget): boolean {
+function isTarget(text: string, kind: NamedKind, key: string): boolean {
   const normalized = NORMALIZE[kind](text)
   return normalized?.ok === true && normalized.key === key
 }
@@ -48,7 +60,7 @@ const NORMALIZE = {
 /** Not inside a longer host name. A dot at the end of a sentence is not part of the host. */
 const HOST_END = String.raw`(?![a-z0-9-]|\.[a-z0-9])`
 
-const PATTERN: Readonly<Record<ForgetTarget['kind'], (key: string) => string>> = {
+const PATTERN: Readonly<Record<NamedKind, (key: string) => string>> = {
   email: (key) => {
     const [local = '', host = ''] = key.split('@')
     return `(?<![a-z0-9._+-])${escapeRegExp(local)}(?:@|%40)${anyOf(host, domainToUnicode(host))}${HOST_END}`
@@ -80,11 +92,12 @@ export async function findRowsByInputs(
   const unreadable: UnsearchedSource[] = []
   for (const source of sources)
     try {
-      for (const target of targets)
-        for (const key of await findKeysByInput(db, source, target.kind, target.pattern, (text) =>
-          isTarget(text, target),
-        ))
+      for (const { kind, key: identifier, pattern } of targets) {
+        if (kind === 'name_company') continue
+        const isOne = (text: string): boolean => isTarget(text, kind, identifier)
+        for (const key of await findKeysByInput(db, source, kind, pattern, isOne))
           rows.push({ source: source.name, key })
+      }
     } catch (error) {
       // Of one source: the subject is erased from all others, and the report says what is left to do.
       if (isTransient(error) || !(error instanceof Error && 'code' in error)) throw error

@@ -1,15 +1,12 @@
 import { describeError, FillrateError } from '../util/error-text.ts'
-import { describeHeldLinks, findSubject, identifierText, isLinkedEraseHeld } from '../domain/subject.ts'
-import { endpointOf } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import type { Source } from '../sources/source-model.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as erase from '../store/erase.ts'
 import * as search from '../store/erase-mentions.ts'
 import * as suppressions from '../store/suppressions.ts'
-import { inTransaction } from '../store/transaction.ts'
-import { NO_TEXT } from '../pipeline/erasure.ts'
-import { eraseInDeliveries, type RunPart } from './erase-deliveries.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { eraseInDeliveries, expandSubject, type RunPart, type Subject } from './forget-subject.ts'
 import { type ForgetTarget, findRowsByInputs, type UnsearchedSource } from './forget-target.ts'
 
 /** What was erased. It holds no personal data, so it can be kept as evidence. */
@@ -20,7 +17,7 @@ export interface ForgetReport {
   readonly erased: {
     readonly lookups: number
     readonly records: number
-    /** Those of the lookups that are of other identifiers: the rows that used them link them to the subject. */
+    /** Those of other identifiers: rows and records that have both link them to the subject. */
     readonly linked_lookups: number
     readonly rows: number
     readonly changes: number
@@ -45,17 +42,8 @@ export interface ForgetReport {
   readonly remaining: readonly { readonly table: string; readonly column: string; readonly rows: number }[]
 }
 
-type StoredReport = Omit<ForgetReport, 'searched' | 'unsearched'> & {
+type StoredReport = Pick<ForgetReport, 'erased' | 'rows' | 'remaining'> & {
   readonly searched: Omit<ForgetReport['searched'], 'sources'>
-}
-
-/** Rolls back a dry run, carrying its report. */
-class DryRunRollback extends Error {
-  readonly report: StoredReport
-  constructor(report: StoredReport) {
-    super('a dry run')
-    this.report = report
-  }
 }
 
 /**
@@ -78,32 +66,44 @@ export async function forgetSubject(
   options: { readonly dryRun: boolean; readonly includeLinked?: boolean },
 ): Promise<ForgetReport> {
   const { db, log, sources = [], unopened = [] } = deps
-  const { rows, unreadable } = await findRowsByInputs(db, sources, targets)
-  if (!options.dryRun) {
-    const { linked } = await findStored((act) => inTransaction(db, act), targets, rows)
-    if (isLinkedEraseHeld(linked) && options.includeLinked !== true) throw new LinkedEraseError(linked)
-    await insertTombstones(db, targets)
-  }
+  const { dryRun } = options
+  const unreadable = new Map<string, UnsearchedSource>()
+  const expand = (named: readonly ForgetTarget[]): Promise<Subject> =>
+    expandSubject(runPart, named, async (wanted) => {
+      const found = await findRowsByInputs(db, sources, wanted)
+      for (const one of found.unreadable) unreadable.set(one.source, one)
+      return found.rows
+    })
   const runPart: RunPart = (act) =>
     retryWhileUnavailable(() => inTransaction(db, act), {
       giveUp: expiresAfter(UNAVAILABLE_MS),
     })
-  const report = options.dryRun
-    ? await previewForget(db, targets, rows)
-    : await eraseAll(runPart, targets, rows, false).catch((error: unknown) => {
+  const subject = await expand(targets)
+  if (!dryRun) {
+    if (subject.linked.identifiers > MAX_LINKED && options.includeLinked !== true)
+      throw new LinkedEraseError(subject.linked)
+    await insertTombstones(db, targets)
+  }
+  const report = dryRun
+    ? await rollBack(db, (tx) => erasePasses((act) => act(tx), targets, [async () => subject]))
+    : await erasePasses(
+        runPart,
+        targets,
+        Array.from({ length: MAX_PASSES }, () => expand),
+      ).catch((error: unknown) => {
         throw new ForgetUnfinishedError(error)
       })
   log.debug(
     { event: 'data_erased', erased: report.erased, searched: report.searched },
-    options.dryRun ? 'would be erased' : 'erased',
+    dryRun ? 'would be erased' : 'erased',
   )
-  const searched = sources
-    .map(({ name }) => name)
-    .filter((name) => !unreadable.some((one) => one.source === name))
+  const searched = sources.map(({ name }) => name).filter((name) => !unreadable.has(name))
   return {
+    dry_run: dryRun,
+    tombstones: targets.map(({ kind, key }) => ({ kind, hash: suppressions.suppressionHash(kind, key) })),
     ...report,
     searched: { ...report.searched, sources: searched },
-    unsearched: [...unopened, ...unreadable],
+    unsearched: [...unopened, ...unreadable.values()],
   }
 }
 
@@ -119,11 +119,17 @@ class ForgetUnfinishedError extends FillrateError {
   }
 }
 
-/** The subject is linked to more lookups of other identifiers than one person or company has. */
+/** More other identifiers than one person or company has: a shared address links strangers. */
+const MAX_LINKED = 10
+
+/** The subject is linked to more other identifiers than one person or company has. */
 export class LinkedEraseError extends FillrateError {
   override readonly name = 'LinkedEraseError'
-  constructor(linkedLookups: number) {
-    super(describeHeldLinks(linkedLookups))
+  constructor({ identifiers, lookups }: Subject['linked']) {
+    super(
+      `${identifiers} other identifiers (${lookups} lookups) are linked to this one by the rows and records that have both; expected ` +
+        `at most ${MAX_LINKED} of one person or company, so nothing was erased`,
+    )
   }
 }
 
@@ -145,64 +151,33 @@ async function insertTombstones(db: Deps['db'], targets: readonly ForgetTarget[]
   )
 }
 
-interface StoredSubject {
-  /** Lookups of the subject, and lookups that are linked by its rows. */
-  readonly ids: readonly number[]
-  readonly named: readonly erase.RowName[]
-  /** How many lookups are linked alone. */
-  readonly linked: number
-}
-
-/** Finds the lookups of a subject: those of its identifiers, those whose record is about it, and those of its rows. */
-async function findStored(
-  runPart: RunPart,
-  targets: readonly ForgetTarget[],
-  named: readonly erase.RowName[],
-): Promise<StoredSubject> {
-  const found = new Set<number>()
-  for (const target of targets)
-    for (let after: number | null = 0; after !== null;) {
-      const from: number = after
-      const page = await runPart((tx) => erase.findLookups(tx, target.kind, target.key, target.pattern, from))
-      for (const lookup of page.lookups) if (isAbout(lookup, target)) found.add(lookup.id)
-      after = page.next
-    }
-  const ids = await runPart((tx) => erase.expandByRows(tx, [...found], named))
-  return { ids, named, linked: ids.length - found.size }
-}
-
-const isAbout = ({ kind, isRequested, record }: erase.NamingLookup, target: ForgetTarget): boolean =>
-  isRequested ||
-  findSubject(endpointOf(kind), record).some((one) => identifierText(one) === identifierText(target))
-
-function previewForget(
-  db: Deps['db'],
-  targets: readonly ForgetTarget[],
-  rows: readonly erase.RowName[],
-): Promise<StoredReport> {
-  return inTransaction(db, async (tx) => {
-    throw new DryRunRollback(await eraseAll((act) => act(tx), targets, rows, true))
+/** The result of what a transaction would do. */
+async function rollBack<Result>(db: Deps['db'], act: (tx: Tx) => Promise<Result>): Promise<Result> {
+  const dryRun = new Error('a dry run')
+  const done: Result[] = []
+  await inTransaction(db, async (tx) => {
+    done.push(await act(tx))
+    throw dryRun
   }).catch((error: unknown) => {
-    if (error instanceof DryRunRollback) return error.report
-    throw error
+    if (error !== dryRun) throw error
   })
+  return done[0] as Result
 }
 
 /** Passes of an erasure. What another transaction has stored behind one is erased by the next. */
 const MAX_PASSES = 5
 
-async function eraseAll(
+/** Tables in which a company's domain may be that of a person's employer. */
+const PERSON_TABLES: ReadonlySet<string> = new Set(
+  'lookups deliveries changes skipped_cells rows due_rows jobs'.split(' '),
+)
+
+/** @param expand of each pass: what is stored of the subject by then */
+async function erasePasses(
   runPart: RunPart,
   targets: readonly ForgetTarget[],
-  rows: readonly erase.RowName[],
-  dryRun: boolean,
+  passes: readonly ((named: readonly ForgetTarget[]) => Promise<Subject>)[],
 ): Promise<StoredReport> {
-  const pattern = targets.map((target) => target.pattern).join('|')
-  // A company's name in a person's record belongs to that person, who is erased by an identifier of their own.
-  const isCompany = targets.every((target) => target.kind === 'domain')
-  const columns = (await runPart(search.listTextColumns)).filter(
-    (column) => !isCompany || !PERSON_TABLES.has(column.table),
-  )
   const erased = {
     lookups: 0,
     records: 0,
@@ -213,68 +188,58 @@ async function eraseAll(
     bodies: 0,
     mentions: 0,
   }
-  const erasedRows: erase.RowName[] = []
-  let remaining: StoredReport['remaining'] = []
-  for (let pass = 1; pass <= MAX_PASSES; pass++) {
-    const { rows: named, ...counts } = await erasePass(runPart, {
-      targets,
-      rows,
-      pattern,
-      columns,
-      isCompany,
-    })
-    erasedRows.push(...named)
+  const rows: erase.RowName[] = []
+  const all = await runPart(search.listTextColumns)
+  let [columns, remaining, named] = [all, [] as StoredReport['remaining'], targets]
+  for (const expand of passes) {
+    const subject = await expand(named)
+    named = subject.targets
+    columns = all.filter(({ table }) => !subject.isCompany || !PERSON_TABLES.has(table))
+    const { rows: inPass, ...counts } = await erasePass(runPart, subject, columns)
+    rows.push(...inPass)
     for (const [name, count] of Object.entries(counts)) erased[name as keyof typeof counts] += count
-    remaining = await countRemaining(runPart, columns, pattern)
+    remaining = await countRemaining(runPart, columns, subject.pattern)
     if (!remaining.some(search.isErasedByMeaning)) break
   }
-  erased.rows = erasedRows.length
   return {
-    dry_run: dryRun,
-    tombstones: targets.map(({ kind, key }) => ({ kind, hash: suppressions.suppressionHash(kind, key) })),
-    erased,
-    rows: erasedRows,
-    searched: { tables: new Set(columns.map((column) => column.table)).size, columns: columns.length },
+    erased: { ...erased, rows: rows.length },
+    rows,
+    searched: { tables: new Set(columns.map(({ table }) => table)).size, columns: columns.length },
     remaining,
   }
 }
 
-/** Erases what is stored at one moment: by its meaning first, then mentions in any other text. */
+/**
+ * Erases what is stored at one moment. The lookups, rows and cells of the subject go last and together: they
+ * link its identifiers, by which the same command finds the rest if this one does not end.
+ */
 async function erasePass(
   runPart: RunPart,
-  {
-    targets,
-    rows,
-    pattern,
-    columns,
-    isCompany,
-  }: {
-    readonly targets: readonly ForgetTarget[]
-    readonly rows: readonly erase.RowName[]
-    readonly pattern: string
-    readonly columns: readonly search.TextColumn[]
-    readonly isCompany: boolean
-  },
+  subject: Subject,
+  columns: readonly search.TextColumn[],
 ): Promise<Omit<StoredReport['erased'], 'rows'> & { readonly rows: readonly erase.RowName[] }> {
-  const { ids, named, linked } = await findStored(runPart, targets, rows)
-  const inDeliveries = await eraseInDeliveries(runPart, ids, targets, isCompany ? NO_TEXT : pattern)
-  const erased = await runPart((tx) => erase.eraseLookups(tx, ids, { rows: named }))
-  const cells = isCompany ? { rows: [], changes: 0, mentions: 0 } : await eraseCells(runPart, pattern)
-  let mentions = inDeliveries.mentions + cells.mentions
-  for (const column of columns.filter((one) => !search.isErasedByMeaning(one))) {
-    const places = await runPart((tx) => search.findMatches(tx, column, pattern))
-    mentions += await runPart((tx) => search.redactColumn(tx, column, pattern, places))
-  }
-  return {
-    lookups: erased.lookups,
-    records: erased.records,
-    linked_lookups: linked,
-    changes: erased.changes + cells.changes,
-    results: inDeliveries.results,
-    bodies: inDeliveries.bodies,
-    mentions,
-    rows: [...erased.rows, ...cells.rows],
-  }
+  const { ids, pattern, isCompany, linked } = subject
+  const { results, bodies, mentions } = await eraseInDeliveries(runPart, subject)
+  let redacted = mentions
+  for (const column of columns.filter((one) => !search.isErasedByMeaning(one)))
+    redacted += await runPart((tx) => search.redactColumn(tx, column, pattern, ids))
+  const places: Partial<Record<search.CellTable, string[]>> = {}
+  for (const table of isCompany ? [] : search.cellTables)
+    places[table] = await runPart((tx) => search.findCells(tx, table, pattern))
+  return runPart(async (tx) => {
+    const { lookups, records, ...erased } = await erase.eraseLookups(tx, ids, { rows: subject.rows })
+    const cells = await search.eraseCells(tx, places, pattern)
+    return {
+      lookups,
+      records,
+      linked_lookups: linked.lookups,
+      changes: erased.changes + cells.changes,
+      results,
+      bodies,
+      mentions: redacted + cells.mentions,
+      rows: [...erased.rows, ...cells.rows],
+    }
+  })
 }
 
 async function countRemaining(
@@ -288,22 +253,4 @@ async function countRemaining(
     if (rows > 0) remaining.push({ table: column.table, column: column.column, rows })
   }
   return remaining
-}
-
-/** Tables in which a company's domain may occur as a person's employer. */
-const PERSON_TABLES: ReadonlySet<string> = new Set([
-  'lookups',
-  'deliveries',
-  'changes',
-  'skipped_cells',
-  'rows',
-  'due_rows',
-  'jobs',
-])
-
-async function eraseCells(runPart: RunPart, pattern: string): ReturnType<typeof search.eraseCells> {
-  const places: Partial<Record<search.CellTable, string[]>> = {}
-  for (const table of search.cellTables)
-    places[table] = await runPart((tx) => search.findCells(tx, table, pattern))
-  return runPart((tx) => search.eraseCells(tx, places, pattern))
 }

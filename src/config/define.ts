@@ -106,7 +106,7 @@ export interface ConfigInput<
   }
   /** Scheduled runs of `fillrate start`. */
   readonly schedule?: ReadonlyArray<ScheduleConfig<NoInfer<Name>>>
-  /** Stored results older than this are deleted, and looked up again when needed. Default: kept forever. */
+  /** Records older than this are deleted, and looked up again when needed. Default: kept forever. */
   readonly keepRecords?: Duration
   /** Deliveries and finished jobs older than this are deleted. Default: 30d. */
   readonly keepDeliveries?: Duration

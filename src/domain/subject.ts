@@ -101,14 +101,3 @@ export function redactStrings(value: unknown, redact: (text: string) => string |
     Object.entries(value).map(([field, item]) => [redact(field) ?? ERASED_TEXT, redactStrings(item, redact)]),
   )
 }
-
-/** More lookups of other identifiers than one person or company has: a shared address links strangers. */
-const MAX_LINKED = 10
-
-/** Whether erasing a subject needs a confirmation, because it would erase many lookups of other identifiers. */
-export const isLinkedEraseHeld = (linkedLookups: number): boolean => linkedLookups > MAX_LINKED
-
-/** Why nothing is erased. */
-export const describeHeldLinks = (linkedLookups: number): string =>
-  `${linkedLookups} lookups of other identifiers are linked to this one by the rows that used both; expected at most ` +
-  `${MAX_LINKED} of one person or company, so nothing was erased`

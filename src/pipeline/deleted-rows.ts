@@ -6,7 +6,7 @@ import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../stor
 import { inTransaction, withTableTimeouts, type Tx } from '../store/transaction.ts'
 import type { TableDeps } from './deps.ts'
 import { forEachPage, refillEmptied } from './emptied-rows.ts'
-import { findResultSubjects, NO_TEXT, redactResults, type DeliveryBody } from './erasure.ts'
+import { findResultSubjects, redactResults, type DeliveryBody } from './erasure.ts'
 import { lockCandidateJobs } from './match-delivery.ts'
 
 /** Rows erased in one tick. Few, because the bodies of their deliveries are rewritten. */
@@ -86,16 +86,15 @@ async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): P
   const ids = new Set(lookups.map((lookup) => lookup.id))
   const jobKeys = await findJobsOfLookups(tx, [...ids])
   if (jobKeys.length === 0) return 0
-  const deliveries = await lockDeliveries(tx, await listDeliveriesOfJobs(tx, jobKeys), NO_TEXT)
+  const deliveries = await lockDeliveries(tx, await listDeliveriesOfJobs(tx, jobKeys))
   const bodies = deliveries.flatMap((one): DeliveryBody[] =>
     one.body === null ? [] : [{ ...one, body: one.body }],
   )
   const identifiers = new Set(lookups.map(({ kind, key }) => `${kind}\n${key}`))
   const subjects = findResultSubjects(bodies, await lockCandidateJobs(tx, deliveries)).filter(
-    ({ member, identifiers: named }) =>
-      member === null
-        ? named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))
-        : ids.has(member.id),
+    ({ member, mayBe, identifiers: named }) =>
+      [member, ...mayBe].some((one) => one !== null && ids.has(one.id)) ||
+      (member === null && named.some(({ kind, key }) => identifiers.has(`${kind}\n${key}`))),
   )
   await redactResults(
     tx,

@@ -1,4 +1,5 @@
 import { endpointOf, type LookupKind } from '../domain/identifiers/kind.ts'
+import { INCOMPLETE_PAGES } from '../domain/job.ts'
 import { isObject, parseExactJson } from '../domain/json.ts'
 import {
   findIdentifiers,
@@ -24,6 +25,16 @@ export interface DeliveryBody {
   readonly job: string | null
   readonly jobId: string | null
   readonly body: string
+  /** The order of its results says nothing. Default: false. */
+  readonly isUnordered?: boolean
+  /** A page: how many results of its job are on the pages before. */
+  readonly firstPlace?: number | null
+}
+
+/** A member of a job, whose lookup may be erased. */
+interface ResultMember {
+  readonly id: number
+  readonly isErased: boolean
 }
 
 /** One result of a delivery, with the person it is about, as far as that can be known. */
@@ -33,7 +44,9 @@ interface ResultSubject {
   /** Of its subject. */
   readonly identifiers: readonly Identifier[]
   /** The member of the job that it answers; null: none or unknown. */
-  readonly member: { readonly id: number; readonly isErased: boolean } | null
+  readonly member: ResultMember | null
+  /** It answers none and has no identifier of the job's kinds: members that it may be about. */
+  readonly mayBe: readonly ResultMember[]
   readonly raw: unknown
 }
 
@@ -47,26 +60,36 @@ export function findResultSubjects(
   jobs: readonly DeliveryJob[],
   service: Parameters<typeof matchToMembers>[2] = null,
 ): ResultSubject[] {
-  return bodies.flatMap(({ id, service: of, job, jobId, body }) => {
+  return bodies.flatMap(({ id, service: of, job, jobId, body, isUnordered = false, firstPlace = null }) => {
     const parsed = parseEvent(body)
     if (!parsed.ok) return []
-    const { results } = parsed.event
+    const { results, status } = parsed.event
+    const isWhole = !isUnordered && status !== INCOMPLETE_PAGES
     const candidates = findJobCandidates({ service: of, job, jobId }, jobs).map((candidate) => ({
       members: candidate.job.members,
-      places: matchToMembers(candidate, results, service),
+      places: matchToMembers(candidate, results, service, { isWhole }),
     }))
+    const kinds = new Set(candidates.flatMap(({ members }) => members.flatMap(({ kind }) => kind ?? [])))
+    const endpoint = kinds.has('domain') ? 'company' : 'person'
     return results.map((item, index) => {
-      const member =
-        candidates.flatMap(({ members, places }) => members[places[index] ?? -1] ?? [])[0] ?? null
-      const named = findSubject(member?.kind === 'domain' ? 'company' : 'person', item.raw)
-      return {
-        delivery: id,
-        index,
-        identifiers: [...named, ...findIdentifiers(item.requestId)],
-        // A lookup that still exists has a kind, with or without an address.
-        member: member === null ? null : { id: member.id, isErased: member.kind === null },
-        raw: item.raw,
-      }
+      const matched = candidates.flatMap(({ members, places }) => members[places[index] ?? -1] ?? [])
+      const identifiers = [...findSubject(endpoint, item.raw), ...findIdentifiers(item.requestId)]
+      const isStranger = identifiers.some(({ kind }) => kinds.size === 0 || kinds.has(kind))
+      const mayBe =
+        matched.length > 0 || isStranger
+          ? []
+          : candidates.flatMap(({ members, places }) =>
+              firstPlace === null
+                ? members.filter((_, place) => !places.includes(place))
+                : (members[firstPlace + index] ?? []),
+            )
+      // A lookup that still exists has a kind, with or without an address.
+      const toMember = (one: DeliveryJob['members'][number]): ResultMember => ({
+        id: one.id,
+        isErased: one.kind === null,
+      })
+      const member = matched[0] === undefined ? null : toMember(matched[0])
+      return { delivery: id, index, identifiers, member, mayBe: mayBe.map(toMember), raw: item.raw }
     })
   })
 }
@@ -110,16 +133,11 @@ export async function dropErased<Of extends deliveries.ClaimedDelivery>(
   if (!bodies.some(({ hasSuppressions }) => hasSuppressions)) return bodies
   const results = findResultSubjects(bodies, jobs, service)
   const named = results.map(({ identifiers, raw }) => [...identifiers, ...findIdentifiers(raw)])
-  const flags = await suppressions.areSuppressed(tx, named.flat())
-  const suppressed = new Set(
-    named
-      .flat()
-      .filter((_, n) => flags[n])
-      .map(identifierText),
-  )
+  const suppressed = await suppressions.findSuppressed(tx, named.flat())
   const isSuppressed = (identifier: Identifier): boolean => suppressed.has(identifierText(identifier))
   const redacted = results.flatMap((result, n): (RedactedResult & ResultSubject)[] => {
-    if (result.member?.isErased === true || result.identifiers.some(isSuppressed))
+    const { member, mayBe } = result
+    if ([member, ...mayBe].some((one) => one?.isErased) || result.identifiers.some(isSuppressed))
       return [{ ...result, redacted: null }]
     if (named[n]?.some(isSuppressed) !== true) return []
     return [{ ...result, redacted: redactMentions(result.raw, isSuppressed) }]
@@ -172,44 +190,29 @@ export function recordHashes(
 }
 
 /**
- * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased, and what only mentions one is
- * stored without the mention. Idempotent.
+ * Settles answers that were not stored because of a tombstone: what is about an erased subject is erased,
+ * which counts its call, and what only mentions one is stored without the mention. Other answers are left
+ * alone. Idempotent.
  */
 export async function settleUnstored(db: Database, unstored: readonly LookupResult[]): Promise<void> {
-  for (let left = unstored; left.length > 0;)
-    left = (await completeLookups(db, await eraseLateAnswers(db, left))).unstored
-}
-
-/**
- * Handles answers that were not stored because of a tombstone: erases those about an erased subject, which counts their
- * calls. Other answers are left alone.
- * @returns the answers that only mention an erased subject, without the mention, to be stored
- */
-async function eraseLateAnswers(db: Database, unstored: readonly LookupResult[]): Promise<LookupResult[]> {
-  if (unstored.every(({ hashes = [] }) => hashes.length === 0)) return []
-  return inTransaction(db, async (tx) => {
-    const suppressed = new Set(
-      await suppressions.findHashes(
-        tx,
-        unstored.flatMap(({ hashes = [] }) => hashes),
-      ),
-    )
-    const isSuppressed = (hash: string): boolean => suppressed.has(hash)
-    const erased = unstored.filter(({ subjectHashes = [] }) => subjectHashes.some(isSuppressed))
-    if (erased.length > 0)
-      await eraseLookups(
-        tx,
-        erased.map(({ id }) => id),
-        { answers: erased },
-      )
-    return unstored
-      .filter((one) => !erased.includes(one) && one.hashes?.some(isSuppressed))
-      .map((one) => ({
+  for (let left = unstored; left.some(({ hashes = [] }) => hashes.length > 0);) {
+    const named = left
+    const rest = await inTransaction(db, async (tx) => {
+      const hashes = named.flatMap((one) => one.hashes ?? [])
+      const suppressed = new Set(await suppressions.findHashes(tx, hashes))
+      const isSuppressed = (hash: string): boolean => suppressed.has(hash)
+      const answers = named.filter(({ subjectHashes = [] }) => subjectHashes.some(isSuppressed))
+      const ids = answers.map(({ id }) => id)
+      if (ids.length > 0) await eraseLookups(tx, ids, { answers })
+      const mentioning = named.filter((one) => !answers.includes(one) && one.hashes?.some(isSuppressed))
+      return mentioning.map((one) => ({
         ...one,
         record: redactMentions(one.record, ({ kind, key }) =>
           isSuppressed(suppressions.suppressionHash(kind, key)),
         ) as LookupResult['record'],
         hashes: one.hashes?.filter((hash) => !isSuppressed(hash)) ?? [],
       }))
-  })
+    })
+    left = (await completeLookups(db, rest)).unstored
+  }
 }

@@ -31,12 +31,12 @@ export async function enforceRetention(
   policy: RetentionPolicy,
   cursor: RetentionCursor,
 ) {
+  const { recordsMs, deliveriesMs, changesMs } = policy
   const records =
-    policy.recordsMs === null
+    recordsMs === null
       ? { dropped: 0, next: null }
-      : await store.deleteRecords(db, policy.recordsMs, cursor.after, BATCH_SIZE)
+      : await store.deleteRecords(db, { recordsMs, changesMs }, cursor.after, BATCH_SIZE)
   cursor.after = records.next ?? 0
-  const { deliveriesMs, changesMs } = policy
   const deleteOld = (table: Parameters<typeof store.deleteExpired>[1], keepMs: number): Promise<number> =>
     store.deleteExpired(db, table, keepMs, BATCH_SIZE)
   const deleted = {

@@ -99,7 +99,7 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
       if (taken === null || !isDeliveryError(error)) throw error
       const { code, name } = error as { code?: string; name: string }
       const reason = `settling failed: ${code === undefined ? name : `SQLSTATE ${code}`}`
-      await deliveries.quarantineDelivery(deps.db, taken.id, reason)
+      await quarantine(deps, taken, reason)
       deps.log.error(
         { event: 'delivery_quarantined', delivery: taken.eventId, reason },
         'delivery quarantined; the others are settled',
@@ -117,6 +117,21 @@ async function settleOneByOne(deps: SettleDeps): Promise<SettledBatch> {
     }
   }
   return total
+}
+
+/** Quarantines a delivery without people who were erased; whole where they cannot be found in it. */
+async function quarantine(
+  { db, adapter }: SettleDeps,
+  delivery: deliveries.ClaimedDelivery,
+  reason: string,
+): Promise<void> {
+  await inTransaction(db, async (tx) => {
+    await dropErased(tx, [delivery], await lockCandidateJobs(tx, [delivery]), adapter)
+    await deliveries.quarantineDelivery(tx, delivery.id, reason)
+  }).catch(async (error: unknown) => {
+    if (!isDeliveryError(error)) throw error
+    await deliveries.quarantineDelivery(db, delivery.id, reason)
+  })
 }
 
 /** @param onClaim called with the first delivery before it is processed */

@@ -21,9 +21,9 @@ const searchedTextSql = (table: CellTable) =>
   )
 
 /**
- * Physical places (ctid) of rows that match the pattern. Searches without a lock, and `eraseCells` changes by place:
- * searching a large table takes minutes, and no pick or write-back may wait for that. A row that moves meanwhile is
- * found by the next search.
+ * Physical places (ctid) of rows whose key or cells match. Searches without a lock, and `eraseCells` changes
+ * by place: searching a large table takes minutes, and no pick or write-back may wait for that. A row that
+ * moves meanwhile is found by the next search.
  */
 export async function findCells(tx: Tx, table: CellTable, pattern: string): Promise<string[]> {
   const { rows } = await sql<{ place: string }>`
@@ -142,37 +142,34 @@ export async function countMatches(tx: Tx, column: TextColumn, pattern: string):
   return rows[0]?.count ?? 0
 }
 
-/** Physical places (ctid) of the matches in a redactable column. Takes no lock. */
-export async function findMatches(tx: Tx, column: TextColumn, pattern: string): Promise<string[]> {
-  if (column.isKept || !REDACTABLE.has(column.type)) return []
-  const { rows } = await sql<{ place: string }>`
-    select ctid::text as place from ${sql.table(`fillrate.${column.table}`)}
-     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
-  return rows.map((row) => row.place)
-}
-
 /**
- * Replaces what a pattern matches by `[erased]`, in a text or JSON column.
- * @param places as `findMatches` returns them
+ * Replaces what a pattern matches by `[erased]`, in a text or JSON column. All matches are found before the
+ * first is locked, for the same reason as in `findCells`.
+ * @param subject its own lookups, which are erased: they link its identifiers until then
  * @returns the number of rows
  */
 export async function redactColumn(
   tx: Tx,
   column: TextColumn,
   pattern: string,
-  places: readonly string[],
+  subject: readonly number[],
 ): Promise<number> {
-  if (places.length === 0) return 0
+  if (column.isKept || !REDACTABLE.has(column.type)) return 0
+  const table = sql.table(`fillrate.${column.table}`)
   const name = sql.ref(column.column)
   const text = columnTextSql(column)
+  const isLookup = column.table === 'lookups'
+  const isOther = isLookup ? sql`id <> all(${[...subject]}::bigint[])` : sql`true`
   // In a record, a value that is the identifier becomes null: a cell may be filled with it.
   const whole = `"[^"\\s]*(?:${pattern})[^"\\s]*"(?!\\s*:)`
-  const isRecord = column.table === 'lookups' && column.column === 'record'
+  const isRecord = isLookup && column.column === 'record'
   const shortened = isRecord ? sql`regexp_replace(${text}, ${whole}, 'null', 'gi')` : text
   const result = await sql`
-    update ${sql.table(`fillrate.${column.table}`)}
+    update ${table}
        set ${name} = regexp_replace(${shortened}, ${pattern}, ${ERASED_TEXT}, 'gi')::${sql.raw(column.type)}
-     where ctid = any(${[...places]}::tid[]) and ${text} ~* ${pattern}`.execute(tx)
+     where ctid = any(array(select ctid from ${table} where ${isOther} and ${text} ~* ${pattern})) and ${text} ~* ${pattern}`.execute(
+    tx,
+  )
   return Number(result.numAffectedRows ?? 0)
 }
 

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
+import type { Identifier } from '../domain/subject.ts'
 import { deliveringServiceSql } from './services.ts'
 import { countCallsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
@@ -17,11 +18,11 @@ export interface ErasedLookups {
   readonly changes: number
 }
 
-/** A lookup that an identifier occurs in. */
+/** A lookup that identifiers occur in. */
 export interface NamingLookup {
   readonly id: number
   readonly kind: LookupKind
-  /** It is the lookup of this identifier, or its input contains it. */
+  /** It is the lookup of one of these identifiers, or its input contains one. */
   readonly isRequested: boolean
   readonly record: unknown
 }
@@ -29,15 +30,27 @@ export interface NamingLookup {
 /** Lookups per statement: each may have a record of a megabyte. */
 const LOOKUPS_PER_PAGE = 200
 
-/** Lookups of an identifier, and those whose record or input contains it, with an id after the given one. */
+/** SQL: kinds and keys, as a relation. */
+const identifiersSql = (identifiers: readonly Identifier[]) =>
+  sql`select * from unnest(${identifiers.map(({ kind }) => kind)}::text[], ${identifiers.map(({ key }) => key)}::text[])`
+
+/** SQL: the short forms of the key of a name, as `listNameKeys` has them: services take different details. */
+const nameFormsSql = sql`(
+  select array_agg(n.name || '|' || c.company)
+    from (values (split_part(key, '|', 1)), (split_part(key, '|', 3) || '+' || split_part(key, '|', 4))) n (name)
+   cross join (values (split_part(key, '|', 2)), (split_part(key, '|', 5))) c (company)
+   where n.name not in ('', '+') and c.company <> '')`
+
+/** Lookups of identifiers, and those whose record or input contains one, with an id after the given one. */
 export async function findLookups(
   tx: Tx,
-  kind: LookupKind,
-  key: string,
-  pattern: string,
-  after: number,
+  identifiers: readonly Identifier[],
+  { inputs, pattern, after }: { readonly inputs: string; readonly pattern: string; readonly after: number },
 ): Promise<{ readonly lookups: NamingLookup[]; readonly next: number | null }> {
-  const isRequested = sql<boolean>`(kind = ${kind} and key = ${key}${kind === 'domain' ? sql`` : sql` or input::text ~* ${pattern}`})`
+  const names = identifiers.flatMap(({ kind, key }) => (kind === 'name_company' ? key : []))
+  const isName =
+    names.length === 0 ? sql`false` : sql`(kind = 'name_company' and ${nameFormsSql} && ${names}::text[])`
+  const isRequested = sql<boolean>`((kind, key) in (${identifiersSql(identifiers)}) or ${isName} or input::text ~* ${inputs})`
   const { rows } = await sql<NamingLookup>`
     select id, kind, ${isRequested} as "isRequested", record from fillrate.lookups
      where id > ${after} and (${isRequested} or record::text ~* ${pattern}) order by id limit ${LOOKUPS_PER_PAGE}`.execute(
@@ -55,30 +68,60 @@ export interface RowName {
 const rowNamesSql = (rows: readonly RowName[]) =>
   sql`select * from unnest(${rows.map((row) => row.source)}::text[], ${rows.map((row) => row.key)}::text[]) k (source, key)`
 
+/** A lookup of the subject. */
+export interface LinkedLookup extends Identifier {
+  readonly id: number
+}
+
 /**
- * All lookups of the rows that used one of these, and of further rows: a row's other identifiers belong to the same subject.
- * Among them are those of earlier inputs that wrote to it, unless another row uses them now.
+ * One step of the links between what is stored of a subject: the rows that used its lookups, all lookups of
+ * its rows, and the lookups of their identifiers at every service. Among the lookups of a row are those of
+ * earlier inputs that wrote to it, unless another row uses that identifier now.
+ * @param known lookups that need not be returned
  */
-export async function expandByRows(
+export async function findLinked(
   tx: Tx,
-  ids: readonly number[],
-  named: readonly RowName[],
-): Promise<number[]> {
+  {
+    ids,
+    known,
+    rows,
+    identifiers,
+  }: {
+    readonly ids: readonly number[]
+    readonly known: readonly number[]
+    readonly rows: readonly RowName[]
+    readonly identifiers: readonly Identifier[]
+  },
+): Promise<{
+  readonly lookups: readonly (LinkedLookup & { readonly record: unknown })[]
+  readonly rows: RowName[]
+}> {
   const these = sql`${[...ids]}::bigint[]`
-  const { rows } = await sql<{ id: number }>`
-    with named as materialized (
-      select source, key from fillrate.rows where lookup_id = any(${these}) or missed_lookup_ids && ${these}
-      union ${rowNamesSql(named)}
+  const named = await sql<RowName>`
+    select source, key from fillrate.rows where lookup_id = any(${these}) or missed_lookup_ids && ${these}
+     union ${rowNamesSql(rows)}`.execute(tx)
+  const lookups = await sql<LinkedLookup & { readonly record: unknown }>`
+    with named as materialized (${rowNamesSql(named.rows)}), used as (
+      select unnest(r.missed_lookup_ids || r.lookup_id) as id from named join fillrate.rows r using (source, key)
+       union select unnest(${these})
     ), earlier as materialized (
-      select distinct c.lookup_id as id from fillrate.changes c join named n on n.source = c.source and n.key = c.key
+      select l.kind, l.key from fillrate.lookups l join (
+        select c.lookup_id from named join fillrate.changes c using (source, key)
+         union select c.lookup_id from named join fillrate.skipped_cells c using (source, key)) c on c.lookup_id = l.id
+    ), subject as materialized (
+      select l.kind, l.key from used join fillrate.lookups l using (id)
+       union ${identifiersSql(identifiers)}
+       union select e.kind, e.key from earlier e
+        where not exists (
+          select from fillrate.lookups l
+           where l.kind = e.kind and l.key = e.key
+             and (exists (select from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null)
+               or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id] and r.deleted_at is null)))
     )
-    select distinct l.id from named n join fillrate.rows r on r.source = n.source and r.key = n.key
-      join fillrate.lookups l on l.id = r.lookup_id or l.id = any(r.missed_lookup_ids)
-     union select e.id from earlier e join fillrate.lookups l on l.id = e.id
-            where not exists (select from fillrate.rows r where r.lookup_id = e.id and r.deleted_at is null)
-              and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[e.id] and r.deleted_at is null)
-     union select unnest(${these})`.execute(tx)
-  return rows.map((row) => row.id)
+    select id, kind, key, record from subject join fillrate.lookups using (kind, key) where id <> all(${[...known]}::bigint[])`.execute(
+    tx,
+  )
+  return { lookups: lookups.rows, rows: named.rows }
 }
 
 /** Keys of the jobs that have one of these lookups as a member. */
@@ -118,29 +161,39 @@ interface ErasedAnswer {
 export async function eraseLookups(
   tx: Tx,
   ids: readonly number[],
-  options: { readonly rows?: readonly RowName[]; readonly answers?: readonly ErasedAnswer[] } = {},
+  {
+    rows: named = [],
+    answers = [],
+  }: { readonly rows?: readonly RowName[]; readonly answers?: readonly ErasedAnswer[] } = {},
 ): Promise<ErasedLookups> {
   const these = sql`${[...ids]}::bigint[]`
-  const named = options.rows ?? []
+  const hasLookup = sql`(r.lookup_id = any(${these}) or r.missed_lookup_ids && ${these})`
+  const found = sql`(
+    select source, key, true as is_named from (${rowNamesSql(named)}) n
+     union all select source, key, false from fillrate.rows r where ${hasLookup}) f`
+  // A row that was locked may have another subject by then.
+  const isOfSubject = sql`r.source = f.source and r.key = f.key and (f.is_named or ${hasLookup})`
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
-  const hasLookup = sql`(lookup_id = any(${these}) or missed_lookup_ids && ${these})`
-  const { rows: deletedRows } = await sql<RowName>`
-    delete from fillrate.rows where deleted_at is not null and (${hasLookup} or (source, key) in (${rowNamesSql(named)}))
-    returning source, key`.execute(tx)
-  const byLookup = await eraseRowState(tx, hasLookup)
-  const byName =
-    named.length === 0
-      ? []
-      : await eraseRowState(
-          tx,
-          sql`(source, key) in (${rowNamesSql(named)}) and not (state = 'suppressed' and last_written is null and earlier_writes is null and own_writes is null)`,
-        )
-  const rows = [...byLookup, ...byName].sort(
-    (a, b) => compareTexts(a.source, b.source) || compareTexts(a.key, b.key),
+  const deletedRows = await sql<RowName>`
+    delete from fillrate.rows r using ${found} where ${isOfSubject} and r.deleted_at is not null returning r.source, r.key`.execute(
+    tx,
   )
+  const { rows } = await sql<RowName>`
+    with erased as (
+      update fillrate.rows r
+         set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, notes = null,
+             lookup_id = null, missed_lookup_ids = null, is_dry_run = false, settled_at = now(), due_at = null,
+             last_written = null, earlier_writes = null, own_writes = null
+        from ${found}
+       where ${isOfSubject}
+         and (r.state <> 'suppressed' or
+              num_nonnulls(r.lookup_id, r.missed_lookup_ids, r.last_written, r.earlier_writes, r.own_writes) > 0)
+      returning r.source, r.key
+    )
+    select source, key from erased order by source, key`.execute(tx)
   const { rows: deleted } = await sql<{ changes: number }>`
     with keys as (
-      ${rowNamesSql([...rows, ...deletedRows, ...named])}
+      ${rowNamesSql([...rows, ...deletedRows.rows, ...named])}
        union select source, key from fillrate.changes where lookup_id = any(${these})
     ), deleted as (
       delete from fillrate.changes c using keys k where k.source = c.source and k.key = c.key
@@ -154,7 +207,7 @@ export async function eraseLookups(
     )
     select count(*) as changes from deleted`.execute(tx)
   await removeFromUnsentJobs(tx, ids)
-  const lookups = await deleteLookups(tx, ids, options.answers ?? [])
+  const lookups = await deleteLookups(tx, ids, answers)
   await suppressions.insertSuppressions(tx, lookups)
   return {
     lookups: lookups.length,
@@ -164,20 +217,7 @@ export async function eraseLookups(
   }
 }
 
-const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-
-async function eraseRowState(tx: Tx, condition: RawBuilder<unknown>): Promise<RowName[]> {
-  const { rows } = await sql<RowName>`
-    update fillrate.rows
-       set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, earlier_writes = null, own_writes = null,
-           notes = null, settled_at = now(), due_at = null
-     where ${condition} returning source, key`.execute(tx)
-  return rows
-}
-
-interface ErasedLookup {
-  readonly kind: LookupKind
-  readonly key: string
+interface ErasedLookup extends Identifier {
   /** It had one. */
   readonly record: boolean
 }
@@ -226,16 +266,6 @@ export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Prom
      where remaining.job = j.key and ${unsent}`.execute(tx)
 }
 
-interface StoredDelivery {
-  readonly id: string
-  readonly service: number | null
-  readonly job: string | null
-  readonly jobId: string | null
-  readonly body: string | null
-  /** For a body that is no text: whether the pattern occurs in its bytes. */
-  readonly unreadable: boolean
-}
-
 /**
  * The ids of deliveries that may hold a copy: those of the jobs, those whose body matches the pattern, and those with
  * escapes in which it could be written differently. Reads all deliveries, locks none.
@@ -249,23 +279,30 @@ export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: s
   return rows.map((row) => row.id)
 }
 
+interface StoredDelivery {
+  readonly id: string
+  readonly service: number | null
+  readonly job: string | null
+  readonly jobId: string | null
+  /** Null: it cannot be read. */
+  readonly body: string | null
+  /** Some of its results were quarantined: their order says nothing. */
+  readonly isUnordered: boolean
+  /** A page: how many results of its job are on the pages before. */
+  readonly firstPlace: number | null
+}
+
 /** Locks deliveries and reads their bodies. */
-export async function lockDeliveries(
-  tx: Tx,
-  ids: readonly string[],
-  pattern: string,
-): Promise<StoredDelivery[]> {
+export async function lockDeliveries(tx: Tx, ids: readonly string[]): Promise<StoredDelivery[]> {
   const { rows } = await sql<StoredDelivery>`
     select id, ${deliveringServiceSql(sql`service_id`)} as service, job_key as job, job_id as "jobId", body,
-           coalesce(encode(raw, 'escape') ~* ${pattern}, false) as unreadable
-      from fillrate.deliveries
+           state = 'quarantined' or quarantined_results > 0 as "isUnordered",
+           case when state = 'partial' then (
+             select coalesce(sum(case when json_typeof(p.body::json -> 'results') = 'array' then json_array_length(p.body::json -> 'results') end), 0)
+               from fillrate.deliveries p
+              where p.job_key = d.job_key and p.state = 'partial' and p.event_id < d.event_id) end as "firstPlace"
+      from fillrate.deliveries d
      where id = any(${[...ids]}::uuid[]) order by id
        for no key update`.execute(tx)
   return rows
-}
-
-/** Replaces bodies that are no text by one and the same body. */
-export async function replaceDeliveryBodies(tx: Tx, ids: readonly string[], body: string): Promise<void> {
-  await sql`
-    update fillrate.deliveries set raw = null, body = ${body} where id = any(${[...ids]}::uuid[])`.execute(tx)
 }

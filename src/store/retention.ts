@@ -8,32 +8,56 @@ import type { Connection } from './transaction.ts'
 // another index for this.
 
 /**
- * Deletes expired lookups. @param after the id to continue after
+ * Deletes expired records with their lookups. A lookup links its identifier to what was written, by which
+ * `forget` finds it. So it stays, without its record, as long as a row has it or a change may name it, and
+ * is requested again when it is needed.
+ * @param keep.changesMs null: changes are kept forever
+ * @param after the id to continue after
  * @returns how many were deleted, and the id to continue after (null: done)
  */
 export async function deleteRecords(
   db: Database,
-  keepMs: number,
+  { recordsMs, changesMs }: { readonly recordsMs: number; readonly changesMs: number | null },
   after: number,
   batch: number,
 ): Promise<{ readonly dropped: number; readonly next: number | null }> {
+  // What is written last from a record is written before it expires.
+  const keptFor = changesMs === null ? sql`null::interval` : intervalSql(changesMs)
+  const mayHaveChange = sql`(l.record is not null or l.reason is not distinct from ${EXPIRED_REASON})
+           and coalesce(l.resolved_at > now() - ${intervalSql(recordsMs)} - ${keptFor}, true)`
   const deleted = sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
-      select id, resolved_at < now() - ${intervalSql(keepMs)} as old from fillrate.lookups
+      select id, resolved_at < now() - ${intervalSql(recordsMs)} as old from fillrate.lookups
        where id > ${after} order by id limit ${batch}
-    ), chosen as (
-      select l.id from fillrate.lookups l
+    ), chosen as materialized (
+      select l.id, ${mayHaveChange} or exists (select from fillrate.rows r where r.lookup_id = l.id)
+                or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id]) as is_link
+        from fillrate.lookups l
        where l.id in (select id from page where old) and l.resolved_at is not null
          and not exists (select from fillrate.rows r where r.lookup_id = l.id and ${opaque(sql`r.state = 'waiting'`)})
          for update skip locked
     ), dropped as (
-      delete from fillrate.lookups l using chosen where l.id = chosen.id returning 1
+      delete from fillrate.lookups l using chosen where l.id = chosen.id and not is_link returning 1
+    ), emptied as (
+      update fillrate.lookups l
+         set state = case when l.state = 'found' then 'failed' else l.state end,
+             reason = case when l.state = 'found' then ${EXPIRED_REASON} else l.reason end,
+             record = null, confidence = null, refresh_at = least(l.refresh_at, now())
+        from chosen where l.id = chosen.id and is_link and (l.record is not null or l.refresh_at > now())
+      returning l.id
+    ), skipped as (
+      delete from fillrate.skipped_cells where lookup_id in (select id from emptied)
+    ), malformed as (
+      delete from fillrate.malformed_responses where lookup_id in (select id from emptied)
     )
     select (select count(*) from page) as looked, (select max(id) from page) as last,
-           (select count(*) from dropped) as dropped`
+           (select count(*) from dropped) + (select count(*) from emptied) as dropped`
   const { looked, last, dropped } = await readOne(db, deleted)
   return { dropped, next: looked === batch ? last : null }
 }
+
+/** Reason of a lookup whose record has expired. */
+const EXPIRED_REASON = 'its record is older than keepRecords'
 
 /** Deletes changes, those of each run in the order of their ids: no index has the ids of all runs. @returns how many were deleted */
 export async function deleteChanges(db: Connection, keepMs: number, batch: number): Promise<number> {

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { listNameKeys } from '../domain/identifiers/name-company.ts'
+import { type Identifier, identifierText } from '../domain/subject.ts'
 import { anyOf, isTrue, jsonBatch, NOW } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -11,7 +12,7 @@ export function suppressionHash(kind: LookupKind, key: string): string {
 }
 
 /** The hashes of an identifier in all of its forms: services that take other details of a name have keys of other forms. */
-const toHashes = ({ kind, key }: { readonly kind: LookupKind; readonly key: string }) =>
+const toHashes = ({ kind, key }: Identifier) =>
   (kind === 'name_company' ? listNameKeys(key) : [key]).map((one) => ({
     kind,
     hash: suppressionHash(kind, one),
@@ -39,10 +40,7 @@ export async function findHashes(db: Connection, hashes: readonly string[]): Pro
 }
 
 /** Inserts the suppression hashes of erased lookups, each once, in all forms of their keys. */
-export async function insertSuppressions(
-  tx: Tx,
-  lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
-): Promise<void> {
+export async function insertSuppressions(tx: Tx, lookups: readonly Identifier[]): Promise<void> {
   if (lookups.length === 0) return
   const hashes = lookups.flatMap(toHashes)
   await sql`
@@ -63,10 +61,7 @@ export async function lockExclusively(tx: Tx): Promise<void> {
 }
 
 /** Takes suppressions back: suppressed rows are picked again, and those whose identifiers are still suppressed stay so. @returns how many */
-export async function deleteSuppressions(
-  tx: Tx,
-  lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
-): Promise<number> {
+export async function deleteSuppressions(tx: Tx, lookups: readonly Identifier[]): Promise<number> {
   const hashes = lookups.map((one) => suppressionHash(one.kind, one.key))
   const suppressions = tx.deleteFrom('fillrate.suppressions').where('hash', '=', anyOf(hashes))
   const { numDeletedRows } = await suppressions.executeTakeFirst()
@@ -84,7 +79,7 @@ export interface StoredSuppression {
 /** Suppressions, the latest first. @param lookups of these identifiers; null: all */
 export async function listSuppressions(
   db: Connection,
-  lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }> | null,
+  lookups: readonly Identifier[] | null,
 ): Promise<StoredSuppression[]> {
   const all = db.selectFrom('fillrate.suppressions').select(['kind', 'hash', 'created_at as since'])
   const hashes = lookups?.map((one) => suppressionHash(one.kind, one.key)) ?? null
@@ -92,17 +87,21 @@ export async function listSuppressions(
   return wanted.orderBy('created_at', 'desc').orderBy('kind').orderBy('hash').execute()
 }
 
-/** Whether each of these lookups is suppressed, in any form of its key, in the same order. */
-export async function areSuppressed(
+/** Which of these lookups are suppressed, in any form of their keys, by `identifierText`. */
+export async function findSuppressed(
   db: Connection,
-  lookups: readonly { readonly kind: LookupKind; readonly key: string }[],
-): Promise<boolean[]> {
-  if (lookups.length === 0) return []
-  const hashes = lookups.map(toHashes)
-  const { rows } = await sql<{ kind: LookupKind; hash: string }>`
-    select s.kind, s.hash from fillrate.suppressions s
-      join jsonb_to_recordset(${jsonBatch(hashes.flat())}) as v (kind text, hash text)
-        on v.kind = s.kind and v.hash = s.hash`.execute(db)
-  const found = new Set(rows.map((row) => `${row.kind} ${row.hash}`))
-  return hashes.map((forms) => forms.some((one) => found.has(`${one.kind} ${one.hash}`)))
+  lookups: readonly Identifier[],
+): Promise<ReadonlySet<string>> {
+  const forms = lookups.flatMap((one) =>
+    toHashes(one).map(({ hash: form }) => [identifierText(one), form] as const),
+  )
+  const found = new Set(
+    forms.length === 0
+      ? []
+      : await findHashes(
+          db,
+          forms.map(([, form]) => form),
+        ),
+  )
+  return new Set(forms.flatMap(([text, form]) => (found.has(form) ? [text] : [])))
 }

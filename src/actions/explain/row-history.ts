@@ -122,6 +122,7 @@ function describeOnward(
   minConfidence: number,
 ): string {
   if (state === Lookup.rejected) return 'it does not take the input'
+  if (state === Lookup.failed) return 'its record has expired since'
   if (state !== Lookup.found) return 'it had no match'
   return confidence !== null && confidence < minConfidence
     ? 'its record is below `minConfidence`'

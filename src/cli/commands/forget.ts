@@ -1,5 +1,5 @@
 import type { ForgetReport } from '../../actions/forget.ts'
-import type { ForgetTarget, UnsearchedSource } from '../../actions/forget-target.ts'
+import type { ForgetTarget, NamedKind, UnsearchedSource } from '../../actions/forget-target.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { asReviewed } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
@@ -201,7 +201,7 @@ async function forgetDeletedRows(source: string, call: ForgetCall): Promise<Answ
 async function readTarget(
   command: CliCommand,
   flag: string,
-  kind: ForgetTarget['kind'],
+  kind: NamedKind,
   typed: string | null,
 ): Promise<ForgetTarget[]> {
   if (typed === null) return []
@@ -211,7 +211,7 @@ async function readTarget(
   throw new UsageError(command, `${flag}: expected ${EXPECTED[kind]}, found: ${target}`)
 }
 
-const EXPECTED: Readonly<Record<ForgetTarget['kind'], string>> = {
+const EXPECTED: Readonly<Record<NamedKind, string>> = {
   email: 'one email address',
   linkedin_url: 'the URL of a profile, linkedin.com/in/…',
   domain: "a company's domain",

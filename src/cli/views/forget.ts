@@ -92,7 +92,11 @@ export function renderSuppressions(suppressions: readonly StoredSuppression[], o
 
 const erasedFields = (erased: ForgetReport['erased']): Field[] => [
   ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
-  ['Linked', formatCount(erased.linked_lookups), 'lookups of other identifiers of the same rows, among them'],
+  [
+    'Linked',
+    formatCount(erased.linked_lookups),
+    'lookups of other identifiers that it is linked to, among them',
+  ],
   ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
   ['Changes', formatCount(erased.changes), 'previous and written values'],
   [

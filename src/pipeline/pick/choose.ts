@@ -1,6 +1,7 @@
 import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { NAME_DETAILS, type ServiceTurn } from '../../domain/mapping.ts'
+import { identifierText } from '../../domain/subject.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { LookupSpec } from '../../store/upsert-lookups.ts'
 import type { Database } from '../../store/open.ts'
@@ -153,6 +154,6 @@ export async function findSuppressedRows(
       ),
     ),
   )
-  const suppressedFlags = await suppressions.areSuppressed(db, identified)
-  return new Set(identified.filter((_, n) => suppressedFlags[n]).map(({ rowIndex }) => rowIndex))
+  const suppressed = await suppressions.findSuppressed(db, identified)
+  return new Set(identified.flatMap((one) => (suppressed.has(identifierText(one)) ? one.rowIndex : [])))
 }

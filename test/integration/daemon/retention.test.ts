@@ -90,16 +90,17 @@ test('a month of nights keeps no more rows than a week', async () => {
     await dayPasses()
   }
   const last = lengths.at(-1)
-  expect(last).toEqual(lengths[10])
-  // One entry per night within the retention period.
+  expect(last).toEqual(lengths[15])
+  // One entry per night within the retention period. What a change may name stays as long as the change,
+  // without its record.
   expect(last).toMatchObject({
-    lookups: 7 * ROWS + 1,
+    lookups: (7 + 5) * ROWS + 1,
     changes: 5 * ROWS,
     deliveries: 18,
     jobs: 18,
     rows: ROWS + 1,
   })
-  expect((sizes.at(-1) ?? 0) / (sizes[10] ?? 0)).toBeLessThan(1.2)
+  expect((sizes.at(-1) ?? 0) / (sizes[15] ?? 0)).toBeLessThan(1.2)
   const [waiting] = await database.query<{ lookup: string | null }>(
     `select lookup_id from fillrate.rows where key = 'waits'`,
   )
@@ -131,6 +132,6 @@ test('a backlog is deleted in small batches, and unfinished entries stay', async
     dropped.push(did.deleted.deliveries)
     more = did.more
   }
-  expect(dropped).toEqual([500, 500, 99])
+  expect(dropped.filter((count) => count > 0)).toEqual([500, 500, 99])
   expect(await counts()).toMatchObject({ deliveries: 1 })
 })

@@ -1,7 +1,4 @@
-import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { forgetSubject } from '../../../src/actions/forget.ts'
-import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { readStatus } from '../../../src/actions/status.ts'
 import { listRuns } from '../../../src/store/runs.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
@@ -68,22 +65,6 @@ test('explain names the service of each lookup, in the order in which they were 
     { service: 'acme', state: 'not_found', went_on: 'it had no match' },
     { service: 'pdl', state: 'not_found' },
   ])
-})
-
-test('forget erases what each of the services has answered about a person', async () => {
-  const { db } = harness.database
-  const email = `p${TURN_ROWS.secondOnly}@example.com`
-  const target = parseForgetTarget('email', email)
-  if (typeof target === 'string') throw new Error(target)
-  const report = await forgetSubject({ db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
-  expect(report).toMatchObject({ erased: { lookups: 2, records: 1, rows: 1, changes: 1 }, remaining: [] })
-  expect(await harness.query(`select from fillrate.lookups where key = '${email}'`)).toEqual([])
-  expect(await explain(TURN_ROWS.secondOnly)).toMatchObject({
-    state: { state: 'suppressed' },
-    lookup: null,
-    missed_lookups: [],
-    changes: [],
-  })
 })
 
 const filled = async (): Promise<number[]> =>

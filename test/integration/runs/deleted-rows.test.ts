@@ -1,7 +1,4 @@
-import pino from 'pino'
 import { beforeEach, expect, test } from 'vitest'
-import { forgetSubject } from '../../../src/actions/forget.ts'
-import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import type { App } from '../../../src/app.ts'
 import { readStatus } from '../../../src/actions/status.ts'
 import { readTroubles } from '../../../src/actions/troubles.ts'
@@ -220,21 +217,6 @@ test('`keep` keeps the history of a deleted row, out of every count', async () =
     changes: [{ run: id }],
     next: { what: 'nothing: the row no longer exists' },
   })
-})
-
-test('`forget` of a person erases the deleted rows, too', async () => {
-  await run()
-  await harness.query('delete from crm.contacts where id = 4')
-  await run()
-  const target = parseForgetTarget('email', 'person4@example.com')
-  if (typeof target === 'string') throw new Error(target)
-  expect(
-    await forgetSubject({ db: app.db, log: pino({ level: 'silent' }) }, [target], { dryRun: false }),
-  ).toMatchObject({
-    remaining: [],
-  })
-  expect(await harness.count('fillrate.rows where deleted_at is not null')).toBe(0)
-  expect(await harness.count(`fillrate.changes where key = '4'`)).toBe(0)
 })
 
 test('a call in flight is answered and stored before its row is erased', async () => {

@@ -1,11 +1,8 @@
-import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import type { Environment } from '../../../src/config/environment.ts'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import { firstOf } from '../../../src/runs/run-part.ts'
-import { forgetSubject } from '../../../src/actions/forget.ts'
-import { parseForgetTarget } from '../../../src/actions/forget-target.ts'
 import { serveApp } from '../../support/app-processes.ts'
 import { createCrm, crmConfig, personSource } from '../../support/crm.ts'
 import { freePort } from '../../support/free-port.ts'
@@ -202,22 +199,6 @@ test('a run whose key is rejected continues with the next one, and requests noth
     'select v.value as scope from fillrate.runs, jsonb_each_text(scopes) v',
   )
   expect(rows).toEqual([{ scope: scopeOf(app) }])
-})
-
-test('an identifier is erased for every service', async () => {
-  const app = await live.open(withKeys('live-1'))
-  const trial = await openTest()
-  for (const one of [app, trial])
-    await one.run(runRequest({ sources: ['leads'], where: 't.id = 1', route: 'sync', dryRun: { sample: 0 } }))
-  const { db } = live.database
-  expect(
-    await live.database.query(`select from fillrate.lookups where key = 'lead1@example.com'`),
-  ).toHaveLength(2)
-  const target = parseForgetTarget('email', 'lead1@example.com')
-  if (typeof target === 'string') throw new Error(target)
-  const report = await forgetSubject({ db, log: pino({ level: 'silent' }) }, [target], { dryRun: false })
-  expect(report.erased.lookups).toBe(2)
-  expect(report.remaining).toEqual([])
 })
 
 test('metrics name the account of the limit, and no other scope for the key', async () => {

@@ -1,6 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
 import { eraseRows, markRowsDeleted } from '../../../src/store/deleted-rows.ts'
-import { eraseCells, findCells } from '../../../src/store/erase-mentions.ts'
 import { listDueRows, postponeDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { findUnlisted } from '../../chaos/invariants.ts'
 import { useTestDatabase } from '../../support/database.ts'
@@ -123,17 +122,5 @@ test('a key of an erased row is taken out of its list', async () => {
   })
   expect(await database.query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
     { keys: ['20@b.example'] },
-  ])
-})
-
-test('a key that names an erased person is taken out of its list', async () => {
-  await database.query(`insert into fillrate.rows (source, key, state, settled_at, due_at)
-               values ('a', 'jane@b.example', 'not_found', now(), now()), ('a', 'joe@b.example', 'not_found', now(), now())`)
-  await database.db.transaction().execute(async (tx) => {
-    const rows = await findCells(tx, 'rows', 'jane@b')
-    await eraseCells(tx, { rows }, 'jane@b')
-  })
-  expect(await database.query(`select keys from fillrate.due_rows where source = 'a'`)).toEqual([
-    { keys: ['joe@b.example'] },
   ])
 })
