@@ -123,7 +123,6 @@ export class LiveSyncRun {
           name: deps.serviceName ?? '',
           id,
           service: deps.service,
-          isDryRun: false,
           sources: sources.flatMap((name) => deps.sources.get(name) ?? []),
           budget: new RunBudget(budget.limit, budget.sources, deps.adapter.credits),
         },
@@ -212,7 +211,7 @@ export class LiveSyncRun {
 
   /** Takes over the lookups that dead runs have left. */
   async adoptLookups(): Promise<void> {
-    const live = (await runs.listRunning(this.#db)).map((one) => one.id)
+    const live = await runs.listHolding(this.#db)
     for (const part of this.#parts) {
       await adoptAbandonedLookups(this.#db, part, live)
       part.workers.wakeCalls()
@@ -233,7 +232,6 @@ export class LiveSyncRun {
           id: this.id,
           token: this.#token,
           trigger: this.trigger,
-          isDryRun: false,
           named: this.#sources,
           parts: this.#parts,
           startedAt: this.#startedAt,

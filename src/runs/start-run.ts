@@ -37,7 +37,6 @@ export interface StartedRun {
   readonly id: number
   readonly token: string
   readonly trigger: Trigger
-  readonly isDryRun: boolean
   /** Names of the requested sources. */
   readonly named: readonly string[]
   /** What it does with each of its services, in their order. */
@@ -104,7 +103,6 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
         name,
         id,
         service: deps.service,
-        isDryRun,
         sources,
         budget: createBudget(
           { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null },
@@ -117,7 +115,7 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
     leftOut,
     isGathering: inserted.gathering.includes(deps.service),
   }))
-  return { id, token, trigger, isDryRun, named, parts, counters, startedAt, observations }
+  return { id, token, trigger, named, parts, counters, startedAt, observations }
 }
 
 /** As in the middle of a run: Postgres was reached a moment ago. */

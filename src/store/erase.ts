@@ -169,7 +169,7 @@ const compareTexts = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 :
 async function eraseRowState(tx: Tx, condition: RawBuilder<unknown>): Promise<RowName[]> {
   const { rows } = await sql<RowName>`
     update fillrate.rows
-       set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, lookup_id = null, missed_lookup_ids = null, is_dry_run = false, last_written = null, earlier_writes = null, own_writes = null,
+       set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, lookup_id = null, missed_lookup_ids = null, last_written = null, earlier_writes = null, own_writes = null,
            notes = null, settled_at = now(), due_at = null
      where ${condition} returning source, key`.execute(tx)
   return rows

@@ -99,7 +99,7 @@ async function continueAfter(
 /** Moves a pass to its next phase. */
 export async function advancePhase(
   deps: Pick<Deps, 'db'>,
-  { budget, isDryRun, service }: PickContext,
+  { budget, service }: PickContext,
   pass: PickPass,
   options: PickOptions,
 ): Promise<void> {
@@ -116,7 +116,7 @@ export async function advancePhase(
     pass.phase = 'scan'
   } else {
     pass.phase = 'done'
-    const isComplete = options.limit === null && pass.skipped === 0 && !isDryRun
+    const isComplete = options.limit === null && pass.skipped === 0
     if (isComplete) await savePassCursor({ db: deps.db, service }, pass)
   }
 }

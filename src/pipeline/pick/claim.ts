@@ -49,6 +49,18 @@ const NOTHING_CLAIMED: ClaimResult = {
   isAtBudget: false,
 }
 
+/** Candidates whose lookups a run has chosen and stored. */
+export interface RequestedPage extends Omit<ClaimResult, 'picked'> {
+  /** Those that the budget pays, as they are to be claimed. */
+  readonly rows: readonly rows.PickedRow[]
+  /** Their lookups. */
+  readonly lookupIds: readonly number[]
+  /** Keys of those that this service is not asked about: the next one may take another identifier, or fill other cells. */
+  readonly unanswered: readonly string[]
+  /** What is to be charged for them. */
+  readonly cost: number
+}
+
 /** How many candidates a claim considers. */
 export interface ClaimBounds {
   /** Maximum rows. */
@@ -67,8 +79,7 @@ const UNBOUNDED: ClaimBounds = {
 
 /**
  * Claims candidates for a run: rows, lookups and charges, all in this transaction. Lookups beyond the budget are
- * skipped with their rows; rows that cost nothing are claimed regardless. Ends the wait for locks of a user's table (`OnTable`)
- * with its first statement.
+ * skipped with their rows; rows that cost nothing are claimed regardless.
  */
 export async function claimCandidates(
   tx: Tx,
@@ -79,6 +90,31 @@ export async function claimCandidates(
 ): Promise<ClaimResult> {
   if (candidates.length === 0) return NOTHING_CLAIMED
   const startedAt = Date.now()
+  const requested = await requestLookups(tx, source, run, candidates, bounds)
+  const picked = await rows.claimRows(tx, source.name, run.id, run.live, requested.rows, run.service)
+  if (picked.length > 0)
+    traceBatch('fillrate.pick', startedAt, () => ({
+      'fillrate.run': run.id,
+      'fillrate.source': source.name,
+      'fillrate.rows': picked.length,
+      'fillrate.lookup.ids': toIdList(requested.lookupIds),
+    }))
+  await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.turn)
+  await chargeLookups(tx, run, source.name, requested.cost)
+  return { ...requested, picked: picked.length }
+}
+
+/**
+ * Chooses the lookups of candidates, and stores those that the budget pays for the run to request. Its first statement ends the wait
+ * for locks of a user's table (`OnTable`). The caller charges them (`chargeLookups`), last in its transaction.
+ */
+export async function requestLookups(
+  tx: Tx,
+  source: Source,
+  run: PickContext & { readonly live: readonly number[] },
+  candidates: readonly PickCandidate[],
+  bounds: ClaimBounds = UNBOUNDED,
+): Promise<RequestedPage> {
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
   const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, run.id, serviceWithBudget(run))
@@ -111,35 +147,18 @@ export async function claimCandidates(
   const ids = new LookupMap<number>()
   for (const lookup of upserted) ids.set(lookup, lookup.id)
 
-  const reason = run.isDryRun ? 'requested by a dry run: the next run writes it' : null
   const picked = selection.taken.flatMap((n) =>
-    choices[n] ? [toPickedRow(choices[n], ids, suppressed.has(n), reason)] : [],
+    choices[n] ? [toPickedRow(choices[n], ids, suppressed.has(n))] : [],
   )
-  const takenRows = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
-    dry: run.isDryRun,
-    service: run.service,
-  })
-  if (takenRows.length > 0)
-    traceBatch('fillrate.pick', startedAt, () => ({
-      'fillrate.run': run.id,
-      'fillrate.source': source.name,
-      'fillrate.rows': takenRows.length,
-      'fillrate.lookup.ids': toIdList(upserted.map(({ id }) => id)),
-    }))
-  // Not to be requested from this service: the next one may take another identifier, or fill other cells.
   const unanswered = selection.taken.filter(
     (n) => wanted[n] === null && choices[n]?.candidate.lacks === true && !suppressed.has(n),
   )
-  await moveToNextStep(
-    tx,
-    source.name,
-    unanswered.flatMap((n) => candidates[n]?.key ?? []),
-    source.mapping.turn,
-  )
   const charged = claimed.filter((lookup) => !paid.has(lookup))
-  await chargeLookups(tx, run, source.name, sumOfCharges(run.budget, charged))
   return {
-    picked: takenRows.length,
+    rows: picked,
+    lookupIds: upserted.map(({ id }) => id),
+    unanswered: unanswered.flatMap((n) => candidates[n]?.key ?? []),
+    cost: sumOfCharges(run.budget, charged),
     claimedLookups: claimed.length,
     pickedWithLookup: withLookup.length,
     skipped: selection.skipped.flatMap((n) => candidates[n] ?? []),
@@ -206,7 +225,7 @@ export function adoptAbandonedLookups(
  * @throws ConflictError if the budget does not suffice after all: a job expired after the count and freed its inputs,
  * or another run spent from the same budget
  */
-async function chargeLookups(tx: Tx, run: ChargedRun, source: string, cost: number): Promise<void> {
+export async function chargeLookups(tx: Tx, run: ChargedRun, source: string, cost: number): Promise<void> {
   if (!(await budgets.chargeBudget(tx, toRunService(run), source, run.budget.limits(source), cost)))
     throw new ConflictError('the remaining budget changed while lookups were claimed')
 }
@@ -260,7 +279,6 @@ function toPickedRow(
   { candidate, lookup, notes }: LookupChoice,
   ids: LookupMap<number>,
   isSuppressed: boolean,
-  reason: string | null,
 ): rows.PickedRow {
   const { missed, lacks } = candidate
   const earlier = missed?.earlier ?? null
@@ -283,5 +301,5 @@ function toPickedRow(
   if (lookup === null && picked.tried.length > 0)
     return { ...finished(Row.notFound, describeMiss(missed?.kinds ?? [])), nextAt: missed?.dueAt ?? null }
   if (lookup === null) return finished(Row.invalidInput, describeUnusable(notes))
-  return { ...picked, state: Row.waiting, reason, lookup: ids.get(lookup) ?? null }
+  return { ...picked, state: Row.waiting, reason: null, lookup: ids.get(lookup) ?? null }
 }

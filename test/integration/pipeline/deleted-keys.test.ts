@@ -88,7 +88,7 @@ test('a row that was deleted when its answer came is written by the same run, on
   await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
   expect(await restoreAllReturned(deps, source, signal)).toBe(2)
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
-  const picking = { id: run, budget, isDryRun: false, service: 0 }
+  const picking = { id: run, budget, service: 0 }
   await repick(deps, picking, source, { includeAbandoned: false, signal })
   while ((await writeBackBatch(deps, source)).rows > 0);
   expect(await database.query('select title from people order by id')).toEqual([
@@ -110,7 +110,7 @@ test('a pass picks a deleted row that it meets in its table, if no one has resto
   await database.query(`insert into people values (2, 'p2@example.com'), (3, 'p1@example.com')`)
   const pass = await createPass(deps, source, { limit: null, where: null })
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
-  const picking = { id: run, budget, isDryRun: false, service: 0 }
+  const picking = { id: run, budget, service: 0 }
   while (pass.phase !== 'done') await pickPage(deps, picking, pass, { limit: null, where: null })
   expect(await readCounts()).toEqual([
     { state: 'enriched', rows: 1 },
