@@ -274,7 +274,6 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       input_hash bigint,
       picked_at timestamptz not null default now(),
       service_id smallint not null default 0,
-      is_dry_run boolean not null default false,
       only_blanks boolean not null default false,
       source text collate "C" not null,
       key text collate "C" not null,
@@ -299,7 +298,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
       constraint rows_failure check (failure is null or (failure = state and deleted_at is null)),
       constraint rows_state check (case
         when state = 'waiting' then settled_at is null and deleted_at is null
-        when is_dry_run or settled_at is null then false
+        when settled_at is null then false
         else state in ('enriched', 'unchanged', 'not_found', 'below_confidence', 'invalid_input', 'rejected', 'suppressed', 'write_rejected', 'failed')
         end)
     ) with (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05)`.execute(

@@ -146,7 +146,6 @@ export class LiveSyncRun {
           name: deps.serviceName ?? '',
           id,
           service: deps.service,
-          isDryRun: false,
           ...partOf(deps, options),
         },
         this.#counters,
@@ -234,7 +233,7 @@ export class LiveSyncRun {
 
   /** Takes over the lookups that dead runs have left. */
   async adoptLookups(): Promise<void> {
-    const live = (await runs.listRunning(this.#db)).map((one) => one.id)
+    const live = await runs.listHolding(this.#db)
     for (const part of this.#parts) {
       await adoptLookups(this.#db, toRunService(part), live)
       part.workers.wakeCalls()
@@ -255,7 +254,6 @@ export class LiveSyncRun {
           id: this.id,
           token: this.#token,
           trigger: this.trigger,
-          isDryRun: false,
           named: this.#sources,
           parts: this.#parts,
           startedAt: this.#startedAt,

@@ -130,7 +130,7 @@ export class Polling {
     const began = performance.now()
     const pass = await cursors.openCursor(db, cursorName(source), CURSOR_HASH).then(withoutFullPass)
     const changedSince = pass.since
-    const live = (await runs.listRunning(db)).map((run) => run.id)
+    const live = await runs.listHolding(db)
     const keys: string[] = []
     let after: string | null = null
     do {

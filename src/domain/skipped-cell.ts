@@ -146,34 +146,3 @@ export class SkippedTally {
       .sort((a, b) => b.rows - a.rows || compareText(nameOfGroup(a), nameOfGroup(b)))
   }
 }
-
-/** The groups of several services as those of one run. A value that more than one of them had is counted once, where it is listed. */
-export function mergeSkippedGroups(all: readonly SkippedGroup[]): SkippedGroup[] {
-  const byName = new Map<string, SkippedGroup>()
-  for (const group of all) {
-    const name = nameOfGroup(group)
-    const before = byName.get(name)
-    byName.set(name, before === undefined ? group : addGroups(before, group))
-  }
-  return [...byName.values()].sort((a, b) => b.rows - a.rows || compareText(nameOfGroup(a), nameOfGroup(b)))
-}
-
-function addGroups(one: SkippedGroup, other: SkippedGroup): SkippedGroup {
-  const values = new Map(one.values.map((listed) => [JSON.stringify(listed.value), listed]))
-  let inBoth = 0
-  for (const { value, rows } of other.values) {
-    const text = JSON.stringify(value)
-    const known = values.get(text)
-    if (known !== undefined) inBoth++
-    values.set(text, { value, rows: rows + (known?.rows ?? 0) })
-  }
-  return {
-    ...one,
-    rows: one.rows + other.rows,
-    distinct_values: one.distinct_values + other.distinct_values - inBoth,
-    values: [...values]
-      .sort(([a, x], [b, y]) => y.rows - x.rows || compareText(a, b))
-      .slice(0, MAX_LISTED_VALUES)
-      .map(([, listed]) => listed),
-  }
-}

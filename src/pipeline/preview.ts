@@ -1,15 +1,13 @@
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import { mergeSkippedGroups, SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
+import { SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
 import type { Source } from '../sources/source-model.ts'
-import { writeBatch, type WriteResult } from '../sources/write/write.ts'
-import type { RunService } from '../store/pending-lookups.ts'
+import type { WriteResult } from '../sources/write/write.ts'
 import type { CellCounts } from '../store/rows.ts'
-import * as dryRows from '../store/stored-records.ts'
-import { inTransaction, type Tx } from '../store/transaction.ts'
+import type { Tx } from '../store/transaction.ts'
 import type { AnsweredRow, FinishedRow } from '../store/write-back-queue.ts'
-import type { Deps } from './deps.ts'
 import { RandomSample, sampleEvenly } from './random-sample.ts'
 import { partitionAnswered, toFinishedRow } from './row-results.ts'
+import { writeInTurn } from './write-back.ts'
 
 /** One row before and after a write, as far as that is known without writing: before any trigger. */
 export interface DiffRow {
@@ -50,7 +48,7 @@ export function toDiffRow(source: Source, result: WriteResult, confidence: numbe
   }
 }
 
-interface PreviewedRow {
+export interface PreviewedRow {
   /** The state that the row would reach. */
   readonly row: FinishedRow
   /** What would be written; null if nothing. */
@@ -60,26 +58,34 @@ interface PreviewedRow {
 /**
  * Computes what the write-back would do with answered rows, by its own code. Takes no locks and writes nothing, so it
  * cannot detect errors that only a write raises (check constraint, unique value, trigger).
+ * @param isFilled a cell that services before this one would have filled
  */
-async function previewWriteBack(
+export async function previewWriteBack(
   tx: Tx,
   source: Source,
   answered: readonly AnsweredRow[],
+  isFilled: (key: string, column: string) => boolean,
 ): Promise<PreviewedRow[]> {
   const { finished, fitted } = partitionAnswered(source, answered)
-  const batch = fitted.map((one) => one.write)
-  const results = await writeBatch(tx, source, batch, { preview: true })
-  const written = fitted.map((one, n) => {
-    const result = results[n]
+  const open = fitted.map((one) => {
+    const { values, misfits = [] } = one.write
+    const filled = [...Object.keys(values), ...misfits].filter((column) => isFilled(one.row.key, column))
+    const left = Object.entries(values).filter(([column]) => !filled.includes(column))
+    return { filled, one: { ...one, write: { ...one.write, values: Object.fromEntries(left) } } }
+  })
+  const writes = open.map(({ one }) => one.write)
+  const written = await writeInTurn(tx, source, writes, { preview: true })
+  const results = new Map(written.map((result) => [result.key, result]))
+  const previewed = open.map(({ one, filled }) => {
+    const result = results.get(one.row.key)
     if (!result)
       throw new Error(`the preview of source ${source.name} returned no result for one of its rows`)
-    return { row: toFinishedRow(source, one, result), diff: toDiffRow(source, result, one.row.confidence) }
+    const protectedColumns = [...new Set([...result.protectedColumns, ...filled])]
+    const row = toFinishedRow(source, one, { ...result, protectedColumns })
+    return { row, diff: toDiffRow(source, result, one.row.confidence) }
   })
-  return [...finished.map((row) => ({ row, diff: null })), ...written]
+  return [...finished.map((row) => ({ row, diff: null })), ...previewed]
 }
-
-/** Rows per statement. */
-const PREVIEW_BATCH_SIZE = 500
 
 /** What a run would write. */
 export interface DryRunReport {
@@ -93,104 +99,73 @@ export interface DryRunReport {
   readonly sample: readonly DiffRow[]
 }
 
-/** The answered rows of a dry run, by the state they would reach. */
+/** The rows of a dry run, by the state they would reach. */
 export interface Preview extends DryRunReport {
   readonly states: Readonly<Record<RowState, number>>
   readonly cells: CellCounts
+  /** By service, and how many rows would end there, or wait. */
+  readonly cellsBy: ReadonlyMap<number, CellCounts>
+  readonly rows: ReadonlyMap<number, number>
   readonly skipped: readonly SkippedGroup[]
+  /** The lookups that its rows need. */
+  readonly lookups: readonly number[]
 }
 
-const NO_STATES = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
+const NO_CELLS: CellCounts = { written: 0, protected: 0, skipped: 0 }
 
-/** Preview of a dry run that ended early: its rows wait. */
-const EMPTY_PREVIEW: Preview = {
-  states: NO_STATES,
-  cells: { written: 0, protected: 0, skipped: 0 },
-  skipped: [],
-  columns: [],
-  sample: [],
-}
+const addCells = (one: CellCounts, other: CellCounts): CellCounts => ({
+  written: one.written + other.written,
+  protected: one.protected + other.protected,
+  skipped: one.skipped + other.skipped,
+})
 
-/**
- * Previews the writes of the rows of a dry run that a service has answered, in batches. The rows stay unchanged: the next run that writes
- * takes them over and writes them from the stored records.
- * @param options.sample number of rows to return
- */
-export async function previewRun(
-  deps: Pick<Deps, 'db' | 'policy' | 'random'>,
-  run: RunService,
-  options: { readonly sources: readonly Source[]; readonly sample: number; readonly signal: AbortSignal },
-): Promise<Preview> {
-  const states = { ...NO_STATES }
-  const cells = { written: 0, protected: 0, skipped: 0 }
-  const skipped = new SkippedTally()
-  const columns: { source: string; column: string; written: number }[] = []
-  const samples: RandomSample<DiffRow>[] = []
-  for (const source of options.sources) {
-    const counts = new Map(
-      source.outputs.map(({ column }) => [column, { source: source.name, column, written: 0 }]),
-    )
-    const sample = new RandomSample<DiffRow>(options.sample, deps.random)
-    for await (const { row, diff } of previewRows(deps, source, run, options.signal)) {
-      states[row.state]++
-      for (const count of ['written', 'protected', 'skipped'] as const) cells[count] += row.cells[count]
-      skipped.add(source.name, row.skipped)
-      for (const { column } of diff?.cells ?? []) {
-        const count = counts.get(column)
-        if (count) count.written++
-      }
-      if (diff !== null) sample.add(diff)
+/** Counts what a dry run would write. */
+export class PreviewTally {
+  readonly #states = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>
+  readonly #rows = new Map<number, number>()
+  readonly #cells = new Map<number, CellCounts>()
+  readonly #skipped = new SkippedTally()
+  readonly #columns = new Map<string, { source: string; column: string; written: number }>()
+  readonly #samples = new Map<string, RandomSample<DiffRow>>()
+  readonly #size: number
+
+  /** @param size rows of the sample */
+  constructor(sources: readonly Source[], size: number, random: () => number) {
+    this.#size = size
+    for (const { name: source, outputs } of sources) {
+      for (const { column } of outputs)
+        this.#columns.set(JSON.stringify([source, column]), { source, column, written: 0 })
+      this.#samples.set(source, new RandomSample(size, random))
     }
-    columns.push(...counts.values())
-    samples.push(sample)
   }
-  return { states, cells, skipped: skipped.groups(), columns, sample: sampleEvenly(samples, options.sample) }
-}
 
-/** What a run with several services would write. Pure. */
-export function mergePreviews(previews: readonly Preview[]): Preview {
-  const [first = EMPTY_PREVIEW] = previews
-  if (previews.length < 2) return first
-  const columns = new Map<string, DryRunReport['columns'][number]>()
-  for (const one of previews.flatMap((preview) => preview.columns)) {
-    const name = JSON.stringify([one.source, one.column])
-    columns.set(name, { ...one, written: one.written + (columns.get(name)?.written ?? 0) })
+  /** What a service would write to a row. */
+  addWrite({ name }: Source, service: number, { row, diff }: PreviewedRow): void {
+    this.#cells.set(service, addCells(this.#cells.get(service) ?? NO_CELLS, row.cells))
+    this.#skipped.add(name, row.skipped)
+    for (const { column } of diff?.cells ?? []) {
+      const count = this.#columns.get(JSON.stringify([name, column]))
+      if (count) count.written++
+    }
   }
-  const sum = <Count extends string>(counts: readonly Readonly<Record<Count, number>>[]) =>
-    Object.fromEntries(
-      Object.keys(counts[0] ?? {}).map((name) => [
-        name,
-        counts.reduce((total, one) => total + one[name as Count], 0),
-      ]),
-    ) as Record<Count, number>
-  return {
-    states: sum(previews.map(({ states }) => states)),
-    cells: sum<keyof CellCounts>(previews.map(({ cells }) => cells)),
-    skipped: mergeSkippedGroups(previews.flatMap(({ skipped }) => skipped)),
-    columns: [...columns.values()],
-    sample: previews.flatMap(({ sample }) => sample),
-  }
-}
 
-async function* previewRows(
-  deps: Pick<Deps, 'db' | 'policy'>,
-  source: Source,
-  run: RunService,
-  signal: AbortSignal,
-): AsyncGenerator<PreviewedRow> {
-  let after: string | null = ''
-  while (after !== null && !signal.aborted) {
-    const from: string = after
-    const { rows, next } = await inTransaction(
-      deps.db,
-      async (tx) => {
-        const answered = await dryRows.listAnsweredDryRows(tx, source.name, run, from, PREVIEW_BATCH_SIZE)
-        const last = answered.length < PREVIEW_BATCH_SIZE ? null : (answered.at(-1)?.key ?? null)
-        return { rows: await previewWriteBack(tx, source, answered), next: last }
-      },
-      deps.policy.sourceTimeoutMs,
-    )
-    yield* rows
-    after = next
+  /** A row that would end at a service, or waits for it. @param diff what all services would write to it */
+  addRow({ name }: Source, service: number, state: RowState, diff: DiffRow | null): void {
+    this.#states[state]++
+    this.#rows.set(service, (this.#rows.get(service) ?? 0) + 1)
+    if (diff !== null) this.#samples.get(name)?.add(diff)
+  }
+
+  report(lookups: readonly number[]): Preview {
+    return {
+      states: this.#states,
+      cells: [...this.#cells.values()].reduce(addCells, NO_CELLS),
+      cellsBy: this.#cells,
+      rows: this.#rows,
+      skipped: this.#skipped.groups(),
+      columns: [...this.#columns.values()],
+      sample: sampleEvenly([...this.#samples.values()], this.#size),
+      lookups,
+    }
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRowError } from '../sources/pg-errors.ts'
 import type { Source } from '../sources/source-model.ts'
+import type { ExecuteOptions } from '../sources/write/execute.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
 import { hasQueued } from '../store/queued-sources.ts'
@@ -192,11 +193,11 @@ function writeClaimed(
 }
 
 /** Rows that a service before this one has found get their blank cells filled, and no other. */
-async function writeInTurn(
+export async function writeInTurn(
   tx: Tx,
   source: Source,
   writes: readonly WriteRow[],
-  options: { readonly isUnguarded: boolean },
+  options: ExecuteOptions,
 ): Promise<WriteResult[]> {
   const blanks = writes.filter((row) => row.onlyBlanks === true)
   if (blanks.length === 0) return writeBatch(tx, source, writes, options)

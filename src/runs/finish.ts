@@ -5,9 +5,10 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
 import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import { mergePreviews } from '../pipeline/preview.ts'
+import type { Preview } from '../pipeline/preview.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
+import { prunePending } from '../store/pending-lookups.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -29,7 +30,8 @@ interface EndingRun {
   readonly id: number
   readonly token: string
   readonly trigger: Trigger
-  readonly isDryRun: boolean
+  /** Of a dry run, what it would have written. Absent: it is none. */
+  readonly preview?: Preview | null
   /** Names of the requested sources. */
   readonly named: readonly string[]
   readonly parts: readonly ServicePart<PartDeps>[]
@@ -54,7 +56,7 @@ export async function finishRun(
     readonly areWorkersShared: boolean
   },
 ): Promise<RunReport> {
-  const { id, token, trigger, isDryRun, named, parts, observations } = run
+  const { id, token, trigger, preview = null, named, parts } = run
   const { db, log, recordRun } = firstOf(parts).deps
   const { signal, rateOf } = options
   const failure = findFailure(run)
@@ -72,14 +74,14 @@ export async function finishRun(
     id,
     status,
     reason,
-    parts: ends.map((end) => ({ ...describePart(end, run), rate: rateOf(end.part) })),
+    parts: ends.map((end) => ({ ...describePart(end), rate: rateOf(end.part) })),
     columns: filledColumns(parts),
     leftOut: listLeftOutOf(parts),
-    unread: [...observations.unreadSources].sort(),
-    cancelledBy: observations.cancelledBy,
+    unread: [...run.observations.unreadSources].sort(),
+    cancelledBy: run.observations.cancelledBy,
     areWorkersShared: options.areWorkersShared,
     durationMs: performance.now() - run.startedAt,
-    preview: isDryRun ? mergePreviews([...observations.previews.values()]) : null,
+    preview,
   }
   const report = await retryWhileUnavailable(() => createRunReport(db, ended), whileAway)
   const state = END_STATES[status]
@@ -95,7 +97,8 @@ export async function finishRun(
     () =>
       inTransaction(db, async (tx) => {
         if (!(await runs.closeRun(tx, id, token, closed))) return false
-        if (!isDryRun) await recordRun(tx, report, { trigger, sources: named })
+        if (preview === null) await recordRun(tx, report, { trigger, sources: named })
+        else await prunePending(tx)
         return true
       }),
     whileAway,
@@ -110,7 +113,7 @@ export async function finishRun(
 }
 
 /** What the report says of a service. */
-const describePart = ({ part, status, reason }: EndedPart, { observations }: EndingRun) => ({
+const describePart = ({ part, status, reason }: EndedPart) => ({
   name: part.name,
   service: part.service,
   status,
@@ -118,7 +121,6 @@ const describePart = ({ part, status, reason }: EndedPart, { observations }: End
   price: part.deps.policy.price,
   rowsSkipped: part.budget.rowsSkipped,
   unread: part.budget.unreadSources,
-  preview: observations.previews.get(part.service) ?? null,
 })
 
 const filledColumns = (parts: readonly EndingPart[]): Readonly<Record<string, readonly string[]>> =>
@@ -183,13 +185,13 @@ const END_STATES = {
 /** Why the run ended like this, and what it left. Null: there is nothing to say. Pure. */
 function describeEnd(
   status: string | null,
-  { observations, parts, isDryRun }: EndingRun,
+  { observations, parts, preview }: EndingRun,
   otherScopes: readonly string[],
 ): string | null {
   const texts = [
     status,
     ...describeLeftOut(parts),
-    isDryRun ? describeOtherRuns(observations) : null,
+    preview ? describeOtherRuns(observations) : null,
     describeSample(observations),
     parts.every(isUnanswered) ? null : describeLeftover(observations),
     describeUnread(observations),

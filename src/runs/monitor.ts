@@ -13,7 +13,6 @@ import type { RunCounters, RunProgress } from './counters.ts'
 import { isAbort } from './loop.ts'
 import {
   brokenSources,
-  cascadingSources,
   firstOf,
   fitSources,
   isAfterItself,
@@ -31,7 +30,22 @@ import { describeStall } from './stall.ts'
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
 
+/** The rows of a dry run, which are not stored. */
+export interface UnstoredRows {
+  listWaiting: () => readonly waiting.UnstoredRow[]
+  /**
+   * Lets them go on where they have an answer, or none is needed.
+   * @param isUnpaidTried also where the budget could not pay some of them before
+   * @returns whether any has
+   */
+  goOn: (isUnpaidTried?: boolean) => Promise<boolean>
+  /** Requests what dead runs were to request. @returns whether there was anything */
+  takeOver: (counts: waiting.RunWaits) => Promise<boolean>
+}
+
 interface MonitorOptions {
+  /** Null: the rows are stored. */
+  readonly unstored: UnstoredRows | null
   /** Maximum rows of each source. */
   readonly limit: number | null
   readonly waitMs: number
@@ -146,25 +160,36 @@ class RunMonitor {
     const sources = this.#run.parts.flatMap((part) => part.sources)
     const slow = sources.filter(({ mapping }) => mapping.writes !== null).map(({ name }) => name)
     state.slowedWrites = slow.length === 0 ? [] : await listSlowedWrites(db, slow)
-    state.jobsWaiting = await waiting.countAwaitedJobs(db, this.#run.id)
+    state.jobsWaiting = await waiting.countAwaitedJobs(db, this.#run.id, this.#listUnstored())
     state.countAt = nextReadAt(now, performance.now())
   }
 
   /** Uses the number picked before the count: rows picked after it would count as finished. */
   async #countFinished(): Promise<void> {
-    const { id, isDryRun, parts, counters } = this.#run
+    const { id, counters } = this.#run
     const { picked } = counters
-    const done = { isDryRun, cascading: parts.map(cascadingSources) }
-    this.#state.waiting = await waiting.countWaitingRows(this.#deps.db, id, done)
+    this.#state.waiting = this.#listUnstored()?.length ?? (await waiting.countWaitingRows(this.#deps.db, id))
     this.#state.finished = Math.max(0, picked - this.#state.waiting)
   }
 
+  #listUnstored(): readonly waiting.UnstoredRow[] | undefined {
+    return this.#options.unstored?.listWaiting()
+  }
+
   async #isComplete(): Promise<boolean> {
-    const { id, counters, parts } = this.#run
+    const { counters, parts } = this.#run
+    const { unstored } = this.#options
     const state = this.#state
     const startedAt = performance.now()
     const idleMs = startedAt - counters.lastProgressAt
-    const { hasWaiting, requeuedAt } = await findRequeued(this.#run)
+    if (await unstored?.goOn()) {
+      this.#markProgress()
+      return false
+    }
+    const { hasWaiting, requeuedAt } =
+      unstored === null
+        ? await findRequeued(this.#run)
+        : { hasWaiting: unstored.listWaiting().length > 0, requeuedAt: [] }
     if (requeuedAt.length > 0) {
       if (await this.#repick(requeuedAt, false)) this.#markProgress()
       return false
@@ -173,12 +198,10 @@ class RunMonitor {
     const isGathering = parts.some((part) => part.isGathering)
     if (hasWaiting && idleMs < FULL_CHECK_MS && this.#options.waitMs > 0 && !isGathering) return false
     if (startedAt < state.fullCheckAt && hasWaiting === state.hadWaiting) return false
-    const running = await runs.listRunning(this.#deps.db)
-    const { isDryRun } = this.#run
-    // Otherwise the write-back does it.
-    if (isDryRun) await waiting.advanceCascade(this.#deps.db, id, parts.map(cascadingSources))
+    const listed = await runs.listRunning(this.#deps.db)
+    const running = unstored === null ? listed.filter(runs.isHolding) : listed
     const before = await this.#readCounts(running)
-    const hasTaken = await this.#takeOver(running, before)
+    const hasTaken = await (unstored?.takeOver(before) ?? this.#takeOver(running, before))
     const counts = hasTaken ? await this.#readCounts(running) : before
     const isFreed = ({ service }: ServicePart): boolean =>
       before.at(service).abandoned === 0 && counts.at(service).abandoned > 0
@@ -190,21 +213,26 @@ class RunMonitor {
   }
 
   #readCounts(running: readonly runs.RunningRun[]): Promise<waiting.RunWaits> {
-    const { id, isDryRun, trigger, parts } = this.#run
+    const { id, trigger, parts } = this.#run
+    const unstored = this.#listUnstored()
     const isShared = ({ scopes }: runs.RunningRun): boolean =>
       Object.keys(scopes).length === 0 || parts.some(({ service }) => service in scopes)
     // Live sync never ends by itself, and another process takes over when it dies. A scheduled run has a successor, and
-    // need not stay for what a long backfill may abandon. A run of another service does other work.
+    // need not stay for what a long backfill may abandon. A run of another service does other work. A run without stored rows takes over none.
     const unawaited = running
-      .filter((one) => one.options.follow === true || trigger === 'schedule' || !isShared(one))
+      .filter(
+        (one) =>
+          unstored !== undefined || one.options.follow === true || trigger === 'schedule' || !isShared(one),
+      )
       .map((one) => one.id)
     return waiting.readWaitingCounts(
       this.#deps.db,
-      { id, isDryRun, cascading: parts.map(cascadingSources) },
+      id,
       [...new Set(parts.flatMap(({ sources }) => sources.map(({ name }) => name)))],
       running.map((one) => one.id),
       parts.map(brokenSources),
       unawaited,
+      unstored,
     )
   }
 
@@ -351,7 +379,7 @@ async function findOutage(
   return { scope, ms: openMs, reason, cause, wasAnswered, waiting: waitingRows, isTooLong }
 }
 
-type RequeuedOf = Pick<StartedRun, 'id' | 'isDryRun' | 'parts' | 'counters'>
+type RequeuedOf = Pick<StartedRun, 'id' | 'parts' | 'counters'>
 type RepickDeps = Pick<RunDeps, 'db' | 'policy' | 'log' | 'now' | 'adapter'>
 
 /**
@@ -376,12 +404,12 @@ export function findRequeued(
  */
 export async function pickRequeued(
   run: RequeuedOf,
-  options: Pick<RepickOptions<RunDeps>, 'signal' | 'onFailure'> & { readonly isUnpaidTried: boolean },
+  options: Pick<RepickOptions<RunDeps>, 'signal' | 'onFailure'> &
+    Pick<MonitorOptions, 'unstored'> & { readonly isUnpaidTried: boolean },
 ): Promise<boolean> {
-  if (run.isDryRun)
-    await waiting.advanceCascade(firstOf(run.parts).deps.db, run.id, run.parts.map(cascadingSources))
-  const { requeuedAt } = await findRequeued(run, options.isUnpaidTried)
   try {
+    if (options.unstored) return await options.unstored.goOn(options.isUnpaidTried)
+    const { requeuedAt } = await findRequeued(run, options.isUnpaidTried)
     return await repickAt(run, requeuedAt, { ...options, includeAbandoned: false, limit: null })
   } catch (error) {
     // Another transaction has locked the table, or a row: the next look finds them again.
@@ -422,7 +450,7 @@ export async function repickAt<PartDeps extends RepickDeps>(
 }
 
 /** Does a step for a service, whose failure is its own: not one that another attempt mends. @returns null if it has failed */
-async function actInPart<Part, Result>(
+export async function actInPart<Part, Result>(
   part: Part,
   act: () => Promise<Result>,
   onFailure?: (part: Part, error: unknown) => void,

@@ -1,11 +1,8 @@
-import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
   createPass,
-  KeyRangeScan,
-  PAGE_SIZE,
   type PickContext,
   type PickOptions,
   type PickPass,
@@ -13,12 +10,11 @@ import {
 } from '../pipeline/pick/pass.ts'
 import type { PickResult } from '../pipeline/pick/advance.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
-import { sampleKeys } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readProspect, readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as pauses from '../store/paused-sources.ts'
-import { inTransaction, TableBusyError, withTableTimeouts } from '../store/transaction.ts'
+import { TableBusyError } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
 import {
@@ -31,7 +27,15 @@ import { isLeftOut, type LeftOutSource, unlessBroken } from './source-health.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random' | 'adapter'>
 
+/** How a dry run picks in place of claiming rows. */
+export interface SampleSteps {
+  readonly open: (source: Source) => Promise<PickPass>
+  readonly pickPage: (pass: PickPass) => Promise<PickResult>
+}
+
 interface PickSourcesOptions extends PickOptions {
+  /** Absent: rows are claimed. */
+  readonly sample?: SampleSteps | undefined
   readonly sources: readonly Source[]
   /** How long to wait for a locked table, or for answers that leave more of the budget, in milliseconds. */
   readonly waitMs: number
@@ -91,14 +95,14 @@ class SourcesPick {
 
   async #pickAll(): Promise<void> {
     const { run, options, observations } = this.#task
-    const { budget, isDryRun } = run
+    const { budget } = run
     for (const [n, source] of options.sources.entries())
       await this.#leaveOutBroken(source, () => this.#openSharedPass(source, n))
     budget.endShares()
     for (const pass of this.#passes)
       await this.#leaveOutBroken(pass.source, async () => {
         await this.#pickSource(pass)
-        if (isDryRun && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
+        if (options.sample && !pass.scan.isDone) observations.sampledSources.add(pass.source.name)
       })
   }
 
@@ -117,10 +121,10 @@ class SourcesPick {
     const { deps, run, options, signal, observations } = this.#task
     const { sources } = options
     const { budget } = run
-    const pass = await this.#retry(() => openPass(deps, run, source, options))
+    const pass = await this.#retry(() => options.sample?.open(source) ?? createPass(deps, source, options))
     this.#passes.push(pass)
     const isPaused = observations.pausedSources.has(source.name)
-    if (isFullPass(run, pass, options) && !isPaused) {
+    if (isFullPass(pass, options) && !isPaused) {
       const known = await this.#retry(() => restoreReturned(deps, source, signal))
       this.#fullPasses.set(pass, known)
     }
@@ -173,7 +177,8 @@ class SourcesPick {
   /** @returns null if another transaction has locked the table */
   async #pickPage(pass: PickPass): Promise<PickResult | null> {
     try {
-      return await pickPage(this.#task.deps, this.#task.run, pass, this.#task.options)
+      const { deps, run, options } = this.#task
+      return await (options.sample?.pickPage(pass) ?? pickPage(deps, run, pass, options))
     } catch (error) {
       if (!(error instanceof TableBusyError)) throw error
       // To be waited for, as for a Postgres that is away.
@@ -227,57 +232,8 @@ async function waitForAnswers(
 }
 
 /** It reads the whole source: only then is it worth comparing all known rows with the table. */
-const isFullPass = (run: PickContext, pass: PickPass, { limit, where }: PickOptions): boolean =>
-  !run.isDryRun && limit === null && where === null && pass.changedSince === null
+const isFullPass = (pass: PickPass, { limit, where, sample }: PickSourcesOptions): boolean =>
+  !sample && limit === null && where === null && pass.changedSince === null
 
 const isPaused = async ({ db }: PickDeps, source: Source): Promise<boolean> =>
   (await pauses.filterPaused(db, [source.name])).length > 0
-
-/** Places at which a dry run starts to read a table. */
-const SAMPLE_PLACES = 50
-
-/** Opens a pass. A dry run that reads only a part of its source reads it from random places. */
-async function openPass(
-  deps: PickDeps,
-  run: PickContext,
-  source: Source,
-  options: PickSourcesOptions,
-): Promise<PickPass> {
-  const rows = Math.min(
-    options.limit ?? Number.POSITIVE_INFINITY,
-    run.budget.limit || Number.POSITIVE_INFINITY,
-  )
-  if (!run.isDryRun || rows === Number.POSITIVE_INFINITY) return createPass(deps, source, options)
-  const places = await listRandomPlaces(deps, source, Math.min(SAMPLE_PLACES, Math.ceil(rows)))
-  const pageRows = Math.ceil(rows / (places.length + 1))
-  return createPass(
-    deps,
-    source,
-    options,
-    new KeyRangeScan(places, Math.min(PAGE_SIZE, pageRows), deps.random),
-  )
-}
-
-/** Empty where the table cannot be sampled: it is then read in key order. */
-async function listRandomPlaces(
-  { db, log, policy, random }: PickDeps,
-  source: Source,
-  count: number,
-): Promise<readonly string[]> {
-  try {
-    return await inTransaction(db, (tx) =>
-      withTableTimeouts(tx, policy.sourceTimeoutMs, () => sampleKeys(tx, source, count, random)),
-    )
-  } catch (error) {
-    if (!(error instanceof TableBusyError) && !isNotSampled(error)) throw error
-    log.debug(
-      { event: 'sample_failed', source: source.name, reason: describeError(error) },
-      'the table cannot be sampled',
-    )
-    return []
-  }
-}
-
-/** TABLESAMPLE takes neither views nor foreign tables. */
-const isNotSampled = (error: unknown): boolean =>
-  ['42809', '0A000'].includes((error as { code?: string } | null)?.code ?? '')

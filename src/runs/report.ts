@@ -122,8 +122,6 @@ interface ReportedPart {
   readonly rowsSkipped: number
   /** Sources not read to the end for its budget. */
   readonly unread: readonly string[]
-  /** Dry runs only. */
-  readonly preview: Preview | null
 }
 
 /** What a run knows of itself, beside what is stored. */
@@ -142,7 +140,7 @@ interface EndedRun {
   /** Its workers do the steps of other runs, too. */
   readonly areWorkersShared: boolean
   readonly durationMs: number
-  /** Dry runs only: what the waiting rows would become. */
+  /** Dry runs only: what its rows would become. */
   readonly preview?: Preview | null
 }
 
@@ -151,7 +149,7 @@ export async function createRunReport(db: Database, run: EndedRun): Promise<RunR
   const { preview = null, parts, leftOut = [], columns = {} } = run
   const [bySource, lookups, spend, jobStates, rowCells, skipped, written] = await Promise.all([
     countRunRowsBySource(db, run.id),
-    readLookupTotals(db, run.id),
+    readLookupTotals(db, run.id, null, preview?.lookups),
     listRunSpend(db, [run.id]),
     jobs.countJobStates(db, run.id),
     rows.countCells(db, run.id),
@@ -160,8 +158,7 @@ export async function createRunReport(db: Database, run: EndedRun): Promise<RunR
     parts.length > 1 ? countCellsOfRun(db, run.id, columns) : null,
   ])
   const cells = written === null ? rowCells : { ...rowCells, written: sumOf([...written.values()]) }
-  const stored = sumStates(Object.values(bySource))
-  const states = preview === null ? stored : projectStates(stored, preview.states)
+  const states = preview?.states ?? sumStates(Object.values(bySource))
   const { submitted = 0, completed = 0, failed = 0, expired = 0, in_doubt = 0, submitting = 0 } = jobStates
   const unreadOverBudget = [...new Set(parts.flatMap(({ unread }) => unread))].sort()
   const amounts = parts.map((one) => sumSpend(spendOf(one, spend, parts), one.price))
@@ -214,10 +211,10 @@ async function reportServices(
     readonly written: ReadonlyMap<number, number>
   },
 ): Promise<ServiceReport[]> {
-  const ended = await rows.countRowsByService(db, run.id)
+  const ended = run.preview?.rows ?? (await rows.countRowsByService(db, run.id))
   const reports: ServiceReport[] = []
   for (const one of run.parts) {
-    const { service, name, status, reason, preview, rate, price } = one
+    const { service, name, status, reason, rate, price } = one
     const spend = spendOf(one, of.spend, run.parts)
     const { written: _, ...cells } = await rows.countCells(db, run.id, service)
     reports.push({
@@ -225,9 +222,9 @@ async function reportServices(
       status,
       reason,
       rows: ended.get(service) ?? 0,
-      lookups: await readLookupTotals(db, run.id, service),
+      lookups: await readLookupTotals(db, run.id, service, run.preview?.lookups),
       spend: sumSpend(spend, price),
-      cells: preview?.cells ?? { written: of.written.get(service) ?? 0, ...cells },
+      cells: run.preview?.cellsBy.get(service) ?? { written: of.written.get(service) ?? 0, ...cells },
       rate: toRateReport(run, rate, spend),
     })
   }
@@ -295,14 +292,6 @@ const sumStates = (counts: readonly rows.RowStateCounts[]): rows.RowStateCounts 
   Object.fromEntries(
     ROW_STATES.map((state) => [state, sumOf(counts.map((one) => one[state] ?? 0))]),
   ) as rows.RowStateCounts
-
-/** Replaces waiting rows by the states they would reach; the sum stays the same. */
-function projectStates(stored: rows.RowStateCounts, previewed: rows.RowStateCounts): rows.RowStateCounts {
-  const previewedCount = sumOf(Object.values(previewed))
-  const waiting = stored.waiting - previewedCount + previewed.waiting
-  const states = ROW_STATES.map((state) => [state, stored[state] + previewed[state]])
-  return { ...(Object.fromEntries(states) as rows.RowStateCounts), waiting }
-}
 
 /**
  * 0 completed; 1 failed; 2 unauthorized; 3 completed, but some rows failed or still wait; 4 budget reached, or no credits left;

@@ -1,9 +1,7 @@
-import { hasCascade } from '../domain/identifiers/kind.ts'
 import type { CircuitCause } from '../domain/rate-status.ts'
 import type { ConfiguredBudget } from '../domain/spend.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
 import type { PickContext } from '../pipeline/pick/pass.ts'
-import type { Preview } from '../pipeline/preview.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { ServiceSources } from '../store/run-progress.ts'
@@ -91,8 +89,6 @@ export interface Leftover {
 export class RunObservations {
   /** What ends it as a whole. */
   readonly failures: unknown[] = []
-  /** Of a dry run, by service. */
-  readonly previews = new Map<number, Preview>()
   /** What it left to other runs when it completed. */
   leftover: Leftover = { others: 0, later: 0, laterAt: null, locked: 0 }
   /** Sources skipped, or not picked any further, because they were paused. */
@@ -107,7 +103,7 @@ export class RunObservations {
 }
 
 export const createPart = <PartDeps>(
-  part: Pick<ServicePart<PartDeps>, 'name' | 'deps' | 'id' | 'service' | 'isDryRun' | 'sources' | 'budget'>,
+  part: Pick<ServicePart<PartDeps>, 'name' | 'deps' | 'id' | 'service' | 'sources' | 'budget'>,
   counters: RunCounters,
 ): ServicePart<PartDeps> => ({
   ...part,
@@ -148,10 +144,6 @@ export const fitSources = (part: ServedSources): ServiceSources => namesWhere(pa
 
 export const brokenSources = (part: ServedSources): ServiceSources =>
   namesWhere(part, (source) => !isFit(source))
-
-/** Its sources whose rows go on after a miss, to the next identifier or the next service: in a dry run nothing else moves them on. */
-export const cascadingSources = (part: ServedSources): ServiceSources =>
-  namesWhere(part, ({ mapping }) => hasCascade(mapping) || mapping.turn.next !== null)
 
 /** The services of a run whose rows may go on to this one. */
 export const partsBefore = <Part extends Pick<ServicePart, 'name' | 'sources'>>(

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Preview, previewRun } from '../pipeline/preview.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { toRunService } from '../pipeline/pick/pass.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunProgress } from './counters.ts'
+import { DryRun } from './dry-run.ts'
 import { type FillRateSampleOptions, sampleFillRates } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
 import { isAbort, repeating, runLoop } from './loop.ts'
@@ -15,7 +14,7 @@ import { monitorRun, pickRequeued } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
 import { firstOf, isEnded, type RunDeps, type ServicePart, type ServiceProcess } from './run-part.ts'
-import { checkBreakage, isFit, isLeftOut } from './source-health.ts'
+import { isLeftOut } from './source-health.ts'
 import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
 import { Workers } from './workers.ts'
 
@@ -68,6 +67,8 @@ class RunExecution {
   readonly #options: ExecuteRunOptions
   readonly #run: StartedRun
   readonly #parts: readonly RunningPart[]
+  /** Null: it writes. */
+  readonly #dry: DryRun | null
   readonly #finished = new AbortController()
   readonly #cancelled = new AbortController()
   /** A user ends it. */
@@ -95,12 +96,14 @@ class RunExecution {
       const outOfCredits = new AbortController()
       return { part, workers, areShared: shared !== undefined, outOfCredits, ended, stopping }
     })
+    const ofRows = { limit: options.limit, signal: this.#stopping, onFailure: this.#onPartFailure }
+    this.#dry = options.dryRun ? new DryRun(run, { ...options, ...options.dryRun, ...ofRows }) : null
   }
 
-  #createWorkers({ deps, isDryRun, sources }: ServicePart, signal: AbortSignal): Workers {
-    const { deliveries } = this.#options
+  #createWorkers({ deps, sources }: ServicePart, signal: AbortSignal): Workers {
+    const { deliveries, dryRun } = this.#options
     return new Workers(deps, {
-      sources: isDryRun ? [] : sources,
+      sources: dryRun ? [] : sources,
       calls: deps,
       signal,
       ...(deliveries && { deliveries }),
@@ -196,7 +199,7 @@ class RunExecution {
       )
     const steps = [
       this.#pick(),
-      ...(this.#run.isDryRun ? [] : [isUnderWay.then(() => this.#measure())]),
+      ...(this.#dry ? [] : [isUnderWay.then(() => this.#measure())]),
       this.#monitor().finally(() => this.#finished.abort()),
     ]
     return [...own, ...steps.map((step) => step.catch(this.#onFailure))]
@@ -247,6 +250,7 @@ class RunExecution {
       run: part,
       options: {
         ...this.#options,
+        sample: this.#dry?.picks(part),
         sources: part.sources.filter(({ mapping }) => mapping.turn.isFirst),
         interrupted: this.#interrupted,
         onAtBudget: async () => {
@@ -278,7 +282,7 @@ class RunExecution {
     while (!ended.aborted) {
       const isUnpaidTried = performance.now() >= unpaidAt
       if (isUnpaidTried) unpaidAt = performance.now() + UNPAID_POLL_MS
-      const options = { signal, isUnpaidTried, onFailure: this.#onPartFailure }
+      const options = { signal, isUnpaidTried, unstored: this.#dry, onFailure: this.#onPartFailure }
       if (await retryWhileUnavailable(() => pickRequeued(this.#run, options), { signal })) this.#wakeAll()
       else await sleep(HANDED_ON_POLL_MS, undefined, { signal: ended }).catch(() => {})
     }
@@ -309,12 +313,12 @@ class RunExecution {
     return sampleFillRates(this.#deps, sources, { ...options, ...counted, run: this.#run.id })
   }
 
-  /** Waits until the run is complete; then previews, in a dry run. */
+  /** Waits until the run is complete. */
   async #monitor(): Promise<void> {
-    const { observations, isDryRun } = this.#run
-    observations.leftover = await monitorRun(
+    this.#run.observations.leftover = await monitorRun(
       this.#run,
       {
+        unstored: this.#dry,
         limit: this.#options.limit,
         waitMs: this.#options.waitMs,
         isPicking: () => this.#isPicking,
@@ -326,28 +330,12 @@ class RunExecution {
       },
       this.#stopping,
     )
-    // While the heartbeat still runs: otherwise another run could take the rows meanwhile.
-    if (!isDryRun || this.#stopping.aborted) return
-    for (const part of this.#run.parts)
-      observations.previews.set(
-        part.service,
-        await retryWhileUnavailable(() => this.#preview(part), { signal: this.#stopping }),
-      )
-  }
-
-  async #preview(part: ServicePart): Promise<Preview> {
-    const { deps, sources } = part
-    // A dry run writes no row, and would not notice.
-    for (const source of sources) await checkBreakage(deps, source)
-    const fit = sources.filter(isFit)
-    const sample = this.#options.dryRun?.sample ?? 0
-    return previewRun(deps, toRunService(part), { sources: fit, sample, signal: this.#stopping })
   }
 
   async #finish(): Promise<RunReport> {
-    const { isDryRun, startedAt } = this.#run
+    const { startedAt } = this.#run
     const sampleLast = async (): Promise<void> => {
-      if (isDryRun || this.#interrupted.aborted) return
+      if (this.#dry || this.#interrupted.aborted) return
       await this.#sample({
         minAgeMs: 0,
         startedAt: this.#deps.now() - (performance.now() - startedAt),
@@ -355,11 +343,14 @@ class RunExecution {
     }
     // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
     const [ended] = await Promise.allSettled([
-      finishRun(this.#run, {
-        signal: this.#options.signal,
-        rateOf: this.#rateOf,
-        areWorkersShared: this.#parts.some(({ areShared }) => areShared),
-      }),
+      finishRun(
+        { ...this.#run, preview: this.#dry?.report() ?? null },
+        {
+          signal: this.#options.signal,
+          rateOf: this.#rateOf,
+          areWorkersShared: this.#parts.some(({ areShared }) => areShared),
+        },
+      ),
       sampleLast(),
       this.#deps.metrics?.flush(),
     ])

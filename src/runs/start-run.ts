@@ -38,7 +38,6 @@ export interface StartedRun {
   readonly id: number
   readonly token: string
   readonly trigger: Trigger
-  readonly isDryRun: boolean
   /** Names of the requested sources. */
   readonly named: readonly string[]
   /** What it does with each of its services, in their order. */
@@ -107,11 +106,11 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   )
   const counters = new RunCounters()
   const parts = budgeted.map(({ deps, name, service, sources, leftOut, budget: own }) => ({
-    ...createPart({ deps, name, id, service, isDryRun, sources, budget: own }, counters),
+    ...createPart({ deps, name, id, service, sources, budget: own }, counters),
     leftOut,
     isGathering: inserted.gathering.includes(deps.service),
   }))
-  return { id, token, trigger, isDryRun, named, parts, counters, startedAt, observations }
+  return { id, token, trigger, named, parts, counters, startedAt, observations }
 }
 
 const budgetOf = (

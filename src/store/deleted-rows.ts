@@ -1,3 +1,4 @@
+import { isUnneededSql } from './pending-lookups.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
@@ -66,7 +67,7 @@ export async function markRowsDeleted(
        order by key for update skip locked
     )
     update fillrate.rows r
-       set deleted_at = now(), failure = null, is_kept = ${isKept}, may_be_hidden = null, is_dry_run = false,
+       set deleted_at = now(), failure = null, is_kept = ${isKept}, may_be_hidden = null,
            state = ${ifWaiting(sql`${Row.unchanged}`, sql`r.state`)}, reason = ${ifWaiting(sql`${ROW_MISSING_REASON}`, sql`r.reason`)},
            settled_at = coalesce(r.settled_at, now()), due_at = ${ifWaiting(sql`null`, sql`r.due_at`)}
       from locked where r.ctid = locked.ctid
@@ -82,10 +83,7 @@ export async function markRowsDeleted(
 export async function withdrawLookups(tx: Tx, ids: readonly number[]): Promise<void> {
   await sql`
     delete from fillrate.lookups l
-     where l.id = any(${[...ids]}::bigint[]) and l.state = ${Lookup.pending} and l.attempts = 0 and l.unconfirmed_calls = 0
-       and l.record is null and not exists (select from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null)`.execute(
-    tx,
-  )
+     where l.id = any(${[...ids]}::bigint[]) and ${isUnneededSql}`.execute(tx)
 }
 
 /**

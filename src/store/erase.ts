@@ -182,7 +182,7 @@ export async function eraseLookups(
     with erased as (
       update fillrate.rows r
          set state = 'suppressed', failure = null, reason = ${SUPPRESSED_REASON}, notes = null,
-             lookup_id = null, missed_lookup_ids = null, is_dry_run = false, settled_at = now(), due_at = null,
+             lookup_id = null, missed_lookup_ids = null, settled_at = now(), due_at = null,
              last_written = null, earlier_writes = null, own_writes = null
         from ${found}
        where ${isOfSubject}

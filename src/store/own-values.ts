@@ -36,12 +36,23 @@ export const earlierValuesSql = (hash: RawBuilder<unknown>): RawBuilder<unknown>
 export const withoutColumnsSql = (columns: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`nullif(r.earlier_writes - array(select jsonb_object_keys(${columns})), '{}')`
 
-/** SQL: a value of a row that is claimed anew, which stays if its inputs are those that Fillrate knows. */
-const ofInputs = (value: RawBuilder<unknown>, otherwise: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`case when r.input_hash = excluded.input_hash then ${value} else ${otherwise} end`
+/** SQL: a value of the row `r` that stays with its inputs. */
+const ofInputs = (
+  hash: RawBuilder<unknown>,
+  value: RawBuilder<unknown>,
+  otherwise: RawBuilder<unknown>,
+): RawBuilder<unknown> => sql`case when r.input_hash = ${hash} then ${value} else ${otherwise} end`
+
+/** SQL: `last_written` and `earlier_writes` of the row `r` with the inputs of a hash. */
+export const lastWrittenWithSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> =>
+  ofInputs(hash, sql`r.last_written`, lastWrittenForSql(hash))
+export const earlierWritesWithSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> =>
+  ofInputs(hash, sql`r.earlier_writes`, earlierWritesSql(hash))
+
+const claimedHash = sql`excluded.input_hash`
 
 /** SQL: what a row `r` that is claimed anew, with the inputs of `excluded`, is set to. */
 export const claimedValuesSql = sql`
-  last_written = ${ofInputs(sql`r.last_written`, lastWrittenForSql(sql`excluded.input_hash`))},
-  earlier_writes = ${ofInputs(sql`r.earlier_writes`, earlierWritesSql(sql`excluded.input_hash`))},
-  own_writes = ${ofInputs(sql`r.own_writes`, sql`case when not ${hasReturnedSql} then r.own_writes end`)}`
+  last_written = ${lastWrittenWithSql(claimedHash)},
+  earlier_writes = ${earlierWritesWithSql(claimedHash)},
+  own_writes = ${ofInputs(claimedHash, sql`r.own_writes`, sql`case when not ${hasReturnedSql} then r.own_writes end`)}`

@@ -166,9 +166,26 @@ export const dequeuePendingSql = (taken: string): RawBuilder<unknown> => sql`rem
        where p.id = remaining.id and cardinality(remaining.lookup_ids) < cardinality(entry.lookup_ids)
     )`
 
-/** Removes the queues of runs that are over: their lookups are adopted by the rows that need them. */
+/** SQL: the lookup `l` waits for a call that was never made, and no row of a table has it. */
+export const isUnneededSql = sql<boolean>`(
+  l.state = 'pending' and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
+  and not exists (select from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null))`
+
+/**
+ * Removes the queues of runs that are over. Their lookups are adopted by the rows that need them; those of a dry run, which has no
+ * rows, are deleted unless a row needs them or they were called.
+ */
 export async function prunePending(db: Connection): Promise<void> {
   await sql`
-    delete from fillrate.pending_lookups p
-     where not exists (select from fillrate.runs r where r.id = p.run_id and r.state = 'running')`.execute(db)
+    with pruned as (
+      delete from fillrate.pending_lookups p
+       where not exists (select from fillrate.runs r where r.id = p.run_id and r.state = 'running')
+      returning p.run_id, p.lookup_ids
+    ), left_behind as (
+      select q.id, d.id as run_id
+        from pruned join fillrate.runs d on d.id = pruned.run_id and d.options -> 'dry' = 'true'
+       cross join lateral unnest(pruned.lookup_ids) as q (id)
+    )
+    delete from fillrate.lookups l using left_behind
+     where l.id = left_behind.id and l.run_id = left_behind.run_id and ${isUnneededSql}`.execute(db)
 }

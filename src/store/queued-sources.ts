@@ -23,7 +23,7 @@ export async function listQueuedSources(db: Connection, most: number): Promise<R
     select (select count(*)::int from queued) as lookups,
            array(select distinct r.source from queued q cross join lateral (
              select source from fillrate.rows
-              where lookup_id = q.lookup_id and ${opaque(sql`state = 'waiting' and not is_dry_run`)} offset 0) r) as sources`.execute(
+              where lookup_id = q.lookup_id and ${opaque(sql`state = 'waiting'`)} offset 0) r) as sources`.execute(
     db,
   )
   const [queued] = rows

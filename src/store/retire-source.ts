@@ -71,7 +71,7 @@ const LEFT_REASON = 'its source is no longer in the configuration'
 export async function endRowsOfLeftSources(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ lookup: number | null }>`
     update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = ${LEFT_REASON},
-           is_dry_run = false, settled_at = now(), due_at = now()
+           settled_at = now(), due_at = now()
      where ctid = any(array(
        select r.ctid from fillrate.source_cursors c join fillrate.rows r using (source)
         where c.last_configured_at < now() - ${LEFT_FOR} and r.state = ${Row.waiting}

@@ -9,8 +9,6 @@ export interface RowHistoryRow {
   readonly state: RowState
   readonly reason: string | null
   readonly notes: Readonly<Record<string, unknown>> | null
-  /** Held by a dry run, which writes nothing. */
-  readonly dry: boolean
   readonly run: number | null
   /** The service whose results it waits for. */
   readonly service: number
@@ -85,7 +83,7 @@ export async function findRowHistory(
   key: string,
 ): Promise<RowHistoryRow | null> {
   const { rows } = await sql<RowHistoryRow>`
-    select state, reason, notes, is_dry_run as dry, run_id as run, service_id as service,
+    select state, reason, notes, run_id as run, service_id as service,
            ${inOrder(sql`missed_lookup_ids[cardinality(missed_lookup_ids)]`, sql`lookup_id`)} as lookup,
            coalesce(to_jsonb(${inOrder(sql`missed_lookup_ids[:cardinality(missed_lookup_ids) - 1]`, sql`missed_lookup_ids`)}), '[]') as tried, input_hash::text, last_written as written, earlier_writes as earlier, picked_at, settled_at,
            due_at

@@ -28,7 +28,7 @@ export interface PickedRow {
 /**
  * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
  * read: write-back fills those of a dead run while they are picked.
- * @param options.dry waiting rows are written only once a run without `dry` has claimed them
+ * @param service whose results they wait for
  * @returns the claimed keys
  */
 export async function claimRows(
@@ -37,18 +37,13 @@ export async function claimRows(
   run: number,
   runningRuns: readonly number[],
   picked: readonly PickedRow[],
-  options: {
-    readonly dry: boolean
-    /** The service whose results they wait for. */
-    readonly service: number
-  },
+  service: number,
 ): Promise<string[]> {
   if (picked.length === 0) return []
-  const { dry, service } = options
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
-           (source, key, lookup_id, missed_lookup_ids, is_dry_run, only_blanks, service_id, input_hash, state, failure, reason, run_id, notes, picked_at, settled_at, due_at)
-    select ${source}, v.key, v.lookup, v.tried::bigint[], ${dry} and v.state = 'waiting', coalesce(v."onlyBlanks", false), ${service}, v."inputHash"::bigint, v.state,
+           (source, key, lookup_id, missed_lookup_ids, only_blanks, service_id, input_hash, state, failure, reason, run_id, notes, picked_at, settled_at, due_at)
+    select ${source}, v.key, v.lookup, v.tried::bigint[], coalesce(v."onlyBlanks", false), ${service}, v."inputHash"::bigint, v.state,
            ${failureSql(sql`v.state`)}, v.reason, ${run}, v.notes, coalesce(v."settledAt", now()), case when v.state = 'waiting' then null else now() end, v."nextAt"
       from ${recordBatch(
         picked.map(({ tried = [], ...row }) => ({
@@ -87,7 +82,7 @@ export async function claimRows(
  */
 const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (source, key) do update set
-      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, is_dry_run = excluded.is_dry_run, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
       ${claimedValuesSql},
       deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
       cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at

@@ -1,10 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { ANSWERED_STATES, isOpenMemberSql } from './lookups.ts'
+import { earlierWritesWithSql, lastWrittenWithSql } from './own-values.ts'
 import type { RunService } from './pending-lookups.ts'
-import { intervalSql, isTrue, jsonBatch, opaque, readOne } from './sql.ts'
+import { intervalSql, isTrue, jsonBatch, opaque, readOne, recordBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
+import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
 
 /** SQL: whether lookups of a run are leased. */
 export const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
@@ -46,44 +49,13 @@ export function findWaitingRows(
   return readOne(db, found)
 }
 
-/**
- * When a run is done with a row: a normal run when the row is written, a dry run when its lookup has a result, unless
- * the row then goes on to its next identifier.
- */
-export interface DonePolicy {
-  readonly isDryRun: boolean
-  /** The sources whose rows go on to the next identifier, or service, after a miss. */
-  readonly cascading: readonly ServiceSources[]
-}
-
-/** SQL: the run of row `r` with lookup `l` is not done with the row. */
-const isOpenSql = ({ isDryRun, cascading }: DonePolicy): RawBuilder<boolean> =>
-  isDryRun
-    ? sql`not coalesce(l.state in (${ANSWERED_STATES}) and not ${isMissSql(cascading)}, false)`
-    : sql`true`
-
-const isMissSql = (cascading: readonly ServiceSources[]): RawBuilder<boolean> =>
-  sql`(l.state = 'not_found' and ${isAtSql(cascading)})`
-
 /** SQL: the row `r` is of one of these sources, at its service. */
 const isAtSql = (places: readonly ServiceSources[]): RawBuilder<boolean> =>
   sql`((r.service_id || ' ' || r.source) = any(${places.flatMap(({ service, sources }) => sources.map((name) => `${service} ${name}`))}::text[]))`
 
-/** The number of rows that a run is not done with. */
-export async function countWaitingRows(
-  db: Connection,
-  run: number,
-  done: DonePolicy = { isDryRun: false, cascading: [] },
-): Promise<number> {
-  const counted = sql<{ count: number }>`
-    select ${
-      done.isDryRun
-        ? sql`count(*) as count from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
-     where r.run_id = ${run} and r.state = 'waiting' and ${isOpenSql(done)}`
-        : sql`${waitingOfRunSql(run)} as count`
-    }`
-  return (await readOne(db, counted)).count
-}
+/** The number of rows of a run that wait. */
+export const countWaitingRows = async (db: Connection, run: number): Promise<number> =>
+  (await readOne(db, sql<{ count: number }>`select ${waitingOfRunSql(run)} as count`)).count
 
 export interface AwaitedJobs {
   readonly all: number
@@ -95,7 +67,12 @@ export interface AwaitedJobs {
  * The number of jobs whose delivery rows of a run wait for, whichever run submitted them. Reads the members of open jobs up to
  * the first that a row waits for, and not all rows that wait.
  */
-export function countAwaitedJobs(db: Connection, run: number): Promise<AwaitedJobs> {
+export function countAwaitedJobs(
+  db: Connection,
+  run: number,
+  unstored: readonly UnstoredRow[] = [],
+): Promise<AwaitedJobs> {
+  const lookups = unstored.flatMap(({ lookup }) => lookup ?? [])
   const counted = sql<AwaitedJobs>`
     select count(*) as all, count(*) filter (where j.finished_at is not null) as finished from fillrate.jobs j
      where (j.state in ('submitting', 'submitted', 'in_doubt') or j.release_at is not null)
@@ -103,28 +80,14 @@ export function countAwaitedJobs(db: Connection, run: number): Promise<AwaitedJo
          select from unnest(j.lookup_ids) as m (id)
           cross join lateral (
             select from fillrate.lookups l where l.id = m.id and ${isOpenMemberSql('j.key')} offset 0) l
-          cross join lateral (
-            select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`
+         where m.id = any(${lookups}::bigint[]) or exists (
+           select from fillrate.rows r where r.lookup_id = m.id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0))`
   return readOne(db, counted)
-}
-
-/** Moves a dry run's rows on to their next identifier after a miss: in other runs, write-back does this. */
-export async function advanceCascade(
-  db: Connection,
-  run: number,
-  cascading: readonly ServiceSources[],
-): Promise<void> {
-  if (cascading.every(({ sources }) => sources.length === 0)) return
-  await sql`
-    update fillrate.rows r set missed_lookup_ids = r.missed_lookup_ids || r.lookup_id, lookup_id = null
-      from fillrate.lookups l
-     where l.id = r.lookup_id and r.run_id = ${run} and r.is_dry_run and r.state = 'waiting'
-       and ${isMissSql(cascading)}`.execute(db)
 }
 
 /** What rows of a run wait for at one of its services. */
 interface WaitingCounts {
-  /** Rows that this run is not done with. */
+  /** Rows of this run that wait. */
   readonly mine: number
   /** Of these, those whose lookup is in a job. */
   readonly forDelivery: number
@@ -162,32 +125,43 @@ export interface RunWaits {
   readonly awaited: number
 }
 
+/** A row that waits, and is in no table. */
+export interface UnstoredRow {
+  readonly service: number
+  readonly source: string
+  readonly lookup: number | null
+}
+
 /**
  * Counts what the waiting rows of some sources wait for. Reads all rows of the runs that hold them: do not poll this often.
- * A normal run waits for every other run, dry ones included; a dry run that holds rows itself waits only for earlier dry
- * runs, or the two would wait for each other for ever.
  * @param broken sources whose rows are neither picked again nor written
  * @param unawaited running runs that no other run waits for
+ * @param unstored rows of the run
  */
 export async function readWaitingCounts(
   db: Connection,
-  run: DonePolicy & { readonly id: number },
+  run: number,
   sources: readonly string[],
   runningRuns: readonly number[],
   broken: readonly ServiceSources[] = [],
   unawaited: readonly number[] = [],
+  unstored: readonly UnstoredRow[] = [],
 ): Promise<RunWaits> {
-  const others = runningRuns.filter((id) => id !== run.id)
+  const others = runningRuns.filter((id) => id !== run)
   const awaited = others.filter((id) => !unawaited.includes(id))
-  const mine = sql`r.run_id = ${run.id}`
+  const mine = sql`r.run_id = ${run}`
   const isBroken = sql`${isAtSql(broken)} and (l.id is null or l.state in (${ANSWERED_STATES}))`
   const later = sql`${mine} and l.state = 'pending' and l.run_id = any(${[...runningRuns]}::bigint[])
                       and l.not_before > now() + ${intervalSql(MAX_AWAITED_DELAY_MS)}`
-  const { rows } = await sql<
-    WaitingCounts & Pick<RunWaits, 'others' | 'awaited'> & { service: number; olderDry: number; held: number }
-  >`
+  const stored = sql`
+    select r.run_id, r.service_id, r.source, r.lookup_id, r.due_at
+      from ${runsWithWaitingSql(sources)} u cross join lateral ${waitingRowsSql('u.run_id', sources)} r`
+  const ofMemory = sql`
+    select ${run}::bigint, v.service, v.source, v.lookup, null
+      from ${recordBatch(unstored, { service: 'smallint', source: 'text', lookup: 'bigint' })}`
+  const { rows } = await sql<WaitingCounts & Pick<RunWaits, 'others' | 'awaited'> & { service: number }>`
     select r.service_id as service,
-           count(*) filter (where ${mine} and ${isOpenSql(run)}) as mine,
+           count(*) filter (where ${mine}) as mine,
            count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
            count(*) filter (where ${mine} and (l.id is null or l.state = 'pending') and not (${isBroken})) as "forCall",
            count(*) filter (where ${mine} and l.state = 'pending'
@@ -195,22 +169,18 @@ export async function readWaitingCounts(
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
            count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED_STATES}) and not (${isBroken})) as locked,
-           count(*) filter (where ${mine} and ${isOpenSql(run)} and ${isBroken}) as broken,
+           count(*) filter (where ${mine} and ${isBroken}) as broken,
            count(*) filter (where r.run_id = any(${others}::bigint[])) as others,
-           count(*) filter (where r.run_id = any(${awaited}::bigint[])) as awaited,
-           count(*) filter (where r.run_id = any(${others}::bigint[]) and r.is_dry_run and r.run_id < ${run.id}) as "olderDry",
-           count(*) filter (where ${mine}) as held
-      from ${runsWithWaitingSql(sources)} u
-     cross join lateral ${waitingRowsSql('u.run_id', sources)} r
+           count(*) filter (where r.run_id = any(${awaited}::bigint[])) as awaited
+      from (${unstored.length === 0 ? stored : sql`${stored} union all ${ofMemory}`}) r
       left join fillrate.lookups l on l.id = r.lookup_id
      group by r.service_id`.execute(db)
   const sum = (of: (row: (typeof rows)[number]) => number): number =>
     rows.reduce((total, row) => total + of(row), 0)
-  const isHolding = run.isDryRun && sum(({ held }) => held) > 0
   return {
     at: (service) => rows.find((row) => row.service === service) ?? NOTHING_WAITS,
     others: sum((row) => row.others),
-    awaited: sum((row) => (isHolding ? row.olderDry : row.awaited)),
+    awaited: sum((row) => row.awaited),
   }
 }
 
@@ -252,11 +222,13 @@ export interface LookupTotals {
  * What a run needed and requested, and the results, of all its services or of one; nothing of a run that has ended, whose list is gone. A lookup that the run requested
  * itself, as it usually has all, is read once, and was not stored, whatever its state. Grouped, because that spills to disk at any
  * size; `except` keeps all identifiers in memory.
+ * @param needed lookups that it needed for rows of which none is stored
  */
 export function readLookupTotals(
   db: Connection,
   run: number,
   service: number | null = null,
+  needed: readonly number[] = [],
 ): Promise<LookupTotals> {
   const isOfService = service === null ? sql`` : sql`and service_id = ${service}`
   const totals = sql<LookupTotals>`
@@ -276,6 +248,7 @@ export function readLookupTotals(
         select id, true as is_own from own where is_requested
         union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
         union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
+        union all select unnest(${[...needed]}::bigint[]), false
       ) needed group by id having not bool_or(is_own)
     )
     select total.requested + needed.distinct as distinct, needed.stored, total.*
@@ -284,4 +257,36 @@ export function readLookupTotals(
           from other cross join lateral (select state from fillrate.lookups where id = other.id ${isOfService} offset 0) l
       ) needed`
   return readOne(db, totals)
+}
+
+/** A row with the answer to its lookup, as it would be claimed with these inputs. */
+interface SampledAnswer extends AnsweredRow {
+  readonly kind: LookupKind
+}
+
+/** Unstored rows of a source whose lookup is answered. */
+export async function readSampledAnswers(
+  db: Connection,
+  source: string,
+  sampled: readonly { readonly key: string; readonly inputHash: string; readonly lookup: number | null }[],
+): Promise<SampledAnswer[]> {
+  const hash = sql`v."inputHash"::bigint`
+  const { rows } = await sql<Unparsed<SampledAnswer>>`
+    select v.key, v."inputHash", null as run, ${lastWrittenWithSql(hash)}::text as written,
+           ${earlierWritesWithSql(hash)}::text as earlier, l.id as lookup, l.kind, l.state, l.reason, l.record::text,
+           l.confidence, l.refresh_at as "dueAt"
+      from ${recordBatch(sampled, { key: 'text', inputHash: 'text', lookup: 'bigint' })}
+      join fillrate.lookups l on l.id = v.lookup
+      left join fillrate.rows r on r.source = ${source} and r.key = v.key
+     where ${opaque(sql`l.state in (${ANSWERED_STATES})`)}`.execute(db)
+  return parseRows<SampledAnswer>(rows)
+}
+
+/** Which of some lookups are awaited no more: they are answered, or were deleted. */
+export async function listSettled(db: Connection, ids: readonly number[]): Promise<ReadonlySet<number>> {
+  const { rows } = await sql<{ id: number }>`
+    select v.id from unnest(${[...ids]}::bigint[]) as v (id)
+      left join lateral (select state from fillrate.lookups where id = v.id offset 0) l on true
+     where l.state is null or l.state in (${ANSWERED_STATES})`.execute(db)
+  return new Set(rows.map(({ id }) => id))
 }

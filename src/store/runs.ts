@@ -190,6 +190,12 @@ export async function listRunning(
   return rows
 }
 
+/** The running runs that hold rows and lookups against others, the most urgent first: dry runs hold none. @returns their ids */
+export const listHolding = async (db: Connection): Promise<number[]> =>
+  (await listRunning(db)).filter(isHolding).map(({ id }) => id)
+
+export const isHolding = ({ options }: Pick<RunningRun, 'options'>): boolean => options.dry !== true
+
 /**
  * Marks runs with an expired lease as interrupted.
  * @param except the process's own runs: after a database outage it may find its own lease expired

@@ -103,7 +103,6 @@ export interface Schema extends ObservationTables {
     input_hash: string | null
     picked_at: Generated<Date>
     service_id: Generated<number>
-    is_dry_run: Generated<boolean>
     only_blanks: Generated<boolean>
     source: string
     key: string

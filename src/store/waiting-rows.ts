@@ -18,7 +18,7 @@ export const runsWithWaitingSql = (sources: readonly string[] | null = null): Ra
  * statistics do not know lets the planner expect every row.
  */
 export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuilder<unknown> => sql`(
-  select run_id, service_id, source, key, lookup_id, is_dry_run, due_at from fillrate.rows
+  select run_id, service_id, source, key, lookup_id, due_at from fillrate.rows
    where run_id between ${sql.ref(run)} and ${sql.ref(run)} and source = any(${[...sources]}::text[])
      and ${opaque(sql`state = 'waiting'`)} offset 0)`
 
@@ -30,7 +30,6 @@ export const waitingOfRunSql = (run: number): RawBuilder<number> => sql`(
  * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same
  * statement: a pause that is older than the death of a run is seen wherever that death is.
  * @param after keyset: keys after this one
- * @param dry skip rows that are written as soon as their delivery comes: a dry run would prevent that
  */
 export async function listAbandonedRows(
   db: Connection,
@@ -38,9 +37,8 @@ export async function listAbandonedRows(
   runningRuns: readonly number[],
   after: string,
   limit: number,
-  dry = false,
 ): Promise<string[]> {
-  const isAbandoned = opaque(sql`state = 'waiting' and not (${dry} and ${awaitsDeliverySql('rows')})`)
+  const isAbandoned = opaque(sql`state = 'waiting'`)
   // Compared as a whole: only the index of rows by run has this order. By its parts, so has the primary key, which would read all
   // rows of the source.
   const { rows } = await sql<{ key: string }>`
@@ -61,11 +59,6 @@ export async function listAbandonedRows(
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }
-
-/** SQL: whether a row is written as soon as its delivery comes, with or without a run. */
-export const awaitsDeliverySql = (row: string): RawBuilder<boolean> => sql`(
-  not ${sql.ref(`${row}.is_dry_run`)}
-  and exists (select from fillrate.lookups l where l.id = ${sql.ref(`${row}.lookup_id`)} and l.state = 'submitted'))`
 
 /**
  * A run's own rows to pick again at a service: their inputs changed before they were written, their next identifier is to be tried, or

@@ -77,7 +77,7 @@ interface ClaimedRows {
 
 /**
  * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same row.
- * Skips rows of dry runs and rows that were postponed.
+ * Skips rows that were postponed.
  * Goes from the queue to the lookups of an entry, in one scan, and on to the rows, each by its index, whatever the statistics
  * say (`offset 0`): the planner would otherwise scan all lookups in order, or all waiting rows, at every poll. Both return
  * the entry's id, or Postgres would cache them by what they depend on (Memoize), which never hits.
@@ -100,7 +100,7 @@ export async function claimForWriteBack(
      cross join lateral (
        select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, only_blanks, cells_written`}
          from fillrate.rows
-        where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting' and not is_dry_run`)}
+        where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting'`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
           for no key update skip locked offset 0
      ) r
@@ -204,7 +204,6 @@ export async function finishRows(
            lookup_id = case when v.state = 'waiting' then null else r.lookup_id end,
            input_hash = case when v."isMissing" then null else r.input_hash end,
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
-           is_dry_run = r.is_dry_run and v.state = 'waiting',
            last_written = case when v."isMissing" then null when v.after is null and v.confirmed is null then r.last_written
                                else coalesce(r.last_written, '{}') || coalesce(v.after - ${[...untracked]}::text[] - coalesce(v.blanked::text[], '{}'), '{}')
                                     || coalesce(v.confirmed, '{}') end,
@@ -263,11 +262,10 @@ export async function dequeueWritten(db: Connection, entries: readonly number[])
  */
 const hasWaiterSql = sql<boolean>`exists (
        select from fillrate.rows r
-        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting' and not r.is_dry_run`)} offset 0)`
+        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting'`)} offset 0)`
 
 /**
- * Removes lookups that no row waits for, or only rows of dry runs: every write-back would read them again until some
- * run claims their rows.
+ * Removes lookups that no row waits for: every write-back would read them again until some run claims a row.
  * @param limit entries
  * @returns in how many entries there were some
  */

@@ -77,7 +77,6 @@ export async function answeredPeople(
       {
         id: 1,
         budget: new RunBudget(null, new Map(), BUILT_IN_SERVICE.credits),
-        isDryRun: false,
         service: 0,
       },
       pass,

@@ -26,7 +26,7 @@ export interface RowSituation {
   /** The row was finished with another service than the configured one. */
   readonly isFromOtherService?: boolean
   readonly isUndone: boolean
-  readonly row: Pick<RowHistoryRow, 'state' | 'dry' | 'run' | 'due_at'> | null
+  readonly row: Pick<RowHistoryRow, 'state' | 'run' | 'due_at'> | null
   readonly lookup: Pick<LookupHistory, 'state' | 'not_before' | 'reason' | 'run'> | null
   readonly job: Pick<JobHistory, 'state' | 'deadline_at'> | null
   /** The process of the run that holds it is alive. */
@@ -75,8 +75,6 @@ const costNote = ({ lookup }: RowSituation): string =>
   lookup?.state === Lookup.found ? ': without a call if its record is still fresh' : ''
 
 function nextWhileWaiting({ lookup, job, isRunAlive, row }: RowSituation, now: number): NextStep {
-  if (row?.dry === true && !isRunAlive)
-    return { what: 'picked by a dry run, which writes nothing: the next run takes it over', at: null }
   const runName = isRunAlive ? `run ${row?.run}` : 'the next run, because its own has ended'
   if (lookup === null) return { what: `picked again by ${runName}`, at: null }
   switch (lookup.state) {

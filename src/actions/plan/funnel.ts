@@ -245,7 +245,7 @@ async function planPage(
 ) {
   const { db, policy, service } = deps
   const { changedSince } = position
-  const live = (await runs.listRunning(db)).map((run) => run.id)
+  const live = await runs.listHolding(db)
   const read = { ...position, staleSince: changedSince, live, service }
   const readPage = async (tx: Tx): Promise<CandidatePage> => {
     if (phase !== 'scan') return readListed(tx, source, phase, read, Math.min(room ?? size, PAGE_SIZE))

@@ -47,7 +47,7 @@ export async function advancePass(
   countSkipped(run, pass, page.skipped)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
   if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
-  const isWaiting = page.isAtBudget && !pass.isSpent && !budget.isShared && !run.isDryRun
+  const isWaiting = page.isAtBudget && !pass.isSpent && !budget.isShared
   const isReadEnough = pass.phase === 'scan' && pass.readAhead.isOver && budget.limit !== 0
   if (!isWaiting && (page.isAtBudget || isReadEnough)) endAtBudget(run, pass)
   return {
@@ -99,7 +99,7 @@ async function continueAfter(
 /** Moves a pass to its next phase. */
 export async function advancePhase(
   deps: Pick<Deps, 'db'>,
-  { budget, isDryRun, service }: PickContext,
+  { budget, service }: PickContext,
   pass: PickPass,
   options: PickOptions,
 ): Promise<void> {
@@ -116,7 +116,7 @@ export async function advancePhase(
     pass.phase = 'scan'
   } else {
     pass.phase = 'done'
-    const isComplete = options.limit === null && pass.skipped === 0 && !isDryRun
+    const isComplete = options.limit === null && pass.skipped === 0
     if (isComplete) await savePassCursor({ db: deps.db, service }, pass)
   }
 }

@@ -17,7 +17,6 @@ import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
 import { earlierValuesSql } from '../../store/own-values.ts'
 import { serviceNumberSql } from '../../store/services.ts'
-import { awaitsDeliverySql } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import { type EarlierLookups, missedLookupsSql } from './earlier-lookups.ts'
 
@@ -28,7 +27,7 @@ import { type EarlierLookups, missedLookupsSql } from './earlier-lookups.ts'
  * - `complete`: nothing could be written
  * - `fresh`: finished with the same inputs, and not due
  * - `stamped`: its `freshness` column is recent
- * - `held`: another running run has it, or (for a dry run) it is written as soon as its delivery arrives
+ * - `held`: another running run has it
  */
 export type Disposition = 'eligible' | 'abandoned' | 'complete' | 'fresh' | 'stamped' | 'held'
 
@@ -84,8 +83,6 @@ export interface ReadOptions {
   readonly live: readonly number[]
   /** The configured service: rows finished with another one are eligible. */
   readonly service: number
-  /** For a dry run: rows that a delivery will write are left to their receiver. */
-  readonly dry?: boolean
 }
 
 /**
@@ -97,10 +94,10 @@ export async function readCandidates(
   source: Source,
   options: ReadOptions,
 ): Promise<ScannedPage> {
-  const { size, service, dry: isDryRun = false } = options
+  const { size, service } = options
   const page = pageQuery(source, { ...options, limit: size, ...lastWrittenSql(source) })
   const runningIds = sql`${[...options.live]}::bigint[]`
-  const isHeld = sql`r.run_id = any(${runningIds})${isDryRun ? sql` or ${awaitsDeliverySql('r')}` : sql``}`
+  const isHeld = sql`r.run_id = any(${runningIds})`
   // The keys are searched as one array: a search a row costs half as much again, and four times the pages. Neither a row nor
   // the page of keys can be taken for few, whatever the statistics say of a freshly filled table: a full join is never a
   // nested loop, and it stays one because the condition does not show that `page` is there; a source that the planner does not
@@ -225,7 +222,7 @@ export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier'
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, is_dry_run, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`

@@ -46,6 +46,16 @@ const NOTHING_CLAIMED: ClaimResult = {
   isAtBudget: false,
 }
 
+/** Candidates whose lookups a run has chosen and stored. */
+export interface RequestedPage extends Omit<ClaimResult, 'picked'> {
+  /** Those that the budget pays, as they are to be claimed. */
+  readonly rows: readonly rows.PickedRow[]
+  /** Their lookups. */
+  readonly lookupIds: readonly number[]
+  /** Keys of those that this service is not asked about: the next one may take another identifier, or fill other cells. */
+  readonly unanswered: readonly string[]
+}
+
 /** How many candidates a claim considers. */
 export interface ClaimBounds {
   /** Maximum rows. */
@@ -64,8 +74,7 @@ const UNBOUNDED: ClaimBounds = {
 
 /**
  * Claims candidates for a run: rows and lookups, all in this transaction. Lookups beyond the budget are
- * skipped with their rows; rows that cost nothing are claimed regardless. Ends the wait for locks of a user's table (`OnTable`)
- * with its first statement.
+ * skipped with their rows; rows that cost nothing are claimed regardless.
  */
 export async function claimCandidates(
   tx: Tx,
@@ -76,6 +85,30 @@ export async function claimCandidates(
 ): Promise<ClaimResult> {
   if (candidates.length === 0) return NOTHING_CLAIMED
   const startedAt = Date.now()
+  const requested = await requestLookups(tx, source, run, candidates, bounds)
+  const picked = await rows.claimRows(tx, source.name, run.id, run.live, requested.rows, run.service)
+  if (picked.length > 0)
+    traceBatch('fillrate.pick', startedAt, () => ({
+      'fillrate.run': run.id,
+      'fillrate.source': source.name,
+      'fillrate.rows': picked.length,
+      'fillrate.lookup.ids': toIdList(requested.lookupIds),
+    }))
+  await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.turn)
+  return { ...requested, picked: picked.length }
+}
+
+/**
+ * Chooses the lookups of candidates, and stores those that the budget pays for the run to request. Its first statement ends the wait
+ * for locks of a user's table (`OnTable`).
+ */
+export async function requestLookups(
+  tx: Tx,
+  source: Source,
+  run: PickContext & { readonly live: readonly number[] },
+  candidates: readonly PickCandidate[],
+  bounds: ClaimBounds = UNBOUNDED,
+): Promise<RequestedPage> {
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
   const of = run.budget.isUnlimited ? null : toRunService(run)
@@ -99,33 +132,16 @@ export async function claimCandidates(
   const ids = new LookupMap<number>()
   for (const lookup of upserted) ids.set(lookup, lookup.id)
 
-  const reason = run.isDryRun ? 'requested by a dry run: the next run writes it' : null
   const picked = selection.taken.flatMap((n) =>
-    choices[n] ? [toPickedRow(choices[n], ids, suppressed.has(n), reason)] : [],
+    choices[n] ? [toPickedRow(choices[n], ids, suppressed.has(n))] : [],
   )
-  const takenRows = await rows.claimRows(tx, source.name, run.id, run.live, picked, {
-    dry: run.isDryRun,
-    service: run.service,
-  })
-  if (takenRows.length > 0)
-    traceBatch('fillrate.pick', startedAt, () => ({
-      'fillrate.run': run.id,
-      'fillrate.source': source.name,
-      'fillrate.rows': takenRows.length,
-      'fillrate.lookup.ids': toIdList(upserted.map(({ id }) => id)),
-    }))
-  // Not to be requested from this service: the next one may take another identifier, or fill other cells.
   const unanswered = selection.taken.filter(
     (n) => wanted[n] === null && choices[n]?.candidate.lacks === true && !suppressed.has(n),
   )
-  await moveToNextStep(
-    tx,
-    source.name,
-    unanswered.flatMap((n) => candidates[n]?.key ?? []),
-    source.mapping.turn,
-  )
   return {
-    picked: takenRows.length,
+    rows: picked,
+    lookupIds: upserted.map(({ id }) => id),
+    unanswered: unanswered.flatMap((n) => candidates[n]?.key ?? []),
     claimedLookups: claimed.length,
     pickedWithLookup: withLookup.length,
     skipped: selection.skipped.flatMap((n) => candidates[n] ?? []),
@@ -191,7 +207,6 @@ function toPickedRow(
   { candidate, lookup, notes }: LookupChoice,
   ids: LookupMap<number>,
   isSuppressed: boolean,
-  reason: string | null,
 ): rows.PickedRow {
   const { missed, lacks } = candidate
   const earlier = missed?.earlier ?? null
@@ -214,5 +229,5 @@ function toPickedRow(
   if (lookup === null && picked.tried.length > 0)
     return { ...finished(Row.notFound, describeMiss(missed?.kinds ?? [])), nextAt: missed?.dueAt ?? null }
   if (lookup === null) return finished(Row.invalidInput, describeUnusable(notes))
-  return { ...picked, state: Row.waiting, reason, lookup: ids.get(lookup) ?? null }
+  return { ...picked, state: Row.waiting, reason: null, lookup: ids.get(lookup) ?? null }
 }

@@ -34,8 +34,6 @@ export const nextScanPage = (rows: number, candidates: number): number =>
 export interface PickContext {
   readonly id: number
   readonly budget: RunBudget
-  /** It only previews what would be written. */
-  readonly isDryRun: boolean
   /** The configured service. */
   readonly service: number
 }

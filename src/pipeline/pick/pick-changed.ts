@@ -102,11 +102,11 @@ async function claimKeys(
   keys: readonly string[],
   { finishMissing = false, seenGone = [], timeoutMs }: PickKeysOptions & { readonly timeoutMs: number },
 ): Promise<PickedKeys> {
-  const running = await runs.listRunning(tx)
-  const ownIndex = running.findIndex((one) => one.id === run.id)
+  const running = await runs.listHolding(tx)
+  const ownIndex = running.indexOf(run.id)
   if (ownIndex === -1) return { ...NOTHING, skippedKeys: keys }
   // Sorted by urgency: the runs after this one have to yield their rows.
-  const runningIds = running.slice(0, ownIndex + 1).map((one) => one.id)
+  const runningIds = running.slice(0, ownIndex + 1)
   // A row that was deleted and inserted again goes on where it was.
   const restored = await restoreRows(tx, source.name, keys)
   const returned = [...restored, ...seenGone]

@@ -28,6 +28,12 @@ import { isStretch, readStretch } from './stretch.ts'
 
 const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
 
+/** How a page is read and claimed within its transaction. */
+export interface PageSteps {
+  readonly read: typeof readPhase
+  readonly claim: typeof claimCandidates
+}
+
 /**
  * Picks one page: reads it, claims its rows with their lookups in the same transaction, and advances the pass behind it. The next tick continues
  * where this one ended. A page that takes too long is read again in smaller ones.
@@ -38,8 +44,9 @@ export async function pickPage(
   run: PickContext,
   pass: PickPass,
   options: PickOptions,
+  steps: PageSteps = { read: readPhase, claim: claimCandidates },
 ): Promise<PickResult> {
-  const runningIds = (await runs.listRunning(deps.db)).map((one) => one.id)
+  const runningIds = await runs.listHolding(deps.db)
   const allowed = await rowsAllowed(deps, run, pass, options.limit)
   if (allowed <= 0) pass.phase = 'done'
   if (pass.phase === 'done') return { ...NOTHING, done: true }
@@ -50,7 +57,8 @@ export async function pickPage(
   let page: ClaimedPage
   try {
     const stretch = await readAhead(tick)
-    page = await inTableTransaction(deps.db, (tx, onTable) => claimPage(tick, tx, onTable, stretch), timeouts)
+    const claim = claimPage.bind(null, tick, steps, stretch)
+    page = await inTableTransaction(deps.db, claim, timeouts)
   } catch (error) {
     run.budget.setRowsTaken(pass.source.name, null)
     await onFailure(tick, error)
@@ -68,11 +76,16 @@ async function readAhead(tick: PickTick): Promise<ScannedPage | null> {
 }
 
 /** Reads the next page that has rows: Fillrate's own lists are empty in most runs, and each took a transaction. */
-async function readPage(tick: PickTick, tx: Tx, stretch: ScannedPage | null): Promise<PhasePage> {
+async function readPage(
+  tick: PickTick,
+  { read }: PageSteps,
+  tx: Tx,
+  stretch: ScannedPage | null,
+): Promise<PhasePage> {
   const { deps, run, pass, options } = tick
   for (;;) {
     tick.size = pageRows(pass)
-    const page = await readPhase(tick, tx, stretch)
+    const page = await read(tick, tx, stretch)
     const isList = pass.phase === 'abandoned' || pass.phase === 'due'
     if (!isList || page.scanned > 0 || options.onlyListed === true) return page
     await advancePhase(deps, run, pass, options)
@@ -81,22 +94,23 @@ async function readPage(tick: PickTick, tx: Tx, stretch: ScannedPage | null): Pr
 
 async function claimPage(
   tick: PickTick,
+  steps: PageSteps,
+  stretch: ScannedPage | null,
   tx: Tx,
   onTable: OnTable,
-  stretch: ScannedPage | null,
 ): Promise<ClaimedPage> {
   const { run, pass, options, allowed } = tick
   const page = await onTable(
-    () => readPage(tick, tx, stretch),
+    () => readPage(tick, steps, tx, stretch),
     ({ gone }) => gone.length === 0,
   )
   const { candidates, resumed, gone, known, next, scanned, densest } = page
   if (gone.length > 0) await writeBackQueue.finishRows(tx, pass.source.name, gone)
   // A run that began since the stretch was read keeps its rows.
-  const live = stretch === null ? tick.runningIds : (await runs.listRunning(tx)).map((one) => one.id)
+  const live = stretch === null ? tick.runningIds : await runs.listHolding(tx)
   const startedAt = performance.now()
   const bounds = claimBounds(run, pass, allowed, options)
-  const claim = await claimCandidates(tx, pass.source, { ...run, live }, candidates, bounds)
+  const claim = await steps.claim(tx, pass.source, { ...run, live }, candidates, bounds)
   const isCut = claim.considered < candidates.length
   return {
     ...claim,
@@ -132,21 +146,18 @@ const pageRows = ({ pageSize, phase, scan }: PickPass): number =>
   Math.min(pageSize.rows, phase === 'scan' ? scan.rows : PAGE_SIZE)
 
 /**
- * A limit counts rows that the budget cannot pay too, so that both together bound what is read. A dry run ends where
- * its budget does: rows after that which cost nothing, such as those without a usable input, would outweigh the others
- * in its shares. With a budget of 0, rows that cost nothing are all that is wanted.
+ * A limit counts rows that the budget cannot pay too, so that both together bound what is read.
  */
 function claimBounds(
-  { budget, isDryRun }: PickContext,
+  { budget }: PickContext,
   { phase, isSpent }: PickPass,
   max: number,
   { limit }: PickOptions,
 ): ClaimBounds {
-  const isSample = isDryRun && phase !== 'abandoned' && budget.limit !== 0
   return {
     max,
     countsSkipped: limit !== null && (phase === 'due' || phase === 'scan'),
-    endsAtBudget: phase !== 'requeued' && (budget.isShared || isSample || !isSpent),
+    endsAtBudget: phase !== 'requeued' && (budget.isShared || !isSpent),
   }
 }
 

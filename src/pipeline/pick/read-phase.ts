@@ -30,7 +30,10 @@ export interface PickTick {
   size: number
 }
 
-export interface PhasePage extends Pick<ScannedPage, 'known' | 'next' | 'scanned' | 'densest'> {
+export interface PhasePage
+  extends
+    Pick<ScannedPage, 'known' | 'next' | 'scanned' | 'densest'>,
+    Partial<Pick<ScannedPage, 'dispositions'>> {
   readonly candidates: PickCandidate[]
   /** How many more go on with a later service, where they waited when its run ended. */
   readonly resumed: number
@@ -46,47 +49,46 @@ export const scanOptions = ({ run, pass, options, runningIds, size }: PickTick):
   changedSince: pass.changedSince,
   staleSince: pass.changedSince,
   live: runningIds,
-  dry: run.isDryRun,
   service: run.service,
 })
 
-/** Reads a page of a phase; `stretch` is what was read of the table before the transaction. */
+/** Reads a page of a phase, and settles what need not be picked of it; `stretch` is what was read of the table before the transaction. */
 export async function readPhase(tick: PickTick, tx: Tx, stretch: ScannedPage | null): Promise<PhasePage> {
+  const { run, pass } = tick
+  const page = await readPhaseRows(tick, tx, stretch)
+  const found = pass.phase === 'scan' ? page.candidates : await readAtLaterStep(tick, tx, page.candidates)
+  const { candidates: left, resumed } =
+    pass.phase === 'scan' || pass.phase === 'abandoned'
+      ? await resumeAtLater(tx, pass.source, run, found)
+      : { candidates: found, resumed: 0 }
+  const candidates = await settleStamped(tx, pass.source, left)
+  return {
+    ...page,
+    resumed,
+    candidates: pass.phase === 'due' ? candidates.filter(({ lacks }) => lacks) : candidates,
+  }
+}
+
+/** Reads a page of a phase, and changes nothing. */
+export async function readPhaseRows(tick: PickTick, tx: Tx, stretch: ScannedPage | null): Promise<PhasePage> {
   const { run, pass } = tick
   if (pass.phase === 'scan') {
     const page = stretch ?? (await readCandidates(tx, pass.source, scanOptions(tick)))
-    const { candidates, resumed } = await resumeAtLater(tx, pass.source, run, page.candidates)
-    return {
-      ...page,
-      candidates: await settleStamped(tx, pass.source, candidates),
-      resumed,
-      gone: [],
-    }
+    return { ...page, resumed: 0, gone: [] }
   }
   const keys = await listPhaseKeys(tick, tx)
   const byKey = new Map(
     (await readCandidatesByKey(tx, pass.source, keys, run.service)).map((one) => [one.key, one]),
   )
-  // In the order of the list, because a claim may end within it.
-  const found = await readAtLaterStep(
-    tick,
-    tx,
-    keys.flatMap((key) => byKey.get(key) ?? []),
-  )
-  const { candidates: left, resumed } =
-    pass.phase === 'abandoned'
-      ? await resumeAtLater(tx, pass.source, run, found)
-      : { candidates: found, resumed: 0 }
-  const candidates = await settleStamped(tx, pass.source, left)
-  const isWaiting = pass.phase !== 'due'
   return {
-    resumed,
-    candidates: isWaiting ? candidates : candidates.filter((candidate) => candidate.lacks),
-    gone: isWaiting ? keys.filter((key) => !byKey.has(key)).map(toMissingRow) : [],
+    resumed: 0,
+    // In the order of the list, because a claim may end within it.
+    candidates: keys.flatMap((key) => byKey.get(key) ?? []),
+    gone: pass.phase === 'due' ? [] : keys.filter((key) => !byKey.has(key)).map(toMissingRow),
     known: 0,
     next: keys.length === listLimit(tick) ? (keys.at(-1) ?? null) : null,
     scanned: keys.length,
-    densest: candidates.length,
+    densest: 0,
   }
 }
 
@@ -137,7 +139,7 @@ export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
     case 'requeued':
       return listRequeuedRows(tx, source.name, toRunService(run), after ?? '', limit)
     case 'abandoned':
-      return listAbandonedRows(tx, source.name, runningIds, after ?? '', limit, run.isDryRun)
+      return listAbandonedRows(tx, source.name, runningIds, after ?? '', limit)
     default:
       return listDueRows(tx, source.name, after ?? '', limit)
   }

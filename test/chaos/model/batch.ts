@@ -273,7 +273,6 @@ export class Batch {
   #runOf = (worker: number) => ({
     id: this.#runs[worker] ?? 0,
     budget: new RunBudget(null, new Map(), SERVICE.credits),
-    isDryRun: false,
     service: serviceOf(worker),
   })
 

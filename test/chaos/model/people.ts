@@ -202,7 +202,7 @@ export class People {
       `select id from worlds where id in (
          select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = any(u.lookup_ids)
            join fillrate.rows r on r.lookup_id = l.id
-          where r.state = 'waiting' and not r.is_dry_run and l.state in ('found', 'not_found', 'rejected', 'failed'))
+          where r.state = 'waiting' and l.state in ('found', 'not_found', 'rejected', 'failed'))
        for no key update skip locked`,
     )
     for (const { id } of rows)

@@ -29,8 +29,9 @@ test('a killed dry run has written nothing, and the next run writes everything',
   killed.child.kill('SIGKILL')
   await killed.ended
   expect(await contacts()).toBe(before)
+  expect(await database.count('fillrate.rows')).toBe(0)
 
-  // Its lease must expire first: the dry run waits for that, and takes its rows over.
+  // Its lease must expire first: the dry run waits for that, and takes over what it was to request.
   const waited = await cli.run('run', '--dry-run', '--route', 'sync', '--json')
   expect(JSON.parse(waited.stdout) as RunReport).toMatchObject({ rows: { picked: 400, waiting: 0 } })
 
@@ -56,6 +57,7 @@ test('a killed dry run has written nothing, and the next run writes everything',
   // On the wire, or answered and not stored yet.
   expect(inputs.paid_more_than_once).toBeLessThanOrEqual(2 * CONCURRENCY)
   expect(inputs.max_paid).toBeLessThanOrEqual(2)
+  expect(await database.count(`fillrate.lookups where state = 'pending'`)).toBe(0)
   const list = await cli.run('runs')
   expect(list.stdout.split('\n').filter((line) => / dry /.test(line))).toHaveLength(3)
 })

@@ -38,7 +38,6 @@ const pick = (run = RUN) =>
     {
       id: run,
       budget: new RunBudget(null, new Map(), BUILT_IN_SERVICE.credits),
-      isDryRun: false,
       service: 0,
     },
     pass,

@@ -80,7 +80,7 @@ test.each([
   expect(restored).toBe(isRestored ? 2 : 0)
   const pass = await createPass(deps, source, { limit: null, where: null })
   const budget = new RunBudget(0, new Map(), deps.adapter.credits)
-  const picking = { id: run, budget, isDryRun: false, service: 0 }
+  const picking = { id: run, budget, service: 0 }
   while (pass.phase !== 'done') await pickPage(deps, picking, pass, { limit: null, where: null })
   expect(await readCounts()).toEqual([
     { state: 'enriched', rows: 1 },

@@ -54,19 +54,19 @@ for (const route of ['sync', 'bulk'] as const)
     expect(runExitCode(dry)).toBe(0)
     expect(dry.lookups).toMatchObject({ distinct: 310, requested: 310, stored: 0 })
     expect(await harness.query('select from fillrate.changes')).toEqual([])
+    expect(await harness.count('fillrate.rows')).toBe(0)
 
     const calls = harness.calls()
     const report = await harness.run({ route })
     expect(harness.calls()).toBe(calls)
     expect(report.dry_run).toBeUndefined()
-    // Rows without an input were finished by the dry run, because there is nothing to write.
-    expect(report.rows).toEqual({ ...dry.rows, picked: 340, invalid_input: 0 })
+    expect(report.rows).toEqual(dry.rows)
     expect(report.lookups).toMatchObject({ distinct: 310, requested: 0, stored: 310 })
     expect(report.cells).toEqual(dry.cells)
     expect((dry.dry_run?.columns ?? []).filter((one) => one.written > 0).toSorted(byName)).toEqual(
       (await written()).toSorted(byName),
     )
-    expect(await harness.query(`select from fillrate.rows where is_dry_run or state = 'waiting'`)).toEqual([])
+    expect(await harness.count(`fillrate.rows where state = 'waiting'`)).toBe(0)
   })
 
 test('the sample shows values before and after, evenly from each source', async () => {
@@ -94,7 +94,7 @@ test('the sample shows values before and after, evenly from each source', async 
   }
 })
 
-test('no process writes the rows of a dry run or keeps polling them', async () => {
+test('no process writes what a dry run has requested or keeps polling it', async () => {
   await start({ jobDelayMs: 600_000, retryDelaysMs: Array.from({ length: 1_000 }, () => 100) })
   const before = await versions()
   const port = await freePort()
@@ -120,73 +120,86 @@ test('no process writes the rows of a dry run or keeps polling them', async () =
   expect(await versions()).toEqual(before)
 
   const calls = harness.calls()
-  expect((await dryRun(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
+  expect((await dryRun(contacts)).rows).toMatchObject({ picked: CONTACTS + 2, waiting: 0 })
   expect(await versions()).toEqual(before)
-  expect((await harness.run(contacts)).rows).toMatchObject({ picked: CONTACTS, waiting: 0 })
+  expect((await harness.run(contacts)).rows).toMatchObject({ picked: CONTACTS + 2, waiting: 0 })
   expect(harness.calls()).toBe(calls)
 })
 
-test('rows that wait for a delivery of a writing run are left to it', async () => {
+test('rows that wait for a delivery are shown, and stay with what writes them', async () => {
   await start({ jobDelayMs: 60_000 })
   const real = await harness.run({ sources: ['contacts'], route: 'bulk', waitMs: 0 })
   expect(real.rows.waiting).toBe(CONTACTS)
-  const dry = await dryRun({ sources: ['contacts'] })
-  expect(dry.rows.picked).toBe(0)
-  expect(await harness.query('select from fillrate.rows where is_dry_run')).toEqual([])
+  const listRows = () => harness.query('select xmin::text, r.* from fillrate.rows r order by key')
+  const before = await listRows()
+  const calls = harness.calls()
+  const dry = await dryRun({ sources: ['contacts'], waitMs: 0 })
+  expect(dry.rows).toMatchObject({ picked: CONTACTS, waiting: CONTACTS })
+  expect(await listRows()).toEqual(before)
+  expect(harness.calls()).toBe(calls)
 })
 
 test('two concurrent dry runs request everything once and write nothing', async () => {
   await start({ latencyAfterMs: [1, 20] })
   const before = await versions()
   const apps = await Promise.all([harness.open(), harness.open()])
-  // It waits for the older however slow that is: by `--wait` it would leave its rows out.
-  const request = runRequest({ ...DRY, route: 'sync', waitMs: Number.POSITIVE_INFINITY })
-  const reports = await Promise.all(apps.map((app) => app.run(request)))
-  for (const report of reports) {
-    expect(report.rows.waiting).toBe(0)
-    expect(stateSum(report)).toBe(report.rows.picked)
+  const request = runRequest({ ...DRY, route: 'sync' })
+  for (const report of await Promise.all(apps.map((app) => app.run(request)))) {
+    expect(report.rows).toMatchObject({ picked: 342, waiting: 0 })
+    expect(stateSum(report)).toBe(342)
   }
-  // The younger waits for the older, and then shows its rows too.
-  const younger = reports.toSorted((one, two) => two.run - one.run)[0]
-  expect(younger?.rows.picked).toBeGreaterThanOrEqual(340)
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
   expect(await versions()).toEqual(before)
-  const again = await dryRun()
-  expect(again).toMatchObject({ rows: { picked: 340, waiting: 0 }, lookups: { requested: 0 } })
+  expect(await dryRun()).toMatchObject({ rows: { picked: 342, waiting: 0 }, lookups: { requested: 0 } })
 })
 
-test('a dry run leaves out, and says so, what an older one holds for longer than it may wait', async () => {
+test('a dry run leaves out, and says so, what another run holds', async () => {
   await start({ jobDelayMs: 600_000 })
   const [one, two] = await Promise.all([harness.open(), harness.open()])
   const interrupting = new AbortController()
   const contacts = { sources: ['contacts'], route: 'bulk', signal: interrupting.signal } as const
-  const older = one.run(runRequest({ ...DRY, ...contacts }))
+  const real = one.run(runRequest(contacts))
   await expect.poll(() => harness.count(`fillrate.jobs where state = 'submitted'`)).toBeGreaterThan(0)
   await expect.poll(() => harness.count(`fillrate.rows where state = 'waiting'`)).toBe(CONTACTS)
-  const younger = await two.run(runRequest({ ...DRY, route: 'sync', waitMs: 0 }))
-  expect(younger.rows).toMatchObject({ picked: ACCOUNTS, waiting: 0 })
-  expect(younger.reason).toBe(
-    `${CONTACTS} rows of the same sources belong to another run and are not included`,
-  )
+  const dry = await two.run(runRequest({ ...DRY, route: 'sync', waitMs: 0 }))
+  expect(dry.rows).toMatchObject({ picked: ACCOUNTS, waiting: 0 })
+  expect(dry.reason).toBe(`${CONTACTS} rows of the same sources belong to another run and are not included`)
   interrupting.abort()
-  await older
+  await real
 })
 
-test('a dry run leaves a concurrent run its rows, and hands over its own', async () => {
-  await start({ latencyAfterMs: [1, 20] })
-  const apps = await Promise.all([harness.open(), harness.open()])
-  const [dry, real] = await Promise.all(
-    [DRY, {}].map((request, n) => apps[n]?.run(runRequest({ ...request, route: 'sync' }))),
-  )
-  if (!dry || !real) throw new Error('both should have run')
-  expect(stateSum(dry)).toBe(dry.rows.picked)
-  expect(real.rows.waiting).toBe(0)
+test('a run finishes beside a dry run that waits, and makes no call for what that has stored', async () => {
+  await start({ jobDelayMs: 600_000 })
+  const [one, two] = await Promise.all([harness.open(), harness.open()])
+  const interrupting = new AbortController()
+  const dry = one.run(runRequest({ ...DRY, route: 'auto', signal: interrupting.signal }))
+  await expect.poll(() => harness.count(`fillrate.lookups where state = 'submitted'`)).toBeGreaterThan(200)
+  await expect.poll(() => harness.count(`fillrate.lookups where resolved_at is not null`)).toBe(ACCOUNTS)
+  const real = await two.run(runRequest({ sources: ['accounts'], route: 'sync' }))
+  expect(real).toMatchObject({
+    status: 'completed',
+    rows: { picked: ACCOUNTS, waiting: 0 },
+    lookups: { requested: 0, stored: ACCOUNTS },
+  })
+  expect(await harness.count(`fillrate.runs where state = 'running'`)).toBe(1)
+  interrupting.abort()
+  await dry
+})
+
+test('a run takes over what a dry run has not called yet, and both end', async () => {
+  await start({ limit: 40, windowMs: 1_000 })
+  const before = await versions()
+  const [one, two] = await Promise.all([harness.open(), harness.open()])
+  const running = one.run(runRequest({ ...DRY, route: 'sync' }))
+  await expect.poll(() => harness.count('fillrate.lookups where resolved_at is not null')).toBeGreaterThan(10)
+  expect(await versions()).toEqual(before)
+  const real = await two.run(runRequest({ route: 'sync' }))
+  const dry = await running
+  expect(real).toMatchObject({ status: 'completed', rows: { picked: 342, waiting: 0 } })
+  expect(real.lookups.requested).toBeGreaterThan(100)
+  expect(dry).toMatchObject({ status: 'completed', rows: { picked: 342, waiting: 0 } })
+  expect(real.lookups.requested + dry.lookups.requested).toBe(310)
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
-  const rows = await harness.query<{ state: string; count: number }>(
-    'select state, count(*)::int as count from fillrate.rows group by state',
-  )
-  expect(rows.find((row) => row.state === 'waiting')).toBeUndefined()
-  expect(rows.reduce((sum, row) => sum + row.count, 0)).toBe(342)
   expect(await harness.query('select from fillrate.changes')).toHaveLength(real.rows.enriched)
 })
 
@@ -204,7 +217,7 @@ test('a dry run stays within its budget, and the next run requests only the rest
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
-test('an interrupted dry run reports that its rows wait, and loses nothing', async () => {
+test('an interrupted dry run reports what waits, and leaves no lookup that was not called', async () => {
   await start({ latencyAfterMs: [10, 30] })
   const interrupt = new AbortController()
   const app = await harness.open()
@@ -212,9 +225,12 @@ test('an interrupted dry run reports that its rows wait, and loses nothing', asy
   await expect.poll(() => harness.calls()).toBeGreaterThan(100)
   interrupt.abort()
   const dry = await running
-  expect(dry).toMatchObject({ status: 'interrupted', dry_run: { columns: [], sample: [] } })
+  expect(dry.status).toBe('interrupted')
+  expect(dry.rows.waiting).toBeGreaterThan(100)
   expect(stateSum(dry)).toBe(dry.rows.picked)
-  expect(await harness.run({ route: 'sync' })).toMatchObject({ rows: { waiting: 0 } })
+  expect(await harness.count('fillrate.lookups')).toBe(harness.calls())
+  expect(await harness.count('fillrate.pending_lookups')).toBe(0)
+  expect(await harness.run({ route: 'sync' })).toMatchObject({ rows: { picked: 342, waiting: 0 } })
   expect(harness.sandbox.stats({ inputs: true }).inputs.max_requested).toBe(1)
 })
 
@@ -234,6 +250,7 @@ test('a cascade is followed to its end', async () => {
     lookups: { requested: new Set(ways.flatMap((way) => way.requested)).size },
   })
   expect(await readPeople(harness.database.pool)).toEqual(people)
+  expect(await harness.count('fillrate.rows')).toBe(0)
   const calls = harness.calls()
   await harness.run()
   expect(harness.calls()).toBe(calls)
@@ -242,24 +259,26 @@ test('a cascade is followed to its end', async () => {
   )
 })
 
-test('what a dead run had leased is requested, also if the leases expire while its rows are taken over', async () => {
+test.each([
+  ['run', 'dry run'],
+  ['dry run', 'run'],
+])('what a dead %s had leased is requested by a %s once the leases expire', async (_, next) => {
   await start()
-  await dryRun({ route: 'sync' })
+  await harness.run({ route: 'sync', ...(next === 'run' && DRY) })
   // As a process leaves it that is killed during its last five calls.
   const token = '5f0b9c0e-8d6e-4c59-9d0a-6b1f6b2f7a11'
   await harness.query(`
-    update fillrate.runs set state = 'running', finished_at = null, leased_until = now() + interval '3 s';
+    update crm.contacts set title = null, phone = null, seniority = null, company = null, enriched_at = null;
+    update fillrate.runs set state = 'running', finished_at = null, leased_until = now();
     update fillrate.lookups
        set state = 'leased', lease_token = '${token}', record = null, resolved_at = null, refresh_at = null
-     where id in (select lookup_id from fillrate.rows where state = 'waiting' order by lookup_id limit 5);
+     where id in (select id from fillrate.lookups where kind = 'email' order by id limit 5);
+    update fillrate.rows set state = 'waiting', failure = null, settled_at = null, due_at = null, input_hash = null
+     where lookup_id in (select id from fillrate.lookups where state = 'leased');
     insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
-    select lease_token, now() + interval '1 h', array_agg(id) from fillrate.lookups where state = 'leased' group by 1;
-    create function public.expire() returns trigger language plpgsql as $$ begin
-      update fillrate.lookups set state = 'pending', lease_token = null where lease_token = '${token}';
-      return null;
-    end $$;
-    create trigger expire after update on fillrate.rows for each row when (old.run_id <> new.run_id) execute function public.expire();`)
-  const report = await dryRun({ route: 'sync' })
-  expect(report).toMatchObject({ status: 'completed', rows: { picked: 340, waiting: 0 } })
+    select lease_token, now() + interval '3 s', array_agg(id) from fillrate.lookups where state = 'leased' group by 1;`)
+  const report = await harness.run({ route: 'sync', ...(next === 'dry run' && DRY) })
+  expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+  expect(report.rows.picked).toBeGreaterThanOrEqual(5)
   expect(report.lookups.requested).toBe(5)
 })

@@ -7,6 +7,7 @@ import { SourceWatch } from '../../../src/runs/source-health.ts'
 import { listOpenTroubles } from '../../../src/store/troubles.ts'
 import { serveApp } from '../../support/app-processes.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { rewindWrites } from '../../support/rewind-writes.ts'
 
 // What goes wrong at one service, or takes long, is no other one's.
 
@@ -98,11 +99,9 @@ test('`serve` writes what each service has answered, from its own fields', async
     services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
     prepare: async ({ pool }) => void (await pool.query(createTable('people', 60))),
   })
-  await harness.run({ route: 'sync', dryRun: { sample: 0 } })
-  // As after a pick whose answers have just come.
-  await harness.query(`
-    update fillrate.rows set is_dry_run = false;
-    insert into fillrate.write_back_queue (lookup_ids) select array_agg(lookup_id) from fillrate.rows`)
+  await harness.run({ route: 'sync' })
+  await rewindWrites(harness)
+  await harness.query('update people set title = null')
   const app = await harness.open()
   const { stop } = await serveApp(app)
   try {

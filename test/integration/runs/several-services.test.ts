@@ -207,18 +207,45 @@ describe('several services in order', () => {
     expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
   })
 
-  it('goes on in a dry run where nothing was found, and writes nothing', async () => {
-    const two = await startTwo({})
-    const report = await two.run({ dryRun: { sample: 3 } })
-    const [acme, beta] = await two.query<{ requested: number; found: number }>(LOOKUPS)
-    expect(report).toMatchObject({ status: 'completed', reason: null })
-    expect(stateSum(report)).toBe(ROWS)
-    expect(report.rows.enriched + report.rows.unchanged).toBe((acme?.found ?? 0) + (beta?.found ?? 0))
-    expect(await two.count('people where title is not null or phone is not null')).toBe(0)
+  it.each([
+    { when: 'miss', outputs: {} },
+    { when: 'blank', outputs: {} },
+    // Each column has another service, and the first one's own is refreshed.
+    {
+      when: 'blank',
+      outputs: { outputs: { title: { acme: 'title' }, phone: { acme: 'phone', beta: 'phone' } } },
+    },
+  ])('goes on in a dry run as the next run does, and writes nothing: $when $outputs', async (given) => {
+    const { when, outputs } = given
+    const two = await startTwo({ services: ['acme', { name: 'beta', when }], ...outputs })
+    await two.query(
+      "update people set title = 'given' where id <= 20; update people set email = null where id = 21",
+    )
+    const dry = await two.run({ dryRun: { sample: ROWS } })
+    expect(dry).toMatchObject({ status: 'completed', reason: null, rows: { picked: ROWS, waiting: 0 } })
+    expect(
+      await two.count(`people where (title is not null and title <> 'given') or phone is not null`),
+    ).toBe(0)
+    expect(await two.count('fillrate.rows')).toBe(0)
+    const called = dry.services?.map(({ lookups }) => lookups.requested)
     // The next run writes what was found, without a call.
     const next = await two.run()
-    expect(next.lookups.requested).toBe(0)
-    expect(next.rows.enriched).toBe(report.rows.enriched)
+    const { lookups, rows, cells } = next
+    expect(lookups).toMatchObject({ requested: 0, distinct: dry.lookups.distinct })
+    expect({ rows, cells }).toEqual({ rows: dry.rows, cells: dry.cells })
+    for (const [n, service] of (next.services ?? []).entries()) {
+      expect(service.lookups.stored).toBe(called?.[n])
+      const { rows: ended, cells: ofService } = dry.services?.[n] ?? {}
+      expect([ended, ofService?.written]).toEqual([service.rows, service.cells.written])
+    }
+    const written = await two.query(`
+      select r.key, array_agg(distinct c.name) as columns from fillrate.changes r, jsonb_object_keys(r.after) c (name)
+       group by r.key order by r.key`)
+    const shown = (dry.dry_run?.sample ?? []).map(({ key, cells: ofRow }) => ({
+      key,
+      columns: ofRow.map(({ column }) => column).toSorted(),
+    }))
+    expect(shown.toSorted((one, other) => (one.key < other.key ? -1 : 1))).toEqual(written)
   })
 
   it('fills a cell that only the second service fills', async () => {

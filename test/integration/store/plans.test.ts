@@ -17,14 +17,14 @@ import { deleteChanges, deleteExpired } from '../../../src/store/retention.ts'
 import { listChangeHistory } from '../../../src/store/row-history.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../../src/store/waiting-rows.ts'
 import { listAbandonedChanges } from '../../../src/store/changed-rows.ts'
-import { listAnsweredDryRows } from '../../../src/store/stored-records.ts'
 import {
-  advanceCascade,
   countAwaitedJobs,
   findWaitingRows,
   hasAnsweredLookups,
   hasWorkUnderWay,
   readLookupTotals,
+  listSettled,
+  readSampledAnswers,
   readWaitingCounts,
 } from '../../../src/store/run-progress.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
@@ -48,7 +48,6 @@ const TABLES = [
 const WRITTEN = 20_000
 const WAITING = 100
 const PENDING = 100
-const done = { isDryRun: false, cascading: [] }
 
 /** The run that waits. The statistics of the third case know nothing of it. */
 const RUN = 2
@@ -108,6 +107,14 @@ async function countTuplesRead(step: (tx: Tx) => Promise<unknown>, planning: str
 }
 
 const skip: SkippedCell = { column: 'phone', reason: 'too_long', detail: null, value: '+47' }
+/** As a dry run has them. */
+const SAMPLED = Array.from({ length: WAITING }, (_, n) => ({
+  key: String(WRITTEN + 1 + n),
+  inputHash: '0',
+  service: 0,
+  source: 'contacts',
+  lookup: WRITTEN + 1 + n,
+}))
 const keys = Array.from({ length: WAITING }, (_, n) => String(WRITTEN + 1 + n))
 const finished: writeBackQueue.FinishedRow[] = keys.map((key) => ({
   key,
@@ -226,10 +233,22 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', OF_RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
     ['list due rows', (tx) => listDueRows(tx, 'contacts', '', 1_000)],
-    ['count what rows wait for', (tx) => readWaitingCounts(tx, { id: RUN, ...done }, ['contacts'], [RUN])],
-    ['list answered rows of a dry run', (tx) => listAnsweredDryRows(tx, 'contacts', OF_RUN, '', 1_000)],
+    ['count what rows wait for', (tx) => readWaitingCounts(tx, RUN, ['contacts'], [RUN])],
+    [
+      'count what rows of a dry run wait for',
+      (tx) => readWaitingCounts(tx, RUN, ['contacts'], [RUN], [], [RUN], SAMPLED),
+    ],
+    ['count the jobs of a dry run', (tx) => countAwaitedJobs(tx, RUN, SAMPLED)],
+    [
+      'list what a dry run waits for no more',
+      (tx) =>
+        listSettled(
+          tx,
+          SAMPLED.map(({ lookup }) => lookup),
+        ),
+    ],
+    ['read the answers of a dry run', (tx) => readSampledAnswers(tx, 'contacts', SAMPLED)],
     ['list abandoned rows of live sync', (tx) => listAbandonedChanges(tx, ['contacts'], 1_000)],
-    ['go on after a miss in a dry run', (tx) => advanceCascade(tx, RUN, [CONTACTS])],
     ['check for waiting rows', (tx) => findWaitingRows(tx, RUN, [CONTACTS])],
     ['check for work under way', (tx) => hasWorkUnderWay(tx, RUN)],
     ['check what leaves more of a budget', (tx) => readProspect(tx, OF_RUN)],

@@ -206,8 +206,7 @@ test('a lookup that another transaction inserts at the same moment is waited for
 test('the members of a job count as submitted wherever that matters', async () => {
   await want(1, 100)
   await addRows(RUN, 'select id from fillrate.lookups')
-  const done = { id: RUN, isDryRun: false, cascading: [] }
-  const read = async () => (await readWaitingCounts(database.db, done, ['s'], [OTHER])).at(0)
+  const read = async () => (await readWaitingCounts(database.db, RUN, ['s'], [OTHER])).at(0)
   const countSubmitted = () => database.count(`fillrate.lookups where state = 'submitted'`)
   expect(await read()).toMatchObject({ mine: 100, forDelivery: 0, abandoned: 100 })
   const job = randomUUID()

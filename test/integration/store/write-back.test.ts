@@ -46,10 +46,7 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
       reason: null,
       notes: null,
     } as const
-    await rows.claimRows(tx, 's', run, [run], [row], {
-      dry: false,
-      service: 0,
-    })
+    await rows.claimRows(tx, 's', run, [run], [row], 0)
     tellInserted()
     await picked
   })
@@ -99,8 +96,8 @@ test('a lookup stays queued, in its order, for waiting rows of other sources, an
     truncate fillrate.rows, fillrate.lookups, fillrate.write_back_queue restart identity cascade;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
-    insert into fillrate.rows (source, key, lookup_id, state, is_dry_run, input_hash)
-    select 's', n, n, 'waiting', n = 5, 0 from generate_series(1, 5) n;
+    insert into fillrate.rows (source, key, lookup_id, state, input_hash)
+    select 's', n, n, 'waiting', 0 from generate_series(1, 4) n;
     insert into fillrate.rows (source, key, lookup_id, state, input_hash) values ('t', '1', 2, 'waiting', 0), ('t', '2', 2, 'waiting', 0)`)
   await enqueue([1, 2, 3, 4, 5])
   await enqueue([5, 1])
@@ -194,13 +191,13 @@ test('the sources with something to write are listed, as far as the queue is sho
   await database.query('truncate fillrate.write_back_queue, fillrate.rows, fillrate.lookups cascade')
   const [run] = await database.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-     values ('manual', '{a,b,c}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
+     values ('manual', '{a,b}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
   )
   const id = run?.id ?? 0
-  for (const [source, key, dry] of [
-    ['a', 'a@b.example', false],
-    ['b', 'b@b.example', false],
-    ['c', 'c@b.example', true],
+  for (const [source, key] of [
+    ['a', 'a@b.example'],
+    ['b', 'b@b.example'],
+    ['c', 'c@b.example'],
   ] as const) {
     const wanted = { kind: 'email', key, input: { email: key } } as const
     const lookup = await db.transaction().execute(async (tx) => {
@@ -213,12 +210,12 @@ test('the sources with something to write are listed, as far as the queue is sho
         reason: null,
         notes: null,
       } as const
-      await rows.claimRows(tx, source, id, [id], [{ ...row, lookup: one?.id ?? 0 }], { dry, service: 0 })
+      if (source !== 'c') await rows.claimRows(tx, source, id, [id], [{ ...row, lookup: one?.id ?? 0 }], 0)
       return one?.id ?? 0
     })
     if (source !== 'b') await enqueue([lookup])
   }
-  // b has no answer, and c waits in a dry run.
+  // b has no answer, and c no row.
   expect(await listQueuedSources(db, 10)).toEqual(new Set(['a']))
   expect(await listQueuedSources(db, 1)).toBeNull()
 })

@@ -13,7 +13,7 @@ const settled: RowSituation = {
   isSuppressed: false,
   inputsChanged: false,
   isUndone: false,
-  row: { state: 'not_found', dry: false, run: 3, due_at: later },
+  row: { state: 'not_found', run: 3, due_at: later },
   lookup: { state: 'not_found', not_before: null, reason: null, run: 3 },
   job: null,
   isRunAlive: false,
@@ -23,7 +23,7 @@ const waiting = (
   more: Partial<RowSituation> = {},
 ): RowSituation => ({
   ...settled,
-  row: { state: 'waiting', dry: false, run: 3, due_at: null },
+  row: { state: 'waiting', run: 3, due_at: null },
   lookup: lookup === null ? null : { state: 'pending', not_before: null, reason: null, run: 3, ...lookup },
   ...more,
 })
@@ -63,7 +63,7 @@ describe('next step', () => {
     })
     expect(what({ ...settled, row: { ...settled.row!, due_at: new Date(now) } })).toMatch(/because it is due/)
     const never = (state: 'rejected' | 'invalid_input' | 'unchanged', isUndone = false): string =>
-      what({ ...settled, isUndone, row: { state, dry: false, run: 3, due_at: null } })
+      what({ ...settled, isUndone, row: { state, run: 3, due_at: null } })
     expect(never('rejected')).toMatch(/before its inputs change, or `fillrate retry`/)
     expect(never('invalid_input')).toBe('nothing before its inputs change')
     expect(never('unchanged', true)).toMatch(/retry --state undone/)
@@ -81,9 +81,6 @@ describe('next step', () => {
     expect(decideNextStep(waiting({ state: 'submitted' }, { job }), now)).toMatchObject({ at: later })
     expect(what(waiting({ state: 'found' }))).toMatch(/write-back/)
     expect(what(waiting(null))).toMatch(/picked again/)
-    expect(what(waiting({}, { row: { state: 'waiting', dry: true, run: 3, due_at: null } }))).toMatch(
-      /dry run/,
-    )
   })
 
   test('every situation has a next step, and no time in the past', () => {
@@ -100,7 +97,6 @@ describe('next step', () => {
           row: fc.option(
             fc.record({
               state: fc.constantFrom(...ROW_STATES),
-              dry: fc.boolean(),
               run: fc.constant(3),
               due_at: date,
             }),
