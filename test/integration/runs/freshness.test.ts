@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
+import { rewindWrites } from '../../support/rewind-writes.ts'
 import { runRequest, stateSum, useHarness } from '../../support/harness.ts'
 
 const { touch: _, ...contacts } = crmConfig.sources.contacts
@@ -307,7 +308,8 @@ describe('with changedAt', () => {
 
 test('a row that waits for a dead run, and that another program has enriched, is settled without a call', async () => {
   await insert('left@x.example')
-  await harness.run({ route: 'sync', dryRun: true } as object, { config: withFreshness() })
+  await run()
+  await rewindWrites(harness)
   await harness.query(
     `update fillrate.lookups set state = 'pending', record = null, resolved_at = null, refresh_at = null`,
   )
