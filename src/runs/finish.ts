@@ -317,8 +317,10 @@ function describeBudget({ budget }: EndingPart, observations: RunObservations): 
   // A sample is described as such.
   const unread = budget.unreadSources.filter((name) => !observations.sampledSources.has(name))
   const isUnread = budget.unreadSources.length > 0
+  const { statedCost } = budget
   return [
     `Stopped at the ${budget.describeSpent()}`,
+    ...(statedCost === null ? [] : [`an answer has stated a cost of ${budget.describe(statedCost)}`]),
     ...(rowsSkipped > 0
       ? [
           `${isUnread ? 'at least ' : ''}${pluralize(rowsSkipped, 'row')} ${rowsSkipped === 1 ? 'remains' : 'remain'}`,

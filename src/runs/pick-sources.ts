@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
@@ -211,6 +212,8 @@ async function waitForAnswers(
 ): Promise<boolean> {
   const { budget } = run
   const of = toRunService(run)
+  // Calls end by themselves; for the results of jobs a run waits as long as it is told to.
+  const longest = { calls: Math.max(waitMs, MAX_AWAITED_DELAY_MS), jobs: waitMs, nothing: 0 }
   const retryOptions = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   const charge = Math.max(...LOOKUP_KINDS[source.mapping.kind].map((kind) => budget.charge({ kind })))
   const enough = Math.max(charge, (budget.limit ?? 0) / 20)
@@ -225,7 +228,7 @@ async function waitForAnswers(
     if (nowLeft >= enough) return true
     if (nowLeft !== left) changedAt = performance.now()
     left = nowLeft
-    if (prospect === 'nothing' || performance.now() - changedAt > waitMs) return left >= charge
+    if (prospect === 'nothing' || performance.now() - changedAt > longest[prospect]) return left >= charge
     await sleep(ANSWERS_POLL_MS, undefined, { signal }).catch(() => {})
   }
   return false

@@ -198,17 +198,14 @@ export async function listSpendingRuns(db: Connection, limit: number): Promise<n
   return rows.map((row) => row.run)
 }
 
-/** How long what an answer has stated to cost is kept to, in days. */
-const OVERRUN_DAYS = 7
-
-/** The most that answers of the last days have stated to cost, by service, where that is more than was expected of them. */
+/** The most that answers of today and yesterday have stated to cost, by service, where that is more than was expected of them. */
 export async function readOverruns(
   db: Connection,
 ): Promise<ReadonlyMap<number, Readonly<Record<SingleEndpoint, number>>>> {
   const { rows } = await sql<{ service: number; person: number; company: number }>`
     select service_id as service, coalesce(max(overrun) filter (where endpoint <> 'company'), 0)::float8 as person,
            coalesce(max(overrun) filter (where endpoint = 'company'), 0)::float8 as company
-      from fillrate.spend where day > (now() at time zone 'UTC')::date - ${OVERRUN_DAYS}::integer and overrun is not null
+      from fillrate.spend where day >= (now() at time zone 'UTC')::date - 1 and overrun is not null
      group by service_id`.execute(db)
   return new Map(rows.map(({ service, ...most }) => [service, most]))
 }

@@ -1,4 +1,4 @@
-import { endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind, type ServiceCredits } from '../../domain/service/credits.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import {
@@ -72,8 +72,17 @@ export class RunBudget {
 
   /** The most that a lookup may cost. */
   charge({ kind }: { readonly kind: LookupKind }): number {
-    const known = this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
-    return Math.max(known, this.#costs[kind] ?? 0)
+    return Math.max(this.#known(kind), this.#costs[kind] ?? 0)
+  }
+
+  /** What an answer has stated that a lookup costs, if that is more than the description says; null: none has. */
+  get statedCost(): number | null {
+    const above = ALL_LOOKUP_KINDS.filter((kind) => (this.#costs[kind] ?? 0) > this.#known(kind))
+    return above.length === 0 ? null : Math.max(...above.map((kind) => this.charge({ kind })))
+  }
+
+  #known(kind: LookupKind): number {
+    return this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
   }
 
   get isUnlimited(): boolean {

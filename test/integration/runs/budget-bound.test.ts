@@ -102,8 +102,11 @@ test('an answer that states 44 times the cost counts from then on: only what was
   expect(report.spend).toMatchObject({ credits: stand.billed() })
   // The next run knows.
   const before = stand.billed()
-  await fillrate.run({ budget: 100, route: 'sync' })
+  const next = await fillrate.run({ budget: 100, route: 'sync' })
   expect(stand.billed() - before).toBe(88)
+  expect(next.reason).toContain(
+    'Stopped at the budget of 100 lookups; an answer has stated a cost of 44 lookups',
+  )
 })
 
 test('calls whose answers are lost are paid by a budget in money, and shown', async () => {
