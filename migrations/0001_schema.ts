@@ -706,13 +706,6 @@ async function createAudit(db: Kysely<unknown>): Promise<void> {
       finished_at timestamptz,
       check ((outcome is null) = (finished_at is null))
     )`.execute(db)
-
-  // Sessions of the dashboard that were signed out before their end, by their SHA-256.
-  await sql`
-    create table fillrate.revoked_sessions (
-      hash bytea primary key,
-      expires_at timestamptz not null
-    )`.execute(db)
 }
 
 async function createLiveSync(db: Kysely<unknown>): Promise<void> {

@@ -182,7 +182,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     ],
     trustedProxies: read('FILLRATE_TRUSTED_PROXIES', parseProxies) ?? [],
     dashboardUrl:
-      read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/login' })) ??
+      read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/runs' })) ??
       publicUrl,
     name: read('FILLRATE_ENVIRONMENT', parseLabel),
     notifyUrl: read('FILLRATE_NOTIFY_URL', parseSecretAddress),

@@ -1,7 +1,7 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { DashboardToken } from '../config/env-values.ts'
 import { isLoopbackHost } from '../util/url.ts'
-import { createFormToken, findToken, hashSession, readSession } from './sessions.ts'
 
 interface AccessPolicy {
   /** Empty if none is set. */
@@ -14,15 +14,12 @@ interface AccessPolicy {
 
 /** What a request may do, and in whose name. */
 export interface Access {
-  readonly method: 'loopback' | 'bearer' | 'session'
+  /** How its token was sent; `loopback`: without one. */
+  readonly method: 'loopback' | Credentials['method']
   /** The name of its token; without a token, of the machine's user at the browser. */
   readonly name: string
   /** Whether it may change anything. */
   readonly isOperator: boolean
-  /** What its forms must send back. */
-  readonly formToken: string
-  /** Null without one. */
-  readonly session: { readonly hash: Buffer; readonly endsAt: Date } | null
 }
 
 type AuthResult =
@@ -31,7 +28,7 @@ type AuthResult =
       readonly isAuthorized: false
       readonly status: 401 | 403
       readonly reason: string
-      /** The wrong token or session; null if there was none, or the session has expired. */
+      /** The wrong token; null if there was none. */
       readonly attemptedToken: string | null
     }
 
@@ -40,52 +37,38 @@ type AuthResult =
  * remote clients look local. Without a token, only local requests are authorized, and only without any sign of a
  * proxy: a request cannot prove that there is none.
  */
-export function authorize(
-  policy: AccessPolicy,
-  request: {
-    readonly headers: IncomingHttpHeaders
-    /** The session cookie; null without one. */
-    readonly session: string | null
-    readonly now: number
-  },
-): AuthResult {
+export function authorize(policy: AccessPolicy, headers: IncomingHttpHeaders): AuthResult {
   const { tokens } = policy
-  const { headers, session: cookie, now } = request
   if (tokens.length === 0) {
     const reason = closedReason(policy) ?? remoteReason(headers)
-    return reason === null ? granted('loopback', null, null, null) : denied(403, reason)
+    return reason === null ? granted('loopback', null) : denied(403, reason)
   }
-  const bearer = readBearerToken(headers)
-  const token = bearer === null ? null : findToken(tokens, bearer)
-  if (token !== null) return granted('bearer', token, null, null)
-  const session = cookie === null ? null : readSession(cookie, tokens, now)
-  if (session !== null && !session.isExpired)
-    return granted('session', session.token, cookie, session.expiresAt)
+  const given = readCredentials(headers)
+  const token = given === null ? null : findToken(tokens, given.token)
+  if (given !== null && token !== null) return granted(given.method, token)
   return denied(
     401,
-    session === null
-      ? 'FILLRATE_DASHBOARD_TOKEN is required: send it as a bearer token, or sign in at /login'
-      : 'Your session has ended: sign in again',
-    bearer ?? (session === null ? cookie : null),
+    'A token of FILLRATE_DASHBOARD_TOKEN or FILLRATE_DASHBOARD_READ_TOKEN is required: as the password, with any user name, or as a bearer token',
+    given?.token ?? null,
   )
 }
 
-const granted = (
-  method: Access['method'],
-  token: DashboardToken | null,
-  session: string | null,
-  sessionEnds: Date | null,
-): AuthResult => ({
+const granted = (method: Access['method'], token: DashboardToken | null): AuthResult => ({
   isAuthorized: true,
-  access: {
-    method,
-    name: token?.name ?? 'a local user',
-    isOperator: token?.role !== 'reader',
-    formToken: createFormToken(session, token),
-    session:
-      session !== null && sessionEnds !== null ? { hash: hashSession(session), endsAt: sessionEnds } : null,
-  },
+  access: { method, name: token?.name ?? 'a local user', isOperator: token?.role !== 'reader' },
 })
+
+/** The token that a text is, with or without the name before it; null if it is none. */
+const findToken = (tokens: readonly DashboardToken[], text: string): DashboardToken | null =>
+  tokens.find(
+    ({ name, secret }) => timingSafeEqualText(text, secret) || timingSafeEqualText(text, `${name}:${secret}`),
+  ) ?? null
+
+/** Compares secrets in constant time, without revealing their length or the first difference. */
+function timingSafeEqualText(given: string, expected: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(given), digest(expected))
+}
 
 /** Why a server without a token denies every request; null if it serves local requests. */
 export function closedReason({ tokens, host, publicUrl }: AccessPolicy): string | null {
@@ -114,9 +97,20 @@ function remoteReason(headers: IncomingHttpHeaders): string | null {
   return null
 }
 
-/** The bearer token of an API client. */
-export const readBearerToken = (headers: IncomingHttpHeaders): string | null =>
-  /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? null
+interface Credentials {
+  /** `basic`: a browser prompted its user for it, and sends it by itself from now on. `bearer`: a program sends it. */
+  readonly method: 'basic' | 'bearer'
+  readonly token: string
+}
+
+/** The token of a request: a bearer token, or the password of Basic, whose user name says nothing. Null: there is none. */
+function readCredentials({ authorization = '' }: IncomingHttpHeaders): Credentials | null {
+  const [, scheme = '', value = ''] = /^(Basic|Bearer) +(\S+)$/i.exec(authorization) ?? []
+  if (scheme === '') return null
+  if (scheme.toLowerCase() === 'bearer') return { method: 'bearer', token: value }
+  const pair = Buffer.from(value, 'base64').toString()
+  return { method: 'basic', token: pair.slice(pair.indexOf(':') + 1) }
+}
 
 const denied = (status: 401 | 403, reason: string, attemptedToken: string | null = null): AuthResult => ({
   isAuthorized: false,
@@ -126,8 +120,9 @@ const denied = (status: 401 | 403, reason: string, attemptedToken: string | null
 })
 
 /**
- * Whether a state-changing request came from one of our pages, or from an API client with the token itself. Browsers
- * set these headers, and scripts cannot override them.
+ * Whether a state-changing request came from one of our pages, or from a program, which sends the token itself: a
+ * browser sends that of Basic with the requests of other sites, too. Browsers set these headers, and scripts cannot
+ * override them.
  */
 export function isSameOrigin(headers: IncomingHttpHeaders, by: Access['method']): boolean {
   if (by === 'bearer') return true

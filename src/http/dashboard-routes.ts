@@ -1,6 +1,5 @@
 import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import fastifyCookie from '@fastify/cookie'
 import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
@@ -9,22 +8,19 @@ import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/env-values.ts'
-import { findRevokedSessions } from '../store/sessions.ts'
-import { authorize, isSameOrigin, readBearerToken, type Access } from './auth.ts'
-import { hashSession, SESSION_COOKIE, timingSafeEqualText } from './sessions.ts'
-import { LoginThrottle, logBlocked } from './login-throttle.ts'
-import { acceptsHtml, registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
+import { authorize, isSameOrigin, type Access } from './auth.ts'
+import { logBlocked, WrongTokens } from './wrong-tokens.ts'
+import { registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
 import { registerAuditApi } from './dashboard/pages/audit.ts'
 import type { DashboardOptions } from './dashboard/dashboard-app.ts'
 import { registerPages } from './dashboard/page-routes.ts'
 import { SECURITY_HEADERS } from './dashboard/layout.ts'
-import { registerLogin } from './login.ts'
 import type { MetricsInput } from './metric-gauges.ts'
 import { renderMetrics } from './metrics.ts'
 import { type DashboardData, listFollowed } from '../actions/dashboard-data.ts'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createRequire, findPackageJSON } from 'node:module'
+import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
 import fastifyStatic from '@fastify/static'
 
@@ -47,21 +43,17 @@ const MAX_FORM_BYTES = 16_384
 
 /** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
-  const { db, tokens, log } = options
-  const throttle = new LoginThrottle()
-  const context: AuthContext = { ...options, throttle, sessions: new Set() }
+  const { db, log } = options
+  const wrongTokens = new WrongTokens()
   registerNotFound(server)
   void server.register(async (open) => {
     await addPageHooks(open)
     await registerAssets(open)
-    if (tokens.length > 0) registerLogin(open, { db, tokens, log, throttle })
   })
   void server.register(async (closed) => {
     await addPageHooks(closed)
     closed.decorateRequest('access', null)
-    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, context))
-    // After the body is parsed: the form's secret is in it.
-    closed.addHook('preValidation', async (request, reply) => requireFormToken(request, reply))
+    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, options, wrongTokens))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
       log[retryLogLevel(error)](
         { event: 'page_failed', path: request.routeOptions.url, reason: describeError(error) },
@@ -69,7 +61,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       )
       return sendFailure(request, reply, error, options.observer().own)
     })
-    const read = registerPages(closed, { ...options, isSignedIn: tokens.length > 0 })
+    const read = registerPages(closed, options)
     registerAuditApi(closed, db)
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
     // What is wrong takes two small statements, and is not kept for as long as the counts.
@@ -113,9 +105,8 @@ async function readMetrics(
   }
 }
 
-/** Adds what all pages share: cookies, form parsing and security headers. */
+/** Adds what all pages share: form parsing and security headers. */
 async function addPageHooks(scope: FastifyInstance): Promise<void> {
-  await scope.register(fastifyCookie)
   await scope.register(fastifyFormbody, { bodyLimit: MAX_FORM_BYTES })
   scope.addHook('onSend', async (_, reply) => {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
@@ -123,47 +114,38 @@ async function addPageHooks(scope: FastifyInstance): Promise<void> {
   })
 }
 
-interface AuthContext extends DashboardServerOptions {
-  readonly throttle: LoginThrottle
-  /** Sessions verified before: they continue while guesses from the same address are blocked. */
-  readonly sessions: Set<string>
-}
-
-/** Maximum number of remembered sessions. */
-const MAX_KNOWN_SESSIONS = 1_000
-
-async function requireAuth(
+/** @returns undefined: the request may go on */
+function requireAuth(
   request: FastifyRequest,
   reply: FastifyReply,
-  context: AuthContext,
-): Promise<FastifyReply | undefined> {
-  const { db, throttle, sessions, tokens, log } = context
-  const session = request.cookies[SESSION_COOKIE] ?? null
-  const isTrial = tokens.length > 0 && (readBearerToken(request.headers) !== null || session !== null)
-  const wait = isTrial ? throttle.waitMs(request.ip, Date.now()) : 0
-  if (wait > 0 && !sessions.has(session ?? '')) {
+  options: DashboardServerOptions,
+  wrongTokens: WrongTokens,
+): FastifyReply | undefined {
+  const { headers, ip } = request
+  const wait = headers.authorization === undefined ? 0 : wrongTokens.waitMs(ip, Date.now())
+  if (wait > 0) {
     reply.header('retry-after', String(Math.ceil(wait / 1_000)))
     return sendError(request, reply, 429, 'Too many wrong tokens from this address. Try again in a minute.')
   }
-  const result = authorize(context, { headers: request.headers, session, now: Date.now() })
+  const result = authorize(options, headers)
   if (!result.isAuthorized) {
-    if (
-      result.attemptedToken !== null &&
-      throttle.recordFailure(request.ip, result.attemptedToken, Date.now())
-    )
-      logBlocked(log, request.ip)
-    return sendDenial(request, reply, result)
+    const { attemptedToken, status, reason } = result
+    if (attemptedToken !== null && wrongTokens.record(ip, attemptedToken, Date.now()))
+      logBlocked(options.log, ip)
+    // A browser prompts its user for the token by itself.
+    if (status === 401) reply.header('www-authenticate', 'Basic realm="Fillrate"')
+    return sendError(request, reply, status, reason)
   }
   const { access } = result
-  if (access.method === 'session' && session !== null) {
-    if ((await findRevokedSessions(db, [hashSession(session)])).length > 0)
-      return sendDenial(request, reply, { status: 401, reason: 'You have signed out: sign in again' })
-    if (sessions.size < MAX_KNOWN_SESSIONS) sessions.add(session)
-  }
   request.access = access
   if (request.method !== 'POST') return undefined
-  if (!isSameOrigin(request.headers, access.method))
-    return sendError(request, reply, 403, 'The request did not come from a page of this server.')
+  if (!isSameOrigin(headers, access.method))
+    return sendError(
+      request,
+      reply,
+      403,
+      'The request did not come from a page of this server, and changes nothing. A program sends its token as a bearer token.',
+    )
   if (!access.isOperator)
     return sendError(
       request,
@@ -172,35 +154,6 @@ async function requireAuth(
       'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.',
     )
   return undefined
-}
-
-/** Sends a browser to sign in; it comes back to the page, or to the confirmation of its action. */
-function sendDenial(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { status, reason }: { readonly status: 401 | 403; readonly reason: string },
-): FastifyReply {
-  if (status === 401 && acceptsHtml(request))
-    return reply.redirect(`/login?${new URLSearchParams({ next: request.url })}`, 303)
-  if (status === 401) reply.header('www-authenticate', 'Bearer')
-  return sendError(request, reply, status, reason)
-}
-
-/** Rejects a form that was not made for this session. An API client with a token of its own sends no form. */
-async function requireFormToken(
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply | undefined> {
-  if (request.method !== 'POST' || request.access?.method === 'bearer') return undefined
-  const given = (request.body as Record<string, unknown> | null | undefined)?.['form_token']
-  if (typeof given === 'string' && timingSafeEqualText(given, request.access?.formToken ?? ''))
-    return undefined
-  return sendError(
-    request,
-    reply,
-    403,
-    'This form belongs to another session, or is too old. Nothing was changed: load the page again and repeat.',
-  )
 }
 
 const sendError = (
@@ -226,19 +179,12 @@ async function readStatus({ db, sources, spendSettings, observer }: DashboardSer
 
 /** Our own files are beside `package.json`, both in a checkout and in an installed package. */
 const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
-const CHART = dirname(createRequire(import.meta.url).resolve('uplot/dist/uPlot.esm.js'))
 
-/** The served files by name: no other file of these folders is public. */
-const FILES: Readonly<Record<string, readonly [folder: string, file: string]>> = {
-  'board.js': [OWN, 'board.js'],
-  'board.css': [OWN, 'board.css'],
-  'icon.svg': [OWN, 'icon.svg'],
-  'uplot.js': [CHART, 'uPlot.esm.js'],
-  'uplot.css': [CHART, 'uPlot.min.css'],
-}
+/** The served files: no other file of the folder is public. */
+const FILES = ['board.js', 'board.css', 'icon.svg']
 
 /**
- * Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. The ETag is a hash of the
+ * Registers scripts, styles and the icon. They need no token, because the page that denies access uses them. The ETag is a hash of the
  * content: the plugin's own is size and time, and npm gives the files of every release the same time.
  */
 async function registerAssets(server: FastifyInstance): Promise<void> {
@@ -249,12 +195,12 @@ async function registerAssets(server: FastifyInstance): Promise<void> {
     lastModified: false,
     etag: false,
   })
-  for (const [name, [folder, file]] of Object.entries(FILES)) {
-    const content = await readFile(join(folder, file))
+  for (const file of FILES) {
+    const content = await readFile(join(OWN, file))
     const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
-    server.get(`/assets/${name}`, (request, reply) => {
+    server.get(`/assets/${file}`, (request, reply) => {
       reply.header('cache-control', 'no-cache').header('etag', etag)
-      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file, folder)
+      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file)
     })
   }
 }

@@ -312,5 +312,4 @@ export interface Schema extends ObservationTables {
     /** When the pause ends by itself; null: when the source is resumed. */
     resume_at: Date | null
   }
-  'fillrate.revoked_sessions': { hash: Buffer; expires_at: Date }
 }

@@ -48,7 +48,7 @@ export async function openBrowserDashboard(): Promise<BrowserDashboard> {
   const stopDaemon = startDaemon(await harness.open({ environment: { webhookSecrets: [] } }))
   const profile = await mkdtemp(join(tmpdir(), 'fillrate-browser-'))
   const browser = await openBrowser(profile)
-  const context = await browser.newContext()
+  const context = await browser.newContext({ httpCredentials: { username: 'anna', password: OPERATOR } })
   const page = await context.newPage()
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(error.message))

@@ -1,5 +1,4 @@
 import { request } from 'undici'
-import { signSession, SESSION_COOKIE } from '../../src/http/sessions.ts'
 import type { DashboardToken } from '../../src/config/env-values.ts'
 
 export interface DashboardAnswer {
@@ -8,19 +7,22 @@ export interface DashboardAnswer {
   readonly text: string
 }
 
-/** A browser without a browser: it has a session, and sends the forms of the pages that it reads. */
+/** The header with which a browser sends a token, once its user has typed it. */
+export const basicAuth = (secret: string, user = 'any'): string =>
+  `Basic ${Buffer.from(`${user}:${secret}`).toString('base64')}`
+
+/** A browser without a browser: it has a token, and sends the forms of the pages that it reads. */
 export class DashboardClient {
   readonly #at: string
-  readonly #cookie: string
+  readonly #authorization: string
 
-  /** @param signedInAt when the session began, in milliseconds since the epoch */
-  constructor(at: string, token: DashboardToken, signedInAt = Date.now()) {
+  constructor(at: string, { secret }: DashboardToken) {
     this.#at = at
-    this.#cookie = `${SESSION_COOKIE}=${signSession(token, signedInAt)}`
+    this.#authorization = basicAuth(secret)
   }
 
   async get(path: string): Promise<DashboardAnswer> {
-    return this.#send(path, { headers: { cookie: this.#cookie, accept: 'text/html' } })
+    return this.#send(path, { headers: { authorization: this.#authorization, accept: 'text/html' } })
   }
 
   /** The hidden fields of a page's form. */
@@ -39,7 +41,7 @@ export class DashboardClient {
       method: 'POST',
       body: new URLSearchParams({ ...fields }).toString(),
       headers: {
-        cookie: this.#cookie,
+        authorization: this.#authorization,
         accept: 'text/html',
         'content-type': 'application/x-www-form-urlencoded',
         ...headers,

@@ -8,8 +8,7 @@ import { describeOutage } from './pages/verdict.ts'
 /** Seconds after which a page that could not be read is loaded again. */
 const RETRY_SECONDS = 10
 
-export const acceptsHtml = (request: FastifyRequest): boolean =>
-  (request.headers.accept ?? '').includes('text/html')
+const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accept ?? '').includes('text/html')
 
 /** Sends an error as a page to a browser, and as JSON to a program. */
 export function sendErrorPage(

@@ -8,14 +8,12 @@ export interface PagePlace {
 
 interface HtmlPageOptions {
   readonly title: string
-  /** Missing: it is beside the pages (sign-in, errors). */
+  /** Missing: it is beside the pages (errors). */
   readonly place?: PagePlace
   /** The page receives live updates from this path; without JavaScript, it reloads now and then. Null: it does not. */
   readonly live?: string | null
   /** The page loads itself again after this long: something that it waits for has no other news. */
   readonly refreshSeconds?: number
-  /** The name of the token that the session belongs to; null: there is no session to sign out of. */
-  readonly signedInAs?: string | null
   /** What is searched for. */
   readonly search?: string
 }
@@ -34,7 +32,6 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
     ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}" /></noscript>`}
     <title>${title} · Fillrate</title>
     <link rel="icon" href="/assets/icon.svg" type="image/svg+xml" />
-    <link rel="stylesheet" href="/assets/uplot.css" />
     <link rel="stylesheet" href="/assets/board.css" />
     <script type="module" src="/assets/board.js"></script>
   </head>
@@ -45,7 +42,6 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
         <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
         ${live !== null && html`<p id="connection" role="status" class="sr">not live</p>`}
         ${place !== undefined && [rowFinder(options), ZONE_CHOICE]}
-        ${typeof options.signedInAs === 'string' && html`<form method="post" action="/logout"><button class="quiet-button" title="signed in as ${options.signedInAs}">Sign out</button></form>`}
       </div>
       ${place !== undefined && navigation(place)}
     </header>

@@ -3,7 +3,6 @@ import { type DashboardData, readDashboardData } from '../../actions/dashboard-d
 import { readSystemData } from '../../actions/system-data.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { SourceProblems } from '../../sources/problems.ts'
-import { findRevokedSessions } from '../../store/sessions.ts'
 import { cached } from '../../util/cached.ts'
 import type { DashboardDeps, DashboardOptions } from './dashboard-app.ts'
 import { html } from './html.ts'
@@ -17,14 +16,12 @@ const ENTRIES: PagePlace['entries'] = PAGES.flatMap(({ path, name }) =>
 )
 
 /**
- * Registers the pages and actions of the dashboard. Access control, the origin of a request and the secret of its form
- * are checked before.
- * @param options.isSignedIn there is a token, so there is a session to sign out of
+ * Registers the pages and actions of the dashboard. Access control and the origin of a request are checked before.
  * @returns reads the data of the overview page
  */
 export function registerPages(
   server: FastifyInstance,
-  options: DashboardOptions & { readonly isSignedIn: boolean },
+  options: DashboardOptions,
 ): () => Promise<DashboardData> {
   const { db } = options
   const readData = cached(() =>
@@ -55,7 +52,6 @@ export function registerPages(
     const text = renderPage(
       {
         title: page.name ?? 'Fillrate',
-        signedInAs: options.isSignedIn ? (request.access?.name ?? null) : null,
         place: { path: page.within ?? page.path, entries: ENTRIES },
         live: page.isLive === true && !isRefused && !isFinal ? request.url : null,
         ...view,
@@ -115,7 +111,6 @@ const LIVE_PAGES = PAGES.filter(({ isLive }) => isLive === true).map(({ path, sh
 function registerLiveUpdates(server: FastifyInstance, deps: DashboardDeps): LiveUpdates {
   const live = new LiveUpdates({
     own: () => deps.observer().own,
-    findRevoked: (hashes) => findRevokedSessions(deps.db, hashes),
     log: deps.log,
   })
   server.addHook('preClose', () => live.close())
@@ -135,7 +130,7 @@ function registerLiveUpdates(server: FastifyInstance, deps: DashboardDeps): Live
         const decoded = params.map(([name, text]) => [name, decodeURIComponent(text)] as const)
         return readParts(page.show, { params: Object.fromEntries(decoded), query, canAct }, deps)
       },
-      { response: reply.raw, session: request.access?.session ?? null },
+      reply.raw,
       SECURITY_HEADERS,
     )
     return undefined

@@ -4,7 +4,6 @@ import type { Log } from '../../util/log.ts'
 import { type Cached, cached } from '../../util/cached.ts'
 import type { Html } from './html.ts'
 import { retryLogLevel } from '../../store/connectivity.ts'
-import type { Access } from '../auth.ts'
 import type { OwnTrouble } from '../../domain/trouble-facts.ts'
 import { outageSection } from './pages/verdict.ts'
 
@@ -15,30 +14,22 @@ const MAX_PAGES = 100
 /** What a page shows now, by the id of the element that each part replaces. */
 export type LiveContent = Html['parts']
 
-interface Page {
-  /** What it received last, by the id of the part. */
-  readonly lastSent: Map<string, string>
-  readonly session: Access['session']
-}
-
 interface LiveUpdateOptions {
   /** What this process knows of an outage. */
   readonly own: () => readonly OwnTrouble[]
-  /** Those of the sessions that were signed out, in any process. */
-  readonly findRevoked: (hashes: readonly Buffer[]) => Promise<Buffer[]>
   readonly log: Log
 }
 
 /** One address of the dashboard that is open in browsers. */
 interface Topic {
   readonly read: Cached<LiveContent>
-  readonly pages: Map<ServerResponse, Page>
+  /** What each page received last, by the id of the part. */
+  readonly pages: Map<ServerResponse, Map<string, string>>
   isSending: boolean
 }
 
 /**
- * Sends changes to open pages as server-sent events: the HTML of each changed part, and the data of the charts. Pages of
- * the same address share one read, and nothing is read for an address that is not open.
+ * Sends changes to open pages as server-sent events: the HTML of each changed part. Pages of the same address share one read, and nothing is read for an address that is not open.
  */
 export class LiveUpdates {
   readonly #options: LiveUpdateOptions
@@ -55,13 +46,13 @@ export class LiveUpdates {
   }
 
   /**
-   * Subscribes a page: its connection stays open until it leaves, its session ends, or the server closes.
+   * Subscribes a page: its connection stays open until it leaves or the server closes.
    * @param read what it shows
    */
   subscribe(
     address: string,
     read: () => Promise<LiveContent>,
-    { response, session }: { readonly response: ServerResponse; readonly session: Access['session'] },
+    response: ServerResponse,
     headers: Readonly<Record<string, string>>,
   ): void {
     response.writeHead(200, {
@@ -74,11 +65,11 @@ export class LiveUpdates {
     response.write(`retry: ${INTERVAL_MS}\n\n`)
     const topic: Topic = this.#topics.get(address) ?? {
       read: cached(read),
-      pages: new Map<ServerResponse, Page>(),
+      pages: new Map<ServerResponse, Map<string, string>>(),
       isSending: false,
     }
     this.#topics.set(address, topic)
-    topic.pages.set(response, { lastSent: new Map(), session })
+    topic.pages.set(response, new Map())
     response.on('close', () => {
       topic.pages.delete(response)
       if (topic.pages.size === 0) this.#topics.delete(address)
@@ -106,41 +97,23 @@ export class LiveUpdates {
     this.#timer = null
   }
 
-  /** Closes the pages whose session was signed out or has expired since they were opened. */
-  async #endSessions(topic: Topic): Promise<void> {
-    const hashes = [...topic.pages.values()].flatMap(({ session }) => session?.hash ?? [])
-    if (hashes.length === 0) return
-    const revoked = new Set((await this.#options.findRevoked(hashes)).map((hash) => hash.toString('hex')))
-    for (const [response, { session }] of topic.pages) {
-      if (session === null) continue
-      if (!revoked.has(session.hash.toString('hex')) && session.endsAt.getTime() > Date.now()) continue
-      topic.pages.delete(response)
-      response.end()
-    }
-  }
-
   async #sendChanges(topic: Topic): Promise<void> {
     if (topic.isSending) return
     topic.isSending = true
     try {
-      await this.#endSessions(topic)
       const parts = await topic.read()
-      const changes = [...parts].map(([id, { kind, content }]) => ({
-        kind,
+      const changes = [...parts].map(([id, text]) => ({
         id,
-        fingerprint: kind === 'part' ? withoutTimes(content) : content,
-        data: () =>
-          kind === 'part'
-            ? JSON.stringify({ id, html: content })
-            : `{"id":${JSON.stringify(id)},"chart":${content}}`,
+        fingerprint: withoutTimes(text),
+        data: () => JSON.stringify({ id, html: text }),
       }))
-      for (const [response, { lastSent }] of topic.pages) {
+      for (const [response, lastSent] of topic.pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
-        for (const { kind, id, fingerprint, data } of changes)
+        for (const { id, fingerprint, data } of changes)
           if (lastSent.get(id) !== fingerprint) {
             lastSent.set(id, fingerprint)
-            sendEvent(response, kind, data())
+            sendEvent(response, 'part', data())
           }
         sendEvent(response, 'beat', String(Date.now()))
       }
@@ -150,7 +123,7 @@ export class LiveUpdates {
         'failed to read dashboard data',
       )
       const outage = outageSection(error, this.#options.own(), Date.now())
-      for (const [response, { lastSent }] of topic.pages) {
+      for (const [response, lastSent] of topic.pages) {
         // The verdict says why; everything else is as it was read last.
         if (outage !== null && lastSent.get('verdict') !== withoutTimes(outage.text)) {
           lastSent.set('verdict', withoutTimes(outage.text))

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openTestServer, serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
+import { basicAuth } from '../../support/dashboard-client.ts'
 import { freePort } from '../../support/free-port.ts'
 import { runRequest, useHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
@@ -58,13 +59,28 @@ describe('with a token', () => {
   })
 
   test.each(PROTECTED_PATHS)('%s requires it', async (path) => {
-    for (const authorization of [undefined, 'Bearer wrong', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`])
-      expect((await send(at + path, { headers: authorization ? { authorization } : {} })).status).toBe(401)
-    const browser = await send(at + path, { headers: { accept: 'text/html' } })
-    expect(browser).toMatchObject({
-      status: 303,
-      headers: { location: `/login?next=${encodeURIComponent(path)}` },
-    })
+    const wrong = [`Bearer ${TOKEN}x`, `Basic ${TOKEN}`, basicAuth(`${TOKEN}x`), basicAuth('', TOKEN)]
+    for (const authorization of [undefined, ...wrong])
+      for (const accept of ['text/html', 'application/json']) {
+        const got = await send(at + path, { headers: { accept, ...(authorization && { authorization }) } })
+        // A browser asks for it by itself.
+        expect(got).toMatchObject({
+          status: 401,
+          headers: { 'www-authenticate': 'Basic realm="Fillrate"', 'cache-control': 'no-store' },
+        })
+        expect(got.text).toContain('FILLRATE_DASHBOARD_TOKEN')
+        expect(got.text).not.toContain(TOKEN)
+      }
+  })
+
+  test('it is the password of any user name, or a bearer token', async () => {
+    for (const authorization of [basicAuth(TOKEN), basicAuth(TOKEN, 'ben'), `Bearer ${TOKEN}`])
+      for (const path of ['/', '/failures', '/api/status', '/metrics']) {
+        const got = await send(at + path, { headers: { authorization, accept: 'text/html' } })
+        expect([path, got.status]).toEqual([path, 200])
+        expect(got.headers['set-cookie']).toBeUndefined()
+        expect(got.text).not.toContain(TOKEN)
+      }
   })
 
   test('webhook and health do not require it', async () => {
@@ -74,69 +90,6 @@ describe('with a token', () => {
     expect((await send(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}' })).text).toContain(
       'signature',
     )
-  })
-
-  test('signing in sets a cookie that scripts and other sites cannot use; signing out removes it', async () => {
-    const own = { 'sec-fetch-site': 'same-origin' }
-    expect((await send(`${at}/login`, form({ token: 'wrong' }, own))).text).toContain('Wrong token.')
-    expect(
-      (await send(`${at}/login`, form({ token: TOKEN }, { 'sec-fetch-site': 'cross-site' }))).status,
-    ).toBe(403)
-    const signedIn = await send(`${at}/login`, form({ token: TOKEN, next: '/failures' }, own))
-    expect(signedIn).toMatchObject({ status: 303, headers: { location: '/failures' } })
-    for (const next of [
-      'https://evil.example',
-      'javascript:alert(1)',
-      '//evil.example',
-      '/\\evil.example',
-      '/\t/evil.example',
-      '/\n/evil.example',
-    ]) {
-      const { headers } = await send(`${at}/login`, form({ token: TOKEN, next }, own))
-      expect(headers.location).toBe('/')
-    }
-    const cookie = String(signedIn.headers['set-cookie'])
-    expect(cookie).toMatch(/HttpOnly; SameSite=Lax$/)
-    expect(cookie).not.toContain(TOKEN)
-    const session = cookie.split(';')[0] ?? ''
-    expect((await send(`${at}/`, { headers: { cookie: session } })).status).toBe(200)
-    const forged = session.replace(/=\d/, (text) => `=9${text.slice(1)}`)
-    expect((await send(`${at}/`, { headers: { cookie: forged } })).status).toBe(401)
-    // Another site cannot sign a user out.
-    for (const headers of [
-      undefined,
-      { 'sec-fetch-site': 'cross-site' },
-      { origin: 'https://else.example' },
-    ]) {
-      const refused = await send(`${at}/logout`, { method: 'POST', ...(headers && { headers }) })
-      expect(refused.status).toBe(403)
-      expect(refused.headers['set-cookie']).toBeUndefined()
-    }
-    const signedOut = await send(`${at}/logout`, { method: 'POST', headers: own })
-    expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0')
-    // A copy of the cookie is worthless from now on, for other processes too; another session is not.
-    const another = await serve({
-      environment: { dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }] },
-    })
-    const again = await send(`${at}/login`, form({ token: TOKEN }, own))
-    const fresh = String(again.headers['set-cookie']).split(';')[0] ?? ''
-    for (const cookie of [session, fresh])
-      expect((await send(`${another}/failures`, { headers: { cookie } })).status).toBe(200)
-    // Open on another process than the one that signs out: it ends there, too.
-    const events = send(`${another}/events?path=/`, { headers: { cookie: session } })
-    await send(`${at}/logout`, { method: 'POST', headers: { ...own, cookie: session } })
-    await events
-    expect((await send(`${at}/failures`, { headers: { cookie: `${session}.x` } })).status).toBe(401)
-    for (const address of [at, another]) {
-      expect((await send(`${address}/failures`, { headers: { cookie: session } })).status).toBe(401)
-      expect((await send(`${address}/failures`, { headers: { cookie: fresh } })).status).toBe(200)
-    }
-  })
-
-  test('behind TLS the cookie is restricted to it', async () => {
-    const { host } = new URL(at)
-    const signedIn = await send(`${at}/login`, form({ token: TOKEN }, { origin: `https://${host}` }))
-    expect(String(signedIn.headers['set-cookie'])).toMatch(/; Secure; SameSite=Lax$/)
   })
 
   test('without a trusted proxy, X-Forwarded-For and its like give a client no other address', async () => {
@@ -159,7 +112,6 @@ describe('with a token', () => {
         trustedProxies: ['127.0.0.0/8'],
       },
     })
-    const own = { 'sec-fetch-site': 'same-origin' }
     // The proxy has written the last entry; those before it are what the client says.
     let forged = 0
     const stranger = {
@@ -169,9 +121,9 @@ describe('with a token', () => {
     }
     const other = { 'x-forwarded-for': '198.51.100.1' }
     const guess = (n: number, ways: Record<string, string>) =>
-      n % 2 === 0
-        ? send(`${at}/metrics`, { headers: { ...ways, authorization: `Bearer guess-${n}` } })
-        : send(`${at}/login`, form({ token: `guess-${n}` }, { ...own, ...ways }))
+      send(`${at}/metrics`, {
+        headers: { ...ways, authorization: n % 2 === 0 ? `Bearer guess-${n}` : basicAuth(`guess-${n}`) },
+      })
     const statuses: number[] = []
     for (let n = 0; n < 30; n++) statuses.push((await guess(n, stranger)).status)
     expect(statuses.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 401))
@@ -182,7 +134,8 @@ describe('with a token', () => {
     expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0)
     expect((await send(`${at}/metrics`, { headers: { ...other, ...right } })).status).toBe(200)
     expect((await send(`${at}/metrics`, { headers: right })).status).toBe(200)
-    expect((await send(`${at}/login`, form({ token: TOKEN }, { ...own, ...other }))).status).toBe(303)
+    const browser = { ...other, authorization: basicAuth(TOKEN) }
+    expect((await send(`${at}/`, { headers: browser })).status).toBe(200)
   })
 
   test('the number of live pages is bounded', async () => {
@@ -276,13 +229,8 @@ describe('without a token', () => {
 
   test('only its own pages can pause a source', async () => {
     const at = await serve()
-    const page = await send(`${at}/sources/contacts/pause`)
-    const token = /name="form_token" value="(\w+)"/.exec(page.text)?.[1] ?? ''
-    const post = (
-      path: string,
-      headers: Record<string, string>,
-      fields: Record<string, string> = { form_token: token },
-    ): Promise<Got> => send(`${at}${path}`, form(fields, headers))
+    const post = (path: string, headers: Record<string, string>): Promise<Got> =>
+      send(`${at}${path}`, form({}, headers))
     const paused = 'select from fillrate.paused_sources'
     for (const headers of [
       {},
@@ -291,9 +239,6 @@ describe('without a token', () => {
       { origin: 'null' },
     ])
       expect((await post('/sources/contacts/pause', headers as Record<string, string>)).status).toBe(403)
-    // Its own page, but without the secret that only it can read.
-    for (const fields of [{}, { form_token: 'else' }])
-      expect((await post('/sources/contacts/pause', { origin: at }, fields)).status).toBe(403)
     expect((await harness.database.pool.query(paused)).rowCount).toBe(0)
     expect((await post('/sources/contacts/pause', { origin: at })).status).toBe(303)
     expect((await harness.database.pool.query(paused)).rowCount).toBe(1)

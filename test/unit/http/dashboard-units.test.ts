@@ -1,14 +1,7 @@
 import { expect, test } from 'vitest'
 import { authorize, isSameOrigin } from '../../../src/http/auth.ts'
-import {
-  createFormToken,
-  readSession,
-  sessionCookieOptions,
-  signSession,
-} from '../../../src/http/sessions.ts'
-import { LoginThrottle } from '../../../src/http/login-throttle.ts'
-import { isHttps } from '../../../src/http/login.ts'
-import { callsChart, callSteps, rateLimitStatus } from '../../../src/http/dashboard/pages/rate-limit.ts'
+import { WrongTokens } from '../../../src/http/wrong-tokens.ts'
+import { rateLimitStatus } from '../../../src/http/dashboard/pages/overview.ts'
 import { funnelSteps } from '../../../src/http/dashboard/funnel.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
 import { assignLanes } from '../../../src/http/dashboard/pages/runs.ts'
@@ -16,6 +9,7 @@ import { renderMetrics } from '../../../src/http/metrics.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { cached } from '../../../src/util/cached.ts'
+import { basicAuth } from '../../support/dashboard-client.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 test('interpolated values are escaped exactly once', () => {
@@ -40,38 +34,6 @@ test('a funnel loses every state once, and ends with enriched rows', () => {
   expect(picked - lost.reduce((sum, one) => sum + one.rows, 0)).toBe(states.enriched)
 })
 
-test('calls are grouped into steps by outcome, each counted once', () => {
-  const now = 1_000_000_000
-  const calls = ['200', '404', '422', '429', '500', 'none', '401'].map((status, n) => ({
-    at: now - n * 10_000,
-    endpoint: 'person' as const,
-    status,
-    calls: 3,
-    durations: [],
-    maxMs: 0,
-  }))
-  const steps = callSteps(calls, now, { lengthMs: 3_600_000 })
-  expect(steps).toHaveLength(360)
-  const sum = (ending: 'answered' | 'throttled' | 'failed'): number =>
-    steps.reduce((all, one) => all + one[ending], 0)
-  expect([sum('answered'), sum('throttled'), sum('failed')]).toEqual([9, 3, 9])
-  const chart = callsChart(calls, now, { lengthMs: 3_600_000 }, { limit: 150, windowMs: 2_000 })
-  expect(chart.series.find((one) => one.name === 'allowed')?.values[0]).toBe(75)
-  for (const { values } of chart.series) expect(values).toHaveLength(chart.at.length)
-  expect(chart.at.length).toBeLessThan(60)
-})
-
-test('a chart shows the first calls at once', () => {
-  const now = 1_000_000_000
-  const { series } = callsChart(
-    [{ at: now - 1, endpoint: 'person', status: '200', calls: 5, durations: [], maxMs: 0 }],
-    now,
-    { lengthMs: 3_600_000, stepMs: 300_000 },
-    null,
-  )
-  expect(series.find(({ name }) => name === 'answered')?.values.at(-1)).toBeGreaterThan(0)
-})
-
 test('overlapping runs are in separate lanes', () => {
   expect(
     assignLanes(
@@ -89,42 +51,6 @@ test('overlapping runs are in separate lanes', () => {
 const operator = { name: 'anna', role: 'operator', secret: 'secret' } as const
 const reader = { name: 'reader', role: 'reader', secret: 'another' } as const
 
-test('a session is valid until it expires, only under the token that signed it', () => {
-  const session = signSession(operator, 1_000)
-  const week = 7 * 24 * 3_600_000
-  expect(readSession(session, [reader, operator], 1_000 + week - 1)).toMatchObject({
-    token: operator,
-    isExpired: false,
-  })
-  expect(readSession(session, [operator], 1_000 + week)).toMatchObject({ isExpired: true })
-  for (const forged of [
-    `9${session}`,
-    `${session}0`,
-    `${session}.x`,
-    `${session}.`,
-    session.replace('.', '.0'),
-    '',
-    '..',
-  ])
-    expect(readSession(forged, [operator], 1_000)).toBeNull()
-  expect(readSession(session, [reader], 1_000)).toBeNull()
-  // Two sessions of one moment differ, so that one can be revoked without the other.
-  expect(signSession(operator, 1_000)).not.toBe(session)
-  expect(sessionCookieOptions(true)).toMatchObject({ secure: true, sameSite: 'lax', httpOnly: true })
-})
-
-test('the secret of a form belongs to one session of one token', () => {
-  const [one, other] = [signSession(operator, 0), signSession(operator, 0)]
-  const secrets = [
-    createFormToken(one, operator),
-    createFormToken(other, operator),
-    createFormToken(one, reader),
-    createFormToken(null, null),
-  ]
-  expect(new Set(secrets).size).toBe(secrets.length)
-  expect(createFormToken(one, operator)).toBe(secrets[0])
-})
-
 const local = { tokens: [], host: '127.0.0.1', publicUrl: null }
 const here = { host: 'localhost:8080' }
 test.each([
@@ -134,6 +60,24 @@ test.each([
     { ...local, tokens: [{ ...operator, secret: 't' }], host: '0.0.0.0' },
     { authorization: 'bearer t' },
     true,
+  ],
+  [
+    'a token, as a password',
+    { ...local, tokens: [{ ...operator, secret: 't:u' }], host: '0.0.0.0' },
+    { authorization: basicAuth('t:u') },
+    true,
+  ],
+  [
+    'a token, as a user name',
+    { ...local, tokens: [{ ...operator, secret: 't' }] },
+    { authorization: basicAuth('', 't') },
+    401,
+  ],
+  [
+    'a token, in another form',
+    { ...local, tokens: [{ ...operator, secret: 't' }] },
+    { authorization: 'Digest t' },
+    401,
   ],
   ['none, on loopback', local, here, true],
   ['none, on loopback in IPv6', { ...local, host: '::1' }, { host: '[::1]:8080' }, true],
@@ -147,70 +91,58 @@ test.each([
   ['none, with the scheme that a proxy adds', local, { ...here, 'x-forwarded-proto': '' }, 403],
   ['none, with the host that a proxy adds', local, { ...here, 'x-forwarded-host': '' }, 403],
 ] as const)('authorization with %s', (_, door, headers, expected) => {
-  const admission = authorize(door, { headers, session: null, now: 0 })
+  const admission = authorize(door, headers)
   expect(admission.isAuthorized || admission.status).toBe(expected)
 })
 
 test('access says whose token it is, and whether it may change anything', () => {
   const policy = { ...local, tokens: [operator, reader] }
-  const access = (secret: string) =>
-    authorize(policy, { headers: { authorization: `Bearer ${secret}` }, session: null, now: 0 })
-  expect(access('secret')).toMatchObject({ access: { name: 'anna', isOperator: true, method: 'bearer' } })
-  expect(access('another')).toMatchObject({ access: { name: 'reader', isOperator: false } })
-  const session = signSession(reader, 0)
-  expect(authorize(policy, { headers: {}, session, now: 1 })).toMatchObject({
-    access: { isOperator: false, method: 'session', formToken: createFormToken(session, reader) },
+  const access = (authorization: string) => authorize(policy, { authorization })
+  expect(access('Bearer secret')).toMatchObject({
+    access: { name: 'anna', isOperator: true, method: 'bearer' },
   })
-  expect(authorize(policy, { headers: {}, session, now: Number.MAX_SAFE_INTEGER })).toMatchObject({
-    isAuthorized: false,
-    reason: 'Your session has ended: sign in again',
-    attemptedToken: null,
+  expect(access('Bearer another')).toMatchObject({ access: { name: 'reader', isOperator: false } })
+  // The user name says nothing: the token has a name.
+  expect(access(basicAuth('secret', 'reader'))).toMatchObject({
+    access: { name: 'anna', isOperator: true, method: 'basic' },
   })
+  expect(access(basicAuth('another', 'anna'))).toMatchObject({
+    access: { name: 'reader', isOperator: false, method: 'basic' },
+  })
+  expect(access(basicAuth('wrong', 'anna'))).toMatchObject({ status: 401, attemptedToken: 'wrong' })
+  expect(access('')).toMatchObject({ status: 401, attemptedToken: null })
 })
 
 test('guesses block only their client; repeating a wrong token is not counted', () => {
-  const brake = new LoginThrottle()
-  for (let n = 0; n < 100; n++) expect(brake.recordFailure('set up wrongly', 'an old token', n)).toBe(false)
-  for (let n = 0; n < 9; n++) expect(brake.recordFailure('guesser', String(n), n)).toBe(false)
-  expect(brake.recordFailure('guesser', '9', 9)).toBe(true)
+  const brake = new WrongTokens()
+  for (let n = 0; n < 100; n++) expect(brake.record('set up wrongly', 'an old token', n)).toBe(false)
+  for (let n = 0; n < 9; n++) expect(brake.record('guesser', String(n), n)).toBe(false)
+  expect(brake.record('guesser', '9', 9)).toBe(true)
   expect(brake.waitMs('guesser', 10)).toBeGreaterThan(0)
   expect(brake.waitMs('set up wrongly', 10)).toBe(0)
   expect(brake.waitMs('guesser', 9 + 60_000)).toBe(0)
-  expect(brake.recordFailure('guesser', '10', 9 + 60_000)).toBe(false)
+  expect(brake.record('guesser', '10', 9 + 60_000)).toBe(false)
   // A client has all addresses of an IPv6 network.
-  for (let n = 0; n < 10; n++) brake.recordFailure(`2001:db8::7:0:0:${n}`, String(n), 0)
+  for (let n = 0; n < 10; n++) brake.record(`2001:db8::7:0:0:${n}`, String(n), 0)
   expect(brake.waitMs('2001:db8:0:1::1', 1)).toBe(0)
   expect(brake.waitMs('2001:db8::1', 1)).toBeGreaterThan(0)
-  for (let n = 0; n < 10; n++) brake.recordFailure('::ffff:192.0.2.1', String(n), 0)
+  for (let n = 0; n < 10; n++) brake.record('::ffff:192.0.2.1', String(n), 0)
   expect(brake.waitMs('192.0.2.1', 1)).toBeGreaterThan(0)
   expect(brake.waitMs('::ffff:192.0.2.2', 1)).toBe(0)
   // Some proxies forward the port, another one for each connection.
-  for (let n = 0; n < 10; n++) brake.recordFailure(`203.0.113.5:${4000 + n}`, String(n), 0)
+  for (let n = 0; n < 10; n++) brake.record(`203.0.113.5:${4000 + n}`, String(n), 0)
   expect(brake.waitMs('203.0.113.5:5000', 1)).toBeGreaterThan(0)
-  for (let n = 0; n < 10; n++) brake.recordFailure(`[2001:db8:5::${n}]:443`, String(n), 0)
+  for (let n = 0; n < 10; n++) brake.record(`[2001:db8:5::${n}]:443`, String(n), 0)
   expect(brake.waitMs('[2001:db8:5::a]:5000', 1)).toBeGreaterThan(0)
-})
-
-test.each([
-  [{ origin: 'https://fillrate.example' }, true],
-  [{ 'x-forwarded-proto': 'https' }, true],
-  [{ 'x-forwarded-proto': 'https,http' }, true],
-  [{ forwarded: 'for=198.51.100.1;proto=https' }, true],
-  [{ origin: 'http://127.0.0.1:8080' }, false],
-  [{}, false],
-])('the cookie is restricted to TLS if the browser uses it: %o', (headers, expected) => {
-  expect(isHttps(headers)).toBe(expected)
 })
 
 test('only our own pages, or clients with the token, may change something', () => {
   const host = 'fillrate.example:8080'
-  expect(isSameOrigin({ host, 'sec-fetch-site': 'same-origin' }, 'session')).toBe(true)
-  expect(isSameOrigin({ host, 'sec-fetch-site': 'same-site', origin: `http://${host}` }, 'session')).toBe(
-    false,
-  )
+  expect(isSameOrigin({ host, 'sec-fetch-site': 'same-origin' }, 'basic')).toBe(true)
+  expect(isSameOrigin({ host, 'sec-fetch-site': 'same-site', origin: `http://${host}` }, 'basic')).toBe(false)
   expect(isSameOrigin({ host, 'sec-fetch-site': 'none' }, 'loopback')).toBe(false)
-  expect(isSameOrigin({ host, origin: `https://${host}` }, 'session')).toBe(true)
-  expect(isSameOrigin({ host, origin: 'https://fillrate.example' }, 'session')).toBe(false)
+  expect(isSameOrigin({ host, origin: `https://${host}` }, 'basic')).toBe(true)
+  expect(isSameOrigin({ host, origin: 'https://fillrate.example' }, 'basic')).toBe(false)
   expect(isSameOrigin({ host }, 'loopback')).toBe(false)
   expect(isSameOrigin({ host }, 'bearer')).toBe(true)
 })

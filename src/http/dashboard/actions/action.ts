@@ -97,7 +97,6 @@ function confirmationView(
     button === null
       ? html`<p class="choices"><a class="button" href="${backUrl}">Back</a></p>`
       : html`<form class="confirm" method="post" action="${request.url}">
-          <input type="hidden" name="form_token" value="${request.access?.formToken}" />
           <input type="hidden" name="request_id" value="${randomUUID()}" />
           ${fields}
           <p class="choices">

@@ -14,8 +14,8 @@ interface FailedAttempts {
   blockedUntil: number
 }
 
-/** Slows down token guessing, per client: a global limit would let any stranger lock out everyone. */
-export class LoginThrottle {
+/** Bounds the guessing of tokens, per client: a global bound would let any stranger lock out everyone. */
+export class WrongTokens {
   readonly #clients = new Map<string, FailedAttempts>()
 
   /** @returns milliseconds until this client may try again; 0 if it may now */
@@ -24,7 +24,7 @@ export class LoginThrottle {
   }
 
   /** @returns whether this client is blocked from now on */
-  recordFailure(address: string, guess: string, now: number): boolean {
+  record(address: string, guess: string, now: number): boolean {
     const client = toClient(address)
     const before = this.#clients.get(client)
     const guesses =
