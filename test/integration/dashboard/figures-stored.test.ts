@@ -71,7 +71,7 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
       select '{"0": "${SCOPE}"}', trigger, '{contacts}', case when trigger = 'follow' then 'completed' else 'running' end, 'x',
              gen_random_uuid(), now() + interval '1 hour', case when trigger = 'follow' then now() end,
              jsonb_build_object('budget', budget, 'follow', trigger = 'follow'), name,
-             jsonb_build_object('limit', budget, 'sources', '{}'::jsonb, 'services', '{}'::jsonb)
+             jsonb_build_object('isInCredits', false, 'limit', budget, 'sources', '{}'::jsonb, 'services', '{}'::jsonb)
         from (values ('follow', 100, 'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')), ('manual', 50, null), ('schedule', 30, 'night'))
              v (trigger, budget, name)
       returning id, trigger, options
