@@ -1,7 +1,5 @@
-// Live updates of the dashboard: replaces changed parts, updates relative times, draws the charts, and shows all times in
-// the chosen zone. Without this script the page works, and shows the state at the time it was loaded, in UTC.
-import uPlot from './uplot.js'
-
+// Live updates of the dashboard: replaces changed parts, updates relative times, and shows all times in the chosen zone.
+// Without this script the page works, and shows the state at the time it was loaded, in UTC.
 const connection = document.getElementById('connection')
 const address = document.body.dataset['live']
 
@@ -15,10 +13,6 @@ function live(path) {
     const { id, html } = JSON.parse(event.data)
     if (!replace(id, html)) postponed.set(id, html)
     else postponed.delete(id)
-  })
-  events.addEventListener('chart', (event) => {
-    const { id, chart } = JSON.parse(event.data)
-    showChart(id, chart)
   })
   events.addEventListener('beat', () => {
     lastHeartbeat = Date.now()
@@ -131,7 +125,7 @@ function isLocal() {
   }
 }
 
-/** Lets the user choose the zone of all times: those of the page, of the charts and of the filters. */
+/** Lets the user choose the zone of all times: those of the page and of the filters. */
 function offerZones() {
   const group = document.getElementById('zone')
   if (!group) return
@@ -153,7 +147,6 @@ function offerZones() {
     }
     show()
     updateTimes()
-    redrawCharts()
   })
   group.hidden = false
   show()
@@ -174,131 +167,8 @@ function clockText(at, withDay) {
   return `${shown.slice(0, 10)} ${time} ${zone}`
 }
 
-/**
- * @typedef {{ name: string, color: string, look: 'area' | 'line' | 'dashed', values: (number | null)[] }} Series
- * @typedef {{ unit: 'per second' | 'ms', at: number[], series: Series[] }} Chart
- */
-
-/** @type {Map<string, { plot: uPlot, chart: Chart }>} */
-const charts = new Map()
-
-/** Draws a chart, or gives it new data. @param {string} id @param {Chart} chart */
-function showChart(id, chart) {
-  const shown = charts.get(id)
-  const names = (/** @type {Chart} */ one) => one.series.map(({ name }) => name).join()
-  if (shown && names(shown.chart) === names(chart)) {
-    shown.chart = chart
-    shown.plot.setData(toColumns(chart))
-    return
-  }
-  shown?.plot.destroy()
-  const container = document.getElementById(id)
-  if (container) charts.set(id, { plot: draw(container, chart), chart })
-}
-
-/** The canvas follows neither the colour scheme nor the zone by itself. */
-function redrawCharts() {
-  for (const [id, { plot, chart }] of charts) {
-    plot.destroy()
-    const container = document.getElementById(id)
-    if (container) charts.set(id, { plot: draw(container, chart), chart })
-  }
-}
-
-/** @param {Chart} chart */
-const toColumns = ({ at, series }) =>
-  /** @type {uPlot.AlignedData} */ ([at, ...series.map(({ values }) => values)])
-
-/** @param {number} n @param {Chart['unit']} unit */
-function formatValue(n, unit) {
-  if (n === 0) return '0'
-  if (unit === 'per second') return `${n.toFixed(n < 10 ? 1 : 0)}/s`
-  return n < 1_000 ? `${Math.round(n)} ms` : `${(n / 1_000).toFixed(1)} s`
-}
-
-/** @param {HTMLElement} container @param {Chart} chart */
-function draw(container, chart) {
-  const { unit, series } = chart
-  const style = getComputedStyle(document.documentElement)
-  /** @param {string} name */
-  const color = (name) => style.getPropertyValue(`--${name}`).trim()
-  const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { show: false } }
-  container.replaceChildren()
-  return new uPlot(
-    {
-      ...sizeOf(container),
-      // The last label of the time is centred on its tick, which may be at the right edge.
-      padding: [null, 28, null, null],
-      series: [
-        { label: 'at', value: (_, at) => (at == null ? '–' : clockText(new Date(at * 1_000), false)) },
-        ...series.map(
-          ({ name, color: tone, look, values }) =>
-            /** @type {uPlot.Series} */ ({
-              label: name,
-              stroke: color(tone),
-              ...(look === 'area' && { fill: `${color(tone)}33` }),
-              ...(look === 'dashed' && { dash: [5, 5] }),
-              width: look === 'dashed' ? 1 : 1.5,
-              // A line needs two points; fewer are dots.
-              points: { show: look === 'line' && values.filter((one) => one != null).length < 3, size: 5 },
-              // Calls may be minutes apart: the line joins them.
-              spanGaps: look === 'line',
-              value: (_, n) => (n == null ? '–' : formatValue(n, unit)),
-            }),
-        ),
-      ],
-      axes: [
-        {
-          ...axis,
-          space: 80,
-          values: (_, ticks) => {
-            const isFine = (ticks[1] ?? 0) - (ticks[0] ?? 0) < 60
-            return ticks.map((at) => clockText(new Date(at * 1_000), false).slice(0, isFine ? 8 : 5))
-          },
-        },
-        { ...axis, size: 56, values: (_, ticks) => ticks.map((n) => formatValue(n, unit)) },
-      ],
-      scales: { y: { range: (_, _low, high) => [0, Math.max(unit === 'per second' ? 1 : 10, high * 1.1)] } },
-      cursor: { drag: { x: false, y: false } },
-      hooks: {
-        // While nothing is pointed at, the legend shows the latest values.
-        setCursor: [
-          (plot) => {
-            if (plot.cursor.idx == null) showLatest(plot)
-          },
-        ],
-        ready: [showLatest],
-      },
-    },
-    toColumns(chart),
-    container,
-  )
-}
-
-/** Shows the latest values in the legend. @param {uPlot} plot */
-function showLatest(plot) {
-  const values = plot.data[1] ?? []
-  let idx = values.length - 1
-  while (idx > 0 && values[idx] == null) idx--
-  plot.setLegend({ idx }, false)
-}
-
-/** @param {HTMLElement} container */
-const sizeOf = (container) => ({ width: container.clientWidth, height: 170 })
-
-addEventListener('resize', () => {
-  for (const [id, { plot }] of charts) {
-    const container = document.getElementById(id)
-    if (container) plot.setSize(sizeOf(container))
-  }
-})
-
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawCharts)
-
 offerZones()
 updateTimes()
-for (const element of document.querySelectorAll('[data-chart]'))
-  if (element instanceof HTMLElement) showChart(element.id, JSON.parse(element.dataset['chart'] ?? ''))
 if (address !== undefined) live(address)
 if (document.body.dataset['refresh'] !== undefined) refresh(Number(document.body.dataset['refresh']))
 setInterval(updateTimes, 1_000)

@@ -50,14 +50,14 @@ async function tryEntry(stage: string): Promise<void> {
   const sandbox = await startServer(stage, ['sandbox', '--port', '0', '--json'], {})
   console.log(`sandbox: ${(await fetch(`${sandbox.url}/_stats`)).status} at ${sandbox.url}`)
   sandbox.stop()
-  // Without Postgres it waits, and serves what needs none: a file of ours, and one of the package that is copied.
+  // Without Postgres it waits, and serves what needs none, a file of ours among it.
   cpSync(join(ROOT, 'deploy/compose/fillrate.config.ts'), join(stage, 'fillrate.config.ts'))
   const daemon = await startServer(stage, ['start', '--port', '0', '--json'], {
     DATABASE_URL: 'postgres://fillrate@127.0.0.1:1/crm',
     FILLRATE_BASE_URL: sandbox.url,
     FILLRATE_API_KEY: 'key',
   })
-  for (const path of ['/healthz', '/assets/board.js', '/assets/uplot.js']) {
+  for (const path of ['/healthz', '/assets/board.js']) {
     const { status } = await fetch(daemon.url + path)
     console.log(`start: ${status} at ${path}`)
     if (status !== 200) throw new Error(`${path} is not in the image`)

@@ -106,7 +106,7 @@ export async function listRunOverviews(
   )
 }
 
-export const HOUR_MS = 3_600_000
+const HOUR_MS = 3_600_000
 const USAGE_MS = 30 * 24 * HOUR_MS
 const RUNS = 12
 const ALL_RUNS = { source: null, state: null, trigger: null }

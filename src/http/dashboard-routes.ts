@@ -24,7 +24,7 @@ import { renderMetrics } from './metrics.ts'
 import { type DashboardData, listFollowed } from '../actions/dashboard-data.ts'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createRequire, findPackageJSON } from 'node:module'
+import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
 import fastifyStatic from '@fastify/static'
 
@@ -226,16 +226,9 @@ async function readStatus({ db, sources, spendSettings, observer }: DashboardSer
 
 /** Our own files are beside `package.json`, both in a checkout and in an installed package. */
 const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
-const CHART = dirname(createRequire(import.meta.url).resolve('uplot/dist/uPlot.esm.js'))
 
-/** The served files by name: no other file of these folders is public. */
-const FILES: Readonly<Record<string, readonly [folder: string, file: string]>> = {
-  'board.js': [OWN, 'board.js'],
-  'board.css': [OWN, 'board.css'],
-  'icon.svg': [OWN, 'icon.svg'],
-  'uplot.js': [CHART, 'uPlot.esm.js'],
-  'uplot.css': [CHART, 'uPlot.min.css'],
-}
+/** The served files: no other file of the folder is public. */
+const FILES = ['board.js', 'board.css', 'icon.svg']
 
 /**
  * Registers scripts, styles and the icon. They need no token, because the sign-in page uses them. The ETag is a hash of the
@@ -249,12 +242,12 @@ async function registerAssets(server: FastifyInstance): Promise<void> {
     lastModified: false,
     etag: false,
   })
-  for (const [name, [folder, file]] of Object.entries(FILES)) {
-    const content = await readFile(join(folder, file))
+  for (const file of FILES) {
+    const content = await readFile(join(OWN, file))
     const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
-    server.get(`/assets/${name}`, (request, reply) => {
+    server.get(`/assets/${file}`, (request, reply) => {
       reply.header('cache-control', 'no-cache').header('etag', etag)
-      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file, folder)
+      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file)
     })
   }
 }

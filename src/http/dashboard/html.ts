@@ -1,15 +1,9 @@
-/** What live updates send of an element: its HTML, or the JSON of the chart that it shows. */
-interface LivePart {
-  readonly kind: 'part' | 'chart'
-  readonly content: string
-}
-
 /** Safe HTML, created by `html` only. */
 export class Html {
   readonly text: string
-  /** What live updates replace in it, by the id of the element. */
-  readonly parts: ReadonlyMap<string, LivePart>
-  constructor(text: string, parts: ReadonlyMap<string, LivePart>) {
+  /** The HTML of the elements in it that live updates replace, by their id. */
+  readonly parts: ReadonlyMap<string, string>
+  constructor(text: string, parts: ReadonlyMap<string, string>) {
     this.text = text
     this.parts = parts
   }
@@ -31,7 +25,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one)
 
-function render(part: HtmlPart, parts: Map<string, LivePart>): string {
+function render(part: HtmlPart, parts: Map<string, string>): string {
   if (part instanceof Html) {
     for (const [id, one] of part.parts) parts.set(id, one)
     return part.text
@@ -43,13 +37,13 @@ function render(part: HtmlPart, parts: Map<string, LivePart>): string {
 
 /** Template tag that escapes everything except `Html`. Attribute values must be quoted. */
 export function html(texts: TemplateStringsArray, ...values: readonly HtmlPart[]): Html {
-  const parts = new Map<string, LivePart>()
+  const parts = new Map<string, string>()
   return new Html(texts.map((text, n) => text + render(values[n], parts)).join(''), parts)
 }
 
 /** An element that live updates replace whole; if it holds others that they replace, only those. */
 export const livePart = (id: string, { text, parts }: Html): Html =>
-  new Html(text, parts.size > 0 ? parts : new Map([[id, { kind: 'part', content: text }]]))
+  new Html(text, parts.size > 0 ? parts : new Map([[id, text]]))
 
 /** Shows nothing, until a live update has something to show there. */
 export const hiddenPart = (id: string): Html => livePart(id, html`<div id="${id}" hidden></div>`)

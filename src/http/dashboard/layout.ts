@@ -34,7 +34,6 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
     ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}" /></noscript>`}
     <title>${title} · Fillrate</title>
     <link rel="icon" href="/assets/icon.svg" type="image/svg+xml" />
-    <link rel="stylesheet" href="/assets/uplot.css" />
     <link rel="stylesheet" href="/assets/board.css" />
     <script type="module" src="/assets/board.js"></script>
   </head>

@@ -12,7 +12,7 @@ export interface Page {
   readonly name?: string
   /** The page of the navigation that it belongs to, if its path is not below that one's. */
   readonly within?: string
-  /** Live updates replace its parts: every card, and whatever else is a `livePart` or a chart. */
+  /** Live updates replace its parts: every card, and whatever else is a `livePart`. */
   readonly isLive?: boolean
   readonly isOperatorOnly?: boolean
   /** Reads and renders it. @throws PageRefused if there is no such thing */

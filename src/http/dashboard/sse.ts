@@ -37,8 +37,7 @@ interface Topic {
 }
 
 /**
- * Sends changes to open pages as server-sent events: the HTML of each changed part, and the data of the charts. Pages of
- * the same address share one read, and nothing is read for an address that is not open.
+ * Sends changes to open pages as server-sent events: the HTML of each changed part. Pages of the same address share one read, and nothing is read for an address that is not open.
  */
 export class LiveUpdates {
   readonly #options: LiveUpdateOptions
@@ -125,22 +124,18 @@ export class LiveUpdates {
     try {
       await this.#endSessions(topic)
       const parts = await topic.read()
-      const changes = [...parts].map(([id, { kind, content }]) => ({
-        kind,
+      const changes = [...parts].map(([id, text]) => ({
         id,
-        fingerprint: kind === 'part' ? withoutTimes(content) : content,
-        data: () =>
-          kind === 'part'
-            ? JSON.stringify({ id, html: content })
-            : `{"id":${JSON.stringify(id)},"chart":${content}}`,
+        fingerprint: withoutTimes(text),
+        data: () => JSON.stringify({ id, html: text }),
       }))
       for (const [response, { lastSent }] of topic.pages) {
         // A page that does not drain its connection receives nothing more until it does.
         if (response.writableNeedDrain) continue
-        for (const { kind, id, fingerprint, data } of changes)
+        for (const { id, fingerprint, data } of changes)
           if (lastSent.get(id) !== fingerprint) {
             lastSent.set(id, fingerprint)
-            sendEvent(response, kind, data())
+            sendEvent(response, 'part', data())
           }
         sendEvent(response, 'beat', String(Date.now()))
       }

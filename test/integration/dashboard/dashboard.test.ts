@@ -68,7 +68,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
 
   test('shows sources on the overview, and row states in a funnel that adds up on their pages', async () => {
     const page = await open()
-    await page.locator('#calls-chart canvas').waitFor()
+    expect(await page.locator('#quota').innerText()).toMatch(/Used in this window|Rate limit/)
     expect(await page.locator('#verdict').innerText()).toMatch(/^Idle\. Run 2 completed/)
     expect(await page.locator('#runs tbody tr').count()).toBe(2)
     for (const [source, picked] of [
@@ -246,7 +246,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
 
   test('works without JavaScript', async () => {
     const page = await open('/', { javaScriptEnabled: false })
-    expect(await page.locator('#calls-chart svg path').count()).toBeGreaterThan(0)
+    expect(await page.locator('#verdict').innerText()).not.toBe('')
     await page.goto(`${at}/rows?state=invalid_input`)
     expect(await page.locator('time').first().getAttribute('title')).toContain('UTC')
     await page.close()

@@ -8,7 +8,7 @@ import {
 } from '../../../src/http/sessions.ts'
 import { LoginThrottle } from '../../../src/http/login-throttle.ts'
 import { isHttps } from '../../../src/http/login.ts'
-import { callsChart, callSteps, rateLimitStatus } from '../../../src/http/dashboard/pages/rate-limit.ts'
+import { rateLimitStatus } from '../../../src/http/dashboard/pages/overview.ts'
 import { funnelSteps } from '../../../src/http/dashboard/funnel.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
 import { assignLanes } from '../../../src/http/dashboard/pages/runs.ts'
@@ -38,38 +38,6 @@ test('a funnel loses every state once, and ends with enriched rows', () => {
   const lost = steps.flatMap((step) => step.lost)
   expect(new Set(lost.map((one) => one.state)).size).toBe(ROW_STATES.length - 1)
   expect(picked - lost.reduce((sum, one) => sum + one.rows, 0)).toBe(states.enriched)
-})
-
-test('calls are grouped into steps by outcome, each counted once', () => {
-  const now = 1_000_000_000
-  const calls = ['200', '404', '422', '429', '500', 'none', '401'].map((status, n) => ({
-    at: now - n * 10_000,
-    endpoint: 'person' as const,
-    status,
-    calls: 3,
-    durations: [],
-    maxMs: 0,
-  }))
-  const steps = callSteps(calls, now, { lengthMs: 3_600_000 })
-  expect(steps).toHaveLength(360)
-  const sum = (ending: 'answered' | 'throttled' | 'failed'): number =>
-    steps.reduce((all, one) => all + one[ending], 0)
-  expect([sum('answered'), sum('throttled'), sum('failed')]).toEqual([9, 3, 9])
-  const chart = callsChart(calls, now, { lengthMs: 3_600_000 }, { limit: 150, windowMs: 2_000 })
-  expect(chart.series.find((one) => one.name === 'allowed')?.values[0]).toBe(75)
-  for (const { values } of chart.series) expect(values).toHaveLength(chart.at.length)
-  expect(chart.at.length).toBeLessThan(60)
-})
-
-test('a chart shows the first calls at once', () => {
-  const now = 1_000_000_000
-  const { series } = callsChart(
-    [{ at: now - 1, endpoint: 'person', status: '200', calls: 5, durations: [], maxMs: 0 }],
-    now,
-    { lengthMs: 3_600_000, stepMs: 300_000 },
-    null,
-  )
-  expect(series.find(({ name }) => name === 'answered')?.values.at(-1)).toBeGreaterThan(0)
 })
 
 test('overlapping runs are in separate lanes', () => {

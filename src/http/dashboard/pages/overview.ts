@@ -1,13 +1,25 @@
 import type { DashboardData } from '../../../actions/dashboard-data.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
-import { FAILURE_STATES, type RowState } from '../../../domain/row.ts'
+import type { RateLimitStatus } from '../../../actions/status.ts'
+import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
+import { FAILURE_STATES, formatState, type RowState } from '../../../domain/row.ts'
 import { billedUnits } from '../../../domain/spend.ts'
-import { formatCount, formatMoney, formatPercent } from '../../../util/format.ts'
-import { card, countLink, namesOf, ratio, tile, tiles, timeAgo } from '../components.ts'
+import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../../util/format.ts'
+import {
+  badge,
+  card,
+  countLink,
+  definitionList,
+  namesOf,
+  ratio,
+  shareBar,
+  tile,
+  tiles,
+  timeAgo,
+} from '../components.ts'
 import { countRows } from '../funnel.ts'
 import { html, livePart, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
-import { callsFigure, rateLimitStatus } from './rate-limit.ts'
 import { runsTable } from './runs.ts'
 import { sourcesSummary } from './sources.ts'
 import { healthSection } from './verdict.ts'
@@ -26,15 +38,7 @@ export const overviewPage: Page = {
     return {
       body: html`<h1 class="sr">Overview</h1>
         ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.followed)}
-        ${runsSection(data, system)}
-        ${card(
-          'rate',
-          'API calls',
-          html`<div class="columns">
-            <div>${rateLimitStatus(data)}</div>
-            ${callsFigure(data)}
-          </div>`,
-        )}`,
+        ${runsSection(data, system)} ${card('rate', 'API calls', rateLimitStatus(data))}`,
     }
   },
 }
@@ -123,3 +127,68 @@ const spendText = ({ spend: { last_30_days: month } }: DashboardData): string =>
 /** A number that leads to what it counts. */
 const countTile = (name: string, value: number, more: string, link: string | null = null): Html =>
   tile(name, link === null ? formatCount(value) : countLink(value, link), more)
+
+type LeaderStatus = NonNullable<RateLimitStatus['status']>
+
+/** The rate limit, as the leader reported it last. */
+export function rateLimitStatus({
+  rateLimits,
+  readAt: at,
+}: Pick<DashboardData, 'rateLimits' | 'readAt'>): Html {
+  const body =
+    rateLimits.length === 0
+      ? html`<p class="empty">
+          The service has not reported a rate limit yet: it does with its first answers.
+        </p>`
+      : rateLimits.map((one) => rateLimitFields(one, at))
+  return livePart('quota', html`<div id="quota">${body}</div>`)
+}
+
+function rateLimitFields(
+  { scope, service = null, limit, windowMs, observedAt, status }: RateLimitStatus,
+  at: number,
+): Html {
+  const [host = scope, key] = scope.split(' ')
+  const isNow = status?.isLive === true
+  const fields: [string, HtmlPart][] = [
+    ['Rate limit', formatLimit(limit, windowMs, status?.windowAtMostMs)],
+    ...(isNow ? currentWindowFields(status, limit, at) : []),
+    ...(status === null || status.limit === null ? [] : usageFields(status)),
+  ]
+  return html`<p class="sub">
+      ${service !== null && html`<strong>${service}</strong>, `}${host}${key !== undefined && html`, key <code>${key}</code>`}
+      ·
+      ${
+        isNow
+          ? badge('calling', 'busy')
+          : html`idle; last reported ${timeAgo(status?.reportedAt ?? new Date(observedAt), at)}`
+      }
+    </p>
+    ${definitionList(fields)}`
+}
+
+function currentWindowFields(status: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {
+  const { windowUsed: used, nextWindowAt: next } = status
+  return [
+    [
+      'Used in this window',
+      html`${formatCount(used)} of ${formatCount(limit)}
+      ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
+    ],
+    ['Resets', next === null ? 'not known yet' : next <= at ? 'now' : `in ${formatDuration(next - at)}`],
+    ['State', status.stallReason ?? formatState(status.state)],
+  ]
+}
+
+const usageFields = (status: LeaderStatus): [string, HtmlPart][] => [
+  [
+    'Utilisation',
+    status.utilisation === null
+      ? null
+      : `${formatPercent(status.utilisation)} (${pluralize(status.used, 'call')})`,
+  ],
+  ['Throttled', status.throttled === 0 ? 'never' : `${formatCount(status.throttled)} (429)`],
+  ...(status.overstated
+    ? [['Too high', `${formatOverstated(status.overstated)}: ${CHANGE_LIMIT}`] as [string, HtmlPart]]
+    : []),
+]

@@ -117,7 +117,7 @@ function aboutSection({ run, phases, readAt }: RunPageData): Html {
   const { options, started_at: started, finished_at: finished } = run
   const end = finished?.getTime() ?? readAt
   return card('about', 'Progress', [
-    html`<div class="columns even">
+    html`<div class="columns">
       ${definitionList([
         ['Started', clockTime(started)],
         [
