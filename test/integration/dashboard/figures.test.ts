@@ -323,7 +323,8 @@ test('what waits for live sync is what it has not picked, of an import that the 
   const leaves = 'changes until midnight UTC'
   const { troubles } = JSON.parse(await day.read('/api/status')) as StatusReport
   expect(troubles.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${leaves}`)])
-  expect(await readWords('/')).toContain(`${edits} ${leaves}`)
+  // What was read a moment ago may be shown again.
+  await expect.poll(() => readWords('/'), WAIT).toContain(`${edits} ${leaves}`)
 })
 
 test('runs in progress and overdue jobs are counted in one way', async () => {
