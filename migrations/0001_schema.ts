@@ -30,7 +30,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createLiveSync(db)
   await createMonitoring(db)
   await createNotifications(db)
-  await createEndCounters(db)
   await createCascades(db)
   await createAudit(db)
   await createReplicaIdentities(db)
@@ -767,28 +766,6 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
       primary key (source, at)
     )`.execute(db)
 
-  // API calls in buckets of ten seconds, for a day, with how long they took. `durations` counts the calls by the bounds
-  // of `CALL_DURATION_BOUNDS_MS`, and one beyond the last: percentiles of any span can be summed from it.
-  await sql`
-    create table fillrate.request_counts (
-      at timestamptz not null,
-      endpoint text collate "C" not null check (endpoint in ('person', 'company', 'bulk', 'poll')),
-      status text collate "C" not null,
-      calls integer not null check (calls >= 0),
-      durations integer[] not null default '{}',
-      max_ms integer not null default 0,
-      primary key (at, endpoint, status)
-    ) with (fillfactor = 70)`.execute(db)
-
-  // Prometheus counters by name and labels, summed over all processes, past ones included.
-  await sql`
-    create table fillrate.metric_counters (
-      name text collate "C" not null,
-      labels text collate "C" not null,
-      value double precision not null,
-      primary key (name, labels)
-    ) with (fillfactor = 70)`.execute(db)
-
   // What keeps rows from being enriched, one row from its begin to its end: domain/trouble.ts has the codes. The index
   // lets a trouble begin once, however many processes see it. `seen_at`: when a process last saw that it holds.
   // `known_at`: when that process has learnt it, such as by a call that was refused. `notified`: which notifications are
@@ -852,37 +829,6 @@ async function createNotifications(db: Kysely<unknown>): Promise<void> {
   )
 }
 
-/** Counts what ends, in the transaction that ends it, for `/metrics`: the rows themselves are deleted by and by. */
-async function createEndCounters(db: Kysely<unknown>): Promise<void> {
-  await sql`
-    create function fillrate.count_ended_run() returns trigger language plpgsql as $$
-    begin
-      insert into fillrate.metric_counters as c (name, labels, value)
-      values ('fillrate_runs_total',
-              format('trigger="%s",status="%s"', new.trigger, coalesce(new.totals ->> 'status', new.state)), 1)
-      on conflict (name, labels) do update set value = c.value + 1;
-      return null;
-    end $$`.execute(db)
-  await sql`
-    create trigger count_ended after update of state on fillrate.runs
-      for each row when (old.state = 'running' and new.state <> 'running')
-      execute function fillrate.count_ended_run()`.execute(db)
-  await sql`
-    create function fillrate.count_scheduled_run() returns trigger language plpgsql as $$
-    begin
-      insert into fillrate.metric_counters as c (name, labels, value)
-      values ('fillrate_scheduled_runs_total', format('outcome="%s"', new.state), 1)
-      on conflict (name, labels) do update set value = c.value + 1;
-      return null;
-    end $$`.execute(db)
-  for (const event of ['insert', 'update of state'])
-    await sql`
-      create trigger ${sql.id(`count_ended_on_${event.slice(0, 6)}`)} after ${sql.raw(event)} on fillrate.scheduled_runs
-        for each row when (new.state in ('done', 'skipped')) execute function fillrate.count_scheduled_run()`.execute(
-      db,
-    )
-}
-
 /** What foreign keys with `on delete` would do, in one statement for all deleted rows. */
 async function createCascades(db: Kysely<unknown>): Promise<void> {
   await sql`
@@ -923,15 +869,7 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
       execute function fillrate.delete_run_lookups()`.execute(db)
 
   // No function of this schema is for others to execute: a trigger fires without that privilege.
-  for (const name of [
-    'detach_lookups',
-    'detach_runs',
-    'delete_run_lookups',
-    'count_rows',
-    'count_job_spend',
-    'count_ended_run',
-    'count_scheduled_run',
-  ])
+  for (const name of ['detach_lookups', 'detach_runs', 'delete_run_lookups', 'count_rows', 'count_job_spend'])
     await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
 }
 

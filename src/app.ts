@@ -70,7 +70,7 @@ export async function openApp(options: AppOptions): Promise<App> {
     const { sources } = options.config
     const mappings = options.opensUnreviewed === true ? asReviewed(sources) : sources
     const opened = await openSources(db, mappings, options.isRequired)
-    return new App(options, own, { ...options, ...opened, ...shared })
+    return new App(options, own, { ...options, ...opened, ...shared, metrics: own.metrics })
   } catch (error) {
     await db.destroy()
     throw error
@@ -145,6 +145,7 @@ export class App extends Actions {
     const dashboard: ReceiverOptions['dashboard'] = {
       observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),
       app: () => this,
+      metrics: this.#own.metrics,
     }
     return this.#work('serve', () =>
       serveReceiver(this.base, {

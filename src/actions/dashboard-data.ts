@@ -7,7 +7,6 @@ import { type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { Trouble } from '../domain/trouble.ts'
 import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
-import * as meters from '../store/metrics.ts'
 import * as overview from '../store/metrics.ts'
 import { currentLeaseOwner } from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
@@ -17,6 +16,7 @@ import * as rows from '../store/rows.ts'
 import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
+import { listDaySpend } from '../store/spend.ts'
 import { listOpenTroubles } from '../store/troubles.ts'
 import { readRunSpends, readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import {
@@ -46,8 +46,8 @@ export interface DashboardData {
   readonly jobs: readonly overview.JobGroup[]
   /** Most recent first. */
   readonly rateLimits: readonly RateLimitStatus[]
-  /** Of the last hour. */
-  readonly calls: readonly meters.RequestCount[]
+  /** Since midnight UTC. */
+  readonly callsToday: { readonly calls: number; readonly throttled: number }
   readonly failures: readonly FailureReason[]
   /** Skipped cells of all rows, most frequent first. */
   readonly skippedCells: readonly SkippedGroup[]
@@ -106,8 +106,7 @@ export async function listRunOverviews(
   )
 }
 
-const HOUR_MS = 3_600_000
-const USAGE_MS = 30 * 24 * HOUR_MS
+const USAGE_MS = 30 * 24 * 3_600_000
 const RUNS = 12
 const ALL_RUNS = { source: null, state: null, trigger: null }
 /** Samples of one source on its own page. */
@@ -143,12 +142,18 @@ export async function readDashboardData(
     runningRuns: (await runs.listRunning(db)).length,
     jobs: await overview.listJobGroups(db),
     rateLimits: await readRateLimits(db),
-    calls: await meters.listRequestCounts(db, HOUR_MS),
+    callsToday: await readCallsToday(db),
     failures: await countFailureReasons(db, { source: configured, states: null }),
     skippedCells: await groupSkippedCells(db, { source: configured }),
     cellsWritten: await overview.countWrittenCells(db, USAGE_MS),
     spend: await readSpend(db, settings, now),
   }
+}
+
+async function readCallsToday(db: Database): Promise<DashboardData['callsToday']> {
+  const ofDay = await listDaySpend(db, 1)
+  const sum = (count: 'calls' | 'throttled'): number => ofDay.reduce((all, one) => all + one[count], 0)
+  return { calls: sum('calls'), throttled: sum('throttled') }
 }
 
 /** What sums are about: all sources of the configuration; null: none is loaded. */

@@ -2,7 +2,7 @@ import type { Config, ConfigService } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { configuredAddress, type Deps, registerService, toPolicy } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
-import { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
+import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import { LeaderElector } from '../runs/leader.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { RunDeps } from '../runs/run-part.ts'
@@ -26,6 +26,8 @@ export interface OpenedConfig extends OpenedSources {
   /** Identifies this process; unique for each start. */
   readonly owner: string
   readonly random?: (() => number) | undefined
+  /** Of the process: they outlive this configuration. */
+  readonly metrics: WorkMetrics
   /** The service has accepted a call with the key of this scope. */
   readonly onKeyAccepted: (scope: string) => void
 }
@@ -59,14 +61,14 @@ export class OpenService {
   #client: EnrichmentClient | null = null
 
   constructor(opened: OpenedConfig, config: ConfigService) {
-    const { environment, db, log } = opened
+    const { environment, metrics } = opened
     this.config = config
     this.name = config.name
     this.#opened = opened
     this.#environment = environmentOf(environment, config.name)
     this.bulk = checkBulkAvailability(this.#environment, config.adapter)
     this.address = configuredAddress(config.name, opened.config, environment)
-    this.#metrics = new MetricsRecorder(db, log, config.name)
+    this.#metrics = new MetricsRecorder(metrics, config.name, Object.keys(opened.config.sources))
     this.#slots = createSlots(config.concurrency, Object.values(opened.config.sources))
   }
 
@@ -144,6 +146,5 @@ export class OpenService {
   /** Closes what is its own, and not the connections to Postgres. */
   async close(): Promise<void> {
     await this.#client?.close()
-    await this.#metrics.close()
   }
 }

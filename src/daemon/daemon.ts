@@ -175,6 +175,7 @@ class Daemon {
       dashboard: {
         observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),
         app: () => this.#app,
+        metrics: this.#own.metrics,
       },
     })
   }

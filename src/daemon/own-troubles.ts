@@ -4,6 +4,7 @@ import { troubleId } from '../actions/troubles.ts'
 import { addRefusal, describeRefusal, isRefusing, isSuspected, type Refusals } from '../domain/refusal.ts'
 import type { OwnTrouble } from '../domain/trouble-facts.ts'
 import { describeTrouble, type TroubleDetails } from '../domain/trouble.ts'
+import { WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import type { OpenOptions } from '../store/open.ts'
 import { describeError } from '../util/error-text.ts'
 import type { Log } from '../util/log.ts'
@@ -15,7 +16,7 @@ interface RaisedTrouble extends Omit<OwnTrouble, 'forMs' | 'seenAgoMs'> {
   readonly seenAt: number
 }
 
-/** Troubles that only this process can observe, and their ends. */
+/** Troubles that only this process can observe, and their ends, with what it has counted: they outlive each configuration. */
 export class OwnTroubles {
   /** Identifies this process; unique for each start, so that it is never mistaken for an earlier one. */
   readonly owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
@@ -26,6 +27,7 @@ export class OwnTroubles {
   readonly changed = new WakeSignal()
   /** Notified when a rejected key is accepted again, in this process or another one: what waits to try it may go on. */
   readonly keyAccepted = new WakeSignal()
+  readonly metrics = new WorkMetrics()
   readonly #raised = new Map<string, RaisedTrouble>()
   /** When each service and key was last accepted by a call of this process. */
   readonly #acceptedAt = new Map<string, number>()

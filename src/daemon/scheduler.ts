@@ -7,6 +7,7 @@ import type { ScheduleEntry } from '../config/config.ts'
 import { toAuditOutcome } from '../actions/audit.ts'
 import { nextTimes, previousTime, scheduleName } from '../config/cron.ts'
 import { decideScheduledRun } from '../domain/schedule.ts'
+import type { WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import type { RunStatus } from '../runs/report.ts'
 import type { Database } from '../store/open.ts'
 import {
@@ -32,6 +33,7 @@ interface SchedulerDeps {
   readonly run: (entry: ScheduleEntry, options: ScheduledRunOptions) => Promise<ScheduledRunEnd>
   /** Executes what is requested on the dashboard. Absent: nothing. */
   readonly requests?: RequestExecutor
+  readonly metrics?: Pick<WorkMetrics, 'scheduledRuns'>
 }
 
 export interface ScheduledRunEnd {
@@ -95,7 +97,7 @@ export class Scheduler {
   }
 
   async #recordDue(now: number): Promise<void> {
-    const { db, log } = this.#deps
+    const { db, log, metrics } = this.#deps
     this.#lastClock = { now, at: performance.now() }
     const schedules = [...this.#entries.keys()]
     const dropped = await scheduledRuns.deleteFutureRuns(db, schedules)
@@ -119,6 +121,7 @@ export class Scheduler {
         state: 'skipped',
         reason: null,
       }
+      if (skipped || state === 'skipped') metrics?.scheduledRuns.inc({ outcome: 'skipped' })
       if (skipped)
         log.warn(
           { event: 'scheduled_run_skipped', schedule, at },
@@ -163,7 +166,7 @@ export class Scheduler {
     claimed: scheduledRuns.ClaimedRun,
     act: (options: ScheduledRunOptions) => Promise<ScheduledRunEnd>,
   ): Promise<void> {
-    const { db, log, leaseMs } = this.#deps
+    const { db, log, leaseMs, metrics } = this.#deps
     const { schedule, at, attempts, request } = claimed
     if (request === null)
       log.info({ event: 'scheduled_run_started', schedule, at, attempts }, 'scheduled run started')
@@ -188,6 +191,10 @@ export class Scheduler {
     // A shutdown waits no longer than the lease: another process then ends the run.
     const giveUp = expiresAfterAbort(this.#stopping.signal, leaseMs)
     const keep = (act: () => Promise<void>): Promise<void> => retryWhileUnavailable(act, { giveUp })
+    const end = async (reason: string | null, outcome: ReturnType<typeof toAuditOutcome>): Promise<void> => {
+      await keep(() => scheduledRuns.endScheduledRun(db, claimed, reason, outcome))
+      if (request === null) metrics?.scheduledRuns.inc({ outcome: 'done' })
+    }
     try {
       const { status, reason } = await act({
         signal,
@@ -197,16 +204,12 @@ export class Scheduler {
       if (status === 'interrupted' && signal.aborted)
         await keep(() => scheduledRuns.releaseScheduledRun(db, claimed))
       else
-        await keep(() =>
-          scheduledRuns.endScheduledRun(
-            db,
-            claimed,
-            // The reason of a requested run is shown beside its outcome.
-            status === 'completed' || (request !== null && reason !== null)
-              ? reason
-              : `${status}: ${reason ?? ''}`,
-            toAuditOutcome(status),
-          ),
+        await end(
+          // The reason of a requested run is shown beside its outcome.
+          status === 'completed' || (request !== null && reason !== null)
+            ? reason
+            : `${status}: ${reason ?? ''}`,
+          toAuditOutcome(status),
         )
     } catch (error) {
       const reason = describeError(error)
@@ -217,8 +220,7 @@ export class Scheduler {
           { event: 'request_failed', request: request.id, by: request.by, reason },
           'requested run failed',
         )
-      const end = () => scheduledRuns.endScheduledRun(db, claimed, `failed: ${reason}`, 'failed')
-      await keep(end).catch(() => {})
+      await end(`failed: ${reason}`, 'failed').catch(() => {})
     } finally {
       clearInterval(timer)
     }

@@ -71,7 +71,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       troubles: (await troubles()).map((one) => toTroubleReport(one, Date.now())),
     }))
     closed.get('/metrics', async (_, reply) => {
-      const text = await renderMetrics(...(await readMetrics(options, read)))
+      const text = await renderMetrics(options.metrics, ...(await readMetrics(options, read)))
       return reply.type('text/plain; version=0.0.4; charset=utf-8').send(text)
     })
   })

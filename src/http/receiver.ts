@@ -30,7 +30,7 @@ export interface ReceiverOptions {
   /** Notified when a delivery is stored. */
   readonly deliveries: Pick<WakeSignal, 'notify'>
   /** Data for the dashboard. Null beside a single run: the dashboard would be open to every user of the machine. */
-  readonly dashboard: Pick<DashboardOptions, 'app' | 'observer'> | null
+  readonly dashboard: Pick<DashboardOptions, 'app' | 'metrics' | 'observer'> | null
 }
 
 export interface Receiver {

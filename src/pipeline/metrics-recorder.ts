@@ -1,241 +1,150 @@
-import { describeError } from '../util/error-text.ts'
-import type { Log } from '../util/log.ts'
+import { Counter, Histogram, Registry } from 'prom-client'
+import { RUN_STATUSES, type Trigger } from '../domain/run.ts'
+import { CALLED_ENDPOINTS } from '../domain/spend.ts'
 import type { EndedCall } from '../service/transport.ts'
-import * as meters from '../store/metrics.ts'
-import type { Database } from '../store/open.ts'
 
-const FLUSH_MS = 2_000
-
-/** The histograms: upper bounds in seconds, and the labels that exist from the start. */
-export const STORED_HISTOGRAMS = {
-  fillrate_request_duration_seconds: {
-    help: 'Duration of an API call, from the request to the end of its answer, by endpoint.',
-    bounds: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    initial: ['endpoint="person"', 'endpoint="company"', 'endpoint="bulk"', 'endpoint="poll"'],
-  },
-  fillrate_write_back_batch_seconds: {
-    help: 'Duration of one write-back batch.',
-    bounds: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
-    initial: [''],
-  },
-  fillrate_delivery_lag_seconds: {
-    help: 'Time from receiving a delivery to settling it.',
-    bounds: [0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300],
-    initial: [''],
-  },
-} as const
+const TRIGGERS: readonly Trigger[] = ['manual', 'schedule', 'follow', 'backfill']
+const OUTCOMES = ['found', 'not_found', 'rejected', 'failed', 'pending']
+const CALLS = CALLED_ENDPOINTS.flatMap((endpoint) =>
+  [...(endpoint === 'bulk' ? ['202'] : ['200', '404']), '401', '403', '429', '500', '503', 'none'].map(
+    (status) => ({ endpoint, status }),
+  ),
+)
 
 /**
- * Counts what this process does in memory, and adds it to the totals of all processes: one small statement every two
- * seconds while anything happens, never one per call. Nothing depends on it, so a failed flush is just retried.
+ * The counters and histograms of what one process does, in its memory: they begin at 0 with it. Series exist before their
+ * first event where their labels are known: `increase()` does not see the first event of a series that begins with it.
  */
-export class MetricsRecorder {
-  readonly #db: Database
-  readonly #log: Log
-  readonly #service: string | null
-  readonly #now: () => number
-  #tally = new Tally()
-  #timer: NodeJS.Timeout | null = null
-  #flushing: Promise<void> = Promise.resolve()
+export class WorkMetrics {
+  readonly registry = new Registry()
+  readonly calls = this.#count(
+    'fillrate_requests_total',
+    'API calls by endpoint and status; none: no answer.',
+    ['endpoint', 'status'],
+  )
+  readonly callSeconds = this.#measure(
+    'fillrate_request_duration_seconds',
+    'Duration of an API call, from the request to the end of its answer, by endpoint.',
+    [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    ['endpoint'],
+  )
+  readonly lookups = this.#count(
+    'fillrate_lookups_total',
+    'Lookups by outcome; pending: released for a retry.',
+    ['outcome'],
+  )
+  readonly serviceCalls = this.#count(
+    'fillrate_service_requests_total',
+    'API calls by service, endpoint and status, of several services.',
+    ['service', 'endpoint', 'status'],
+  )
+  readonly serviceLookups = this.#count(
+    'fillrate_service_lookups_total',
+    'Lookups by service and outcome, of several services.',
+    ['service', 'outcome'],
+  )
+  readonly cells = this.#count(
+    'fillrate_cells_written_total',
+    'Cells written, by source, those undone since among them.',
+    ['source'],
+  )
+  readonly writeBackSeconds = this.#measure(
+    'fillrate_write_back_batch_seconds',
+    'Duration of one write-back batch.',
+    [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+  )
+  readonly deliveryLagSeconds = this.#measure(
+    'fillrate_delivery_lag_seconds',
+    'Time from receiving a delivery to settling it.',
+    [0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300],
+  )
+  readonly quarantined = this.#count(
+    'fillrate_quarantined_results_total',
+    'Delivered results that match no input of their job; stored but not used.',
+  )
+  readonly runs = this.#count('fillrate_runs_total', 'Ended runs by trigger and outcome.', [
+    'trigger',
+    'status',
+  ])
+  readonly scheduledRuns = this.#count(
+    'fillrate_scheduled_runs_total',
+    'Firings of the schedule by outcome: done, or skipped.',
+    ['outcome'],
+  )
 
-  /** @param service its name in the configuration: what is called is counted for it, too; null: it is the only one */
-  constructor(db: Database, log: Log, service: string | null = null, now: () => number = Date.now) {
-    this.#db = db
-    this.#log = log
-    this.#service = service
-    this.#now = now
+  constructor() {
+    for (const call of CALLS) this.calls.inc(call, 0)
+    for (const endpoint of CALLED_ENDPOINTS) this.callSeconds.zero({ endpoint })
+    for (const outcome of OUTCOMES) this.lookups.inc({ outcome }, 0)
+    for (const trigger of TRIGGERS) for (const status of RUN_STATUSES) this.runs.inc({ trigger, status }, 0)
+    for (const outcome of ['done', 'skipped']) this.scheduledRuns.inc({ outcome }, 0)
   }
 
-  recordCall({ kind = 'person', status, durationMs }: EndedCall): void {
-    const at = Math.floor(this.#now() / meters.REQUEST_COUNT_STEP_MS) * meters.REQUEST_COUNT_STEP_MS
-    const answer = status === null ? 'none' : String(status)
-    this.#tally.addCall(at, kind, answer, durationMs)
-    if (this.#service !== null)
-      this.#tally.add(
-        'fillrate_service_requests_total',
-        `service="${this.#service}",endpoint="${kind}",status="${answer}"`,
-        1,
-      )
-    this.#startTimer()
+  #count<Label extends string = never>(name: string, help: string, labelNames: Label[] = []): Counter<Label> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] })
+  }
+
+  #measure<Label extends string = never>(
+    name: string,
+    help: string,
+    buckets: number[],
+    labelNames: Label[] = [],
+  ): Histogram<Label> {
+    return new Histogram({ name, help, buckets, labelNames, registers: [this.registry] })
+  }
+}
+
+/** Counts what the process does for one service. */
+export class MetricsRecorder {
+  readonly #work: WorkMetrics
+  readonly #service: string | null
+
+  /**
+   * @param service its name in the configuration: what is called is counted for it, too; null: it is the only one
+   * @param sources names of the sources that may be written
+   */
+  constructor(work: WorkMetrics, service: string | null = null, sources: readonly string[] = []) {
+    this.#work = work
+    this.#service = service
+    for (const source of sources) work.cells.inc({ source }, 0)
+    if (service === null) return
+    for (const call of CALLS) work.serviceCalls.inc({ service, ...call }, 0)
+    for (const outcome of OUTCOMES) work.serviceLookups.inc({ service, outcome }, 0)
+  }
+
+  recordCall({ kind: endpoint = 'person', status, durationMs }: EndedCall): void {
+    const call = { endpoint, status: status === null ? 'none' : String(status) }
+    this.#work.calls.inc(call)
+    this.#work.callSeconds.observe({ endpoint }, durationMs / 1_000)
+    if (this.#service !== null) this.#work.serviceCalls.inc({ service: this.#service, ...call })
   }
 
   /** Records outcomes of lookups; `pending` is retried later. */
   recordLookups(outcomes: readonly string[]): void {
     for (const outcome of outcomes) {
-      const labels = `outcome="${outcome}"`
-      this.#add('fillrate_lookups_total', labels, 1)
-      if (this.#service !== null)
-        this.#add('fillrate_service_lookups_total', `service="${this.#service}",${labels}`, 1)
+      this.#work.lookups.inc({ outcome })
+      if (this.#service !== null) this.#work.serviceLookups.inc({ service: this.#service, outcome })
     }
   }
 
   /** Records one batch of one source. */
   recordWriteBack(source: string, batch: { readonly ms: number; readonly cells: number }): void {
-    this.#tally.observe('fillrate_write_back_batch_seconds', '', batch.ms / 1_000)
-    this.#add('fillrate_cells_written_total', `source="${source}"`, batch.cells)
+    this.#work.writeBackSeconds.observe(batch.ms / 1_000)
+    this.#work.cells.inc({ source }, batch.cells)
   }
 
   /** Records how long deliveries waited until they were settled, in milliseconds. */
   recordDeliveryLags(lagsMs: readonly number[]): void {
-    for (const ms of lagsMs) this.#tally.observe('fillrate_delivery_lag_seconds', '', Math.max(0, ms) / 1_000)
-    if (lagsMs.length > 0) this.#startTimer()
+    for (const ms of lagsMs) this.#work.deliveryLagSeconds.observe(Math.max(0, ms) / 1_000)
   }
 
   /** Records results that match no input of their job. */
   recordQuarantined(results: number): void {
-    if (results > 0) this.#add('fillrate_quarantined_results_total', '', results)
+    this.#work.quarantined.inc(results)
   }
 
-  /** Adds the counts to the database. Never throws. */
-  flush(): Promise<void> {
-    this.#flushing = this.#flushing.then(() => this.#flush())
-    return this.#flushing
+  /** Records the end of a run. @param status as in its report */
+  recordRun(trigger: Trigger, status: string): void {
+    this.#work.runs.inc({ trigger, status })
   }
-
-  async close(): Promise<void> {
-    if (this.#timer !== null) clearInterval(this.#timer)
-    this.#timer = null
-    await this.flush()
-  }
-
-  async #flush(): Promise<void> {
-    const tally = this.#tally
-    if (tally.isEmpty) return
-    this.#tally = new Tally()
-    try {
-      await meters.addMetrics(this.#db, { calls: tally.calls(), counters: tally.counters() })
-    } catch (error) {
-      this.#log.debug(
-        { event: 'metrics_not_stored', reason: describeError(error) },
-        'metrics not stored; retrying',
-      )
-      tally.absorb(this.#tally)
-      this.#tally = tally
-    }
-  }
-
-  #add(name: string, labels: string, by: number): void {
-    this.#tally.add(name, labels, by)
-    this.#startTimer()
-  }
-
-  #startTimer(): void {
-    this.#timer ??= setInterval(() => void this.flush(), FLUSH_MS).unref()
-  }
-}
-
-type Writable<T> = { -readonly [Field in keyof T]: T[Field] }
-type CallCount = Writable<Omit<meters.RequestCount, 'durations'>> & { readonly durations: number[] }
-
-interface Histogram {
-  readonly name: keyof typeof STORED_HISTOGRAMS
-  readonly labels: string
-  /** Values by the first bound that is not below them, and last those above all. */
-  readonly counts: number[]
-  sum: number
-}
-
-/**
- * What was counted since the last flush. A call changes four numbers: the dozen counters of its histogram are computed once
- * a flush.
- */
-class Tally {
-  readonly #calls = new Map<string, CallCount>()
-  readonly #values = new Map<string, Writable<meters.MetricCounter>>()
-  readonly #histograms = new Map<string, Histogram>()
-
-  get isEmpty(): boolean {
-    return this.#calls.size + this.#values.size + this.#histograms.size === 0
-  }
-
-  addCall(at: number, endpoint: meters.RequestCount['endpoint'], status: string, ms: number): void {
-    const sum = this.#callsOf(at, endpoint, status)
-    sum.calls++
-    sum.maxMs = Math.max(sum.maxMs, Math.round(ms))
-    increment(sum.durations, slotOf(meters.CALL_DURATION_BOUNDS_MS, ms))
-    this.observe('fillrate_request_duration_seconds', `endpoint="${endpoint}"`, ms / 1_000)
-  }
-
-  add(name: string, labels: string, by: number): void {
-    const key = `${name}{${labels}}`
-    const counter = this.#values.get(key)
-    if (counter === undefined) this.#values.set(key, { name, labels, value: by })
-    else counter.value += by
-  }
-
-  observe(name: Histogram['name'], labels: string, seconds: number): void {
-    const histogram = this.#histogramOf(name, labels)
-    increment(histogram.counts, slotOf(STORED_HISTOGRAMS[name].bounds, seconds))
-    histogram.sum += seconds
-  }
-
-  /** Adds what another has counted. */
-  absorb(other: Tally): void {
-    for (const { at, endpoint, status, calls, durations, maxMs } of other.#calls.values()) {
-      const sum = this.#callsOf(at, endpoint, status)
-      sum.calls += calls
-      sum.maxMs = Math.max(sum.maxMs, maxMs)
-      for (const [slot, count] of durations.entries()) increment(sum.durations, slot, count)
-    }
-    for (const { name, labels, value } of other.#values.values()) this.add(name, labels, value)
-    for (const { name, labels, counts, sum } of other.#histograms.values()) {
-      const histogram = this.#histogramOf(name, labels)
-      histogram.sum += sum
-      for (const [slot, count] of counts.entries()) increment(histogram.counts, slot, count)
-    }
-  }
-
-  calls(): readonly meters.RequestCount[] {
-    return [...this.#calls.values()]
-  }
-
-  /** The counters in the terms of Prometheus, whose buckets count everything up to their bound. */
-  counters(): meters.MetricCounter[] {
-    const counted = new Tally()
-    for (const { name, labels, value } of this.#values.values()) counted.add(name, labels, value)
-    for (const { endpoint, status, calls } of this.#calls.values())
-      counted.add('fillrate_requests_total', `endpoint="${endpoint}",status="${status}"`, calls)
-    for (const { name, labels, counts, sum } of this.#histograms.values()) {
-      const before = labels === '' ? '' : `${labels},`
-      let total = 0
-      for (const [slot, bound] of [...STORED_HISTOGRAMS[name].bounds, '+Inf'].entries()) {
-        total += counts[slot] ?? 0
-        counted.add(`${name}_bucket`, `${before}le="${bound}"`, total)
-      }
-      counted.add(`${name}_sum`, labels, sum)
-      counted.add(`${name}_count`, labels, total)
-    }
-    return [...counted.#values.values()]
-  }
-
-  #callsOf(at: number, endpoint: CallCount['endpoint'], status: string): CallCount {
-    const key = `${at} ${endpoint} ${status}`
-    const found = this.#calls.get(key)
-    if (found !== undefined) return found
-    const durations = zeros(meters.CALL_DURATION_BOUNDS_MS)
-    const sum = { at, endpoint, status, calls: 0, durations, maxMs: 0 }
-    this.#calls.set(key, sum)
-    return sum
-  }
-
-  #histogramOf(name: Histogram['name'], labels: string): Histogram {
-    const key = `${name} ${labels}`
-    const found = this.#histograms.get(key)
-    if (found !== undefined) return found
-    const histogram = { name, labels, counts: zeros(STORED_HISTOGRAMS[name].bounds), sum: 0 }
-    this.#histograms.set(key, histogram)
-    return histogram
-  }
-}
-
-/** One for each bound, and one for what is above all. */
-const zeros = (bounds: readonly number[]): number[] => Array.from({ length: bounds.length + 1 }, () => 0)
-
-function slotOf(bounds: readonly number[], value: number): number {
-  const slot = bounds.findIndex((bound) => value <= bound)
-  return slot === -1 ? bounds.length : slot
-}
-
-function increment(counts: number[], slot: number, by = 1): void {
-  counts[slot] = (counts[slot] ?? 0) + by
 }

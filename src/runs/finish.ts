@@ -40,7 +40,7 @@ interface EndingRun {
   readonly observations: RunObservations
 }
 
-type PartDeps = Pick<RunDeps, 'db' | 'log' | 'policy' | 'elector' | 'recordRun'>
+type PartDeps = Pick<RunDeps, 'db' | 'log' | 'policy' | 'elector' | 'metrics' | 'recordRun'>
 type EndingPart = ServicePart<PartDeps>
 
 /**
@@ -57,7 +57,7 @@ export async function finishRun(
   },
 ): Promise<RunReport> {
   const { id, token, trigger, preview = null, named, parts } = run
-  const { db, log, recordRun } = firstOf(parts).deps
+  const { db, log, metrics, recordRun } = firstOf(parts).deps
   const { signal, rateOf } = options
   const failure = findFailure(run)
   const ends = parts.map((part) => decideEnd(part, run, signal))
@@ -103,8 +103,8 @@ export async function finishRun(
       }),
     whileAway,
   )
-  if (!isClosed)
-    log.warn({ event: 'run_lease_lost', run: id }, 'run lost its lease; its rows were taken over')
+  if (isClosed) metrics?.recordRun(trigger, status)
+  else log.warn({ event: 'run_lease_lost', run: id }, 'run lost its lease; its rows were taken over')
   const fields = { run: id, status, reason, rows: report.rows, requests: report.requests }
   if (state === Run.failed) log.error({ event: 'run_failed', ...fields }, 'run ended')
   else log.info({ event: 'run_ended', ...fields }, 'run ended')

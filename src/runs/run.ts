@@ -352,7 +352,6 @@ class RunExecution {
         },
       ),
       sampleLast(),
-      this.#deps.metrics?.flush(),
     ])
     if (ended.status === 'rejected') throw ended.reason
     return ended.value

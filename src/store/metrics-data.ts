@@ -1,10 +1,7 @@
 import { sql } from 'kysely'
 import { listQueuedChanges, type QueuedChanges } from './changed-rows.ts'
-import type { MetricCounter } from './metrics.ts'
 import { readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
-
-export type { MetricCounter } from './metrics.ts'
 
 /** When a run of this trigger and outcome ended last. */
 interface RunEnd {
@@ -16,8 +13,6 @@ interface RunEnd {
 
 /** What `/metrics` needs beyond the data of the dashboard. */
 export interface StoredMetrics {
-  /** In the order of the exposition. */
-  readonly counters: readonly MetricCounter[]
   readonly runEnds: readonly RunEnd[]
   /** Age of the oldest unsettled delivery; 0 if there is none. */
   readonly oldestDeliverySeconds: number
@@ -27,8 +22,6 @@ export interface StoredMetrics {
 }
 
 export async function readStoredMetrics(db: Connection): Promise<StoredMetrics> {
-  const unordered = db.selectFrom('fillrate.metric_counters').selectAll()
-  const counters = await unordered.orderBy('name').orderBy('labels').execute()
   const { rows: runEnds } = await sql<RunEnd>`
     select trigger, coalesce(totals ->> 'status', state) as status, max(finished_at) as at
       from fillrate.runs where finished_at is not null group by 1, 2 order by 1, 2`.execute(db)
@@ -38,7 +31,6 @@ export async function readStoredMetrics(db: Connection): Promise<StoredMetrics> 
   const oldestDeliverySeconds = (await readOne(db, oldest)).seconds
   const circuits = await db.selectFrom('fillrate.circuit_breakers').select('scope').execute()
   return {
-    counters,
     runEnds,
     oldestDeliverySeconds,
     backlogs: await listQueuedChanges(db),

@@ -1,76 +1,8 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
-import type { CalledEndpoint } from '../domain/spend.ts'
 import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
-import { fromNow, intervalSql, jsonBatch, readOne } from './sql.ts'
-
-export interface RequestCount {
-  /** The start of its 10-second step, in milliseconds since the epoch. */
-  readonly at: number
-  readonly endpoint: CalledEndpoint
-  /** HTTP status of the response; `none` if there was none. */
-  readonly status: string
-  readonly calls: number
-  /** Calls by duration: one count for each of `CALL_DURATION_BOUNDS_MS`, and one for longer calls. */
-  readonly durations: readonly number[]
-  /** Duration of the slowest call, in milliseconds. */
-  readonly maxMs: number
-}
-
-/** Upper bounds of call durations, in milliseconds: at most a factor of 2.5 apart, so that a percentile is that exact. */
-export const CALL_DURATION_BOUNDS_MS = [
-  5, 10, 20, 35, 50, 75, 100, 150, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
-]
-
-/** A monotonic counter; `name` and `labels` as in the Prometheus format. */
-export interface MetricCounter {
-  readonly name: string
-  readonly labels: string
-  readonly value: number
-}
-
-/** Length of one step of the request counts, in milliseconds. */
-export const REQUEST_COUNT_STEP_MS = 10_000
-const REQUEST_COUNTS_TTL_MS = 24 * 3_600_000
-
-/** Adds what one process has counted since its last call, in one statement. */
-export async function addMetrics(
-  db: Database,
-  counted: {
-    readonly calls: readonly RequestCount[]
-    readonly counters: readonly MetricCounter[]
-  },
-): Promise<void> {
-  const calls = counted.calls.map(({ maxMs, ...one }) => ({ ...one, at: new Date(one.at), max_ms: maxMs }))
-  await sql`
-    with calls as (
-      insert into fillrate.request_counts as r (at, endpoint, status, calls, durations, max_ms)
-      select at, endpoint, status, calls, durations, max_ms
-        from jsonb_to_recordset(${jsonBatch(calls)})
-             as v (at timestamptz, endpoint text, status text, calls integer, durations integer[], max_ms integer)
-       order by at, endpoint, status
-      on conflict (at, endpoint, status) do update
-        set calls = r.calls + excluded.calls, max_ms = greatest(r.max_ms, excluded.max_ms),
-            durations = array(select coalesce(a, 0) + coalesce(b, 0)
-                                from unnest(r.durations, excluded.durations) with ordinality as u (a, b, n) order by n)
-    ), past as (
-      delete from fillrate.request_counts where at < now() - ${intervalSql(REQUEST_COUNTS_TTL_MS)}
-    )
-    insert into fillrate.metric_counters as c (name, labels, value)
-    select name, labels, value
-      from jsonb_to_recordset(${jsonBatch(counted.counters)}) as v (name text, labels text, value double precision)
-     order by name, labels
-    on conflict (name, labels) do update set value = c.value + excluded.value`.execute(db)
-}
-
-/** Request counts of the last `ms` milliseconds, by step. */
-export async function listRequestCounts(db: Database, ms: number): Promise<RequestCount[]> {
-  const counts = db.selectFrom('fillrate.request_counts').where('at', '>', fromNow(-ms)).orderBy('at')
-  const described = counts.select(['at', 'endpoint', 'status', 'calls', 'durations', 'max_ms as maxMs'])
-  const rows = await described.execute()
-  return rows.map((row) => ({ ...row, at: row.at.getTime() }))
-}
+import { intervalSql, readOne } from './sql.ts'
 
 /** How many rows of a source had a value in each column, at one time. */
 export interface FillRateSample {

@@ -1,6 +1,5 @@
 import type { Generated, JSONColumnType } from 'kysely'
 import type { FillrateNotification } from '../domain/notification.ts'
-import type { CalledEndpoint } from '../domain/spend.ts'
 import type { Trouble, TroubleCode, TroubleDetails } from '../domain/trouble.ts'
 
 type Json<Value extends object> = JSONColumnType<Value, string, string>
@@ -59,13 +58,4 @@ export interface ObservationTables {
     leased_until: Date | null
     finished_at: Date | null
   }
-  'fillrate.request_counts': {
-    at: Date
-    endpoint: CalledEndpoint
-    status: string
-    calls: number
-    durations: Generated<number[]>
-    max_ms: Generated<number>
-  }
-  'fillrate.metric_counters': { name: string; labels: string; value: number }
 }

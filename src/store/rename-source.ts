@@ -74,12 +74,6 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
 
 async function renameRest(tx: Tx, names: Names): Promise<void> {
   const { from, to } = names
-  await sql`
-    with moved as (
-      delete from fillrate.metric_counters where labels = 'source="' || ${from} || '"' returning name, value
-    )
-    insert into fillrate.metric_counters as c (name, labels, value) select name, 'source="' || ${to} || '"', value from moved
-        on conflict (name, labels) do update set value = c.value + excluded.value`.execute(tx)
   // A source, several of them or a schedule. One that is open under the new name too ends when it is not seen again.
   const subject = sql`case when code = 'schedule_late' then ${scheduleSql(sql`t.subject`, names)}
     else array_to_string(array_replace(string_to_array(t.subject, ', '), ${from}, ${to}), ', ') end`

@@ -68,7 +68,6 @@ export const LOG_EVENTS = {
   notification_failed: 'A notification was not accepted; it is sent again.',
   notification_given_up: 'A notification was not delivered, and is given up.',
   metrics_not_read: 'Postgres did not answer a scrape of /metrics (debug).',
-  metrics_not_stored: 'Counters could not be stored; they are kept for the next attempt (debug).',
   process_not_reported: 'The process could not report that it is alive; it is tried again (debug).',
   fill_rate_not_measured: 'Fill rates could not be measured (debug).',
   sample_failed: 'A table cannot be sampled (debug).',

@@ -147,7 +147,6 @@ export class DayOnCall {
       update fillrate.rate_limits set exhausted_until = (
         select jsonb_object_agg(key, value::timestamptz - interval '1 hour') from jsonb_each_text(exhausted_until))`)
     await this.query(`update fillrate.lookups set not_before = not_before - interval '1 hour'`)
-    await this.letTimePass()
     for (let n = 0; n < daemons; n++) await this.start(config)
   }
 
@@ -230,26 +229,11 @@ export class DayOnCall {
     }
   }
 
-  /** Lets time pass for what is stored of calls: how fast the service is, is found from those of two minutes. */
-  async letTimePass(): Promise<void> {
-    // By way of times that no row has: those of three minutes ago may be taken until they have moved, too.
-    await this.query(`
-      update fillrate.request_counts set at = at - interval '1000 days';
-      update fillrate.request_counts set at = at + interval '1000 days' - interval '3 min'
-       where at < now() - interval '500 days'`)
-  }
-
   /** Waits until these troubles are over, everywhere. */
   async over(...codes: TroubleCode[]): Promise<void> {
     for (const code of codes) {
       await expect
-        .poll(
-          async () => {
-            await this.letTimePass()
-            return (await this.listShown()).map((one) => one.code)
-          },
-          { interval: 500 },
-        )
+        .poll(async () => (await this.listShown()).map((one) => one.code), { interval: 500 })
         .not.toContain(code)
       await this.#expectLogged('trouble_ended', code)
       await this.#expectNotified('trouble_ended', code)

@@ -4,6 +4,7 @@ import type { DashboardData } from '../../actions/dashboard-data.ts'
 import type { SystemData } from '../../actions/system-data.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { ObserverOptions } from '../../domain/trouble-facts.ts'
+import type { WorkMetrics } from '../../pipeline/metrics-recorder.ts'
 import type { Database } from '../../store/open.ts'
 import type { Log } from '../../util/log.ts'
 
@@ -16,6 +17,8 @@ export interface DashboardOptions {
   readonly observer: () => ObserverOptions
   /** Null while no configuration is loaded. */
   readonly app: () => Actions | null
+  /** What this process has done. */
+  readonly metrics: WorkMetrics
   readonly log: Log
 }
 

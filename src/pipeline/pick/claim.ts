@@ -52,7 +52,7 @@ export interface RequestedPage extends Omit<ClaimResult, 'picked'> {
   readonly rows: readonly rows.PickedRow[]
   /** Their lookups. */
   readonly lookupIds: readonly number[]
-  /** Keys of those that this service is not asked about: the next one may take another identifier, or fill other cells. */
+  /** Keys of those that are not requested of this service: the next one may take another identifier, or fill other cells. */
   readonly unanswered: readonly string[]
 }
 

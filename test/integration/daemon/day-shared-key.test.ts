@@ -59,7 +59,7 @@ class OtherClient {
 
 const countRefused = async (): Promise<number> => {
   const [row] = await day.query<{ calls: number }>(
-    `select coalesce(sum(calls), 0)::int as calls from fillrate.request_counts where status = '429'`,
+    `select coalesce(sum(throttled), 0)::int as calls from fillrate.spend`,
   )
   return row?.calls ?? 0
 }

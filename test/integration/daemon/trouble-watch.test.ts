@@ -15,7 +15,7 @@ const NIGHTLY = '0 2 * * * | people'
 const database = useTestDatabase()
 beforeEach(() =>
   database.query(`truncate fillrate.troubles, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
-         fillrate.spend, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.request_counts, fillrate.jobs, fillrate.rows,
+         fillrate.spend, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.jobs, fillrate.rows,
          fillrate.changes, fillrate.processes, fillrate.notifications cascade`),
 )
 

@@ -27,8 +27,14 @@ async function serve(environment: Parameters<Harness['open']>[0] = {}): Promise<
 }
 
 const harness = useHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 60, 5) })
+/** Serves what it has done. */
+let worker: string
 beforeAll(async () => {
-  await harness.run()
+  const app = await harness.open()
+  await app.run(runRequest())
+  const served = await serveApp(app)
+  worker = served.at
+  serving.push(served.stop)
 })
 afterAll(() => Promise.all(serving.map((stop) => stop())))
 
@@ -307,26 +313,25 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
   }
 })
 
-test('a scrape that Postgres does not answer in time says that Postgres is up, and gives no figures', async () => {
+test('a scrape that Postgres does not answer in time says that Postgres is up, and gives none of its figures', async () => {
   const at = await serve()
   const client = await harness.database.pool.connect()
   try {
-    await client.query('begin; lock table fillrate.metric_counters')
+    await client.query('begin; lock table fillrate.deliveries')
     const { text } = await send(`${at}/metrics`)
     expect(text).toMatch(/^fillrate_database_up 1$/m)
-    expect(text).not.toContain('fillrate_requests_total')
+    expect(text).not.toContain('fillrate_rows')
   } finally {
     await client.query('rollback')
     client.release()
   }
 })
 
-test('/metrics is what Prometheus reads, and its numbers are those of the service and the tables', async () => {
-  const at = await serve()
-  let answer = await send(`${at}/metrics`)
+test('/metrics is what Prometheus reads, and its numbers are those of the process and the tables', async () => {
+  let answer = await send(`${worker}/metrics`)
   // What takes over five seconds to read, on a busy machine, is left out.
-  for (let again = 0; again < 4 && !answer.text.includes('\nfillrate_runs_total{'); again++)
-    answer = await send(`${at}/metrics`)
+  for (let again = 0; again < 4 && !answer.text.includes('\nfillrate_rows{'); again++)
+    answer = await send(`${worker}/metrics`)
   const { headers, text } = answer
   expect(headers['content-type']).toContain('text/plain; version=0.0.4')
   const lines = text.trim().split('\n')
@@ -346,10 +351,11 @@ test('/metrics is what Prometheus reads, and its numbers are those of the servic
   ).toEqual([])
   const sum = (of: string): number =>
     [...values].reduce((all, [name, value]) => (name.startsWith(of) ? all + value : all), 0)
-  const runs = await harness.database.pool.query<{ ended: number }>(
-    `select count(*)::int as ended from fillrate.runs where state <> 'running'`,
-  )
-  expect(sum('fillrate_runs_total')).toBe(runs.rows[0]?.ended)
+  expect(sum('fillrate_runs_total')).toBe(1)
+  expect(values.get('fillrate_runs_total{trigger="manual",status="completed"}')).toBe(1)
+  const calls = await harness.query<{ calls: number }>(`select sum(calls)::int as calls from fillrate.spend`)
+  expect(sum('fillrate_requests_total')).toBe(calls[0]?.calls)
+  expect(sum('fillrate_request_duration_seconds_count')).toBe(calls[0]?.calls)
   expect(values.get('fillrate_database_up')).toBe(1)
   expect(sum('fillrate_key_usable{host="127.0.0.1:')).toBe(1)
   expect(sum('fillrate_circuit_open')).toBe(0)

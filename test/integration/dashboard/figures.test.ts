@@ -99,8 +99,6 @@ async function expectFigures(): Promise<void> {
       .reduce((sum, one) => sum + one.rows, 0)
   const { inputs, calls: made } = day.sandbox.stats()
   const lookups = inputs.requested_singly + inputs.requested_in_bulk
-  // Counters are stored every two seconds.
-  await expect.poll(() => number('select sum(calls) as n from fillrate.request_counts')).toBe(made.accepted)
   const { db } = day.database
   const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
   for (const { name, outputs } of Object.values(parsed.sources))
@@ -159,10 +157,11 @@ async function expectFigures(): Promise<void> {
       0,
     ),
   ).toBe(lookups)
+  expect(page).toContain(`API calls ${made.accepted} today (UTC), none throttled`)
+  // Those of the daemon: where a run came first, its process made the calls.
   const calls = sumMetrics(metrics, /^fillrate_requests_total/)
-  expect(page).toContain(`API calls ${calls} last hour`)
-  const answers = await number(`select sum(calls) as n from fillrate.request_counts where status = '200'`)
-  expect(sumMetrics(metrics, /^fillrate_requests_total.*status="200"/)).toBe(answers)
+  expect(calls).toBeLessThanOrEqual(made.accepted)
+  expect(sumMetrics(metrics, /^fillrate_requests_total.*status="200"/)).toBe(calls)
   expect(sumMetrics(metrics, /^fillrate_request_duration_seconds_count/)).toBe(calls)
   const live = await number(LIVE_SPENT)
   const budget = { kind: 'live_sync', limit: LIVE_BUDGET, spent: live, left: LIVE_BUDGET - live }
@@ -324,7 +323,8 @@ test('what waits for live sync is what it has not picked, of an import that the 
   const leaves = 'changes until midnight UTC'
   const { troubles } = JSON.parse(await day.read('/api/status')) as StatusReport
   expect(troubles.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${leaves}`)])
-  expect(await readWords('/')).toContain(`${edits} ${leaves}`)
+  // What was read a moment ago may be shown again.
+  await expect.poll(() => readWords('/'), WAIT).toContain(`${edits} ${leaves}`)
 })
 
 test('runs in progress and overdue jobs are counted in one way', async () => {

@@ -37,7 +37,7 @@ test.skipIf(isPromtoolMissing())(
       const add = (name: string, labels: string, usual: string, spans: readonly Span[]) => {
         series[`${name}{instance="${instance}",${labels}}`] = toSamples(usual, spans)
       }
-      /** A metric that the database keeps. */
+      /** A metric that is read from the database. */
       const stored = (name: string, labels: string, usual: string, spans: readonly Span[] = []) =>
         add(name, labels, usual, [...spans, ...fill([...gone, ...outages], '_')])
       add('up', 'job="fillrate"', '1', fill(gone, '0'))
@@ -50,14 +50,18 @@ test.skipIf(isPromtoolMissing())(
       stored('fillrate_source_paused', 'source="people"', '0')
       // Refused, throttled and failed long ago.
       for (const status of ['401', '429', '503', 'none'])
-        stored('fillrate_requests_total', `endpoint="person",status="${status}"`, '9')
+        add('fillrate_requests_total', `endpoint="person",status="${status}"`, '9', [
+          // A process begins at 0.
+          [Math.min(...gone.map(([, to]) => to)), DAYS.length * DAY, '0'],
+          ...fill(gone, '_'),
+        ])
       const calls = DAYS.flatMap((n) =>
         Array.from({ length: 20 }, (_, k) => {
           const to = k === 19 ? (n + 1) * DAY + 120 : n * DAY + 130 + k * 10
           return [n * DAY + 120 + k * 10, to, String(1_000 * n + 50 * k)] as const
         }),
       )
-      stored('fillrate_requests_total', 'endpoint="person",status="200"', '0', calls)
+      add('fillrate_requests_total', 'endpoint="person",status="200"', '0', [...calls, ...fill(gone, '_')])
       const ends = DAYS.map(
         (n) => [n * DAY + 150, (n + 1) * DAY + 150, String((n * DAY + 150) * 60)] as const,
       )

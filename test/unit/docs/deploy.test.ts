@@ -6,6 +6,7 @@ import { dockerfileStages } from '../../../scripts/dockerfile.ts'
 import { parseCommandLine } from '../../../src/cli/cli.ts'
 import { ENVIRONMENT_VARIABLES } from '../../../src/config/environment.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
+import { WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 const read = (path: string): string => readFileSync(path, 'utf8')
@@ -134,7 +135,7 @@ test.each(['deploy/systemd/fillrate.service', 'deploy/systemd/fillrate-run.servi
 
 /** With several services. */
 const { data } = EMPTY_METRICS
-const metrics = await renderMetrics({
+const metrics = await renderMetrics(new WorkMetrics(), {
   ...EMPTY_METRICS,
   data: { ...data, spend: { ...data.spend, services: [] } },
 })

@@ -6,6 +6,7 @@ import { funnelSteps } from '../../../src/http/dashboard/funnel.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
 import { assignLanes } from '../../../src/http/dashboard/pages/runs.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
+import { WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { cached } from '../../../src/util/cached.ts'
@@ -197,7 +198,10 @@ test.each([
 ])('the remaining limit is what a leader reported last, if it is active: %s', async (isLive, left) => {
   const limit = { scope: 'api.example.com:80 "x"\\', limit: 150, windowMs: 2_000, observedAt: 0 }
   const rateLimits = [{ ...limit, status: { ...RATE, isLive } }]
-  const text = await renderMetrics({ ...EMPTY_METRICS, data: { ...EMPTY_METRICS.data, rateLimits } })
+  const text = await renderMetrics(new WorkMetrics(), {
+    ...EMPTY_METRICS,
+    data: { ...EMPTY_METRICS.data, rateLimits },
+  })
   expect(text.split('\n')).toContain(
     String.raw`fillrate_rate_limit_remaining_requests{host="api.example.com:80",key="\"x\"\\"} ${left}`,
   )

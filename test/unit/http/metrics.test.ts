@@ -3,6 +3,7 @@ import { request } from 'undici'
 import { expect, test } from 'vitest'
 import { NO_SPEND_SETTINGS, type SpendReport } from '../../../src/actions/spend.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
+import { MetricsRecorder, WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { openTestServer } from '../../support/app-processes.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
@@ -18,6 +19,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       log,
       tokens: [],
       app: () => null,
+      metrics: new WorkMetrics(),
       publicUrl: null,
       sources: () => new Map(),
       spendSettings: () => NO_SPEND_SETTINGS,
@@ -33,6 +35,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       process.versions.node,
     )
     expect(text).toMatch(/^process_resident_memory_bytes \d+$/m)
+    expect(text).toContain('\nfillrate_lookups_total{outcome="found"} 0\n')
     expect(text).not.toContain('fillrate_rows')
     // promtool takes it for the name of a counter.
     expect(text).not.toMatch(/^# TYPE \S+_total gauge$/m)
@@ -54,7 +57,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
 })
 
 test('a series exists before its first event', async () => {
-  const text = await renderMetrics({
+  const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
     scopes: ['api.example.com 62af8704'],
     followed: ['people'],
@@ -63,7 +66,7 @@ test('a series exists before its first event', async () => {
     'fillrate_requests_total{endpoint="bulk",status="202"} 0',
     'fillrate_requests_total{endpoint="poll",status="200"} 0',
     'fillrate_requests_total{endpoint="person",status="401"} 0',
-    'fillrate_request_duration_seconds_bucket{endpoint="company",le="+Inf"} 0',
+    'fillrate_request_duration_seconds_bucket{le="+Inf",endpoint="company"} 0',
     'fillrate_request_duration_seconds_count{endpoint="company"} 0',
     'fillrate_lookups_total{outcome="found"} 0',
     'fillrate_runs_total{trigger="schedule",status="unauthorized"} 0',
@@ -77,10 +80,51 @@ test('a series exists before its first event', async () => {
     expect(text.split('\n')).toContain(line)
 })
 
+test('what a process does is counted, and for a named service by its name, too', async () => {
+  const work = new WorkMetrics()
+  const metrics = new MetricsRecorder(work, 'pdl', ['people', 'others'])
+  for (const durationMs of [3, 60, 70_000])
+    metrics.recordCall({ endpoint: 'GET /v1/person/enrich', status: 429, durationMs })
+  new MetricsRecorder(work).recordCall({
+    endpoint: 'POST /v1/bulk',
+    kind: 'bulk',
+    status: null,
+    durationMs: 9,
+  })
+  metrics.recordLookups(['found', 'found', 'not_found'])
+  metrics.recordWriteBack('people', { ms: 20, cells: 7 })
+  metrics.recordDeliveryLags([-1, 400])
+  metrics.recordQuarantined(2)
+  metrics.recordRun('follow', 'failed')
+  const lines = (await renderMetrics(work, null)).split('\n')
+  for (const line of [
+    'fillrate_requests_total{endpoint="person",status="429"} 3',
+    'fillrate_requests_total{endpoint="bulk",status="none"} 1',
+    'fillrate_request_duration_seconds_bucket{le="0.05",endpoint="person"} 1',
+    'fillrate_request_duration_seconds_bucket{le="0.1",endpoint="person"} 2',
+    'fillrate_request_duration_seconds_bucket{le="+Inf",endpoint="person"} 3',
+    'fillrate_request_duration_seconds_count{endpoint="person"} 3',
+    'fillrate_request_duration_seconds_sum{endpoint="person"} 70.063',
+    'fillrate_lookups_total{outcome="found"} 2',
+    'fillrate_cells_written_total{source="people"} 7',
+    'fillrate_cells_written_total{source="others"} 0',
+    'fillrate_write_back_batch_seconds_bucket{le="0.025"} 1',
+    'fillrate_delivery_lag_seconds_bucket{le="0.1"} 1',
+    'fillrate_delivery_lag_seconds_count 2',
+    'fillrate_quarantined_results_total 2',
+    'fillrate_runs_total{trigger="follow",status="failed"} 1',
+    'fillrate_service_requests_total{service="pdl",endpoint="person",status="429"} 3',
+    'fillrate_service_requests_total{service="pdl",endpoint="person",status="503"} 0',
+    'fillrate_service_lookups_total{service="pdl",outcome="not_found"} 1',
+    'fillrate_service_lookups_total{service="pdl",outcome="failed"} 0',
+  ])
+    expect(lines).toContain(line)
+})
+
 test('troubles, circuits and backlogs are those of their subject', async () => {
   const scope = 'api.example.com 62af8704'
   const trouble = { subject: scope, since: new Date(0), endedAt: null, details: {} }
-  const text = await renderMetrics({
+  const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
     scopes: [scope],
     openCircuits: [scope],
@@ -90,7 +134,6 @@ test('troubles, circuits and backlogs are those of their subject', async () => {
       { source: 'people', rows: 990, isImport: true, oldestAt: new Date(0) },
     ],
     data: { ...EMPTY_METRICS.data, troubles: [{ ...trouble, code: 'key_refused', severity: 'error' }] },
-    counters: [{ name: 'fillrate_runs_total', labels: 'trigger="follow",status="failed"', value: 3 }],
   })
   for (const line of [
     'fillrate_circuit_open{host="api.example.com",key="62af8704"} 1',
@@ -98,10 +141,8 @@ test('troubles, circuits and backlogs are those of their subject', async () => {
     'fillrate_live_sync_backlog_rows{source="people"} 997',
     'fillrate_live_sync_oldest_seconds{source="people"} 61.5',
     `fillrate_trouble{code="key_refused",subject="${scope}",severity="error"} 1`,
-    'fillrate_runs_total{trigger="follow",status="failed"} 3',
   ])
     expect(text.split('\n')).toContain(line)
-  expect(text.match(/^fillrate_runs_total\{trigger="follow",status="failed"\}/gm)).toHaveLength(1)
 })
 
 test('of a budget the least that is left, and what every source has spent today', async () => {
@@ -116,7 +157,10 @@ test('of a budget the least that is left, and what every source has spent today'
       { ...budget, kind: 'run', run: 2, source: 'people', left: 1 },
     ],
   }
-  const text = await renderMetrics({ ...EMPTY_METRICS, data: { ...EMPTY_METRICS.data, spend } })
+  const text = await renderMetrics(new WorkMetrics(), {
+    ...EMPTY_METRICS,
+    data: { ...EMPTY_METRICS.data, spend },
+  })
   expect(text.split('\n')).toEqual(
     expect.arrayContaining([
       'fillrate_budget_remaining_lookups{budget="live_sync"} 997',

@@ -78,8 +78,7 @@ function metricTiles(data: DashboardData): Html {
   const all = sumOf()
   const enriched = sumOf(['enriched'])
   const billed = billedUnits(data.spend.last_30_days)
-  const calls = data.calls.reduce((sum, one) => sum + one.calls, 0)
-  const throttled = data.calls.filter((one) => one.status === '429').reduce((sum, one) => sum + one.calls, 0)
+  const { calls, throttled } = data.callsToday
   if (all === 0 && data.runs.length === 0) return firstSteps()
   return tiles('tiles', 'Key figures', [
     countTile('Cells written', data.cellsWritten, 'in 30 days, less those undone'),
@@ -95,7 +94,7 @@ function metricTiles(data: DashboardData): Html {
     countTile(
       'API calls',
       calls,
-      throttled === 0 ? 'last hour, none throttled' : `last hour, ${formatCount(throttled)} throttled`,
+      throttled === 0 ? 'today (UTC), none throttled' : `today (UTC), ${formatCount(throttled)} throttled`,
     ),
     countTile('Rows waiting', sumOf(['waiting']), 'for an answer or a run', '/rows?state=waiting'),
     countTile('Not enriched', sumOf(FAILURE_STATES), 'rows, by reason', '/failures'),
