@@ -58,15 +58,6 @@ describe('the length of a fixed window', () => {
 })
 
 describe('the instants in Reset', () => {
-  test('are at least a length apart', () => {
-    const instants = new ResetInstants()
-    instants.record(instant(10_000, 1), 0, 0)
-    instants.record(instant(12_000, 1), 0, 0)
-    expect(instants.max).toBe(2006)
-    instants.record(instant(14_000, 1), 0, 0)
-    expect(instants.max).toBe(2003)
-  })
-
   test('that differ by less than rounding are the same', () => {
     const instants = new ResetInstants()
     instants.record(instant(10_000), 0, 0)
