@@ -35,27 +35,6 @@ test('ends after its command, whatever keeps the event loop alive', () => {
 })
 
 describe('--json', () => {
-  test.each([
-    ['an unknown command', ['rnu', '--json'], /unknown command 'rnu'/],
-    ['an unknown option', ['--json', 'run', '--bugdet', '5'], /unknown option '--bugdet'/],
-    ['a missing argument', ['undo', '--json'], /missing required argument 'RUN'/],
-    ['an invalid value', ['run', '--limit', 'x', '--json'], /Expected a whole number from 1/],
-  ])('%s is an object on standard output', (_, words, message) => {
-    const { status, stdout, stderr } = fillrate({}, ...words)
-    expect(status).toBe(2)
-    const { error } = JSON.parse(stdout) as { error: { kind: string; problems: object[]; message: string } }
-    expect(error).toMatchObject({ kind: 'usage', message: expect.stringMatching(message) as string })
-    expect(error.problems).toEqual([
-      {
-        place: 'the command line',
-        found: expect.stringMatching(message) as string,
-        expected: expect.stringMatching(/^fillrate /) as string,
-        todo: expect.any(String) as string,
-      },
-    ])
-    expect(stderr).toMatch(message)
-  })
-
   test('after -- it is no option', () => {
     expect(fillrate({}, 'rnu', '--', '--json').stdout).toBe('')
   })

@@ -28,21 +28,9 @@ describe('a mistake gives one message with its place, exit code 2, and writes no
     ['a table that is not there', { table: 'crm.contact' }, [/contacts/, /crm\.contact\b/]],
     ['a column that is not there', { outputs: { titel: 'title' } }, [/titel/, /title/]],
     ['an input expression with a missing column', { inputs: { email: 't.e_mail' } }, [/e_mail/]],
-    ['an output field that no record has', { outputs: { title: 'titel' } }, [/contacts/, /titel/]],
-    ['a key of another source kind', { outputs: { title: 'industry' } }, [/industry/]],
   ])('%s', async (_, changes, named) => {
     await cli.configure(withSource(changes))
     await expectRefused(await here(['run']), ...named)
-  })
-
-  test('an invalid cron expression', async () => {
-    await cli.configure({ ...crmConfig, schedule: [{ cron: '0 25 * * *', sources: ['contacts'] }] })
-    await expectRefused(await here(['run']), /schedule\[0\]/, /0 25/)
-  })
-
-  test('invalid JSON', async () => {
-    await cli.configure('{ "sources": { "contacts": { "kind": "person", } } }')
-    await expectRefused(await here(['run']), /fillrate\.config\.json:1/)
   })
 
   test.each([

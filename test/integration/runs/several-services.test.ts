@@ -74,31 +74,6 @@ const LOOKUPS = `
     from fillrate.lookups l join fillrate.services s on s.id = l.service_id group by s.name order by s.name`
 
 describe('several services in order', () => {
-  it('fills with the second service only what the first left blank, where that is wanted', async () => {
-    const two = await startTwo({
-      services: ['acme', { name: 'beta', when: 'blank' }],
-      outputs: { title: { acme: 'title', beta: { field: 'title', policy: 'always' } }, phone: 'phone' },
-    })
-    const report = await two.run()
-    expect(report.status).toBe('completed')
-    // A cell that acme has filled is acme's.
-    const overwritten = await two.count(`fillrate.changes c join fillrate.changes e using (source, key)
-       where c.id > e.id and exists (select from jsonb_object_keys(c.after) k where e.after ? k)`)
-    expect(overwritten).toBe(0)
-    // Whoever lacks a cell was requested from both.
-    const lacking = await two.count(`people where title is null or phone is null`)
-    const both = await two.count(`people p where (title is null or phone is null)
-         and (select count(*) from fillrate.lookups l where l.key = p.email) = 2`)
-    expect(both).toBe(lacking)
-    const full =
-      await two.count(`fillrate.lookups b join fillrate.services s on s.id = b.service_id and s.name = 'beta'
-        join fillrate.lookups a on a.key = b.key and a.service_id <> b.service_id
-       where a.record ->> 'title' is not null and a.record ->> 'phone' is not null`)
-    expect(full).toBe(0)
-    expect(stateSum(report)).toBe(ROWS)
-    expect((await two.run()).lookups.requested).toBe(0)
-  })
-
   it('submits in bulk to each of them, and is delivered to by each', async () => {
     const two = await startTwo({})
     const report = await two.run({ route: 'auto' })
@@ -191,22 +166,6 @@ describe('several services in order', () => {
     },
   )
 
-  it('begins anew with the first service for a row that changes on its way', async () => {
-    const two = await startTwo({})
-    // Held before the second service is requested with it.
-    const app = await two.openWithout('beta')
-    await app.run(runRequest({ route: 'sync' })).finally(() => app.close())
-    const [row] = await two.query<{ key: string }>(
-      "select key from fillrate.rows where state = 'waiting' limit 1",
-    )
-    await two.query("update people set email = 'changed@example.com' where id = $1", [Number(row?.key)])
-    await two.run()
-    const requested = await two.query<{ name: string }>(`
-      select s.name from fillrate.lookups l join fillrate.services s on s.id = l.service_id where l.key = 'changed@example.com' order by 1`)
-    expect(requested[0]?.name).toBe('acme')
-    expect(await two.count("fillrate.rows where state = 'waiting'")).toBe(0)
-  })
-
   it.each([
     { when: 'miss', outputs: {} },
     { when: 'blank', outputs: {} },
@@ -246,22 +205,6 @@ describe('several services in order', () => {
       columns: ofRow.map(({ column }) => column).toSorted(),
     }))
     expect(shown.toSorted((one, other) => (one.key < other.key ? -1 : 1))).toEqual(written)
-  })
-
-  it('fills a cell that only the second service fills', async () => {
-    const two = await startTwo({
-      services: ['acme', { name: 'beta', when: 'blank' }],
-      outputs: { title: { acme: 'title' }, phone: { beta: 'phone' } },
-    })
-    await two.query("update people set title = 'given'")
-    const report = await two.run()
-    // There is nothing to request from the first one.
-    expect(report.services?.map(({ service, lookups }) => [service, lookups.requested])).toEqual([
-      ['acme', 0],
-      ['beta', ROWS],
-    ])
-    expect(await two.count('people where phone is not null')).toBeGreaterThan(0)
-    expect(stateSum(report)).toBe(ROWS)
   })
 
   it('is cancelled as a whole', async () => {

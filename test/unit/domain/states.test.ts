@@ -102,12 +102,6 @@ describe('a job', () => {
       jobId: 'j',
     })
   })
-  test('that may have arrived is in doubt', () => {
-    expect(submit({ type: 'unconfirmed', reason: 'timeout' })).toMatchObject({
-      state: 'in_doubt',
-      finishedAt: null,
-    })
-  })
   test('that was not accepted is submitted again, and finally given up', () => {
     const event = {
       type: 'not_accepted',

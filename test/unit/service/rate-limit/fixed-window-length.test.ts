@@ -6,10 +6,10 @@ import { SharedKeyDetector } from '../../../../src/service/rate-limit/shared-key
 
 const instant = (at: number, precision = 1000) => ({ kind: 'instant', at, precision }) as const
 
-function create(isOdd = false, isShared = false): FixedWindowModel {
+function create(isShared = false): FixedWindowModel {
   const shared = new SharedKeyDetector()
   shared.isDetected = isShared
-  return new FixedWindowModel(new FixedWindow(new CallLedger()), shared, isOdd)
+  return new FixedWindowModel(new FixedWindow(new CallLedger()), shared)
 }
 
 /** Windows of which each starts no earlier than `after` and no later than `by`. */
@@ -19,45 +19,6 @@ function startAt(length: FixedWindowModel, starts: readonly (readonly [number, n
 }
 
 describe('the length of a fixed window', () => {
-  test('is at least the time for which calls were counted in it', () => {
-    const length = create()
-    length.raiseMin(900)
-    length.raiseMin(700)
-    expect(length.bounds.min).toBe(900)
-  })
-
-  test('is at most the time between the first sending and the next first answer, if the first request starts it', () => {
-    const length = create()
-    startAt(length, [
-      [0, 50, Number.NaN],
-      [1000, 1130, 20],
-    ])
-    expect(length.maxIfRequestStarts).toBe(1100)
-    expect(length.observedMax).toBe(1130)
-  })
-
-  test('is averaged over several windows in a row', () => {
-    const length = create()
-    startAt(length, [
-      [0, 50, Number.NaN],
-      [1000, 1130, 20],
-      [2000, 2130, 1080],
-    ])
-    expect(length.maxIfRequestStarts).toBe(1000)
-  })
-
-  test('may be longer if the clock starts windows: then whole and half seconds count', () => {
-    const length = create()
-    startAt(length, [
-      [0, 50, Number.NaN],
-      [1000, 1730, 20],
-    ])
-    expect(length.maxIfRequestStarts).toBe(1700)
-    expect(length.bounds.max).toBe(1700)
-    length.raiseMin(1710)
-    expect(length.maxIfRequestStarts).toBe(1710)
-  })
-
   test('cannot be one that the clock starts, unless the instants of Reset are whole lengths apart', () => {
     const aligned = create()
     const shifted = create()
@@ -73,30 +34,6 @@ describe('the length of a fixed window', () => {
     expect(shifted.bounds.max).toBe(100)
   })
 
-  test('is not bounded by windows from before an idle time', () => {
-    const length = create()
-    startAt(length, [[0, 50, Number.NaN]])
-    length.onIdle(60)
-    startAt(length, [[9000, 9050, 40]])
-    expect(length.bounds.max).toBe(Number.POSITIVE_INFINITY)
-  })
-
-  test('is no length at all once Remaining rose by a part', () => {
-    const [alone, shared] = [create(), create(false, true)]
-    for (const length of [alone, shared]) length.onPartialRefill()
-    expect(alone.isContradicted).toBe(true)
-    expect(shared.isContradicted).toBe(false)
-  })
-
-  test('is taken for no round one after a round one was too short', () => {
-    const length = create(true)
-    startAt(length, [
-      [0, 50, Number.NaN],
-      [1000, 1137, 20],
-    ])
-    expect(length.bounds.max).toBe(1137)
-  })
-
   test('is bounded by the latest sixteen windows only', () => {
     const length = create()
     const after = Number.NEGATIVE_INFINITY
@@ -108,7 +45,7 @@ describe('the length of a fixed window', () => {
   })
 
   test('is snapped to half seconds, and to no lattice, if another client may have started the window', () => {
-    const length = create(false, true)
+    const length = create(true)
     startAt(length, [
       [0, 50, Number.NaN],
       [1000, 2330, 1900],
@@ -121,15 +58,6 @@ describe('the length of a fixed window', () => {
 })
 
 describe('the instants in Reset', () => {
-  test('are at least a length apart', () => {
-    const instants = new ResetInstants()
-    instants.record(instant(10_000, 1), 0, 0)
-    instants.record(instant(12_000, 1), 0, 0)
-    expect(instants.max).toBe(2006)
-    instants.record(instant(14_000, 1), 0, 0)
-    expect(instants.max).toBe(2003)
-  })
-
   test('that differ by less than rounding are the same', () => {
     const instants = new ResetInstants()
     instants.record(instant(10_000), 0, 0)

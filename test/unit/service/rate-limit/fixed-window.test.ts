@@ -34,28 +34,6 @@ class Play {
 }
 
 describe('which window a call is counted in', () => {
-  test('the same, if it counts more than the next window can have', () => {
-    const play = new Play()
-    expect(play.calls([0, 100, 200])).toEqual(['ambiguous', 'same', 'same'])
-    expect(play.window).toMatchObject({ id: 0, confirmed: 3, startedBy: 20 })
-    expect(play.window.remaining(LIMIT)).toBe(7)
-  })
-
-  test('the next, if it counts no more than were counted before it', () => {
-    const play = new Play()
-    play.calls([0, 100, 200])
-    expect(play.calls([1100])).toEqual(['next'])
-    expect(play.window).toMatchObject({ id: 1, confirmed: 1, startedBy: 1120, previousFirstSentAt: 0 })
-    expect(play.window.remaining(LIMIT)).toBe(9)
-  })
-
-  test('no fixed window, if Remaining rose by a part', () => {
-    const play = new Play()
-    play.calls([0, 100, 200, 300, 400, 500, 600, 700])
-    expect(play.calls([800], 6)).toEqual(['partial'])
-    expect(play.window).toMatchObject({ id: 0, confirmed: 6 })
-  })
-
   test('both are charged while the count does not tell', () => {
     const play = new Play()
     const [first, second, third] = [play.send(0), play.send(1), play.send(2)]
@@ -119,17 +97,6 @@ describe('which window a call is counted in', () => {
     play.calls([0, 100])
     play.answer(play.send(1100), 1120, null, { isCounted: false })
     expect(play.window).toMatchObject({ id: 0, charged: 3, confirmed: 2 })
-  })
-
-  test('the first counted one may be in the window after one that an uncounted answer stated', () => {
-    const play = new Play()
-    play.calls([0, 100])
-    expect(play.answer(play.send(700), 720, 1, { isCounted: false })).toBe('next')
-    expect(play.window).toMatchObject({ id: 1, startedBy: null, confirmed: 0 })
-    // The first of these is counted in a third window, the second still in this one: which, the counts do not tell.
-    const [first, second] = [play.send(1180), play.send(1190)]
-    expect(play.answer(second, 1230, 1)).toBe('ambiguous')
-    expect(play.answer(first, 1240, 2)).toBe('ambiguous')
   })
 
   test('a refused call exhausts it', () => {

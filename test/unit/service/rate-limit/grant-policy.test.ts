@@ -35,17 +35,6 @@ function create(limit = 10, warmGuess: number | null = null) {
   return { policy, calls, cooldown, unstated, reset, call }
 }
 
-describe('while the key is banned', () => {
-  test('one call is granted at a time, whatever the limit leaves', () => {
-    const { policy, calls, cooldown, unstated } = create()
-    for (let count = 0; count < 100; count++) unstated.slowStart.onAnswer()
-    cooldown.inheritBan()
-    expect(policy.grantable(null, 0, 0)).toBe(1)
-    calls.grant(1, 0)
-    expect(policy.grantable(null, 0, 0)).toBe(0)
-  })
-})
-
 describe('while no limit is known', () => {
   test('only an answer raises what is granted, or a grant that expires', () => {
     const { policy, reset } = create()
@@ -75,18 +64,5 @@ describe('when nothing is left', () => {
     expect(policy.grantable(1, 2023, 0)).toBe(0)
     calls.release(1)
     expect(policy.grantable(1, 2023, 0)).toBe(1)
-  })
-})
-
-describe('when only reserved calls are left', () => {
-  test('one is tried after each silence, which doubles', () => {
-    const { policy, calls, call } = create(10, 60_000)
-    call(0, 1)
-    expect(policy.grantable(10, 1019, 0)).toBe(0)
-    expect(policy.grantable(10, 1020, 0)).toBe(1)
-    policy.grant(1, 10, 1020)
-    calls.release(1)
-    expect(policy.grantable(10, 3019, 0)).toBe(0)
-    expect(policy.grantable(10, 3020, 0)).toBe(1)
   })
 })

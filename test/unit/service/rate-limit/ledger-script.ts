@@ -1,4 +1,4 @@
-import { CallLedger, type Call, type CallResult } from '../../../../src/service/rate-limit/call-ledger.ts'
+import type { Call, CallLedger, CallResult } from '../../../../src/service/rate-limit/call-ledger.ts'
 
 /** No fixed window is tracked. */
 const NO_WINDOW = { id: 0, confirmed: 0, certain: 0 }
@@ -14,13 +14,6 @@ export const resultOf = (call: Call, receivedAt: number, changes: Partial<CallRe
   resetAt: null,
   ...changes,
 })
-
-/** A ledger of calls one after the other: each sent at a moment and answered after `flightMs`. */
-export function ledgerOf(sentAt: readonly number[], flightMs = 50): CallLedger {
-  const ledger = new CallLedger()
-  for (const at of sentAt) ledger.complete(resultOf(send(ledger, at), at + flightMs))
-  return ledger
-}
 
 /** Calls in windows of a second, which begin with a call: when each is sent, and how many are used then. */
 export const SECOND_WINDOWS = [

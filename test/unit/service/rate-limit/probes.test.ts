@@ -35,23 +35,6 @@ const reserved = (changes: Partial<ProbeContext>): number =>
   new Probes().reserved({ ...unknown, ...changes }, 1)
 
 describe('reserved calls', () => {
-  test('are a few of the limit while the length is not known, and none once it is', () => {
-    expect(reserved({})).toBe(6)
-    expect(reserved({ limit: 24 })).toBe(3)
-    expect(reserved({ limit: 5 })).toBe(2)
-    expect(reserved({ limit: 1 })).toBe(0)
-    expect(reserved({ min: 1995, max: 2000, observedMax: 2000 })).toBe(0)
-  })
-
-  test('are half as many in a long window, in which a second more or less is little', () => {
-    expect(reserved({ earliestReset: 30_000, latestReset: 32_000 })).toBe(3)
-  })
-
-  test('are a quarter of the limit until it is seen that all answers carry headers', () => {
-    expect(reserved({ hasFewSamples: true, limit: 40 })).toBe(10)
-    expect(reserved({ hasFewSamples: true, limit: 1000 })).toBe(24)
-  })
-
   test('are as many for each probe as it takes for one header', () => {
     expect(reserved({ headerShare: 0.5, limit: 1000 })).toBe(12)
     expect(reserved({ headerShare: 0.1, limit: 1000 })).toBe(24)
@@ -75,30 +58,9 @@ describe('reserved calls', () => {
 })
 
 describe('the lengths that are tried', () => {
-  test('are a ladder if nothing bounds the length', () => {
-    expect(momentsOf({}).slice(0, 3)).toEqual([220, 440, 502.05])
-  })
-
   test('begin with what an earlier run or a policy says, within Reset', () => {
     expect(momentsOf({ warmGuess: 3000 })).toContain(3000 - 60)
     expect(momentsOf({ warmGuess: 3000, latestReset: 2500 })).not.toContain(3000 - 60)
-  })
-
-  test('lie between the bounds that Reset gives', () => {
-    const moments = momentsOf({ earliestReset: 1100, latestReset: 3100 })
-    expect(moments.slice(0, 3)).toEqual([970, 1940, 2002.2])
-    expect(Math.max(...moments)).toBeLessThanOrEqual(3103)
-  })
-
-  test('are the longest possible, just before its end, once observations bound it', () => {
-    const bounds = { min: 1500, max: 2000, observedMax: 2000, maxIfRequestStarts: 2000 }
-    expect(momentsOf(bounds)).toEqual([1940])
-    expect(momentsOf({ ...bounds, min: 500 })).toEqual([1500, 1940])
-  })
-
-  test('are tried just before and just after, if a roundest shorter one is far from the longest', () => {
-    const bounds = { min: 1500, max: 2700, observedMax: 2700, maxIfRequestStarts: 2700 }
-    expect(momentsOf(bounds)).toEqual([1940, 2002.2])
   })
 
   test('take a volley if a round length is close to the longest', () => {
@@ -113,20 +75,6 @@ describe('the lengths that are tried', () => {
     expect(lengths).toEqual([1940, 940, 1940])
   })
 
-  test('are none once the ladder is climbed', () => {
-    expect(momentsOf({ min: 3_600_000 })).toEqual([])
-  })
-
-  test('are tried once in a window, though the clock may make it longer', () => {
-    const slower = { max: 3000, observedMax: 3000, maxIfRequestStarts: 2000 }
-    expect(momentsOf({ ...slower, min: 1500 })).toEqual([1940, 2002.2])
-    expect(momentsOf({ ...slower, min: 1995 })).toEqual([1940, 2002.2])
-  })
-
-  test('are none if the length is known well enough, and the clock could make it little longer', () => {
-    expect(momentsOf({ min: 1995, max: 2200, observedMax: 2200, maxIfRequestStarts: 2000 })).toEqual([])
-  })
-
   test('show the window still open when the clock starts it and no shorter length is possible', () => {
     expect(momentsOf({ min: 1200, max: 2000, observedMax: 2000, maxIfRequestStarts: 1100 })).toEqual([1750])
   })
@@ -134,12 +82,6 @@ describe('the lengths that are tried', () => {
 
 describe('probes', () => {
   const bounds = { min: 1500, max: 2000, observedMax: 2000, maxIfRequestStarts: 2000 }
-
-  test('are planned anew when the start of the window is known better', () => {
-    const probes = new Probes()
-    expect(probes.nextAt({ ...unknown, ...bounds }, 1)).toBe(1940)
-    expect(probes.nextAt({ ...unknown, ...bounds, windowStart: -40, firstSentAt: -40 }, 1)).toBe(1900)
-  })
 
   test('take several calls, one after the other, if headers are missing', () => {
     expect(momentsOf({ ...bounds, headerShare: 0.5 })).toEqual([1940, 1941])
