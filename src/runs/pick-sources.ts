@@ -212,7 +212,7 @@ async function waitForAnswers(
 ): Promise<boolean> {
   const { budget } = run
   const of = toRunService(run)
-  // Calls end by themselves; for the results of jobs a run waits as long as it is told to.
+  // Calls end by themselves; for the results of jobs a run waits as long as `--wait` says.
   const longest = { calls: Math.max(waitMs, MAX_AWAITED_DELAY_MS), jobs: waitMs, nothing: 0 }
   const retryOptions = { signal, onWait: logWait(deps.log, { step: 'pick' }) }
   const charge = Math.max(...LOOKUP_KINDS[source.mapping.kind].map((kind) => budget.charge({ kind })))

@@ -46,6 +46,11 @@ export interface BudgetUsage {
 const classSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
   sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`
 
+/** SQL: what a credit of a service is in units of `budget`. One that the run does not know counts as it is. */
+const unitSql = (service: RawBuilder<unknown>, of: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`coalesce((budget.bound #>> array['services', ${service}::text, 'unit', ${of}])::numeric, 1)`
+const JOB_CLASS = sql`case when j.is_company then 'company' else 'person' end`
+
 /**
  * SQL: the CTEs of a run's budget:
  *
@@ -59,44 +64,106 @@ const classSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
  */
 export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
     budget as materialized (
-      select r.id, r.bound, case when r.budget_name is null then array[r.id]
-               else array(select id from fillrate.runs where budget_name = r.budget_name) end as spenders
-        from fillrate.runs r where ${run}
+      select r.id,
+             r.bound,
+             case
+               when r.budget_name is null then array[r.id]
+               else array(
+                 select id
+                   from fillrate.runs
+                  where budget_name = r.budget_name
+               )
+             end as spenders
+        from fillrate.runs r
+       where ${run}
     ), spent as materialized (
-      select s.service_id, s.source, ${classSql(sql`s.endpoint`)} as class, sum(s.credits + s.credits_in_doubt) as credits, max(s.overrun) as overrun
-        from budget join fillrate.spend s on s.run_id = any(budget.spenders) group by 1, 2, 3
+      select s.service_id,
+             s.source,
+             ${classSql(sql`s.endpoint`)} as class,
+             sum(s.credits + s.credits_in_doubt) as credits,
+             max(s.overrun) as overrun
+        from budget
+        join fillrate.spend s
+          on s.run_id = any(budget.spenders)
+       group by 1, 2, 3
     ), cost as materialized (
-      select v.service_id, m.kind, c.credits, c.credits * v.unit as units
-        from (select key::smallint as service_id, value as bound from budget cross join lateral jsonb_each(bound -> 'services')) b
+      select v.service_id,
+             m.kind,
+             c.credits,
+             c.credits * v.unit as units
+        from (
+          select key::smallint as service_id, value as bound
+            from budget
+           cross join lateral jsonb_each(bound -> 'services')
+        ) b
        cross join lateral jsonb_each_text(b.bound -> 'most') m (kind, most)
        cross join lateral (
-         select b.service_id, (b.bound -> 'unit' ->> ${classSql(sql`m.kind`)})::numeric as unit,
-                (select max(overrun) from spent where service_id = b.service_id and class = ${classSql(sql`m.kind`)}) as overrun) v
-       cross join lateral (select greatest(m.most::numeric, v.overrun) as credits) c
+         select b.service_id,
+                (b.bound -> 'unit' ->> ${classSql(sql`m.kind`)})::numeric as unit,
+                (
+                  select max(overrun)
+                    from spent
+                   where service_id = b.service_id
+                     and class = ${classSql(sql`m.kind`)}
+                ) as overrun
+       ) v
+       cross join lateral (
+         select greatest(m.most::numeric, v.overrun) as credits
+       ) c
     ), used as materialized (
-      select service_id, source, sum(units) as units from (
-        select s.service_id, s.source, s.credits * coalesce((budget.bound #>> array['services', s.service_id::text, 'unit', s.class])::numeric, 1) as units
-          from spent s cross join budget
-        union all
-        select h.service_id, coalesce(l.source, ''), coalesce(cost.units, 1)
-          from budget join fillrate.lookup_leases h on h.run_id = any(budget.spenders)
-         cross join lateral unnest(h.lookup_ids) as q (id)
-         cross join lateral (
-           select source, kind from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token offset 0) l
-          left join cost on cost.service_id = h.service_id and cost.kind = l.kind
-        union all
-        select j.service_id, m.source, m.credits::numeric * coalesce((budget.bound #>> array['services', j.service_id::text, 'unit',
-                 case when j.is_company then 'company' else 'person' end])::numeric, 1)
-          from budget join fillrate.jobs j on j.run_id = any(budget.spenders) and j.state = 'submitting'
-         cross join lateral jsonb_each_text(j.credits_by_source) as m (source, credits)
-      ) part group by 1, 2
+      select service_id,
+             source,
+             sum(units) as units
+        from (
+          select s.service_id,
+                 s.source,
+                 s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)} as units
+            from spent s
+           cross join budget
+          union all
+          select h.service_id,
+                 coalesce(l.source, ''),
+                 coalesce(cost.units, 1)
+            from budget
+            join fillrate.lookup_leases h
+              on h.run_id = any(budget.spenders)
+           cross join lateral unnest(h.lookup_ids) as q (id)
+           cross join lateral (
+             select source, kind
+               from fillrate.lookups
+              where id = q.id
+                and state = 'leased'
+                and lease_token = h.lease_token
+             offset 0
+           ) l
+            left join cost
+              on cost.service_id = h.service_id
+             and cost.kind = l.kind
+          union all
+          select j.service_id,
+                 m.source,
+                 m.credits::numeric * ${unitSql(sql`j.service_id`, JOB_CLASS)}
+            from budget
+            join fillrate.jobs j
+              on j.run_id = any(budget.spenders)
+             and j.state = 'submitting'
+           cross join lateral jsonb_each_text(j.credits_by_source) as m (source, credits)
+        ) part
+       group by 1, 2
     )`
 
 /** SQL: what waits to be requested for the run of `budgetSql`, as `used`. */
 const pendingSql = sql`(
-      select p.service_id, coalesce(p.source, '') as source, p.size * coalesce(cost.units, 1) as units
-        from budget join fillrate.pending_lookups p on p.run_id = budget.id
-        left join cost on cost.service_id = p.service_id and cost.kind = p.kind)`
+      select p.service_id,
+             coalesce(p.source, '') as source,
+             p.size * coalesce(cost.units, 1) as units
+        from budget
+        join fillrate.pending_lookups p
+          on p.run_id = budget.id
+        left join cost
+          on cost.service_id = p.service_id
+         and cost.kind = p.kind
+    )`
 
 const usageColumns = (service: number | null, isWithPending: boolean): RawBuilder<unknown> => {
   const all = isWithPending
@@ -166,13 +233,31 @@ export async function lockBudget(tx: Tx, run: number): Promise<void> {
  */
 export const roomSql = (service: number): RawBuilder<unknown> => sql`
     room as materialized (
-      select least(coalesce((bound ->> 'limit')::numeric - (select coalesce(sum(units), 0) from used), 'infinity'),
-                   coalesce((bound #>> array['services', ${service}::text, 'own'])::numeric
-                              - (select coalesce(sum(units), 0) from used where service_id = ${service}), 'infinity')) as units
+      select least(
+               coalesce((bound ->> 'limit')::numeric - all_used.units, 'infinity'),
+               coalesce((bound #>> array['services', ${service}::text, 'own'])::numeric - own_used.units, 'infinity')
+             ) as units
         from budget
+       cross join (
+         select coalesce(sum(units), 0) as units
+           from used
+       ) all_used
+       cross join (
+         select coalesce(sum(units), 0) as units
+           from used
+          where service_id = ${service}
+       ) own_used
     ), source_room as materialized (
-      select m.source, m.units::numeric - coalesce((select sum(units) from used where used.source = m.source), 0) as units
-        from budget cross join lateral jsonb_each_text(bound -> 'sources') as m (source, units)
+      select m.source,
+             m.units::numeric - coalesce(u.units, 0) as units
+        from budget
+       cross join lateral jsonb_each_text(bound -> 'sources') as m (source, units)
+        left join (
+          select source, sum(units) as units
+            from used
+           group by 1
+        ) u
+          on u.source = m.source
     )`
 
 /** What a lookup may cost where it is leased or put into a job, and whether a budget bounds how many are. */
@@ -195,17 +280,46 @@ export const isPaidSql = (
   kind: RawBuilder<unknown>,
   source: RawBuilder<unknown>,
 ): RawBuilder<boolean> => sql`exists (
-  select from room join cost on cost.service_id = ${service} and cost.kind = ${kind} and cost.units <= room.units
-   where not exists (select from source_room s where s.source = ${source} and s.units < cost.units))`
+  select
+    from room
+    join cost
+      on cost.service_id = ${service}
+     and cost.kind = ${kind}
+     and cost.units <= room.units
+   where not exists (
+     select
+       from source_room s
+      where s.source = ${source}
+        and s.units < cost.units
+   )
+)`
 
 /** SQL: those of `claimed`, which has `kind`, `source` and a place (`n`), that the budget pays, in their order. */
 export const paidSql = (service: number): RawBuilder<unknown> => sql`
-      select * from (
-        select *, sum(units) over (order by n) as of_all
-          from (select claimed.*, cost.units, sum(cost.units) over (partition by claimed.source order by claimed.n) as of_source
-                  from claimed join cost on cost.service_id = ${service} and cost.kind = claimed.kind) priced
-         where not exists (select from source_room s where s.source = priced.source and s.units < priced.of_source)
-      ) payable where of_all <= (select units from room)`
+      select *
+        from (
+          select *,
+                 sum(units) over (order by n) as of_all
+            from (
+              select claimed.*,
+                     cost.units,
+                     sum(cost.units) over (
+                       partition by claimed.source
+                       order by claimed.n
+                     ) as of_source
+                from claimed
+                join cost
+                  on cost.service_id = ${service}
+                 and cost.kind = claimed.kind
+            ) priced
+           where not exists (
+             select
+               from source_room s
+              where s.source = priced.source
+                and s.units < priced.of_source
+           )
+        ) payable
+       where of_all <= (select units from room)`
 
 /** What may still leave more of a run's budget at a service. */
 type Prospect = 'calls' | 'jobs' | 'nothing'

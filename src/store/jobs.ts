@@ -93,20 +93,49 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
       bulk: [{ kinds, isTaken: sql`true` }],
       single: null,
       ...(isBounded && { isPaid: isPaidSql(service, sql`p.kind`, sql`p.source`) }),
-    })}, claimed as (select c.*, row_number() over () as n, count(*) over () as total from (${claimPendingSql(count)}) c
+    })}, claimed as (
+      select c.*,
+             row_number() over () as n,
+             count(*) over () as total
+        from (${claimPendingSql(count)}) c
     ), paid as (${isBounded ? paidSql(service) : sql`select * from claimed`}
-    ), expected as materialized (select ${mostSql(service, options)} as most
+    ), expected as materialized (
+      select ${mostSql(service, options)} as most
     ), chosen as materialized (
       -- What waits beside them decides whether they are enough for a job, and not what a budget leaves.
-      select id, tid, ${keys}[(n - 1) / ${size}::integer + 1] as key, source, coalesce((most ->> kind)::numeric, 1) as credits, input
-        from (select *, row_number() over (order by n) as place from paid) numbered cross join expected
-       where total - (n - 1) / ${size}::integer * ${size}::integer >= ${Math.min(least, size)}::integer
+      select id,
+             tid,
+             ${keys}[part + 1] as key,
+             source,
+             coalesce((most ->> kind)::numeric, 1) as credits,
+             input
+        from (
+          select *,
+                 (row_number() over (order by n) - 1) / ${size}::integer as part
+            from paid
+        ) numbered
+       cross join expected
+       where total - part * ${size}::integer >= ${Math.min(least, size)}::integer
     ), ${dequeuePendingSql('chosen')}, job as materialized (
-      select key, min(id) as first, count(*) as size, array_agg(id) as lookup_ids, json_agg(input) as inputs from chosen group by key
+      select key,
+             min(id) as first,
+             count(*) as size,
+             array_agg(id) as lookup_ids,
+             json_agg(input) as inputs
+        from chosen
+       group by key
     ), of_source as (
-      select key, jsonb_object_agg(source, members) as members, jsonb_object_agg(source, credits) as credits
-        from (select key, coalesce(source, '') as source, count(*) as members, sum(credits) as credits
-                from chosen group by key, coalesce(source, '')) s
+      select key,
+             jsonb_object_agg(source, members) as members,
+             jsonb_object_agg(source, credits) as credits
+        from (
+          select key,
+                 coalesce(source, '') as source,
+                 count(*) as members,
+                 sum(credits) as credits
+            from chosen
+           group by 1, 2
+        ) s
        group by key
     ), made as (
       insert into fillrate.jobs

@@ -76,15 +76,31 @@ const leaseSql = ({
     ...(isBounded && { isPaid: isPaidSql(service, sql`p.kind`, sql`p.source`) }),
   })
   const claimed = claimPendingSql(sql`${limit}::integer`)
-  return sql`${isBounded ? sql`${budgetSql(sql`r.id = ${run} and r.state = 'running'`)}, ${roomSql(service)}, ` : sql``}${open},
-    ${isBounded ? sql`claimed as (select c.*, row_number() over (order by is_bulk, entry, id) as n from (${claimed}) c), paid as (${paidSql(service)})` : sql`paid as (${claimed})`},
-    ${dequeuePendingSql('paid')}, leased as (
-      update fillrate.lookups l set state = 'leased', lease_token = ${token} from paid where l.ctid = paid.tid
+  const ofRun = sql<boolean>`r.id = ${run} and r.state = 'running'`
+  const paid = isBounded
+    ? sql`${budgetSql(ofRun)}, ${roomSql(service)}, ${open}, claimed as (
+      select c.*,
+             row_number() over (order by is_bulk, entry, id) as n
+        from (${claimed}) c
+    ), paid as (${paidSql(service)})`
+    : sql`${open}, paid as (${claimed})`
+  return sql`${paid}, ${dequeuePendingSql('paid')}, leased as (
+      update fillrate.lookups l
+         set state = 'leased', lease_token = ${token}
+        from paid
+       where l.ctid = paid.tid
       returning l.id, l.kind, l.input, l.attempts
     ), listed as (
-      insert into fillrate.lookup_leases (lease_token, leased_until, run_id, service_id, most, lookup_ids)
-      select ${token}, now() + ${intervalSql(leaseMs)}, ${run}, ${service},
-             ${mostSql(service, { isBounded, most })}, array_agg(id) from leased having count(*) > 0
+      insert into fillrate.lookup_leases
+             (lease_token, leased_until, run_id, service_id, most, lookup_ids)
+      select ${token},
+             now() + ${intervalSql(leaseMs)},
+             ${run},
+             ${service},
+             ${mostSql(service, { isBounded, most })},
+             array_agg(id)
+        from leased
+      having count(*) > 0
     )`
 }
 
@@ -161,9 +177,19 @@ export async function completeLookups(
         from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
-      returning ${QUEUED_COLUMNS}, v.call, coalesce(v.credits::numeric, (v.call = 'billed')::integer, 0) as credits, v.overrun::numeric as overrun, coalesce(v."unconfirmedCalls", 0) as doubt,
-                case when v."unconfirmedCalls" > 0
-                     then v."unconfirmedCalls" * coalesce((select (h.most ->> l.kind)::numeric from fillrate.lookup_leases h where h.lease_token = v.token), 1) end as credits_in_doubt
+      returning ${QUEUED_COLUMNS},
+                v.call,
+                coalesce(v.credits::numeric, (v.call = 'billed')::integer, 0) as credits,
+                v.overrun::numeric as overrun,
+                coalesce(v."unconfirmedCalls", 0) as doubt,
+                case
+                  when v."unconfirmedCalls" > 0
+                  then v."unconfirmedCalls" * coalesce((
+                         select (h.most ->> l.kind)::numeric
+                           from fillrate.lookup_leases h
+                          where h.lease_token = v.token
+                       ), 1)
+                end as credits_in_doubt
     ), ${countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
     ${next === null ? sql`` : sql`, ${leaseSql(next)}`}
     select (select jsonb_agg(id) from stored) as stored,

@@ -120,8 +120,12 @@ export async function releaseExpiredLookups(db: Connection, limit: number): Prom
          set state = 'pending', lease_token = null, unconfirmed_calls = l.unconfirmed_calls + 1, attempts = l.attempts + 1,
              requested_at = expired.leased_at, reason = 'lease expired during a call'
         from expired where l.id = expired.id
-      returning ${QUEUED_COLUMNS}, 'retried' as call, 1 as doubt, 0 as credits,
-                coalesce((expired.most ->> l.kind)::numeric, 1) as credits_in_doubt, null::numeric as overrun
+      returning ${QUEUED_COLUMNS},
+                'retried' as call,
+                1 as doubt,
+                0 as credits,
+                coalesce((expired.most ->> l.kind)::numeric, 1) as credits_in_doubt,
+                null::numeric as overrun
     ), ${countCallsSql}, ${enqueuePendingSql('stored')}
     select count(*) as count from stored`
   return (await readOne(db, released)).count

@@ -60,9 +60,19 @@ export const countCallsSql = sql`counted as (${addSpendSql(
     overrun: sql`max(overrun)`,
   },
   sql`from (
-        select coalesce(run_id, 0) as run_id, ${TODAY} as day, service_id, coalesce(source, '') as source, ${SINGLE_ENDPOINT} as endpoint,
-               call, credits, doubt, credits_in_doubt, overrun
-          from stored where call is not null or doubt > 0) called`,
+        select coalesce(run_id, 0) as run_id,
+               ${TODAY} as day,
+               service_id,
+               coalesce(source, '') as source,
+               ${SINGLE_ENDPOINT} as endpoint,
+               call,
+               doubt,
+               credits,
+               credits_in_doubt,
+               overrun
+          from stored
+         where call is not null or doubt > 0
+      ) called`,
 )})`
 
 /** What a delivered result of a job cost. */
@@ -87,11 +97,22 @@ export async function settleCredits(tx: Tx, settled: readonly SettledCredits[]):
       overrun: sql`max(credits) filter (where credits > coalesce(reserved, 1))`,
     },
     sql`from (
-        select coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day, j.service_id, coalesce(l.source, '') as source,
-               case when l.kind = 'domain' then 'company' when j.is_async_answer then 'person' else 'bulk' end as endpoint,
-               v.credits, v.reserved, v."isSettled" as is_settled
+        select coalesce(j.run_id, 0) as run_id,
+               (j.created_at at time zone 'UTC')::date as day,
+               j.service_id,
+               coalesce(l.source, '') as source,
+               case
+                 when l.kind = 'domain' then 'company'
+                 when j.is_async_answer then 'person'
+                 else 'bulk'
+               end as endpoint,
+               v.credits,
+               v.reserved,
+               v."isSettled" as is_settled
           from jsonb_to_recordset(${jsonBatch(settled)}) as v (id bigint, job uuid, credits numeric, reserved numeric, "isSettled" boolean)
-          join fillrate.jobs j on j.key = v.job join fillrate.lookups l on l.id = v.id) results`,
+          join fillrate.jobs j on j.key = v.job
+          join fillrate.lookups l on l.id = v.id
+      ) results`,
   ).execute(tx)
 }
 
@@ -110,14 +131,28 @@ export async function countJobCosts(tx: Tx, costs: readonly StatedJobCost[]): Pr
   await addSpendSql(
     { credits: sql`sum(credits)`, credits_in_doubt: sql`-coalesce(sum(reserved), 0)` },
     sql`from (
-        select coalesce(j.run_id, 0) as run_id, (j.created_at at time zone 'UTC')::date as day, j.service_id, part.source,
-               case when j.is_company then 'company' else 'bulk' end as endpoint, part.credits, part.reserved
+        select coalesce(j.run_id, 0) as run_id,
+               (j.created_at at time zone 'UTC')::date as day,
+               j.service_id,
+               part.source,
+               case when j.is_company then 'company' else 'bulk' end as endpoint,
+               part.credits,
+               part.reserved
           from jsonb_to_recordset(${jsonBatch(costs)}) as v (id uuid, credits numeric, unanswered bigint[])
           join fillrate.jobs j on j.key = v.id
          cross join lateral (
-           select coalesce((select min(source) from jsonb_object_keys(j.members_by_source) as m (source)), '') as source, v.credits, 0 as reserved
+           select coalesce(min(m.source), '') as source,
+                  v.credits,
+                  0 as reserved
+             from jsonb_object_keys(j.members_by_source) as m (source)
             union all
-           select coalesce(source, ''), 0, (j.most ->> kind)::numeric from fillrate.lookups where id = any(v.unanswered)) part) parts`,
+           select coalesce(source, ''),
+                  0,
+                  (j.most ->> kind)::numeric
+             from fillrate.lookups
+            where id = any(v.unanswered)
+         ) part
+      ) parts`,
   ).execute(tx)
 }
 
@@ -203,9 +238,12 @@ export async function readOverruns(
   db: Connection,
 ): Promise<ReadonlyMap<number, Readonly<Record<SingleEndpoint, number>>>> {
   const { rows } = await sql<{ service: number; person: number; company: number }>`
-    select service_id as service, coalesce(max(overrun) filter (where endpoint <> 'company'), 0)::float8 as person,
+    select service_id as service,
+           coalesce(max(overrun) filter (where endpoint <> 'company'), 0)::float8 as person,
            coalesce(max(overrun) filter (where endpoint = 'company'), 0)::float8 as company
-      from fillrate.spend where day >= (now() at time zone 'UTC')::date - 1 and overrun is not null
+      from fillrate.spend
+     where day >= (now() at time zone 'UTC')::date - 1
+       and overrun is not null
      group by service_id`.execute(db)
   return new Map(rows.map(({ service, ...most }) => [service, most]))
 }

@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: whoever lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 73_840,
-  filesOfSource: 525,
-  tables: 35,
-  linesOfTests: 70_590,
+  linesOfSource: 73_790,
+  filesOfSource: 519,
+  tables: 31,
+  linesOfTests: 69_840,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_902,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
