@@ -230,9 +230,9 @@ const TEN_ROWS: readonly StoredRow[] = [
 test('costs are by the price of each service, also of runs that are deleted', async () => {
   await storeRows(TEN_ROWS)
   await database.query(
-    `insert into fillrate.spend (run_id, service_id, source, endpoint, calls, lookups)
-     values (1, 0, 'contacts', 'person', 11, 10), (2, 1, 'contacts', 'person', 6, 6), (99, 2, 'contacts', 'bulk', 1, 4),
-            (1, 0, 'gone', 'person', 5, 5)`,
+    `insert into fillrate.spend (run_id, service_id, source, endpoint, calls, lookups, credits)
+     values (1, 0, 'contacts', 'person', 11, 10, 10), (2, 1, 'contacts', 'person', 6, 6, 6), (99, 2, 'contacts', 'bulk', 1, 4, 4),
+            (1, 0, 'gone', 'person', 5, 5, 5)`,
   )
   const { services, last } = await read()
   expect(

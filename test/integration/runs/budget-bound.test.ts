@@ -160,15 +160,19 @@ test('whatever a service bills and loses, the budget is a bound, and nearly all 
         })
         const fillrate = await open(define({ most }, hasJobs), stand, sources, { concurrency })
         const report = await fillrate.run({ budget, waitMs: 20_000 })
-        expect(report.status).toBe('budget_reached')
         expect(stand.billed()).toBeLessThanOrEqual(budget)
         const { credits = report.spend.lookups, credits_in_doubt: inDoubt = report.spend.in_doubt } =
           report.spend
         expect(stand.billed()).toBeLessThanOrEqual(credits + inDoubt)
         expect(credits + inDoubt).toBeLessThanOrEqual(budget)
-        expect(credits + inDoubt).toBeGreaterThanOrEqual(budget - Math.max(most, 0.02 * budget))
+        // Where there is work: all rows may cost less.
+        const isReached = report.status === 'budget_reached'
+        if (isReached)
+          expect(credits + inDoubt).toBeGreaterThanOrEqual(budget - Math.max(most, 0.02 * budget))
+        else
+          expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 }, skipped_over_budget: 0 })
       },
     ),
-    { numRuns: CASES },
+    { numRuns: CASES, endOnFailure: true },
   )
 })
