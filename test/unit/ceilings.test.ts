@@ -6,7 +6,7 @@ const CEILINGS = {
   linesOfSource: 73_790,
   filesOfSource: 519,
   tables: 31,
-  linesOfTests: 69_840,
+  linesOfTests: 69_843,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_902,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
