@@ -56,6 +56,7 @@ const JOB_CLASS = sql`case when j.is_company then 'company' else 'person' end`
  *
  * - `budget (id, bound, spenders)`. `spenders`: the runs that share it.
  * - `cost (service_id, kind, credits, units)`: what a lookup may cost at most. An answer that states more counts from then on.
+ * - `held (lease_token, …)`: the lookups that are leased.
  * - `used (service_id, source, units)`: what is billed, in doubt and under way.
  *
  * All is found by indexes of the run: its rows of `spend`, its leases, and its jobs that are being submitted. One that is accepted is in
@@ -110,6 +111,23 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
        cross join lateral (
          select greatest(m.most::numeric, v.overrun) as credits
        ) c
+    ), held as materialized (
+      select h.lease_token,
+             h.service_id,
+             l.source,
+             l.kind
+        from budget
+        join fillrate.lookup_leases h
+          on h.run_id = any(budget.spenders)
+       cross join lateral unnest(h.lookup_ids) as q (id)
+       cross join lateral (
+         select source, kind
+           from fillrate.lookups
+          where id = q.id
+            and state = 'leased'
+            and lease_token = h.lease_token
+         offset 0
+       ) l
     ), used as materialized (
       select service_id,
              source,
@@ -122,23 +140,12 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
            cross join budget
           union all
           select h.service_id,
-                 coalesce(l.source, ''),
+                 coalesce(h.source, ''),
                  coalesce(cost.units, 1)
-            from budget
-            join fillrate.lookup_leases h
-              on h.run_id = any(budget.spenders)
-           cross join lateral unnest(h.lookup_ids) as q (id)
-           cross join lateral (
-             select source, kind
-               from fillrate.lookups
-              where id = q.id
-                and state = 'leased'
-                and lease_token = h.lease_token
-             offset 0
-           ) l
+            from held h
             left join cost
               on cost.service_id = h.service_id
-             and cost.kind = l.kind
+             and cost.kind = h.kind
           union all
           select j.service_id,
                  m.source,

@@ -82,7 +82,13 @@ const leaseSql = ({
       select c.*,
              row_number() over (order by is_bulk, entry, id) as n
         from (${claimed}) c
-    ), paid as (${paidSql(service)})`
+    ), paid as (${paidSql(service)}), pruned as (
+      -- Those that have ended: they would be read again with each lease.
+      delete from fillrate.lookup_leases h
+       using budget
+       where h.run_id = any(budget.spenders)
+         and h.lease_token not in (select lease_token from held)
+    )`
     : sql`${open}, paid as (${claimed})`
   return sql`${paid}, ${dequeuePendingSql('paid')}, leased as (
       update fillrate.lookups l
