@@ -54,7 +54,7 @@ export async function listEmptied(tx: Tx, source: Source, keys: readonly string[
        and u.undone_by_change_id is null`
   const { rows } = await sql<EmptiedRow>`
     select r.key, r.lookup_id as lookup, coalesce((
-             select count(*) = cardinality(${lookups})
+             select count(l.id) = cardinality(${lookups})
                     and bool_or(l.state = 'found')
                from fillrate.lookups l
               where l.id = any(${lookups})

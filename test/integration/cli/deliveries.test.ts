@@ -37,7 +37,8 @@ async function setUp(
   const cli = await createCommandLine(database.url, service, {
     sources: { [table]: sourceOf(table) },
     bulk,
-    budget: people,
+    // What is requested singly is paid once more.
+    budget: 2 * people,
   })
   onTestFinished(() => cli.remove())
   return { service, cli }

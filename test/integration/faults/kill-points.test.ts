@@ -24,7 +24,7 @@ const WORST_OF_SEVERAL = [
   /^after update rows/,
   /^before commit \(with held write_back_queue/, // written and handed on, and not committed
   /^after commit \(with held write_back_queue/, // handed on, and not picked by the next service
-  /^after with budget budgets/, // one service has its run, and the next has none
+  /^after with existing runs/, // one service has its run, and the next has none
 ]
 
 describe.each([

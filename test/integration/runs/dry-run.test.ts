@@ -275,8 +275,8 @@ test.each([
      where id in (select id from fillrate.lookups where kind = 'email' order by id limit 5);
     update fillrate.rows set state = 'waiting', failure = null, settled_at = null, due_at = null, input_hash = null
      where lookup_id in (select id from fillrate.lookups where state = 'leased');
-    insert into fillrate.lookup_leases (lease_token, leased_until, lookup_ids)
-    select lease_token, now() + interval '3 s', array_agg(id) from fillrate.lookups where state = 'leased' group by 1;`)
+    insert into fillrate.lookup_leases (lease_token, leased_until, run_id, service_id, lookup_ids)
+    select lease_token, now() + interval '3 s', min(run_id), 0, array_agg(id) from fillrate.lookups where state = 'leased' group by 1;`)
   const report = await harness.run({ route: 'sync', ...(next === 'dry run' && DRY) })
   expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
   expect(report.rows.picked).toBeGreaterThanOrEqual(5)
