@@ -6,7 +6,7 @@ const CEILINGS = {
   linesOfSource: 73_800,
   filesOfSource: 519,
   tables: 31,
-  linesOfTests: 69_843,
+  linesOfTests: 69_850,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_902,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
