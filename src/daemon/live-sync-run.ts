@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { createBudget, toRunBound } from '../pipeline/pick/budget.ts'
+import { toRunBound } from '../pipeline/pick/budget.ts'
 import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
 import { toRunService } from '../pipeline/pick/pass.ts'
 import { finishRun } from '../runs/finish.ts'
@@ -14,6 +14,7 @@ import {
   type ServicePart,
   scopesOf,
 } from '../runs/run-part.ts'
+import { budgetOf } from '../runs/start-run.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as runProgress from '../store/run-progress.ts'
@@ -55,23 +56,6 @@ export interface LiveSyncRunOptions {
 const IDLE_CLOSE_MS = 5 * 60_000
 const MAX_AGE_MS = 60 * 60_000
 
-/** The sources that a service fills, and what it may spend. */
-function partOf(
-  deps: LiveSyncDeps,
-  { sources: names, budget }: Pick<LiveSyncRunOptions, 'sources' | 'budget'>,
-): Pick<ServicePart, 'sources' | 'budget'> {
-  const sources = names.flatMap((name) => deps.sources.get(name) ?? [])
-  const money = { credits: deps.adapter.credits, price: deps.policy.price, own: deps.serviceBudget ?? null }
-  return {
-    sources,
-    budget: createBudget(
-      money,
-      { budget },
-      sources.map(({ mapping }) => mapping),
-    ),
-  }
-}
-
 /** A service of an open run. */
 export interface LivePart extends ServicePart<LiveSyncDeps> {
   readonly workers: Workers
@@ -103,7 +87,11 @@ export class LiveSyncRun {
     const { trigger, sources, budgetName } = options
     const token = randomUUID()
     const { budget } = options
-    const parts = services.map(({ deps }) => ({ ...partOf(deps, options), service: deps.service }))
+    const parts = services.map(({ deps, workers }) => {
+      const own = sources.flatMap((name) => deps.sources.get(name) ?? [])
+      const service = { deps, service: deps.service, name: deps.serviceName ?? '', workers }
+      return { ...service, sources: own, budget: budgetOf({ deps, sources: own }, options) }
+    })
     const id = await runs.insertRun(db, {
       trigger,
       sources,
@@ -124,11 +112,11 @@ export class LiveSyncRun {
     // More changes may always arrive, so process at once what is there.
     await runs.markPicked(db, id, token)
     log.info({ event: 'run_started', run: id, trigger, sources, budget }, 'run started')
-    return new LiveSyncRun(services, options, { id, token, db })
+    return new LiveSyncRun(parts, options, { id, token, db })
   }
 
   private constructor(
-    services: readonly LiveSyncService[],
+    parts: readonly Omit<Parameters<typeof createPart<LiveSyncDeps>>[0] & LiveSyncService, 'id'>[],
     options: LiveSyncRunOptions,
     { id, token, db }: { readonly id: number; readonly token: string; readonly db: LiveSyncDeps['db'] },
   ) {
@@ -139,19 +127,10 @@ export class LiveSyncRun {
     this.#db = db
     this.#token = token
     this.#sources = sources
-    this.#parts = services.map(({ deps, workers }) => {
-      const part = createPart(
-        {
-          deps,
-          name: deps.serviceName ?? '',
-          id,
-          service: deps.service,
-          ...partOf(deps, options),
-        },
-        this.#counters,
-      )
-      return { ...part, workers }
-    })
+    this.#parts = parts.map(({ workers, ...part }) => ({
+      ...createPart({ ...part, id }, this.#counters),
+      workers,
+    }))
     this.#detach = this.#parts.map(({ workers, counters }) =>
       workers.attach({
         run: id,
@@ -162,7 +141,7 @@ export class LiveSyncRun {
         onFailure: (error) => this.#observations.failures.push(error),
       }),
     )
-    const all = services.map(({ deps }) => deps)
+    const all = parts.map(({ deps }) => deps)
     this.#heartbeat = heartbeat(all, id, token, this.#ended.signal, (by) => {
       this.#observations.cancelledBy = by
     }).catch((error: unknown) => {

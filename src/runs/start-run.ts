@@ -113,8 +113,15 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   return { id, token, trigger, named, parts, counters, startedAt, observations }
 }
 
-const budgetOf = (
-  { deps, sources }: Pick<ServedSources, 'deps' | 'sources'>,
+/** What a service may spend in a run. */
+export const budgetOf = (
+  {
+    deps,
+    sources,
+  }: {
+    readonly deps: Pick<RunDeps, 'adapter' | 'policy' | 'serviceBudget'>
+    readonly sources: readonly Source[]
+  },
   options: Pick<StartRunOptions, 'budget' | 'mixed'>,
 ): RunBudget =>
   createBudget(

@@ -4,6 +4,7 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { roundCredits, type SingleEndpoint } from '../domain/spend.ts'
 import type { RunService } from './pending-lookups.ts'
 import { hasLeasesSql } from './run-progress.ts'
+import { pricedAsSql } from './spend.ts'
 import { intervalSql, readOne } from './sql.ts'
 import { lockedHasSuppressionsSql } from './suppressions.ts'
 import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
@@ -42,10 +43,6 @@ export interface BudgetUsage {
   readonly costs: Readonly<Partial<Record<LookupKind, number>>>
 }
 
-/** The class of a lookup that a price is for. */
-const classSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
-  sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`
-
 /** SQL: what a credit of a service is in units of `budget`. One that the run does not know counts as it is. */
 const unitSql = (service: RawBuilder<unknown>, of: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`coalesce((budget.bound #>> array['services', ${service}::text, 'unit', ${of}])::numeric, 1)`
@@ -80,7 +77,7 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
     ), spent as materialized (
       select s.service_id,
              s.source,
-             ${classSql(sql`s.endpoint`)} as class,
+             ${pricedAsSql(sql`s.endpoint`)} as class,
              sum(s.credits + s.credits_in_doubt) as credits,
              max(s.overrun) as overrun
         from budget
@@ -100,12 +97,12 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
        cross join lateral jsonb_each_text(b.bound -> 'most') m (kind, most)
        cross join lateral (
          select b.service_id,
-                (b.bound -> 'unit' ->> ${classSql(sql`m.kind`)})::numeric as unit,
+                (b.bound -> 'unit' ->> ${pricedAsSql(sql`m.kind`)})::numeric as unit,
                 (
                   select max(overrun)
                     from spent
                    where service_id = b.service_id
-                     and class = ${classSql(sql`m.kind`)}
+                     and class = ${pricedAsSql(sql`m.kind`)}
                 ) as overrun
        ) v
        cross join lateral (
@@ -177,7 +174,15 @@ const usageColumns = (service: number | null, isWithPending: boolean): RawBuilde
     ? sql`(select * from used union all select * from ${pendingSql} as waiting)`
     : sql`used`
   return sql`coalesce((select sum(units) from ${all} as u), 0)::float8 as spent,
-           (select coalesce(jsonb_object_agg(source, units), '{}') from (select source, sum(units) as units from ${all} as u group by 1) s) as "bySource",
+           (
+             select coalesce(jsonb_object_agg(source, units), '{}')
+               from (
+                 select source,
+                        sum(units) as units
+                   from ${all} as u
+                  group by 1
+               ) s
+           ) as "bySource",
            coalesce((select sum(units) from ${all} as u where service_id = ${service}::smallint), 0)::float8 as own,
            (select coalesce(jsonb_object_agg(kind, units), '{}') from cost where service_id = ${service}::smallint) as costs`
 }
@@ -229,8 +234,18 @@ export async function readBeforeClaim(
 export async function lockBudget(tx: Tx, run: number): Promise<void> {
   await sql`
     select from fillrate.runs
-     where id = (select coalesce((select min(o.id) from fillrate.runs o where o.budget_name = r.budget_name), r.id)
-                   from fillrate.runs r where r.id = ${run})
+     where id = (
+             select coalesce(
+                      (
+                        select min(o.id)
+                          from fillrate.runs o
+                         where o.budget_name = r.budget_name
+                      ),
+                      r.id
+                    )
+               from fillrate.runs r
+              where r.id = ${run}
+           )
        for no key update`.execute(tx)
 }
 

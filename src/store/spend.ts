@@ -20,8 +20,9 @@ type Count = (typeof COUNTS)[number] | 'overrun'
 
 /**
  * SQL: adds figures to what is counted.
- * @param counts selects the columns `run_id, day, service_id, source, endpoint`, and then the figures. It is grouped and sorted by the
- * first five here, so that two statements lock what they add to in the same order.
+ * @param figures sums over `of`
+ * @param of a FROM clause with the columns `run_id, day, service_id, source, endpoint`. It is grouped and sorted by them here, so that two
+ *   statements lock what they add to in the same order.
  */
 export const addSpendSql = (
   figures: Readonly<Partial<Record<Count, RawBuilder<unknown>>>>,
@@ -39,8 +40,12 @@ export const addSpendSql = (
       on conflict (run_id, day, service_id, source, endpoint) do update set ${sql.join(names.map(sum))}`
 }
 
+/** SQL: whether a lookup of this kind, or an endpoint, has the price of a person or of a company. */
+export const pricedAsSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
+  sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`
+
 /** SQL: the endpoint of a single lookup. */
-export const SINGLE_ENDPOINT = sql`case when kind = 'domain' then 'company' else 'person' end`
+export const SINGLE_ENDPOINT = pricedAsSql(sql`kind`)
 const TODAY = sql`(now() at time zone 'UTC')::date`
 
 /**

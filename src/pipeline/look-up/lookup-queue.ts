@@ -46,7 +46,7 @@ export class LookupQueue {
   #leasing: PromiseWithResolvers<void> | null = null
   /** The last lease found nothing more. */
   #isExhausted = false
-  readonly #releases = new Set<Promise<void>>()
+  readonly #releases = new Set<Promise<unknown>>()
   /** Leases beside the calls. They do not reject. */
   readonly #underWay = new Set<Promise<unknown>>()
   /** The first error of a release. */
@@ -122,12 +122,7 @@ export class LookupQueue {
   #leaseAhead(): void {
     const lacking = this.#lacking()
     if (lacking < this.#ahead / 2 || !this.#mayLeaseAhead()) return
-    const task = this.#leaseOnly(lacking)
-      .catch((error: unknown) => {
-        this.#failure ??= { error }
-      })
-      .finally(() => this.#underWay.delete(task))
-    this.#underWay.add(task)
+    this.#keep(this.#underWay, this.#leaseOnly(lacking))
   }
 
   #endLeasing(): void {
@@ -217,11 +212,16 @@ export class LookupQueue {
 
   /** Releases what was certainly not called. */
   #release(act: () => Promise<void>): void {
-    const task = releaseWithin(LEASE_MS, act)
+    this.#keep(this.#releases, releaseWithin(LEASE_MS, act))
+  }
+
+  /** Keeps what is under way until it has ended; the next one who takes gets its failure. */
+  #keep(tasks: Set<Promise<unknown>>, act: Promise<unknown>): void {
+    const task = act
       .catch((error: unknown) => {
         this.#failure ??= { error }
       })
-      .finally(() => this.#releases.delete(task))
-    this.#releases.add(task)
+      .finally(() => tasks.delete(task))
+    tasks.add(task)
   }
 }

@@ -208,15 +208,15 @@ export class RunBudget {
     this.#abandonedSkips.set(source, rows)
   }
 
+  /** The same for the run's own requeued rows. */
+  setPendingSkips(source: string, rows: number): void {
+    this.#pendingSkips.set(source, rows)
+  }
+
   /** Sets how many rows of the run wait at its end that the budget cannot pay, of all sources. */
   setUnrequested(rows: number): void {
     this.#pendingSkips.clear()
     this.#pendingSkips.set('', rows)
-  }
-
-  /** The same for the run's own requeued rows. */
-  setPendingSkips(source: string, rows: number): void {
-    this.#pendingSkips.set(source, rows)
   }
 }
 

@@ -30,10 +30,7 @@ export interface PickTick {
   size: number
 }
 
-export interface PhasePage
-  extends
-    Pick<ScannedPage, 'known' | 'next' | 'scanned' | 'densest'>,
-    Partial<Pick<ScannedPage, 'dispositions'>> {
+export interface PhasePage extends Pick<ScannedPage, 'known' | 'next' | 'scanned' | 'densest'> {
   readonly candidates: PickCandidate[]
   /** How many more go on with a later service, where they waited when its run ended. */
   readonly resumed: number
