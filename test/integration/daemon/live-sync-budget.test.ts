@@ -34,10 +34,10 @@ const requested = (): number => {
   const { inputs } = harness.sandbox.stats({ inputs: true })
   return inputs.distinct
 }
-/** Every claimed row is looked up, and the budget is spent. */
+/** The budget is spent, and nothing is under way: what the runs picked beyond it waits. */
 const isUsedUp = async (): Promise<boolean> => {
   const [row] = await harness.query<{ open: boolean; spent: number }>(
-    `select exists (select from fillrate.lookups where state in ('pending', 'leased')) as open,
+    `select exists (select from fillrate.lookups where state = 'leased') as open,
             (select coalesce(sum(lookups), 0)::int from fillrate.spend) as spent`,
   )
   return row !== undefined && !row.open && row.spent >= BUDGET

@@ -64,11 +64,11 @@ const FAULTS: Readonly<Record<string, { readonly begin: string; readonly end: st
     end: 'delete from fillrate.leases',
   },
   live_sync_budget_spent: {
-    begin: `with c as (${EDITED}), r as (${liveRun(`{"limit": 1000, "sources": {}, "services": {}}`)}) ${spend('contacts', 1_000)}`,
+    begin: `with c as (${EDITED}), r as (${liveRun(`{"isInCredits": false, "limit": 1000, "sources": {}, "services": {}}`)}) ${spend('contacts', 1_000)}`,
     end: 'delete from fillrate.spend',
   },
   'live_sync_budget_spent of contacts': {
-    begin: `with c as (${EDITED}), r as (${liveRun(`{"limit": 1000, "sources": {"contacts": 300, "people": 500}, "services": {}}`)})
+    begin: `with c as (${EDITED}), r as (${liveRun(`{"isInCredits": false, "limit": 1000, "sources": {"contacts": 300, "people": 500}, "services": {}}`)})
             ${spend('contacts', 300)}`,
     end: 'delete from fillrate.spend',
   },
