@@ -29,7 +29,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createCoordination(db)
   await createLiveSync(db)
   await createMonitoring(db)
-  await createNotifications(db)
   await createCascades(db)
   await createAudit(db)
   await createReplicaIdentities(db)
@@ -38,10 +37,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 async function createRuns(db: Kysely<unknown>): Promise<void> {
   // One pass over one or more sources. `scopes`: by the number of each of its services the host and the identifier of the API key;
   // empty: it makes no calls. Only the leader of a scope serves the run's lookups of that service. `gathering`: services to which rows
-  // may still go on from one before, so that they fill their jobs. `failed_for`: the code of the trouble for which it failed, and
+  // may still go on from one before, so that they fill their jobs. `failed_for`: the kind of condition for which it failed, and
   // `failed_scope` of which service and key. `bound`: what it may spend (`store/budgets.ts:RunBound`); null: anything.
   // `budget_name`: it is shared by the runs of this name: those started for the same scheduled run, because the processes of earlier
-  // ones died, and those of live sync in one day. `version`: that of Fillrate that made the run.
+  // ones died, and those of live sync in one day. `version`: that of Fillrate that made the run. `owed`: the targets that have not
+  // accepted the notification of its end.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
@@ -66,6 +66,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       cancelled_by text,
       totals jsonb,
       version text,
+      owed text[] not null default '{}',
       check ((state = 'running') = (finished_at is null)),
       check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)
@@ -622,6 +623,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table fillrate.rate_limits (
       scope text collate "C" primary key,
+      service_id smallint not null default 0,
       "limit" bigint not null check ("limit" >= 0),
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
@@ -635,7 +637,7 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
 
   // Open circuit breakers: the service is down, and is probed at `probe_at`. `cause`: it does not respond
-  // at all, answers with errors, or says that the account has no credits left.
+  // at all, answers with errors, says that the account has no credits left, or rejects the key.
   await sql`
     create table fillrate.circuit_breakers (
       scope text collate "C" primary key,
@@ -643,12 +645,14 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       probe_at timestamptz not null,
       backoff_ms integer not null check (backoff_ms > 0),
       reason text,
-      cause text not null check (cause in ('unreachable', 'failing', 'out_of_credits'))
+      cause text not null check (cause in ('unreachable', 'failing', 'out_of_credits', 'key_refused')),
+      service_id smallint not null default 0
     )`.execute(db)
 
   // The processes that serve, run or wait, each with its configuration (no secrets) since `config_loaded_at`. A process
-  // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`. `refused_at`: when Postgres
-  // refused its statements last (its disk is full), which others may not have met.
+  // deletes its row when it ends; one that was killed leaves it behind with an old `seen_at`. `refused`, `refused_at`: by
+  // which SQLSTATE Postgres refused its statements last (its disk is full), which others may not have met. `problem`: why it works with
+  // an earlier configuration.
   await sql`
     create table fillrate.processes (
       owner text collate "C" primary key,
@@ -662,7 +666,9 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       started_at timestamptz not null,
       config_loaded_at timestamptz not null default now(),
       seen_at timestamptz not null default now(),
-      refused_at timestamptz
+      refused text,
+      refused_at timestamptz,
+      problem text
     ) with (fillfactor = 50)`.execute(db)
 
   // How many more rows of a source with `writes` may be written, at a time; when a write has waited for it last.
@@ -766,67 +772,27 @@ async function createMonitoring(db: Kysely<unknown>): Promise<void> {
       primary key (source, at)
     )`.execute(db)
 
-  // What keeps rows from being enriched, one row from its begin to its end: domain/trouble.ts has the codes. The index
-  // lets a trouble begin once, however many processes see it. `seen_at`: when a process last saw that it holds.
-  // `known_at`: when that process has learnt it, such as by a call that was refused. `notified`: which notifications are
-  // queued, by whichever process knows whom to notify.
+  // What keeps rows from being enriched, one row from its begin to its end: domain/condition.ts has the kinds. The index
+  // lets a condition begin once, however many processes see it. `seen_at`: when a process last saw that it holds. `is_reported`: a
+  // part of the program has found it out, and ends it. `accepted_by`: the targets that have accepted its begin (`began KEY`) and its end.
   await sql`
-    create table fillrate.troubles (
+    create table fillrate.conditions (
       id bigint generated always as identity primary key,
-      code text collate "C" not null,
-      subject text collate "C" not null,
-      severity text not null check (severity in ('error', 'warning')),
+      kind text collate "C" not null,
+      service text collate "C",
+      source text collate "C",
       details jsonb not null default '{}',
       began_at timestamptz not null,
       seen_at timestamptz not null,
-      known_at timestamptz not null,
       ended_at timestamptz,
-      reported_by text not null,
-      notified text not null default 'none' check (notified in ('none', 'begin', 'end')),
+      is_reported boolean not null default false,
+      accepted_by text[] not null default '{}',
       check (ended_at >= began_at)
     ) with (fillfactor = 70)`.execute(db)
-  await sql`create unique index troubles_open on fillrate.troubles (code, subject) where ended_at is null`.execute(
-    db,
-  )
-  await sql`create index troubles_by_subject on fillrate.troubles (code, subject, ended_at)`.execute(db)
-  await sql`create index troubles_by_age on fillrate.troubles (began_at)`.execute(db)
   await sql`
-    create index troubles_to_notify on fillrate.troubles (id)
-     where notified = 'none' or (notified = 'begin' and ended_at is not null)`.execute(db)
-}
-
-/** Notifications, inserted in the transaction of what they are about, and sent by any process that has their target. */
-async function createNotifications(db: Kysely<unknown>): Promise<void> {
-  // `about`, event and target: what a notification is inserted for once. `target` is a fingerprint of the URL, which may be a
-  // secret. `event_id` is the same for all targets. `body` is sent as it is: json keeps the order of its fields.
-  await sql`
-    create table fillrate.notifications (
-      id bigint generated always as identity primary key,
-      event_id uuid not null,
-      event text collate "C" not null,
-      about text collate "C" not null,
-      target text collate "C" not null,
-      host text not null,
-      body json not null,
-      state text not null default 'pending' check (state in ('pending', 'delivered', 'given_up')),
-      reason text,
-      attempts integer not null default 0 check (attempts >= 0),
-      created_at timestamptz not null default now(),
-      not_before timestamptz not null,
-      lease_token uuid,
-      leased_until timestamptz,
-      finished_at timestamptz,
-      unique (about, event, target),
-      check ((state = 'pending') = (finished_at is null)),
-      check ((lease_token is null) = (leased_until is null)),
-      check (lease_token is null or state = 'pending')
-    )`.execute(db)
-  await sql`create index notifications_pending on fillrate.notifications (id) where state = 'pending'`.execute(
-    db,
-  )
-  await sql`create index notifications_finished on fillrate.notifications (finished_at) where finished_at is not null`.execute(
-    db,
-  )
+    create unique index conditions_open on fillrate.conditions (kind, coalesce(service, ''), coalesce(source, ''))
+     where ended_at is null`.execute(db)
+  await sql`create index conditions_by_age on fillrate.conditions (began_at)`.execute(db)
 }
 
 /** What foreign keys with `on delete` would do, in one statement for all deleted rows. */

@@ -6,10 +6,10 @@ import { listDueTimes } from './config/cron.ts'
 import { mixedBudgetOf } from './config/config.ts'
 import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
-import { OwnTroubles } from './daemon/own-troubles.ts'
+import { ProcessState } from './daemon/process-state.ts'
 import { serveReceiver, type ServeReceiverOptions } from './daemon/serve.ts'
 import { runService, type ServiceOptions } from './daemon/service.ts'
-import { startTroubleWatch } from './daemon/trouble-watch.ts'
+import { startConditionWatch } from './daemon/condition-watch.ts'
 import { asReviewed, type SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
@@ -35,12 +35,12 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
   /** Whether to open sources that no person has reviewed, too: what plans them looks nothing up. Default: false. */
   readonly opensUnreviewed?: boolean
   /** What this process knows to be wrong, where its watch outlives this configuration. Default: a watch of its own. */
-  readonly own?: OwnTroubles
+  readonly own?: ProcessState
 }
 
 /** How long closing waits for a slow target of notifications: another process sends them then. */
 const CLOSE_TIMEOUT_MS = 15_000
-/** A short run looks for troubles once, at its end: a look costs Postgres as much as a page of rows. Milliseconds. */
+/** A short run looks for conditions once, at its end: a look costs Postgres as much as a page of rows. Milliseconds. */
 const FIRST_LOOK_MS = 2_000
 
 /** What a run needs until its first page: to pick, to lead, and for what it records meanwhile. */
@@ -56,7 +56,7 @@ export type RunRequest = PassRequest &
  */
 export async function openApp(options: AppOptions): Promise<App> {
   const { environment, log, onStatement, silentAfterMs = SOURCE_TIMEOUT_MS + 15_000 } = options
-  const own = options.own ?? new OwnTroubles()
+  const own = options.own ?? new ProcessState()
   const db = openDatabase({
     url: requireDatabaseUrl(environment),
     ...(environment.maxConnections !== null && { max: environment.maxConnections }),
@@ -80,17 +80,18 @@ export async function openApp(options: AppOptions): Promise<App> {
 /** Fillrate opened with one configuration: what commands, the daemon and the public API are built on. */
 export class App extends Actions {
   readonly notifier: Notifier
-  readonly #own: OwnTroubles
+  readonly #own: ProcessState
   /** The watch of another configuration's daemon goes on through this one. */
   readonly #isWatched: boolean
 
-  constructor(options: AppOptions, own: OwnTroubles, opened: OpenedConfig) {
+  constructor(options: AppOptions, own: ProcessState, opened: OpenedConfig) {
     super(opened)
     const { config, environment, db, log } = opened
     this.#own = own
     this.#isWatched = options.own !== undefined
     this.notifier = new Notifier({
       db,
+      owner: own.owner,
       environment: environment.name,
       dashboardUrl: environment.dashboardUrl,
       targets: config.notify,
@@ -133,7 +134,7 @@ export class App extends Actions {
     return service.createRunDeps({
       // Deliveries of one without a secret cannot be verified, and are not received.
       publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
-      onKeyRefused: (scope, reason) => own.raise('key_refused', scope, reason === null ? {} : { reason }),
+      onKeyRefused: (scope, service, reason) => own.refuseKey(scope, service, reason),
       keyAccepted: own.keyAccepted,
       describeOutage: () => own.describeOutage(),
       recordRun: (tx, report, run) => this.notifier.recordRun(tx, report, run),
@@ -143,7 +144,7 @@ export class App extends Actions {
   /** The receiver, dashboard and metrics, without runs. */
   async serve(options: Pick<ServeReceiverOptions, 'signal' | 'onListening'>): Promise<void> {
     const dashboard: ReceiverOptions['dashboard'] = {
-      observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),
+      observer: () => ({ outage: this.#own.findOutage(), schedules: this.#schedules() }),
       app: () => this,
       metrics: this.#own.metrics,
     }
@@ -170,9 +171,10 @@ export class App extends Actions {
     return this.#work('start', () => runService(deps, options))
   }
 
-  /** Sends what a single run has queued: the next process would send it too, perhaps tomorrow. */
+  /** Sends what is due of a single run: the next process would send it too, perhaps tomorrow. */
   override async close(): Promise<void> {
-    await Promise.race([this.notifier.send(), sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
+    const sent = this.notifier.send().then(() => this.notifier.release())
+    await Promise.race([sent, sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
     await super.close()
   }
 
@@ -180,7 +182,7 @@ export class App extends Actions {
     listDueTimes(this.config.schedule, Date.now())
 
   /**
-   * Works as a process that the dashboard lists, and that watches for troubles unless another watch
+   * Works as a process that the dashboard lists, and that watches conditions unless another watch
    * outlives this work.
    */
   async #work<Result>(role: ProcessRole, work: () => Promise<Result>): Promise<Result> {
@@ -189,7 +191,7 @@ export class App extends Actions {
     const reports = await startProcessReports({ ...deps, owner: own.owner }, { role, config: this.config })
     const watched = { own, schedules: this.#schedules, notifier: () => this.notifier, delayMs: FIRST_LOOK_MS }
     // The daemon's watch outlives its configuration.
-    const watch = this.#isWatched ? null : startTroubleWatch({ ...deps, ...watched })
+    const watch = this.#isWatched ? null : startConditionWatch({ ...deps, ...watched })
     try {
       return await work()
     } finally {

@@ -718,16 +718,18 @@ export const JSON_SHAPES = {
     message: text('what happens now, or why nothing does'),
   }),
   status: object({
-    troubles: list(
-      'what is wrong now, errors first',
+    conditions: list(
+      'what is wrong now, the gravest kind first',
       object({
-        code: text('its name, in docs/notifications.md'),
-        subject: text('service and key, source, schedule or process; empty: there is only one'),
+        kind: text('its name, in docs/notifications.md'),
+        service: orNull(text('the service at fault')),
+        source: orNull(text('the source, or several; of a late schedule, the schedule')),
         severity: text('`error` or `warning`'),
         since: time('when it began'),
         title: text('what happened'),
         meaning: text('what it means for the rows'),
-        action: text('what to do'),
+        mend: text('what to do'),
+        proof: text('the command that proves it'),
       }),
     ),
     rows: byName(
@@ -772,8 +774,7 @@ export const JSON_SHAPES = {
     limits: list(
       'the rate limits, the latest first',
       object({
-        scope: text('service and key'),
-        service: text('its name, of several services').optional(),
+        service: text('its name; of the only one, its host'),
         limit: count('calls in a window'),
         window_ms: orNull(number('length of the window in milliseconds; null: unknown')),
         observed_at: time('when the limit was last seen'),

@@ -29,7 +29,7 @@ ${table(
     ['`scope`', 'the service and the fingerprint of the API key'],
     ['`lookup`, `job`', 'identifiers in the schema `fillrate`; never an address'],
     ['`endpoint`, `status`, `duration_ms`', 'of a call, at debug. Status null: no response'],
-    ['`code`, `subject`', 'of a trouble'],
+    ['`kind`, `service`, `source`', 'of a condition'],
     ['`err`', '`name`, `message`, `code`; at debug `stack`'],
   ],
 )}

@@ -2,7 +2,7 @@ import { program, EXIT_MEANINGS, formatArguments } from '../../src/cli/command.t
 import { commands } from '../../src/cli/commands.ts'
 import { ENVIRONMENT_VARIABLES } from '../../src/config/environment.ts'
 import { renderMetrics } from '../../src/http/metrics.ts'
-import { WorkMetrics } from '../../src/pipeline/metrics-recorder.ts'
+import { MetricsRecorder, WorkMetrics } from '../../src/pipeline/metrics-recorder.ts'
 import { LOG_EVENTS } from '../../src/util/log.ts'
 import { EMPTY_METRICS } from '../../test/support/empty-metrics.ts'
 import { configJsonSchema } from '../config-schema.ts'
@@ -87,7 +87,9 @@ function listOption(
 
 /** Names, types, and the labels of those that exist from the start. */
 async function listMetrics(): Promise<Surface> {
-  const text = await renderMetrics(new WorkMetrics(), EMPTY_METRICS)
+  const work = new WorkMetrics()
+  new MetricsRecorder(work, 'acme').recordLookups([])
+  const text = await renderMetrics(work, EMPTY_METRICS)
   const types = [...text.matchAll(/^# TYPE (fillrate_\S+ \w+)$/gm)].map(([, line = '']) => line)
   const labels = [...text.matchAll(/^(fillrate_\w+)\{(.*)\}/gm)].flatMap(([, name = '', list = '']) =>
     [...list.matchAll(/(\w+)="/g)].map(([, label = '']) => `${name} label ${label}`),

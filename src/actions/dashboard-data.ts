@@ -1,10 +1,9 @@
 import type { Backfill } from '../domain/backfill.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import type { ObserverOptions } from '../domain/trouble-facts.ts'
+import type { Condition } from '../domain/condition.ts'
 import type { RowState } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import { type SpendAmount, sumSpend } from '../domain/spend.ts'
-import type { Trouble } from '../domain/trouble.ts'
 import { countFailureReasons, type FailureReason } from '../store/failures.ts'
 import * as coverage from '../store/metrics.ts'
 import * as overview from '../store/metrics.ts'
@@ -17,7 +16,8 @@ import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { listDaySpend } from '../store/spend.ts'
-import { listOpenTroubles } from '../store/troubles.ts'
+import type { Observer } from '../store/condition-facts.ts'
+import { listOpenConditions, readConditions } from '../store/conditions.ts'
 import { readRunSpends, readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import {
   type DeletedRowsStatus,
@@ -26,14 +26,13 @@ import {
   readRateLimits,
   type RateLimitStatus,
 } from './status.ts'
-import { readTroubles } from './troubles.ts'
 
 /** Everything on the dashboard's first page, read at one moment. */
 export interface DashboardData {
   /** Milliseconds since the epoch. */
   readonly readAt: number
   /** What is wrong: errors first, then the oldest. */
-  readonly troubles: readonly Trouble[]
+  readonly conditions: readonly Condition[]
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
   readonly sources: readonly SourceOverview[]
@@ -64,7 +63,7 @@ export interface SourceOverview {
   readonly columns: readonly string[]
   readonly pause: pauses.PausedSource | null
   /** The trouble of a source that does not fit its table, and is left out; null: it fits. */
-  readonly breakage: Trouble | null
+  readonly breakage: Condition | null
   readonly states: Readonly<Record<RowState, number>>
   /** Oldest first; empty before the first run. On the overview: the first and the last. */
   readonly fillRates: readonly coverage.FillRateSample[]
@@ -120,21 +119,21 @@ export async function readDashboardData(
   db: Database,
   sources: ReadonlyMap<string, SourceMapping>,
   settings: SpendSettings,
-  observer: ObserverOptions,
+  observer: Observer,
   now: number,
 ): Promise<DashboardData> {
   const pausedSources = await pauses.listPaused(db)
   const lastRuns = await runHistory.listLastRuns(db, [...sources.keys()])
   const backfills = await readBackfills(db, [...sources.keys()], now)
   const configured = toSourceFilter(sources)
-  const troubles = await readTroubles(db, observer)
+  const conditions = await readConditions(db, observer)
   return {
     readAt: now,
-    troubles,
+    conditions,
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     sources: await Promise.all(
       [...sources.values()].map((source) =>
-        readSource(db, source, { pausedSources, troubles, lastRuns, backfills, samples: 1 }),
+        readSource(db, source, { pausedSources, conditions, lastRuns, backfills, samples: 1 }),
       ),
     ),
     retired: configured === null ? [] : await listRetiredSources(db, configured),
@@ -164,7 +163,7 @@ export const toSourceFilter = (sources: ReadonlyMap<string, SourceMapping>): str
 export async function readSourceOverview(db: Database, source: SourceMapping): Promise<SourceOverview> {
   return readSource(db, source, {
     pausedSources: await pauses.listPaused(db),
-    troubles: await listOpenTroubles(db),
+    conditions: await listOpenConditions(db),
     lastRuns: await runHistory.listLastRuns(db, [source.name]),
     backfills: await readBackfills(db, [source.name], Date.now()),
     samples: MEASUREMENTS,
@@ -176,7 +175,7 @@ async function readSource(
   { name, kind, table, outputs }: SourceMapping,
   known: {
     readonly pausedSources: readonly pauses.PausedSource[]
-    readonly troubles: readonly Trouble[]
+    readonly conditions: readonly Condition[]
     readonly lastRuns: readonly runHistory.SourceRun[]
     readonly backfills: Readonly<Record<string, Backfill>>
     readonly samples: number
@@ -191,7 +190,7 @@ async function readSource(
     columns: outputs.map(({ column }) => column),
     pause: known.pausedSources.find((one) => one.source === name) ?? null,
     breakage:
-      known.troubles.find(({ code, subject }) => code === 'source_broken' && subject === name) ?? null,
+      known.conditions.find(({ kind, source }) => kind === 'source_broken' && source === name) ?? null,
     states,
     deleted: await readDeletedRows(db, new Map([[name, total]])),
     fillRates: await coverage.listFillRateSamples(db, name, known.samples),

@@ -37,10 +37,10 @@ export interface RunProcess extends Pick<RunDeps, 'keyAccepted' | 'describeOutag
   /** The URL at which the service reaches the receiver; null: no delivery arrives here. */
   readonly publicUrl: string | null
   /**
-   * The service refuses the key of this scope.
+   * The service of a number refuses the key of this scope.
    * @param reason in its words; null: it was refused before, and no call was made
    */
-  readonly onKeyRefused: (scope: string, reason: string | null) => void
+  readonly onKeyRefused: (scope: string, service: number, reason: string | null) => void
 }
 
 /** A service of an open configuration, with what its runs share in this process. */
@@ -68,7 +68,8 @@ export class OpenService {
     this.#environment = environmentOf(environment, config.name)
     this.bulk = checkBulkAvailability(this.#environment, config.adapter)
     this.address = configuredAddress(config.name, opened.config, environment)
-    this.#metrics = new MetricsRecorder(metrics, config.name, Object.keys(opened.config.sources))
+    const name = config.name ?? this.address ?? ''
+    this.#metrics = new MetricsRecorder(metrics, name, Object.keys(opened.config.sources))
     this.#slots = createSlots(config.concurrency, Object.values(opened.config.sources))
   }
 
@@ -105,17 +106,18 @@ export class OpenService {
     const { db, log, owner } = this.#opened
     const base = this.#base()
     const secrets = this.#environment.webhookSecrets
+    const service = await registerService(base, this.address, name)
     return {
       ...base,
       ...process,
       serviceName: name,
       ...(name !== null && { serviceBudget: config.budget }),
-      service: await registerService(base, this.address, name),
+      service,
       client: this.openClient(),
       breaker: this.#breaker,
       slots: this.#slots,
       onUnauthorized: (error) => {
-        if (error instanceof UnauthorizedError) onKeyRefused(this.scope ?? '', error.reason)
+        if (error instanceof UnauthorizedError) onKeyRefused(this.scope ?? '', service, error.reason)
       },
       webhookUrl:
         publicUrl === null
@@ -124,6 +126,7 @@ export class OpenService {
       elector: new LeaderElector({
         db,
         scope: () => this.scope ?? '',
+        service,
         owner,
         log,
         reserve: config.reserve,

@@ -3,7 +3,6 @@ import type { ConfigService } from '../config/config.ts'
 import { type Environment, variableOf } from '../config/environment.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import { readServiceEnvironment } from '../config/service-environment.ts'
-import { isKeyAccepted } from '../domain/trouble-facts.ts'
 import type { MetricsRecorder } from '../pipeline/metrics-recorder.ts'
 import { EnrichmentClient } from '../service/client.ts'
 import type { Log } from '../util/log.ts'
@@ -13,6 +12,13 @@ import type { Log } from '../util/log.ts'
  * last answer, so that without spare connections each slot would be idle between two calls.
  */
 const CALLS_PER_SPARE_CONNECTION = 4
+
+/**
+ * Whether a response proves that the service accepts the key. Any other status may come from a proxy before it.
+ * @example isKeyAccepted(404) // true: it knows no such person
+ */
+const isKeyAccepted = (status: number | null): boolean =>
+  status !== null && ((status >= 200 && status < 300) || status === 404)
 
 /**
  * Opens the client of the configured service, which counts its calls and knows whether its key is rejected. Makes no call.
@@ -53,7 +59,7 @@ export function openServiceClient(
       // Also what a client of an earlier configuration was refused: a reload opens another one.
       if (isKeyAccepted(call.status)) onKeyAccepted()
     },
-    // Without another key it is a trouble, which is logged as one.
+    // Without another key it is a condition, which is logged as one.
     onKeyRejected: (rejection) => {
       if (rejection.usableKeys > 0)
         log.warn({ event: 'key_rejected', ...rejection }, 'the service rejected a key; the next one is used')

@@ -3,24 +3,24 @@ import { type Backfill, foreseeBackfill } from '../domain/backfill.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
-import type { ObserverOptions } from '../domain/trouble-facts.ts'
+import { type Condition, type ReportedCondition, toConditionReport } from '../domain/condition.ts'
 import type { RowState } from '../domain/row.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import type { FillCounts } from '../sources/fill-counts.ts'
+import type { Observer } from '../store/condition-facts.ts'
+import { readConditions } from '../store/conditions.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rateLimits from '../store/rate-limits.ts'
-import * as services from '../store/services.ts'
 import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
 import { listBackfills } from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
-import { readTroubles, type ReportedTrouble, toTroubleReport } from './troubles.ts'
 
 /** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
 export interface Status {
@@ -109,18 +109,16 @@ export async function readDeletedRows(
 /** The limit of a key, with its leader's last report; null: none yet. */
 export interface RateLimitStatus extends KnownLimit {
   readonly scope: string
-  /** What the configuration calls the service; null or absent: it has one. */
-  readonly service?: string | null
+  /** What the configuration calls the service; of the only one, its host. */
+  readonly service: string
   readonly status: StoredRateStatus | null
 }
 
 /** Reads all known limits, the most recent first. */
 export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
   const statuses = await rateLimits.readRateStatuses(db)
-  const names = new Map((await services.listServices(db)).map(({ host, name }) => [host, name]))
   return (await rateLimits.listRateLimits(db)).map((one) => ({
     ...one,
-    service: names.get(one.scope.split(' ')[0] ?? '') ?? null,
     status: statuses.get(one.scope) ?? null,
   }))
 }
@@ -188,12 +186,10 @@ export interface MeasuredFillCounts extends FillCounts {
 
 /** The status, as `fillrate status --json` and `GET /api/status` report it. */
 export interface StatusReport extends Omit<Status, 'limit'> {
-  /** What is wrong now: errors first, then the oldest. Empty: everything works. */
-  readonly troubles: readonly ReportedTrouble[]
+  /** What is wrong now, the gravest kind first. Empty: everything works. */
+  readonly conditions: readonly ReportedCondition[]
   readonly limits: ReadonlyArray<{
-    readonly scope: string
-    /** Of several services. */
-    readonly service?: string
+    readonly service: string
     readonly limit: number
     readonly window_ms: number | null
     readonly observed_at: Date
@@ -209,29 +205,36 @@ export interface StatusReport extends Omit<Status, 'limit'> {
   readonly retired: readonly RetiredSource[]
 }
 
-/** @param names sources to report: those of the configuration */
+/**
+ * @param names sources to report: those of the configuration
+ * @param outage that Postgres takes no writes, which nothing stored says; null: it does
+ */
 export async function createStatusReport(
   db: Database,
   names: readonly string[],
   fillRate: StatusReport['fill_rate'],
   settings: SpendSettings,
-  observer: ObserverOptions,
+  observer: Observer,
+  outage: Condition | null = null,
 ): Promise<StatusReport> {
   const { limit: _, ...state } = await readStatus(db, names, null)
   const retired = await listRetiredSources(db, names)
   const limits = (await readRateLimits(db)).map((one) => ({
-    scope: one.scope,
-    ...(one.service != null && { service: one.service }),
+    service: one.service,
     limit: one.limit,
     window_ms: one.windowMs,
     observed_at: new Date(one.observedAt),
     status: one.status && toRateReport(one.status),
   }))
-  const troubles = (await readTroubles(db, observer)).map((one) => toTroubleReport(one, Date.now()))
+  const stored = await readConditions(db, observer)
+  const isKnown = outage === null || stored.some(({ kind }) => kind === outage.kind)
+  const conditions = [...(isKnown ? [] : [outage]), ...stored].map((one) =>
+    toConditionReport(one, Date.now()),
+  )
   const spend = await readSpend(db, settings)
   const paused = state.paused.filter((one) => !retired.some(({ source }) => source === one.source))
   const schedule = listNextRuns(settings.schedule, Date.now())
-  return { troubles, ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
+  return { conditions, ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */

@@ -3,8 +3,7 @@ import { nextTimes, scheduleName } from '../config/cron.ts'
 import { type AuditEvent, listAuditEvents } from '../store/audit.ts'
 import type { Database } from '../store/open.ts'
 import { listProcesses, type ListedProcess } from '../store/processes.ts'
-import { listNotifications, type ListedNotification } from '../store/notifications.ts'
-import { listRecentTroubles, type StoredTrouble } from '../store/troubles.ts'
+import { listRecentConditions, type StoredCondition } from '../store/conditions.ts'
 
 /** What runs by itself, and the processes that do it. */
 export interface SystemData {
@@ -18,9 +17,7 @@ export interface SystemData {
   /** The sources that live sync follows. */
   readonly followed: readonly string[]
   /** Newest first, open ones and past ones. */
-  readonly recentTroubles: readonly StoredTrouble[]
-  /** Newest first. */
-  readonly notifications: readonly ListedNotification[]
+  readonly recentConditions: readonly StoredCondition[]
   /** What was changed, newest first. */
   readonly changes: readonly AuditEvent[]
 }
@@ -30,16 +27,14 @@ interface NextRun {
   readonly sources: readonly string[]
 }
 
-const RECENT_TROUBLES = 30
-const NOTIFICATIONS = 30
+const RECENT_CONDITIONS = 30
 const CHANGES = 20
 
 /** Reads the processes, and the schedules and followed sources of the configurations that they have loaded. */
 export async function readSystemData(db: Database, now: number): Promise<SystemData> {
-  const [processes, recentTroubles, notifications, changes] = await Promise.all([
+  const [processes, recentConditions, changes] = await Promise.all([
     listProcesses(db),
-    listRecentTroubles(db, RECENT_TROUBLES),
-    listNotifications(db, NOTIFICATIONS),
+    listRecentConditions(db, RECENT_CONDITIONS),
     listAuditEvents(db, null, CHANGES),
   ])
   const alive = processes.filter((one) => one.isAlive)
@@ -56,8 +51,7 @@ export async function readSystemData(db: Database, now: number): Promise<SystemD
       nextTimes(entry, now, 1).map((at) => ({ at: new Date(at), sources: entry.sources })),
     ),
     followed: [...new Set(configs.flatMap(({ followed }) => followed))],
-    recentTroubles,
-    notifications,
+    recentConditions,
     changes,
   }
 }

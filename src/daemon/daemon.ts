@@ -13,14 +13,15 @@ import { openDatabase, type Database } from '../store/open.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { runWithReload, toOneLine, type Instance } from './reload.ts'
 import { listDueTimes } from '../config/cron.ts'
-import { OwnTroubles } from './own-troubles.ts'
+import { ProcessState } from './process-state.ts'
 import type { ServiceOptions } from './service.ts'
-import { startTroubleWatch, type TroubleNotifier } from './trouble-watch.ts'
+import { startConditionWatch } from './condition-watch.ts'
+import type { Notifier } from './notifier.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
 type DaemonApp = Actions & {
-  readonly notifier: TroubleNotifier
+  readonly notifier: Pick<Notifier, 'notifyOfOutage'>
   /** The daemon with this configuration, behind a receiver that is already open. */
   start(options: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void>
 }
@@ -35,7 +36,7 @@ interface DaemonOptions {
   /** Checks a configuration against the database and opens it. It adds to `own` what it learns to be wrong. */
   readonly open: (
     config: Config,
-    own: OwnTroubles,
+    own: ProcessState,
     isRequired: (mapping: SourceMapping) => boolean,
   ) => Promise<DaemonApp>
   readonly onListening: (listens: string | null) => void
@@ -49,7 +50,7 @@ interface DaemonOptions {
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { environment, log } = options
-  const own = new OwnTroubles()
+  const own = new ProcessState()
   const db = openDatabase({
     url: environment.databaseUrl,
     max: 4,
@@ -63,10 +64,10 @@ export async function runDaemon(options: DaemonOptions): Promise<void> {
   }
 }
 
-/** What outlives every reload: the receiver, the watch of troubles, and which configuration is in force. */
+/** What outlives every reload: the receiver, the watch of conditions, and which configuration is in force. */
 class Daemon {
   readonly #options: DaemonOptions
-  readonly #own: OwnTroubles
+  readonly #own: ProcessState
   readonly #db: Database
   readonly #deliveries = new WakeSignal()
   /** The configuration in force; null before the first. */
@@ -76,7 +77,7 @@ class Daemon {
   /** The next configuration is the current one: only what was broken has changed. */
   #isReopening = false
 
-  constructor(options: DaemonOptions, own: OwnTroubles, db: Database) {
+  constructor(options: DaemonOptions, own: ProcessState, db: Database) {
     this.#options = options
     this.#own = own
     this.#db = db
@@ -88,7 +89,7 @@ class Daemon {
     let receiver = await this.#openReceiver()
     onListening(receiver.url)
     // Open from the start, as the receiver is, and through every reload.
-    const watch = startTroubleWatch({
+    const watch = startConditionWatch({
       db: this.#db,
       log,
       own: this.#own,
@@ -173,7 +174,7 @@ class Daemon {
       config: () => this.#config,
       deliveries: this.#deliveries,
       dashboard: {
-        observer: () => ({ own: this.#own.list(), schedules: this.#schedules() }),
+        observer: () => ({ outage: this.#own.findOutage(), schedules: this.#schedules() }),
         app: () => this.#app,
         metrics: this.#own.metrics,
       },

@@ -24,7 +24,7 @@ interface LiveSyncOptions {
   /** Lookups a day. Null: unlimited. */
   readonly budget: number | null
   /** Called with why changes of sources may be missed, by source. */
-  readonly onTriggersChecked: (missing: ReadonlyMap<string, string>) => void
+  readonly onTriggersChecked: (missing: ReadonlyMap<string, string>) => Promise<void>
 }
 
 /** A poll that finds more rows than this has found an import: the triggers draw the line there as well. */
@@ -84,7 +84,7 @@ export class LiveSync {
   async tick(signal: AbortSignal): Promise<number> {
     if (this.#names.length === 0 || !(await this.#renewLeadership())) return 0
     const missing = await this.#polling.checkTriggers()
-    if (missing !== null) this.#options.onTriggersChecked(missing)
+    if (missing !== null) await this.#options.onTriggersChecked(missing)
     if (performance.now() < this.#pausedUntil) return 0
     await this.#refreshPauses()
     await this.#closeCancelled()
@@ -132,7 +132,6 @@ export class LiveSync {
       log.info({ event: 'live_sync_started', sources: this.#names }, 'this process runs live sync')
     if (!leads && this.#isLeader)
       log.warn({ event: 'live_sync_taken_over' }, 'another process took over live sync')
-    if (!leads) this.#options.onTriggersChecked(new Map())
     this.#isLeader = leads
     return leads
   }

@@ -1,39 +1,34 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
+import { type Condition, notifiedAfterMs, severityOf } from '../domain/condition.ts'
 import {
   type FillrateNotification,
-  type NotificationOrigin,
-  withDetails,
+  findDueEvent,
   type NotificationForm,
-  type NotificationTopic,
-  notificationDelayMs,
+  type NotificationOrigin,
   notificationRetryMs,
-  RETURN_DELAY_MS,
+  toConditionNotification,
   toRunNotification,
   toRunTopic,
   toSlackText,
-  toTroubleNotification,
 } from '../domain/notification.ts'
 import type { Trigger } from '../domain/run.ts'
-import type { Trouble } from '../domain/trouble.ts'
 import type { RunReport } from '../runs/report.ts'
-import { logTroubleChanges } from '../runs/trouble-log.ts'
 import { type ProxySettings, openProxyDispatcher } from '../service/dispatcher.ts'
-import * as outbox from '../store/notifications.ts'
+import { listNotable, noteAccepted } from '../store/conditions.ts'
+import { acquireLease, releaseLease } from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
+import { findNotifiedRun, listOwingRuns, oweNotification, settleNotification } from '../store/run-history.ts'
+import { readDatabaseTime } from '../store/scheduled-runs.ts'
 import type { Tx } from '../store/transaction.ts'
-import {
-  type QueueNotifications,
-  reportTroubles,
-  type StoredTrouble,
-  type TroubleChanges,
-} from '../store/troubles.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorMeaning } from '../util/network-errors.ts'
 
 interface NotifierOptions extends NotificationOrigin {
   readonly db: Database
+  /** Identifies this process; unique for each start. */
+  readonly owner: string
   readonly targets: readonly NotifyTarget[]
   /** Default URL for targets without one. */
   readonly url: string | null
@@ -44,9 +39,9 @@ interface NotifierOptions extends NotificationOrigin {
 }
 
 const TIMEOUT_MS = 10_000
-/** Longer than a request can take. */
+/** One process notifies. Longer than a request can take. */
+const LEASE_SCOPE = 'notify'
 const LEASE_MS = 3 * TIMEOUT_MS
-const BATCH_SIZE = 20
 
 interface Target extends NotifyTarget {
   readonly url: string
@@ -55,14 +50,26 @@ interface Target extends NotifyTarget {
   readonly host: string
 }
 
+/** What is to be sent to one target, and where it is noted that the target has accepted it. */
+interface DueNotice {
+  readonly target: Target
+  readonly body: FillrateNotification
+  readonly note: () => Promise<void>
+}
+
 /**
- * Sends notifications of troubles and, where a target wants them, of finished runs. A notification is stored in the
- * transaction that records its trouble or run, so that a crash loses none, and sent under a lease by one process. Only a process
- * that dies between the answer and its record causes a second attempt, with the same `event_id`.
+ * Sends notifications of conditions and, where a target wants them, of finished runs. What a target has not accepted is found in the
+ * row of the condition or run, so that a crash loses none, and is sent by one process, which holds a lease. Only a process that dies
+ * between the answer and its note causes a second attempt, with the same `event_id`.
  */
 export class Notifier {
   readonly #options: NotifierOptions
   readonly #targets: ReadonlyMap<string, Target>
+  readonly #token = randomUUID()
+  /** Another process was found to notify. */
+  #isSilent = false
+  /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
+  readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
   constructor(options: NotifierOptions) {
     this.#options = options
@@ -83,134 +90,111 @@ export class Notifier {
     return this.#targets.size > 0
   }
 
-  /** Queues what began and what ended. Null: there is no one to notify. */
-  get queueTroubles(): QueueNotifications | null {
-    return this.hasTargets ? (tx, changes) => this.#recordTroubles(tx, changes) : null
-  }
-
-  /**
-   * Sends the begin of a trouble that cannot be stored, past the outbox.
-   * @returns whether every target has accepted it
-   */
-  async tellDirectly(trouble: Trouble, eventId: string): Promise<boolean> {
-    const body = toTroubleNotification(trouble, null, this.#options, { eventId, now: Date.now() })
-    const targets = this.#listTargets(trouble.severity)
-    const attempts = targets.map(({ key }) =>
-      this.#attempt({ id: 0, token: '', attempts: 1, target: key, body, details: null }),
-    )
-    return (await Promise.all(attempts)).every(({ reason }) => reason === null)
-  }
-
-  async #recordTroubles(tx: Tx, { begun, ended }: TroubleChanges): Promise<void> {
-    const began = await Promise.all(begun.map((trouble) => this.#toEntries(tx, trouble)))
-    await outbox.enqueueNotifications(tx, began.flat())
-    const over = await Promise.all(ended.map((trouble) => this.#toEntries(tx, trouble)))
-    await outbox.enqueueEndNotifications(tx, over.flat())
-  }
-
-  /** Queues the end of a run, in the transaction that stores it. A failed one is a trouble. */
-  async recordRun(
-    tx: Tx,
-    report: RunReport,
-    { trigger, sources }: { readonly trigger: Trigger; readonly sources: readonly string[] },
-  ): Promise<void> {
+  /** Notes who is to be notified of the end of a run, in the transaction that stores it. A failed one is a condition. */
+  async recordRun(tx: Tx, report: RunReport, { trigger }: { readonly trigger: Trigger }): Promise<void> {
     const topic = toRunTopic(report, trigger)
-    const targets = topic === null ? [] : this.#listTargets(topic)
-    if (targets.length === 0) return
-    const { run: id, status, reason, rows, lookups, spend, cells, duration_ms: duration } = report
-    const run = {
-      id,
-      trigger,
-      sources,
-      status,
-      reason,
-      rows,
-      lookups_requested: lookups.requested,
-      cost: spend.cost,
-      cells_written: cells.written,
-    }
-    const body = toRunNotification(run, duration, this.#options, { eventId: randomUUID(), now: Date.now() })
-    await outbox.enqueueNotifications(
-      tx,
-      targets.map(({ key, host }) => ({ about: `run ${id}`, target: key, host, body, delayMs: 0 })),
-    )
+    const keys = [...this.#targets.values()].filter(({ on }) => topic !== null && on.includes(topic))
+    if (keys.length > 0)
+      await oweNotification(
+        tx,
+        report.run,
+        keys.map(({ key }) => key),
+      )
   }
 
   /**
-   * Sends what is due, one bounded batch.
-   * @returns how many were attempted
+   * Sends what is due, unless another process does. A target that does not accept one is tried again later.
+   * @returns how many were accepted
    */
   async send(): Promise<number> {
-    const { db, log } = this.#options
+    const { db, owner } = this.#options
     if (!this.hasTargets) return 0
-    const lease = { limit: BATCH_SIZE, token: randomUUID(), leaseMs: LEASE_MS }
-    const leased = await outbox.leaseNotifications(db, [...this.#targets.keys()], lease)
-    if (leased.length === 0) return 0
-    const attempts = await Promise.all(leased.map((one) => this.#attempt(one)))
-    for (const one of await outbox.recordNotificationAttempts(db, attempts)) logGivenUp(log, one)
-    return leased.length
+    this.#isSilent = !(await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS))
+    if (this.#isSilent) return 0
+    const due = await this.#listDue()
+    const accepted = [...this.#targets.values()].map(async (target) => {
+      let count = 0
+      for (const { body, note } of due.filter((one) => one.target === target)) {
+        if (!(await this.#attempt(target, body))) break
+        await note()
+        count++
+      }
+      return count
+    })
+    return (await Promise.all(accepted)).reduce((sum, count) => sum + count, 0)
+  }
+
+  /** Lets another process notify at once. */
+  async release(): Promise<void> {
+    if (this.hasTargets && !this.#isSilent) await releaseLease(this.#options.db, LEASE_SCOPE, this.#token)
   }
 
   /**
-   * Gives up what no process can send any more, and reports targets that accept nothing as troubles.
-   * @param reporter this process
+   * Sends the begin of an outage that cannot be stored.
+   * @param acceptedBy the targets that have accepted it
+   * @returns those that have accepted it now
    */
-  async maintain(reporter: string): Promise<void> {
-    const { db, log } = this.#options
-    for (const one of await outbox.giveUpUnclaimed(db)) logGivenUp(log, one)
-    const failing = await outbox.listFailingTargets(db)
-    const changes = await reportTroubles(
-      db,
-      { reporter, codes: ['notification_failed'] },
-      failing.map(({ host, since, reason, waiting }) => ({
-        code: 'notification_failed',
-        subject: host,
-        since,
-        details: { reason, waiting },
-      })),
-      this.queueTroubles,
+  async notifyOfOutage(outage: Condition, forMs: number, acceptedBy: readonly string[]): Promise<string[]> {
+    if (this.#isSilent || forMs < notifiedAfterMs(outage)) return []
+    const body = toConditionNotification({ ...outage, id: 0, endedAt: null }, null, this.#options, Date.now())
+    const targets = [...this.#targets.values()].filter(
+      ({ key, on }) => on.includes(severityOf(outage)) && !acceptedBy.includes(key),
     )
-    logTroubleChanges(log, changes)
+    const accepted = targets.map(async (target) => ((await this.#attempt(target, body)) ? [target.key] : []))
+    return (await Promise.all(accepted)).flat()
   }
 
-  async #toEntries(tx: Tx, trouble: StoredTrouble): Promise<outbox.OutgoingNotification[]> {
-    const targets = this.#listTargets(trouble.severity)
-    if (targets.length === 0) return []
-    const { run: id } = trouble.details
-    const run = id === undefined ? null : await outbox.findNotifiedRun(tx, id)
-    const body = toTroubleNotification(trouble, run, this.#options, {
-      eventId: randomUUID(),
-      now: Date.now(),
-    })
-    return targets.map(({ key, host }) => ({
-      about: `trouble ${trouble.id}`,
-      target: key,
-      host,
-      body,
-      delayMs: trouble.isBack ? RETURN_DELAY_MS : notificationDelayMs(trouble.code),
-    }))
+  async #listDue(): Promise<DueNotice[]> {
+    const { db } = this.#options
+    const now = await readDatabaseTime(db)
+    const due: DueNotice[] = []
+    for (const condition of await listNotable(db)) {
+      const { run: id } = condition.details
+      const events = [...this.#targets.values()].map((target) => ({
+        target,
+        event: findDueEvent(condition, target, now),
+      }))
+      if (events.every(({ event }) => event === null)) continue
+      const run = id === undefined ? null : await findNotifiedRun(db, id)
+      const body = toConditionNotification(condition, run, this.#options, now)
+      for (const { target, event } of events)
+        if (event !== null)
+          due.push({ target, body, note: () => noteAccepted(db, condition.id, [`${event} ${target.key}`]) })
+    }
+    for (const { owed, ended_at: endedAt, duration_ms: durationMs, ...run } of await listOwingRuns(db)) {
+      const body = toRunNotification(run, { endedAt, durationMs }, this.#options)
+      for (const key of owed) {
+        const target = this.#targets.get(key)
+        if (target !== undefined) due.push({ target, body, note: () => settleNotification(db, run.id, key) })
+      }
+    }
+    return due
   }
 
-  #listTargets(topic: NotificationTopic): Target[] {
-    return [...this.#targets.values()].filter(({ on }) => on.includes(topic))
-  }
-
-  async #attempt(notification: outbox.LeasedNotification): Promise<outbox.NotificationAttempt> {
-    const { id, token, attempts, body: queued, details } = notification
-    const target = this.#targets.get(notification.target)
-    const retryMs = notificationRetryMs(attempts)
-    if (target === undefined) return { id, token, retryMs, reason: 'the target is not configured' }
+  /** @returns whether the target has accepted it. One that has not is left alone for a while. */
+  async #attempt(target: Target, notice: FillrateNotification): Promise<boolean> {
+    const failed = this.#failures.get(target.key)
+    if (failed !== undefined && performance.now() < failed.nextAt) return false
     const { log, secrets, proxies } = this.#options
-    const notice = details === null ? queued : withDetails(queued, details, this.#options, Date.now())
     const { body, headers } = NOTIFICATION_FORMATS[target.form](notice, secrets)
+    // Set beforehand: two at a time would be one too many.
+    const attempts = (failed?.attempts ?? 0) + 1
+    this.#failures.set(target.key, {
+      attempts,
+      nextAt: performance.now() + TIMEOUT_MS + notificationRetryMs(attempts),
+    })
     const reason = await postNotification(target.url, headers, body, proxies)
+    if (reason === null) {
+      this.#failures.delete(target.key)
+      return true
+    }
+    this.#failures.set(target.key, { attempts, nextAt: performance.now() + notificationRetryMs(attempts) })
     // Not the URL: it may be a secret.
-    if (reason !== null)
-      log.warn(
-        { event: 'notification_failed', about: notice.event, host: target.host, attempts, reason },
-        'notification not accepted; it is sent again',
-      )
-    return { id, token, retryMs, reason }
+    log.warn(
+      { event: 'notification_failed', about: notice.event, host: target.host, attempts, reason },
+      'notification not accepted; it is sent again for a day',
+    )
+    return false
   }
 }
 
@@ -231,12 +215,6 @@ const NOTIFICATION_FORMATS: Readonly<
   },
   slack: (notice) => ({ body: JSON.stringify({ text: toSlackText(notice) }), headers: {} }),
 }
-
-const logGivenUp = (log: Log, { host, event, attempts, reason }: outbox.GivenUpNotification): void =>
-  log.error(
-    { event: 'notification_given_up', about: event, host, attempts, reason },
-    'notification given up after a day',
-  )
 
 /**
  * The headers of the Standard Webhooks specification (standardwebhooks.com, read on 2026-11-22), for which there are

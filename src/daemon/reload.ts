@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigProblems } from '../config/problems.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import type { Log } from '../util/log.ts'
-import type { OwnTroubles } from './own-troubles.ts'
+import type { ProcessState } from './process-state.ts'
 
 /** The daemon with one configuration. */
 export interface Instance {
@@ -24,7 +24,7 @@ interface ReloadOptions {
   readonly onReload: (listener: () => void) => void
   /** What to wait for after an error that may resolve itself; null if waiting does not help. */
   readonly waitFor: (error: unknown) => 'Postgres' | 'the schema' | null
-  readonly own: OwnTroubles
+  readonly own: ProcessState
   readonly log: Log
 }
 
@@ -87,26 +87,31 @@ async function openFirst({ open, waitFor, signal, own }: ReloadOptions): Promise
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
       const opened = await open()
-      own.clear('schema_outdated')
+      own.isSchemaOutdated = false
       return opened
     } catch (error) {
       const what = waitFor(error)
       if (what === null) throw error
       // That Postgres is away is noticed by the watch.
-      if (what === 'the schema') own.raise('schema_outdated', own.processName, { process: own.processName })
+      if (what === 'the schema') own.isSchemaOutdated = true
       await sleep(Math.min(MAX_RETRY_MS, 200 * 2 ** attempt), undefined, { signal }).catch(() => {})
     }
   }
   return null
 }
 
-async function openNext({ open, own }: ReloadOptions): Promise<Instance | null> {
+async function openNext({ open, own, log }: ReloadOptions): Promise<Instance | null> {
   try {
     const opened = await open()
-    own.clear('reload_refused')
+    own.reloadProblem = null
     return opened
   } catch (error) {
-    own.raise('reload_refused', own.processName, { process: own.processName, reason: toOneLine(error) })
+    const reason = toOneLine(error)
+    own.reloadProblem = reason
+    log.error(
+      { event: 'reload_refused', reason },
+      'the new configuration is not used: correct it, try it with `fillrate check`, and send SIGHUP again',
+    )
     return null
   }
 }

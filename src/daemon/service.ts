@@ -1,3 +1,5 @@
+import { listOpenConditions } from '../store/conditions.ts'
+import { reportSource } from '../runs/condition-log.ts'
 import { describeError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -17,7 +19,7 @@ import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
 import type { Notifier } from './notifier.ts'
-import type { OwnTroubles } from './own-troubles.ts'
+import type { ProcessState } from './process-state.ts'
 import { Scheduler, type ScheduledRunEnd, type ScheduledRunOptions } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
 
@@ -26,7 +28,7 @@ interface ServiceDeps extends SourceDeps {
   readonly services: readonly RunDeps[]
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'services' | 'liveSync' | 'sources'>
   readonly notifier: Notifier
-  readonly own: OwnTroubles
+  readonly own: ProcessState
 }
 
 export interface ServiceOptions {
@@ -109,7 +111,7 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     budget: entryBudget(config.liveSync.budget),
     onTriggersChecked: (missing) => reportTriggers(deps, missing),
   })
-  if (sources.length === 0) reportTriggers(deps, new Map())
+  if (sources.length === 0) await reportTriggers(deps, new Map())
   const loop = { log, signal }
   const runs: WorkerTask[] = [
     loopTask(
@@ -157,36 +159,31 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
     )
 }
 
-const reportTriggers = ({ own }: ServiceDeps, missing: ReadonlyMap<string, string>): void =>
-  own.raiseOnly(
-    'triggers_outdated',
-    new Map([...missing].map(([source, reason]) => [source, { reason }] as const)),
-  )
+/** Reports the sources whose triggers are missing, and that those of the others are not. */
+async function reportTriggers(deps: ServiceDeps, missing: ReadonlyMap<string, string>): Promise<void> {
+  const open = (await listOpenConditions(deps.db)).filter(({ details }) => details.cause === 'triggers')
+  for (const { source } of open)
+    if (source !== null && !missing.has(source)) await reportSource(deps, 'late', source, null)
+  for (const [source, reason] of missing)
+    await reportSource(deps, 'late', source, { cause: 'triggers', reason })
+}
 
 const entryBudget = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' ? null : (budget ?? 0)
 
 const NOTIFICATION_POLL_MS = 2_000
-const NOTIFICATION_MAINTENANCE_MS = 30_000
 
-/** Sends notifications, whichever process has queued them. */
+/** Sends notifications, if no other process does. */
 export function notificationTask(
-  { log, notifier, owner }: Pick<ServiceDeps, 'log' | 'notifier' | 'owner'>,
+  { log, notifier }: Pick<ServiceDeps, 'log' | 'notifier'>,
   signal: AbortSignal,
 ): WorkerTask {
-  let maintainedAt = Number.NEGATIVE_INFINITY
   return loopTask({
     name: 'notify',
     log,
     signal,
     maxPollMs: NOTIFICATION_POLL_MS,
-    tick: async () => {
-      if (performance.now() - maintainedAt > NOTIFICATION_MAINTENANCE_MS) {
-        maintainedAt = performance.now()
-        await notifier.maintain(owner)
-      }
-      return notifier.send()
-    },
+    tick: () => notifier.send(),
   })
 }
 

@@ -1,19 +1,21 @@
-import { formatCount, formatDuration, formatMoney } from '../util/format.ts'
+import { formatCount, formatMoney } from '../util/format.ts'
 import { FAILED_ROW_STATES, type RowState } from './row.ts'
 import type { FinishedRun, Trigger } from './run.ts'
 import type { Money } from './spend.ts'
 import {
-  describeTrouble,
-  type Trouble,
-  type TroubleCode,
-  type TroubleDetails,
-  troubleDurationMs,
-} from './trouble.ts'
+  type Condition,
+  type ConditionDetails,
+  type ConditionKind,
+  describeCondition,
+  describeEnd,
+  notifiedAfterMs,
+  severityOf,
+} from './condition.ts'
 
 /**
  * What a target of `notify` can subscribe to:
- * - `error`: a trouble that needs a person, failed runs and late schedules among them, and its end
- * - `warning`: the same of the other troubles
+ * - `error`: a condition that needs a person, failed runs and late schedules among them, and its end
+ * - `warning`: the same of the other conditions
  * - `completed`: a run, live sync apart, that enriched rows
  * - `no_matches`: a run that enriched none
  */
@@ -31,7 +33,7 @@ export const DEFAULT_TOPICS: readonly NotificationTopic[] = ['error']
 export interface FillrateNotification {
   /** The same in every attempt and for every target, so that a receiver can drop duplicates. */
   readonly event_id: string
-  readonly event: 'trouble_began' | 'trouble_ended' | 'run_completed' | 'run_without_matches'
+  readonly event: 'condition_began' | 'condition_ended' | 'run_completed' | 'run_without_matches'
   readonly at: string
   /** FILLRATE_ENVIRONMENT. */
   readonly environment: string | null
@@ -43,19 +45,20 @@ export interface FillrateNotification {
   readonly action: string | null
   /** The page of the dashboard. */
   readonly link: string | null
-  /** How long a trouble lasted, or a run took. */
+  /** How long a condition lasted, or a run took. */
   readonly duration_ms: number | null
-  readonly trouble?: NotifiedTrouble
+  readonly condition?: NotifiedCondition
   readonly run?: NotifiedRun
 }
 
-interface NotifiedTrouble {
-  readonly code: TroubleCode
-  /** Service and key, source, schedule or process; empty if there is only one. */
-  readonly subject: string
+interface NotifiedCondition {
+  readonly kind: ConditionKind
+  readonly service: string | null
+  /** The source, or several; of a late schedule, the schedule. */
+  readonly source: string | null
   readonly since: string
   readonly ended_at: string | null
-  readonly details: TroubleDetails
+  readonly details: ConditionDetails
 }
 
 /** The run that a notification is about. */
@@ -80,78 +83,73 @@ export interface NotificationOrigin {
   readonly dashboardUrl: string | null
 }
 
-/** These may end by themselves before anyone could look: an outage of 20 s notifies no one. */
-const SHORT_LIVED: ReadonlySet<TroubleCode> = new Set([
-  'service_down',
-  'circuit_open',
-  'shared_key',
-  'calls_waiting',
-  'live_sync_behind',
-  'database_away',
-])
-
-/**
- * How long a trouble must last before it is reported, in milliseconds: a report within a minute. A restart of Postgres takes seconds.
- */
-export const notificationDelayMs = (code: TroubleCode): number => {
-  if (code === 'database_away') return 30_000
-  return SHORT_LIVED.has(code) ? 60_000 : 0
+/** A condition as it is stored, with the targets that were notified of it. */
+export interface NotableCondition extends Condition {
+  readonly id: number
+  readonly endedAt: Date | null
+  /** `began KEY`, `ended KEY` of each target that has accepted it. */
+  readonly acceptedBy: readonly string[]
+  /** It has come back soon after an end that a target was notified of. */
+  readonly isBack: boolean
 }
 
-/** A trouble that comes and goes is notified of once, unless it has come back to stay. Milliseconds. */
-export const RETURN_DELAY_MS = 5 * 60_000
+/** What comes and goes is notified of once, unless it has come back to stay. Milliseconds. */
+const RETURN_DELAY_MS = 5 * 60_000
 
-/** A trouble that began, or, with `endedAt`, that is over. */
-export function toTroubleNotification(
-  trouble: Trouble,
+/**
+ * What a target is to be notified of about a condition; null: of nothing. What ended before its begin was accepted is reported to no one.
+ * Pure.
+ * @param now milliseconds since the epoch, by Postgres's clock
+ */
+export function findDueEvent(
+  condition: NotableCondition,
+  { key, on }: { readonly key: string; readonly on: readonly NotificationTopic[] },
+  now: number,
+): 'began' | 'ended' | null {
+  const { since, endedAt, acceptedBy, isBack } = condition
+  const isAccepted = acceptedBy.includes(`began ${key}`)
+  if (endedAt !== null) return isAccepted && !acceptedBy.includes(`ended ${key}`) ? 'ended' : null
+  const delayMs = isBack ? RETURN_DELAY_MS : notifiedAfterMs(condition)
+  const isDue = on.includes(severityOf(condition)) && now - since.getTime() >= delayMs
+  return isDue && !isAccepted ? 'began' : null
+}
+
+/** A condition that began, or, with `endedAt`, that is over. */
+export function toConditionNotification(
+  condition: Omit<NotableCondition, 'acceptedBy' | 'isBack'>,
   run: NotifiedRun | null,
   { environment, dashboardUrl }: NotificationOrigin,
-  { eventId, now }: { readonly eventId: string; readonly now: number },
+  now: number,
 ): FillrateNotification {
-  const { code, subject, severity, since, endedAt } = trouble
-  const { title, meaning, action } = describeTrouble(trouble, now)
+  const { id, kind, service, source, since, endedAt, details } = condition
+  const { title, meaning, mend } = describeCondition(condition, now)
   const isOver = endedAt !== null
-  const duration = troubleDurationMs(trouble, now)
-  const end = describeEnd(trouble, duration)
+  const duration = Math.max(0, (endedAt?.getTime() ?? now) - since.getTime())
+  const event = isOver ? 'condition_ended' : 'condition_began'
   return {
-    event_id: eventId,
-    event: isOver ? 'trouble_ended' : 'trouble_began',
+    event_id: `${event}-${id}-${since.getTime()}`,
+    event,
     at: (endedAt ?? since).toISOString(),
     environment,
-    severity: isOver ? 'info' : severity,
-    title: isOver ? end.title : title,
+    severity: isOver ? 'info' : severityOf(condition),
+    title: isOver ? describeEnd(condition, duration) : title,
     meaning: isOver ? null : meaning,
-    action: isOver ? null : action,
+    action: isOver ? null : mend,
     link: dashboardUrl === null ? null : run === null ? `${dashboardUrl}/` : `${dashboardUrl}/runs/${run.id}`,
     duration_ms: isOver ? duration : null,
-    trouble: {
-      code,
-      subject,
+    condition: {
+      kind,
+      service,
+      source,
       since: since.toISOString(),
       ended_at: endedAt?.toISOString() ?? null,
-      details: isOver ? end.details : trouble.details,
+      details,
     },
     ...(run !== null && { run }),
   }
 }
 
-/** The begin of a trouble, with its details at the time of sending: the notification may have waited a minute, or for its target. */
-export function withDetails(
-  notice: FillrateNotification,
-  details: TroubleDetails,
-  origin: NotificationOrigin,
-  now: number,
-): FillrateNotification {
-  const { event_id: eventId, trouble, run = null, severity } = notice
-  if (trouble === undefined || severity === 'info') return notice
-  const since = new Date(trouble.since)
-  return toTroubleNotification({ ...trouble, severity, since, endedAt: null, details }, run, origin, {
-    eventId,
-    now,
-  })
-}
-
-/** The topic of a finished run; null for one that needs no notification, or whose trouble has its own. */
+/** The topic of a finished run; null for one that needs no notification, or whose condition has its own. */
 export function toRunTopic({ status, rows }: FinishedRun, trigger: Trigger): NotificationTopic | null {
   if (trigger === 'follow' || (status !== 'completed' && status !== 'budget_reached')) return null
   return rows.enriched > 0 ? 'completed' : 'no_matches'
@@ -159,15 +157,15 @@ export function toRunTopic({ status, rows }: FinishedRun, trigger: Trigger): Not
 
 export function toRunNotification(
   run: NotifiedRun,
-  durationMs: number,
+  { endedAt, durationMs }: { readonly endedAt: Date; readonly durationMs: number },
   { environment, dashboardUrl }: NotificationOrigin,
-  { eventId, now }: { readonly eventId: string; readonly now: number },
 ): FillrateNotification {
   const enriched = run.rows?.enriched ?? 0
+  const event = enriched > 0 ? 'run_completed' : 'run_without_matches'
   return {
-    event_id: eventId,
-    event: enriched > 0 ? 'run_completed' : 'run_without_matches',
-    at: new Date(now).toISOString(),
+    event_id: `${event}-${run.id}-${endedAt.getTime()}`,
+    event,
+    at: endedAt.toISOString(),
     environment,
     severity: 'info',
     title: `Run ${run.id} (${run.trigger}, ${run.sources.join(', ')}) enriched ${formatCount(enriched)} of ${formatCount(run.rows?.picked ?? 0)} rows`,
@@ -218,22 +216,6 @@ const escapeSlack = (text: string): string =>
 
 const RETRY_MS = [10_000, 30_000, 60_000, 5 * 60_000, 15 * 60_000, 30 * 60_000, 60 * 60_000]
 
-/** The delay before the next attempt. @param attempts so far, 1 or more */
+/** The delay before the next attempt, in milliseconds. @param attempts so far, 1 or more */
 export const notificationRetryMs = (attempts: number): number =>
   RETRY_MS[Math.min(Math.max(attempts, 1), RETRY_MS.length) - 1] ?? 0
-
-/** Figures from the time while it lasted: a notification of its end must not repeat them. */
-const withoutFigures = ({ code, details }: Pick<Trouble, 'code' | 'details'>): TroubleDetails => {
-  const { waiting: _waiting, ms: _ms, until: _until, reason, ...lasting } = details
-  return code === 'calls_waiting' ? lasting : { ...lasting, ...(reason !== undefined && { reason }) }
-}
-
-/** A trouble that is over, in words and with the details that still hold. @param ms how long it lasted, in milliseconds */
-export function describeEnd(
-  trouble: Pick<Trouble, 'code' | 'subject' | 'details'>,
-  ms: number,
-): { readonly title: string; readonly details: TroubleDetails } {
-  const details = withoutFigures(trouble)
-  const { title } = describeTrouble({ ...trouble, details }, 0)
-  return { title: `Over after ${formatDuration(ms)}: ${title}`, details }
-}

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
-import { readTroubles, toTroubleReport } from '../actions/troubles.ts'
+import { toConditionReport } from '../domain/condition.ts'
+import { readConditions } from '../store/conditions.ts'
 import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
@@ -59,16 +60,16 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
         { event: 'page_failed', path: request.routeOptions.url, reason: describeError(error) },
         'failed to render a page',
       )
-      return sendFailure(request, reply, error, options.observer().own)
+      return sendFailure(request, reply, error, options.observer().outage)
     })
     const read = registerPages(closed, options)
     registerAuditApi(closed, db)
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
     // What is wrong takes two small statements, and is not kept for as long as the counts.
-    const troubles = cached(() => readTroubles(options.db, options.observer()))
+    const conditions = cached(() => readConditions(options.db, options.observer()))
     closed.get('/api/status', async () => ({
       ...(await status()),
-      troubles: (await troubles()).map((one) => toTroubleReport(one, Date.now())),
+      conditions: (await conditions()).map((one) => toConditionReport(one, Date.now())),
     }))
     closed.get('/metrics', async (_, reply) => {
       const text = await renderMetrics(options.metrics, ...(await readMetrics(options, read)))
@@ -85,7 +86,7 @@ const METRICS_TIMEOUT_MS = 5_000
  *   answers
  */
 async function readMetrics(
-  { db, app, sources, log, observer }: DashboardServerOptions,
+  { db, sources, log, observer }: DashboardServerOptions,
   readData: () => Promise<DashboardData>,
 ): Promise<[MetricsInput | null, isUp: boolean]> {
   const followed = listFollowed(sources())
@@ -93,12 +94,11 @@ async function readMetrics(
     data: await readData(),
     ...(await readStoredMetrics(db)),
     now: Date.now(),
-    scopes: app()?.services.flatMap(({ scope }) => scope ?? []) ?? [],
     followed,
   })
   try {
     const input = await Promise.race([read(), sleep(METRICS_TIMEOUT_MS, null, { ref: false })])
-    return [input, input !== null || observer().own.every(({ code }) => code !== 'database_away')]
+    return [input, input !== null || observer().outage === null]
   } catch (error) {
     log.debug({ event: 'metrics_not_read', reason: (error as Error).message }, 'metrics not read')
     return [null, false]

@@ -1,17 +1,15 @@
 import type { DashboardData } from '../actions/dashboard-data.ts'
-import type { SpendReport } from '../actions/spend.ts'
+import type { RateLimitStatus } from '../actions/status.ts'
 import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
 import { Run } from '../domain/run.ts'
-import { type TroubleCode, TROUBLES } from '../domain/trouble.ts'
+import { CONDITION_KINDS, severityOf } from '../domain/condition.ts'
 import type { QueuedChanges } from '../store/changed-rows.ts'
 import type { StoredMetrics } from '../store/metrics-data.ts'
 
 /** What is known of Fillrate's work: what the dashboard shows, and more. */
 export interface MetricsInput extends StoredMetrics {
   readonly data: DashboardData
-  /** The service and key of this process, whose series exist before the first call. Null: none is configured. */
-  readonly scopes: readonly string[]
   /** When it was read, in milliseconds. */
   readonly now: number
   /** Sources in live sync. */
@@ -33,7 +31,7 @@ export const listGauges = (input: MetricsInput): GaugeList => [
   ...runGauges(input),
   ...spendGauges(input),
   ...liveSyncGauges(input),
-  ...troubleGauges(input),
+  ...conditionGauges(input),
 ]
 
 function rowGauges({ data: { sources } }: MetricsInput): GaugeList {
@@ -94,54 +92,29 @@ function jobGauges({ data: { jobs, readAt }, oldestDeliverySeconds }: MetricsInp
   ]
 }
 
-/** A scope names the host of the service and the fingerprint of the key. */
-function toScopeLabels(scope: string): { host: string; key: string } {
-  const [host = '', key = ''] = scope.split(' ')
-  return { host, key }
-}
-
-/** Troubles in which the service answers no call with this key. */
-const KEY_TROUBLES: ReadonlySet<TroubleCode> = new Set(['key_refused', 'banned'])
-
-function serviceGauges({
-  data: { rateLimits, troubles },
-  openCircuits,
-  scopes: own,
-}: MetricsInput): GaugeList {
-  const scopes = new Set([...own, ...rateLimits.map((limit) => limit.scope), ...openCircuits])
-  const refused = new Set(troubles.filter(({ code }) => KEY_TROUBLES.has(code)).map(({ subject }) => subject))
-  const ofScopes = (isSet: (scope: string) => boolean): MetricSample[] =>
-    [...scopes].map((one) => ({ labels: toScopeLabels(one), value: isSet(one) ? 1 : 0 }))
+function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
+  // Of several keys of a service, the one that was used last.
+  const limits = [...new Map(rateLimits.toReversed().map((one) => [one.service, one])).values()]
+  const ofLimits = (toValue: (one: RateLimitStatus) => number | null): MetricSample[] =>
+    limits.flatMap((one) => {
+      const value = toValue(one)
+      return value === null ? [] : [{ labels: { service: one.service }, value }]
+    })
   return [
     [
       'fillrate_rate_limit_requests',
       'Calls that the service allows per window.',
-      rateLimits.map((one) => ({ labels: toScopeLabels(one.scope), value: one.limit })),
+      ofLimits(({ limit }) => limit),
     ],
     [
       'fillrate_rate_limit_window_seconds',
       'Length of the rate limit window.',
-      rateLimits.flatMap((one) =>
-        one.windowMs === null ? [] : [{ labels: toScopeLabels(one.scope), value: one.windowMs / 1_000 }],
-      ),
+      ofLimits(({ windowMs }) => (windowMs === null ? null : windowMs / 1_000)),
     ],
     [
       'fillrate_rate_limit_remaining_requests',
       'Calls remaining in the current window.',
-      rateLimits.map((one) => ({
-        labels: toScopeLabels(one.scope),
-        value: one.status?.isLive ? Math.max(0, one.limit - one.status.windowUsed) : one.limit,
-      })),
-    ],
-    [
-      'fillrate_circuit_open',
-      '1 while calls are stopped because the service fails.',
-      ofScopes((one) => openCircuits.includes(one)),
-    ],
-    [
-      'fillrate_key_usable',
-      '0 while the service refuses the key, or has banned it.',
-      ofScopes((one) => !refused.has(one)),
+      ofLimits(({ limit, status }) => (status?.isLive ? Math.max(0, limit - status.windowUsed) : limit)),
     ],
   ]
 }
@@ -167,13 +140,12 @@ function runGauges({ data: { runs, runningRuns }, runEnds }: MetricsInput): Gaug
 }
 
 /** Of one kind, runs in progress among them, the budget with the least left. */
-function spendGauges({ data: { spend, sources } }: MetricsInput): GaugeList {
+function spendGauges({ data: { spend }, spentToday, services }: MetricsInput): GaugeList {
   const left = new Map<string, number>()
   for (const { kind, source, left: remaining } of spend.budgets)
     if (source === null && remaining !== null)
       left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
-  const today = spend.days.at(-1)?.by_source ?? {}
-  const names = new Set([...sources.map(({ name }) => name), ...Object.keys(today)])
+  const costs = spend.services ?? services.map((service) => ({ service, today: spend.today }))
   return [
     [
       'fillrate_budget_remaining_lookups',
@@ -182,18 +154,23 @@ function spendGauges({ data: { spend, sources } }: MetricsInput): GaugeList {
     ],
     [
       'fillrate_lookups_spent_today',
-      'Billed lookups since midnight UTC, by source.',
-      [...names].map((source) => ({ labels: { source }, value: today[source] ?? 0 })),
+      'Billed lookups since midnight UTC, by service and source.',
+      spentToday.map(({ service, source, lookups }) => ({ labels: { service, source }, value: lookups })),
     ],
-    ...(spend.services === undefined ? [] : [serviceSpendGauge(spend.services)]),
+    [
+      'fillrate_calls_spent_today',
+      'Calls since midnight UTC, by service and source.',
+      spentToday.map(({ service, source, calls }) => ({ labels: { service, source }, value: calls })),
+    ],
+    [
+      'fillrate_money_spent_today',
+      'What the lookups since midnight UTC cost, by service, where there is a price.',
+      costs.flatMap(({ service, today: { cost } }) =>
+        cost === null ? [] : [{ labels: { service, currency: cost.currency }, value: cost.amount }],
+      ),
+    ],
   ]
 }
-
-const serviceSpendGauge = (services: NonNullable<SpendReport['services']>): GaugeList[number] => [
-  'fillrate_service_lookups_spent_today',
-  'Billed lookups since midnight UTC, by service; only where there are several.',
-  services.map(({ service, host, today }) => ({ labels: { service, host }, value: today.lookups })),
-]
 
 function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
   const sources = [...new Set([...followed, ...backlogs.map(({ source }) => source)])]
@@ -220,20 +197,23 @@ function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
 }
 
 /**
- * Every code is there, with 0 while nothing is open, so that an alert need not distinguish "none" from
- * "not measured".
+ * Every kind is there, with 0 while nothing of it holds, so that an alert need not distinguish "none" from "not measured".
  */
-function troubleGauges({ data: { troubles } }: MetricsInput): GaugeList {
-  return [
-    [
-      'fillrate_trouble',
-      '1 while a trouble lasts, by code, subject and severity.',
-      [
-        ...troubles.map(({ code, subject, severity }) => ({ labels: { code, subject, severity }, value: 1 })),
-        ...Object.entries(TROUBLES)
-          .filter(([code]) => !troubles.some((one) => one.code === code && one.subject === ''))
-          .map(([code, { severity }]) => ({ labels: { code, subject: '', severity }, value: 0 })),
-      ],
-    ],
-  ]
+function conditionGauges({ data: { conditions } }: MetricsInput): GaugeList {
+  const held = conditions.map((one) => ({
+    labels: {
+      kind: one.kind,
+      service: one.service ?? '',
+      source: one.source ?? '',
+      severity: severityOf(one),
+    },
+    value: 1,
+  }))
+  const missing = CONDITION_KINDS.filter((kind) => !conditions.some((one) => one.kind === kind))
+  const none = missing.map((kind) => ({
+    labels: { kind, service: '', source: '', severity: severityOf({ kind, details: {} }) },
+    value: 0,
+  }))
+  const help = '1 while a condition holds, by kind, and the service or source that it is about.'
+  return [['fillrate_condition', help, [...held, ...none]]]
 }

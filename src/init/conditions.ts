@@ -1,7 +1,7 @@
 import { quoteLiteral } from '../sources/quote.ts'
 import { type Cell, toCellSql } from './cells.ts'
 import { isCount, isDeletionOrObjection, isEndingDate, isPositiveFlag } from './names.ts'
-import type { Condition } from './proposal.ts'
+import type { ProposedCondition } from './proposal.ts'
 
 /** Rows that may be those that must not be looked up. */
 export interface Reason {
@@ -101,9 +101,9 @@ function compareLabel(
  * without rows, and none that would leave no row. Pure.
  * @param rows the rows that were counted
  */
-export const decideConditions = (rows: number, reasons: readonly Reason[]): readonly Condition[] =>
+export const decideConditions = (rows: number, reasons: readonly Reason[]): readonly ProposedCondition[] =>
   reasons
-    .map(({ keep, leaves, isNamed }): Condition => {
+    .map(({ keep, leaves, isNamed }): ProposedCondition => {
       const state = isNamed && leaves < rows ? 'active' : 'offered'
       return { keep, leaves, state }
     })

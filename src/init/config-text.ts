@@ -1,7 +1,7 @@
 import wrapAnsi from 'wrap-ansi'
 import { formatCount, formatPercent } from '../util/format.ts'
 import { sanitize } from '../util/text.ts'
-import type { Condition, Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
+import type { ProposedCondition, Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
 
 /** Enough to see results, and cheap if the configuration is wrong. */
 const FIRST_BUDGET = 100
@@ -66,7 +66,7 @@ function renderWhere({ conditions, counted }: ProposedSource): string[] {
   if (counted === null) return toComment('Counting took too long, so there is no condition yet: where: [ … ]')
   if (conditions.length === 0) return []
   const rows = `${formatCount(counted.rows)} ${counted.of === 'sample' ? 'sampled rows' : 'rows'}`
-  const render = ({ keep, leaves }: Condition): string =>
+  const render = ({ keep, leaves }: ProposedCondition): string =>
     `${toLiteral(keep)}, // leaves out ${formatCount(leaves)}`
   const offered = conditions.filter(({ state }) => state === 'offered').map(render)
   return [

@@ -1,7 +1,7 @@
 import type { SourceKind } from '../domain/mapping.ts'
 
 /** A condition of `where`. */
-export interface Condition {
+export interface ProposedCondition {
   /** SQL: the rows that stay. */
   readonly keep: string
   /** The rows that it alone leaves out. */
@@ -29,7 +29,7 @@ export interface ProposedSource {
   /** SQL expressions, with the share of the sampled rows that have a usable value. */
   readonly inputs: ReadonlyArray<{ readonly input: string; readonly sql: string; readonly usable: number }>
   readonly outputs: readonly ProposedOutput[]
-  readonly conditions: readonly Condition[]
+  readonly conditions: readonly ProposedCondition[]
   /** The rows that the conditions were counted over; null: counting took too long. */
   readonly counted: { readonly rows: number; readonly of: 'table' | 'sample' } | null
   /** The statements for what this role lacks on the table. */

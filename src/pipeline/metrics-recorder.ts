@@ -19,28 +19,18 @@ export class WorkMetrics {
   readonly registry = new Registry()
   readonly calls = this.#count(
     'fillrate_requests_total',
-    'API calls by endpoint and status; none: no answer.',
-    ['endpoint', 'status'],
+    'API calls by service, endpoint and status; none: no answer.',
+    ['service', 'endpoint', 'status'],
   )
   readonly callSeconds = this.#measure(
     'fillrate_request_duration_seconds',
-    'Duration of an API call, from the request to the end of its answer, by endpoint.',
+    'Duration of an API call, from the request to the end of its answer, by service and endpoint.',
     [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
-    ['endpoint'],
+    ['service', 'endpoint'],
   )
   readonly lookups = this.#count(
     'fillrate_lookups_total',
-    'Lookups by outcome; pending: released for a retry.',
-    ['outcome'],
-  )
-  readonly serviceCalls = this.#count(
-    'fillrate_service_requests_total',
-    'API calls by service, endpoint and status, of several services.',
-    ['service', 'endpoint', 'status'],
-  )
-  readonly serviceLookups = this.#count(
-    'fillrate_service_lookups_total',
-    'Lookups by service and outcome, of several services.',
+    'Lookups by service and outcome; pending: released for a retry.',
     ['service', 'outcome'],
   )
   readonly cells = this.#count(
@@ -73,9 +63,6 @@ export class WorkMetrics {
   )
 
   constructor() {
-    for (const call of CALLS) this.calls.inc(call, 0)
-    for (const endpoint of CALLED_ENDPOINTS) this.callSeconds.zero({ endpoint })
-    for (const outcome of OUTCOMES) this.lookups.inc({ outcome }, 0)
     for (const trigger of TRIGGERS) for (const status of RUN_STATUSES) this.runs.inc({ trigger, status }, 0)
     for (const outcome of ['done', 'skipped']) this.scheduledRuns.inc({ outcome }, 0)
   }
@@ -97,34 +84,30 @@ export class WorkMetrics {
 /** Counts what the process does for one service. */
 export class MetricsRecorder {
   readonly #work: WorkMetrics
-  readonly #service: string | null
+  readonly #service: string
 
   /**
-   * @param service its name in the configuration: what is called is counted for it, too; null: it is the only one
+   * @param service its name in the configuration; of the only one its host
    * @param sources names of the sources that may be written
    */
-  constructor(work: WorkMetrics, service: string | null = null, sources: readonly string[] = []) {
+  constructor(work: WorkMetrics, service: string, sources: readonly string[] = []) {
     this.#work = work
     this.#service = service
     for (const source of sources) work.cells.inc({ source }, 0)
-    if (service === null) return
-    for (const call of CALLS) work.serviceCalls.inc({ service, ...call }, 0)
-    for (const outcome of OUTCOMES) work.serviceLookups.inc({ service, outcome }, 0)
+    for (const call of CALLS) work.calls.inc({ service, ...call }, 0)
+    for (const endpoint of CALLED_ENDPOINTS) work.callSeconds.zero({ service, endpoint })
+    for (const outcome of OUTCOMES) work.lookups.inc({ service, outcome }, 0)
   }
 
   recordCall({ kind: endpoint = 'person', status, durationMs }: EndedCall): void {
     const call = { endpoint, status: status === null ? 'none' : String(status) }
-    this.#work.calls.inc(call)
-    this.#work.callSeconds.observe({ endpoint }, durationMs / 1_000)
-    if (this.#service !== null) this.#work.serviceCalls.inc({ service: this.#service, ...call })
+    this.#work.calls.inc({ service: this.#service, ...call })
+    this.#work.callSeconds.observe({ service: this.#service, endpoint }, durationMs / 1_000)
   }
 
   /** Records outcomes of lookups; `pending` is retried later. */
   recordLookups(outcomes: readonly string[]): void {
-    for (const outcome of outcomes) {
-      this.#work.lookups.inc({ outcome })
-      if (this.#service !== null) this.#work.serviceLookups.inc({ service: this.#service, outcome })
-    }
+    for (const outcome of outcomes) this.#work.lookups.inc({ service: this.#service, outcome })
   }
 
   /** Records one batch of one source. */

@@ -46,7 +46,7 @@ export async function enforceRetention(
     changes: changesMs === null ? 0 : await store.deleteChanges(db, changesMs, BATCH_SIZE),
     runs: await deleteOld('runs', Math.max(deliveriesMs, changesMs ?? 0)),
     scheduledRuns: await deleteOld('scheduled_runs', deliveriesMs),
-    notifications: await deleteOld('notifications', deliveriesMs),
+    conditions: await deleteOld('conditions', deliveriesMs),
     auditEvents: await deleteOld('audit_events', AUDIT_MS),
     leftRows: await inTransaction(db, (tx) => endRowsOfLeftSources(tx, BATCH_SIZE)),
   }

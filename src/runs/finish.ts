@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeError } from '../util/error-text.ts'
-import { CIRCUIT_TROUBLES } from '../domain/causes.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
-import { describeTrouble, type TroubleCode } from '../domain/trouble.ts'
+import { type ConditionKind, describeCondition } from '../domain/condition.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { Preview } from '../pipeline/preview.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
@@ -287,16 +286,16 @@ function decideEnd(
   return end('budget_reached', tooLong === null ? spent : `${spent}; ${tooLong}`)
 }
 
-/** The trouble for which a run failed; null: it did not, or for a reason of its own. */
+/** The kind of condition for which a run failed; null: it did not, or for a reason of its own. */
 function findFailureCause(
   { part: { outage, failures }, status }: EndedPart,
   { observations }: EndingRun,
-): TroubleCode | null {
+): ConditionKind | null {
   const [failure] = [...observations.failures, ...failures]
   if (status === 'unauthorized') return 'key_refused'
   if (status !== 'failed') return null
   if (failure !== undefined) return isTransient(failure) ? 'database_away' : null
-  return outage === null ? 'circuit_open' : CIRCUIT_TROUBLES[outage.cause]
+  return outage?.cause === 'out_of_credits' ? 'out_of_credits' : 'service_failing'
 }
 
 /** The service answers nothing: it is down, the address is wrong, or the account has no credits left. */
@@ -306,9 +305,10 @@ function describeUnanswered({
   reason,
   waiting,
 }: Pick<Outage, 'scope' | 'cause' | 'reason' | 'waiting'>): string {
-  const details = { reason: reason ?? undefined, waiting }
-  const { title, meaning } = describeTrouble({ code: CIRCUIT_TROUBLES[cause], subject: scope, details }, 0)
-  return `${title}. ${meaning.split('. ')[0] ?? ''}`.replace(/\.$/, '')
+  const kind = cause === 'out_of_credits' ? cause : 'service_failing'
+  const details = { cause, reason: reason ?? undefined }
+  const condition = { kind, service: scope.split(' ')[0] ?? null, source: null, details } as const
+  return `${describeCondition(condition, 0).title}; ${pluralize(waiting, 'row')} will be retried automatically`
 }
 
 /** What is left, as far as it was read. */

@@ -28,7 +28,7 @@ export class LeaderElector {
 
   /** @returns null while another process is the leader */
   async acquire(): Promise<Leadership | null> {
-    const { db, owner } = this.#options
+    const { db, owner, service } = this.#options
     const { scope } = this
     // An attempt whose response was lost may have won: reuse its token. Releasing it in the background would be one
     // more loop waiting for Postgres during an outage.
@@ -37,7 +37,7 @@ export class LeaderElector {
     const acquiredAt = performance.now()
     const isAcquired = await leases.acquireLease(db, scope, token, owner, LEADER_LEASE_MS)
     this.#attempt = null
-    return isAcquired ? Leadership.begin(this.#options, { scope, token }, acquiredAt) : null
+    return isAcquired ? Leadership.begin(this.#options, { scope, service, token }, acquiredAt) : null
   }
 
   /** The leader's last report; null if there is no leader, or it has not reported yet. */

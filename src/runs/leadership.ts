@@ -21,6 +21,8 @@ export interface LeaderOptions {
   readonly db: Database
   /** Scope of the limit: the service and the identifier of the current key. */
   readonly scope: () => string
+  /** The number of the service. */
+  readonly service: number
   /** Identifies this process; unique for each start. */
   readonly owner: string
   readonly log: Log
@@ -41,8 +43,7 @@ const RENEW_INTERVAL_MS = 1_500
 /** A lease that could not be renewed is given up this long before it expires, so that two processes never call at once. */
 const SAFETY_MARGIN_MS = 2_000
 
-interface LeaderLease {
-  readonly scope: string
+interface LeaderLease extends rateLimits.ServiceScope {
   readonly token: string
 }
 
@@ -81,7 +82,7 @@ export class Leadership {
     }
     const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
-    await rateLimits.deleteReplacedCircuits(db, scope)
+    await rateLimits.deleteReplacedCircuits(db, lease)
     if (circuit !== null) breaker.restore(circuit)
     return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit })
   }
@@ -210,7 +211,7 @@ export class Leadership {
     if (limit.isLearnt === true && !this.#isLearntLogged) this.#warnLearnt(limit)
     this.#isLearntLogged ||= limit.isLearnt === true
     this.#savingLimit = this.#savingLimit
-      .then(() => rateLimits.saveRateLimit(db, this.scope, limit))
+      .then(() => rateLimits.saveRateLimit(db, this.#lease, limit))
       .catch((error: unknown) => {
         log[retryLogLevel(error)](
           { event: 'rate_limit_not_stored', reason: describeError(error) },

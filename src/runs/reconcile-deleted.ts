@@ -13,7 +13,7 @@ import {
 } from '../store/deleted-rows.ts'
 import { TableBusyError } from '../store/transaction.ts'
 import { checkBreakage } from './source-health.ts'
-import { reportSubjectTrouble } from './trouble-log.ts'
+import { reportSource } from './condition-log.ts'
 
 type ReconcileDeps = TableDeps & Pick<Deps, 'log'>
 
@@ -95,7 +95,7 @@ async function unlessBusy(
 
 /**
  * Erases deleted rows of a source, batch by batch, until none is left that may be erased now. Whether that waits for a
- * confirmation is a trouble.
+ * confirmation is a condition.
  * @param isConfirmed a user has confirmed it: neither the share of the source nor the age of the deletion matters
  */
 export async function eraseAllDeleted(
@@ -114,12 +114,7 @@ export async function eraseAllDeleted(
     isDone = erased.rows + restored === 0
   }
   const counts = await countSourceDeletions(db, name)
-  await reportSubjectTrouble(
-    deps,
-    'erase_held',
-    name,
-    isEraseHeld(counts) ? { waiting: counts.deleted } : null,
-  )
+  await reportSource(deps, 'held', name, isEraseHeld(counts) ? { waiting: counts.deleted } : null)
   return total
 }
 

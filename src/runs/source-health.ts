@@ -5,9 +5,9 @@ import { type BrokenSource, resolveSteps } from '../sources/open-sources.ts'
 import type { Source } from '../sources/source-model.ts'
 import { isTransient } from '../store/connectivity.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
-import { listOpenTroubles } from '../store/troubles.ts'
+import { listOpenConditions } from '../store/conditions.ts'
 import { sqlStateOf } from '../util/sqlstates.ts'
-import { reportSubjectTrouble } from './trouble-log.ts'
+import { reportSource } from './condition-log.ts'
 
 type HealthDeps = Pick<Deps, 'db' | 'log'>
 
@@ -52,7 +52,7 @@ const SOURCE_STATES = /^(42|3F000)/
 
 /**
  * Whether a step failed because its source is broken: by the error and by what `fillrate check` finds, since a trigger of the
- * user's may raise the same errors. The source is then left out until it is mended, and a trouble until then.
+ * user's may raise the same errors. The source is then left out until it is mended, and a condition until then.
  */
 async function noteBreakage(deps: HealthDeps, source: Source, error: unknown): Promise<boolean> {
   if (!(error instanceof SourceProblems) && !SOURCE_STATES.test(sqlStateOf(error))) return false
@@ -93,10 +93,10 @@ async function reportHealth(
   problems: readonly SourceProblem[],
 ): Promise<void> {
   const { problem: reason, mend } = summarizeProblems(problems)
-  await reportSubjectTrouble(deps, 'source_broken', source, problems.length === 0 ? null : { reason, mend })
+  await reportSource(deps, 'source_broken', source, problems.length === 0 ? null : { reason, mend })
 }
 
-/** A trouble of a source that no process has refreshed for this long is of a source that left the configuration. */
+/** The condition of a source that no process has refreshed for this long is of a source that left the configuration. */
 const ABANDONED_MS = 15_000
 /** How often sources are looked at. */
 export const SOURCE_CHECK_MS = 4_000
@@ -114,7 +114,7 @@ export class SourceWatch {
 
   /**
    * @param canReopen whether this process opens again what was mended: until then it is left out, and
-   * its trouble lasts
+   * its condition holds
    */
   constructor(
     deps: HealthDeps & Pick<Deps, 'brokenSources'>,
@@ -134,8 +134,8 @@ export class SourceWatch {
    */
   async check(): Promise<boolean> {
     const { db } = this.#deps
-    const open = (await listOpenTroubles(db)).filter(({ code }) => code === 'source_broken')
-    const isOpen = (name: string): boolean => open.some(({ subject }) => subject === name)
+    const open = (await listOpenConditions(db)).filter(({ kind }) => kind === 'source_broken')
+    const isOpen = (name: string): boolean => open.some(({ source }) => source === name)
     if (this.#prints === null) {
       this.#prints = new Map()
       for (const source of this.#sources)
@@ -159,10 +159,10 @@ export class SourceWatch {
       if (problems.length > 0 || !this.#canReopen) await reportHealth(this.#deps, mapping.name, problems)
       hasMended ||= problems.length === 0
     }
-    const unknown = open.filter(({ subject }) => !this.#isKnown(subject))
+    const unknown = open.filter(({ source }) => !this.#isKnown(source ?? ''))
     const now = unknown.length === 0 ? 0 : await readDatabaseTime(db)
-    for (const { subject, seenAt } of unknown)
-      if (now - seenAt.getTime() > ABANDONED_MS) await reportHealth(this.#deps, subject, [])
+    for (const { source, seenAt } of unknown)
+      if (now - seenAt.getTime() > ABANDONED_MS) await reportHealth(this.#deps, source ?? '', [])
     return hasMended
   }
 

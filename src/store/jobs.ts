@@ -350,9 +350,9 @@ const EXPIRED_MS = 24 * 3_600_000
 
 /** SQL: the jobs whose delivery is late, or never came. The one definition of overdue jobs. */
 export const overdueJobsSql = sql`(
-    select state, deadline_at from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
+    select state, deadline_at, service_id from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
     union all
-    select state, deadline_at from fillrate.jobs
+    select state, deadline_at, service_id from fillrate.jobs
      where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
        and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity'))`
 

@@ -1,6 +1,5 @@
 import type { Generated, JSONColumnType } from 'kysely'
-import type { FillrateNotification } from '../domain/notification.ts'
-import type { Trouble, TroubleCode, TroubleDetails } from '../domain/trouble.ts'
+import type { ConditionDetails, ConditionKind } from '../domain/condition.ts'
 
 type Json<Value extends object> = JSONColumnType<Value, string, string>
 type DefaultJson<Value extends object> = JSONColumnType<Value, string | undefined, string>
@@ -28,34 +27,16 @@ export interface ObservationTables {
     request_id: string | null
     finished_at: Date | null
   }
-  'fillrate.troubles': {
+  'fillrate.conditions': {
     id: Generated<number>
-    code: TroubleCode
-    subject: string
-    severity: Trouble['severity']
-    details: DefaultJson<TroubleDetails>
+    kind: ConditionKind
+    service: string | null
+    source: string | null
+    details: DefaultJson<ConditionDetails>
     began_at: Date
     seen_at: Date
-    known_at: Date
     ended_at: Date | null
-    reported_by: string
-    notified: Generated<'none' | 'begin' | 'end'>
-  }
-  'fillrate.notifications': {
-    id: Generated<number>
-    event_id: string
-    event: string
-    about: string
-    target: string
-    host: string
-    body: Json<FillrateNotification>
-    state: Generated<'pending' | 'delivered' | 'given_up'>
-    reason: string | null
-    attempts: Generated<number>
-    created_at: Generated<Date>
-    not_before: Date
-    lease_token: string | null
-    leased_until: Date | null
-    finished_at: Date | null
+    is_reported: Generated<boolean>
+    accepted_by: Generated<string[]>
   }
 }

@@ -26,6 +26,8 @@ export interface FillrateProcess {
 
 export interface ListedProcess extends FillrateProcess {
   readonly configLoadedAt: Date
+  /** Why it works with an earlier configuration than it was given last; null: it does not. */
+  readonly problem: string | null
   readonly seenAt: Date
   /** It has reported within the last half minute. */
   readonly isAlive: boolean
@@ -63,9 +65,19 @@ export async function touchProcess(db: Database, owner: string): Promise<boolean
   return touched.numUpdatedRows === 1n
 }
 
-/** Reports that Postgres refuses statements. Replaces a row in its page, so that a full disk does not forbid it. */
-export async function reportRefusal(db: Database, owner: string): Promise<void> {
-  await updateProcess(db, owner).set({ refused_at: NOW }).execute()
+/**
+ * Reports that Postgres refuses statements, by which SQLSTATE; null: it does not any more. Replaces a row in its page, so that a full disk
+ * does not forbid it.
+ */
+export async function reportRefusal(db: Database, owner: string, refused: string | null): Promise<void> {
+  await updateProcess(db, owner)
+    .set({ refused, refused_at: refused === null ? null : NOW })
+    .execute()
+}
+
+/** Reports why a process works with an earlier configuration than it was given; null: it does not. */
+export async function reportProblem(db: Database, owner: string, problem: string | null): Promise<void> {
+  await updateProcess(db, owner).set({ problem }).execute()
 }
 
 const updateProcess = (db: Database, owner: string) =>
@@ -85,7 +97,7 @@ export async function listProcesses(db: Connection): Promise<ListedProcess[]> {
   const { rows } = await sql<ListedProcess>`
     select p.owner, p.role, p.host, p.pid, p.version, p.node_version as "nodeVersion", p.config,
            p.config_path as "configPath", p.started_at as "startedAt", p.config_loaded_at as "configLoadedAt",
-           p.seen_at as "seenAt", p.seen_at > now() - ${ALIVE_FOR} as "isAlive",
+           p.seen_at as "seenAt", p.problem, p.seen_at > now() - ${ALIVE_FOR} as "isAlive",
            coalesce((select jsonb_agg(l.scope order by l.scope) from fillrate.leases l
                       where l.owner = p.owner and l.leased_until > now()), '[]') as leases
       from fillrate.processes p order by p.started_at, p.owner`.execute(db)

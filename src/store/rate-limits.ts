@@ -13,13 +13,28 @@ import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
 import { intervalSql, NOW } from './sql.ts'
 
+/** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
+export interface ServiceScope {
+  readonly scope: string
+  readonly service: number
+}
+
+/** A scope that this process leads. */
+interface LedScope extends ServiceScope {
+  readonly token: string
+}
+
 /**
  * Saves a scope's limit. Keeps the known window length if this one is unknown and the limit is the same.
  */
-export async function saveRateLimit(db: Database, scope: string, known: KnownLimit): Promise<void> {
+export async function saveRateLimit(
+  db: Database,
+  { scope, service }: ServiceScope,
+  known: KnownLimit,
+): Promise<void> {
   await sql`
-    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at)
-    values (${scope}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at)
+    values (${scope}, ${service}, ${known.limit}, ${known.windowMs}, ${new Date(known.observedAt)})
     on conflict (scope) do update
       set "limit" = excluded."limit", observed_at = excluded.observed_at,
           window_ms = coalesce(excluded.window_ms, case when r."limit" = excluded."limit" then r.window_ms end)
@@ -32,9 +47,14 @@ export async function readRateLimit(db: Database, scope: string): Promise<KnownL
   return row ? toKnownLimit(row) : null
 }
 
-/** Every known limit, the latest first. */
-export async function listRateLimits(db: Database): Promise<(KnownLimit & { readonly scope: string })[]> {
-  return (await selectLimits(db).select('scope').orderBy('observed_at', 'desc').execute()).map(toKnownLimit)
+/** Every known limit, the latest first, with what its service is called. */
+export async function listRateLimits(
+  db: Database,
+): Promise<(KnownLimit & { readonly scope: string; readonly service: string })[]> {
+  const named = selectLimits(db)
+    .innerJoin('fillrate.services', 'fillrate.services.id', 'fillrate.rate_limits.service_id')
+    .select(['scope', sql<string>`coalesce(name, host)`.as('service')])
+  return (await named.orderBy('observed_at', 'desc').execute()).map(toKnownLimit)
 }
 
 const selectLimits = (db: Database) =>
@@ -56,13 +76,13 @@ const holdsLeaseSql = (scope: string, token: string) =>
  */
 export async function saveExhausted(
   db: Database,
-  lease: { readonly scope: string; readonly token: string },
+  lease: LedScope,
   limit: { readonly limit: number; readonly windowMs: number | null },
   exhaustedFor: ExhaustedFor,
 ): Promise<boolean> {
   const result = await sql`
-    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, exhausted_until)
-    select ${lease.scope}, ${limit.limit}, ${limit.windowMs}, now(),
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, exhausted_until)
+    select ${lease.scope}, ${lease.service}, ${limit.limit}, ${limit.windowMs}, now(),
            (select jsonb_object_agg(key, now() + value::float8 * interval '1 ms')
               from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))
      where ${holdsLeaseSql(lease.scope, lease.token)}
@@ -85,13 +105,13 @@ export async function readExhausted(db: Database, scope: string): Promise<Exhaus
  */
 export async function saveLimitUsage(
   db: Database,
-  lease: { readonly scope: string; readonly token: string },
+  lease: LedScope,
   { calls, windowMs }: Pick<DocumentedLimit, 'calls' | 'windowMs'>,
   usage: LimitUsage,
 ): Promise<boolean> {
   const result = await sql`
-    insert into fillrate.rate_limits as r (scope, "limit", window_ms, observed_at, usage, usage_at)
-    select ${lease.scope}, ${calls}, ${windowMs}, now(), ${JSON.stringify(usage)}::jsonb, now()
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, usage, usage_at)
+    select ${lease.scope}, ${lease.service}, ${calls}, ${windowMs}, now(), ${JSON.stringify(usage)}::jsonb, now()
      where ${holdsLeaseSql(lease.scope, lease.token)}
     on conflict (scope) do update set usage = excluded.usage, usage_at = excluded.usage_at`.execute(db)
   return result.numAffectedRows === 1n
@@ -154,17 +174,18 @@ export async function readRateStatuses(db: Database): Promise<ReadonlyMap<string
 /** Saves the circuit breaker's state for the next leader; null deletes it. Only the leader, by its lease, may write. */
 export async function saveCircuit(
   db: Database,
-  { scope, token }: { readonly scope: string; readonly token: string },
+  { scope, service, token }: LedScope,
   circuit: CircuitSnapshot | null,
 ): Promise<void> {
   const holdsLease = holdsLeaseSql(scope, token)
   if (circuit === null) {
-    await db.deleteFrom('fillrate.circuit_breakers').where('scope', '=', scope).where(holdsLease).execute()
+    const open = db.deleteFrom('fillrate.circuit_breakers').where('scope', '=', scope)
+    await open.where('cause', '<>', 'key_refused').where(holdsLease).execute()
     return
   }
   await sql`
-    insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
-    select ${scope}, now() + ${intervalSql(Math.max(0, Math.ceil(circuit.probeInMs)))}, ${Math.ceil(circuit.backoffMs)}::integer,
+    insert into fillrate.circuit_breakers (scope, service_id, probe_at, backoff_ms, reason, cause)
+    select ${scope}, ${service}, now() + ${intervalSql(Math.max(0, Math.ceil(circuit.probeInMs)))}, ${Math.ceil(circuit.backoffMs)}::integer,
            ${circuit.reason}, ${circuit.cause}
      where ${holdsLease}
     on conflict (scope) do update
@@ -173,16 +194,46 @@ export async function saveCircuit(
 }
 
 /**
- * Deletes what is stored of accounts without credits of the same service, whose keys no leader calls with any more: the key was
- * replaced, and no call would ever be answered with the former one.
+ * Deletes what is stored of other keys of a service that no leader calls with any more, and that were refused, or whose account had no
+ * credits: the key was replaced, and no call would ever be answered with the former one.
  */
-export async function deleteReplacedCircuits(db: Database, scope: string): Promise<void> {
+export async function deleteReplacedCircuits(db: Database, { scope, service }: ServiceScope): Promise<void> {
   await sql`
     delete from fillrate.circuit_breakers c
-     where cause = 'out_of_credits' and scope <> ${scope} and split_part(scope, ' ', 1) = split_part(${scope}, ' ', 1)
+     where cause in ('out_of_credits', 'key_refused') and scope <> ${scope} and service_id = ${service}
        and not exists (select from fillrate.leases l where l.scope = c.scope and l.leased_until > now())`.execute(
     db,
   )
+}
+
+/** Stores that a service refuses a key, or still does. @param reason in its words; null: as before */
+export async function refuseKey(
+  db: Database,
+  { scope, service }: ServiceScope,
+  reason: string | null,
+): Promise<void> {
+  await sql`
+    insert into fillrate.circuit_breakers as c (scope, service_id, probe_at, backoff_ms, reason, cause)
+    values (${scope}, ${service}, now(), 1, ${reason}, 'key_refused')
+    on conflict (scope) do update
+      set probe_at = now(), cause = 'key_refused', reason = coalesce(excluded.reason, c.reason),
+          opened_at = case when c.cause = 'key_refused' then c.opened_at else now() end`.execute(db)
+}
+
+/** Stores that keys are accepted again, or that they may be tried again. @returns how many were refused */
+export async function acceptKey(db: Database, scopes: readonly string[]): Promise<number> {
+  const refused = db.deleteFrom('fillrate.circuit_breakers').where('scope', 'in', [...scopes])
+  const { numDeletedRows } = await refused.where('cause', '=', 'key_refused').executeTakeFirst()
+  return Number(numDeletedRows)
+}
+
+/** The scopes whose key is refused. */
+export async function listRefusedKeys(db: Database): Promise<string[]> {
+  const refused = db
+    .selectFrom('fillrate.circuit_breakers')
+    .select('scope')
+    .where('cause', '=', 'key_refused')
+  return (await refused.execute()).map(({ scope }) => scope)
 }
 
 /** A stored open circuit, and how long it has been open. Milliseconds. */
@@ -202,7 +253,7 @@ export async function findCircuit(db: Database, scope: string): Promise<KnownCir
   }>`
     select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms, reason, cause,
            (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
-      from fillrate.circuit_breakers where scope = ${scope}`.execute(db)
+      from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'`.execute(db)
   const row = rows[0]
   return row
     ? {

@@ -75,16 +75,16 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
 async function renameRest(tx: Tx, names: Names): Promise<void> {
   const { from, to } = names
   // A source, several of them or a schedule. One that is open under the new name too ends when it is not seen again.
-  const subject = sql`case when code = 'schedule_late' then ${scheduleSql(sql`t.subject`, names)}
-    else array_to_string(array_replace(string_to_array(t.subject, ', '), ${from}, ${to}), ', ') end`
+  const renamed = sql`case when details ->> 'cause' = 'schedule' then ${scheduleSql(sql`c.source`, names)}
+    else array_to_string(array_replace(string_to_array(c.source, ', '), ${from}, ${to}), ', ') end`
   await sql`
-    update fillrate.troubles t
-       set subject = ${subject},
+    update fillrate.conditions c
+       set source = ${renamed},
            details = case when details ? 'sources'
              then details || jsonb_build_object('sources', ${listSql(sql`(details -> 'sources')`, names)}) else details end
-     where (details -> 'sources' ? ${from} or ${subject} <> t.subject)
-       and not (ended_at is null and ${subject} <> t.subject and exists (
-         select from fillrate.troubles o where o.ended_at is null and o.code = t.code and o.subject = ${subject}))`.execute(
+     where (details -> 'sources' ? ${from} or ${renamed} <> c.source)
+       and not (ended_at is null and ${renamed} <> c.source and exists (
+         select from fillrate.conditions o where o.ended_at is null and o.kind = c.kind and o.source = ${renamed}))`.execute(
     tx,
   )
 }

@@ -92,7 +92,7 @@ const EXPIRED = {
     at < ${before} and state <> 'running'
       and (request is not null or
            exists (select from fillrate.scheduled_runs later where later.schedule = t.schedule and later.at > t.at))`,
-  notifications: (before) => sql`finished_at < ${before}`,
+  conditions: (before) => sql`ended_at < ${before}`,
   audit_events: (before) => sql`at < ${before} order by id`,
 } as const satisfies Record<string, (before: RawBuilder<Date>) => RawBuilder<unknown>>
 

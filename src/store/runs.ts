@@ -1,6 +1,6 @@
 import { type InferResult, sql } from 'kysely'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
-import type { TroubleCode } from '../domain/trouble.ts'
+import type { ConditionKind } from '../domain/condition.ts'
 import { readVersion } from '../util/version.ts'
 import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
@@ -149,8 +149,8 @@ export async function closeRun(
     readonly state: Exclude<RunState, 'running'>
     readonly reason: string | null
     readonly totals: object
-    /** The trouble for which it failed, if there is one. */
-    readonly failedFor?: TroubleCode | null
+    /** The kind of condition for which it failed, if there is one. */
+    readonly failedFor?: ConditionKind | null
     /** Of which service and key. */
     readonly failedScope?: string | null
   },

@@ -9,7 +9,7 @@ import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
 import type { BilledEndpoint } from '../domain/spend.ts'
-import type { TroubleCode } from '../domain/trouble.ts'
+import type { ConditionKind } from '../domain/condition.ts'
 import type { ObservationTables } from './observation-tables.ts'
 
 /** JSON of which no type is given is validated where it is read. It is written as text. */
@@ -24,7 +24,7 @@ export interface Schema extends ObservationTables {
     options: DefaultJson<StoredRunOptions>
     state: RunState
     reason: string | null
-    failed_for: TroubleCode | null
+    failed_for: ConditionKind | null
     owner: string
     lease_token: string
     leased_until: Date
@@ -42,6 +42,7 @@ export interface Schema extends ObservationTables {
     gathering: Generated<number[]>
     /** The version of Fillrate that made it; null: one that did not store it. */
     version: string | null
+    owed: Generated<string[]>
   }
   'fillrate.services': {
     id: number
@@ -228,6 +229,7 @@ export interface Schema extends ObservationTables {
   }
   'fillrate.rate_limits': {
     scope: string
+    service_id: Generated<number>
     limit: number
     window_ms: number | null
     observed_at: Date
@@ -249,7 +251,9 @@ export interface Schema extends ObservationTables {
     started_at: Date
     config_loaded_at: Generated<Date>
     seen_at: Generated<Date>
+    refused: string | null
     refused_at: Date | null
+    problem: string | null
   }
   'fillrate.changed_rows': {
     changed_at: Generated<Date>
@@ -283,7 +287,8 @@ export interface Schema extends ObservationTables {
     probe_at: Date
     backoff_ms: number
     reason: string | null
-    cause: CircuitCause
+    cause: CircuitCause | 'key_refused'
+    service_id: Generated<number>
   }
   'fillrate.source_cursors': {
     source: string

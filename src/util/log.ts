@@ -25,8 +25,10 @@ export const LOG_EVENTS = {
   live_sync_requeued: 'Changed rows of a dead run were queued again.',
   triggers_outdated: 'The triggers of a source in live sync are missing or outdated.',
   row_unreadable: 'A changed row cannot be read.',
-  trouble_began: 'A trouble began; `code` and `subject` say which: see the runbook in docs/operations.md.',
-  trouble_ended: 'A trouble ended, with how long it lasted.',
+  condition_began:
+    'A condition began; `kind`, `service` and `source` say which: see the runbook in docs/operations.md.',
+  condition_ended: 'A condition ended, with how long it lasted.',
+  reload_refused: 'A reloaded configuration is not used; the process goes on with the one before.',
   key_rejected: 'The service rejected an API key, and the next one is used.',
   key_accepted: 'The service accepts an API key again.',
   call_ended: 'A call to the service was answered (debug).',
@@ -53,7 +55,7 @@ export const LOG_EVENTS = {
   rate_limit_learnt:
     'The service refused calls without stating a limit, or below the documented one; what it let through is kept to.',
   rate_limit_not_stored: 'The learnt rate limit could not be stored for the next run.',
-  postgres_waiting: 'A step waits for Postgres (debug; the process logs the outage once, as a trouble).',
+  postgres_waiting: 'A step waits for Postgres (debug; the process logs the outage once, as a condition).',
   postgres_conflict:
     'A step met a conflict with another transaction three times in a row, and repeats its batch (debug: each time).',
   postgres_connection_lost: 'An idle connection to Postgres was lost (debug).',
@@ -66,7 +68,6 @@ export const LOG_EVENTS = {
   dashboard_data_failed: 'The data of the dashboard could not be read.',
   client_blocked: 'A client sent too many wrong tokens, and is blocked for a minute.',
   notification_failed: 'A notification was not accepted; it is sent again.',
-  notification_given_up: 'A notification was not delivered, and is given up.',
   metrics_not_read: 'Postgres did not answer a scrape of /metrics (debug).',
   process_not_reported: 'The process could not report that it is alive; it is tried again (debug).',
   fill_rate_not_measured: 'Fill rates could not be measured (debug).',

@@ -5,8 +5,8 @@ import { openApp } from '../../src/app.ts'
 import { scheduleName } from '../../src/config/cron.ts'
 import { parseConfig } from '../../src/config/parse.ts'
 import { runDaemon } from '../../src/daemon/daemon.ts'
-import { type FillrateNotification, notificationDelayMs } from '../../src/domain/notification.ts'
-import type { TroubleCode } from '../../src/domain/trouble.ts'
+import type { FillrateNotification } from '../../src/domain/notification.ts'
+import { type ConditionKind, notifiedAfterMs } from '../../src/domain/condition.ts'
 import { openSource } from '../../src/sources/source.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
@@ -20,7 +20,8 @@ import { startLoopback, type LoopbackService } from './loopback.ts'
 
 interface LogLine {
   readonly event: string
-  readonly code?: string
+  readonly kind?: string
+  readonly reason?: string
   readonly msg: string
 }
 
@@ -31,15 +32,15 @@ interface Daemon {
   stop(): Promise<void>
 }
 
-interface ShownTrouble {
-  readonly code: TroubleCode
+interface ShownCondition {
+  readonly kind: ConditionKind
   readonly title: string
   readonly meaning: string
-  readonly action: string
+  readonly mend: string
 }
 
-/** A fault that lasts shorter than this is notified of to no one, so its notification is only queued. */
-const isNotifiedAtOnce = (code: TroubleCode): boolean => notificationDelayMs(code) === 0
+/** What may end by itself is notified of to no one while these tests last. */
+const isNotifiedAtOnce = (kind: ConditionKind): boolean => notifiedAfterMs({ kind, details: {} }) === 0
 
 export class DayOnCall {
   readonly database: TestDatabase
@@ -164,79 +165,68 @@ export class DayOnCall {
     return answer?.status === 200 ? answer.text() : ''
   }
 
-  /** The troubles that the first daemon shows. */
-  async listShown(): Promise<ShownTrouble[]> {
+  /** The conditions that the first daemon shows. */
+  async listShown(): Promise<ShownCondition[]> {
     const status = await this.read('/api/status')
-    return status === '' ? [] : (JSON.parse(status) as { troubles: ShownTrouble[] }).troubles
+    return status === '' ? [] : (JSON.parse(status) as { conditions: ShownCondition[] }).conditions
   }
 
-  /** The notifications of troubles so far. */
+  /** The notifications of conditions so far. */
   get notified(): string[] {
-    return this.received.flatMap(({ event, trouble }) =>
-      trouble === undefined ? [] : [`${event} ${trouble.code}`],
+    return this.received.flatMap(({ event, condition }) =>
+      condition === undefined ? [] : [`${event} ${condition.kind}`],
     )
   }
 
-  logged(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): LogLine[] {
-    return this.#lines.filter((line) => line.event === event && line.code === code)
+  logged(event: 'condition_began' | 'condition_ended', kind: ConditionKind): LogLine[] {
+    return this.#lines.filter((line) => line.event === event && line.kind === kind)
   }
 
-  /** Once for each time, by whichever daemon; that its key is rejected, each daemon says that has tried it. */
-  async #expectLogged(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): Promise<void> {
-    const isBegin = event === 'trouble_began'
+  /** Once for each time, by whichever daemon. */
+  async #expectLogged(event: 'condition_began' | 'condition_ended', kind: ConditionKind): Promise<void> {
+    const isBegin = event === 'condition_began'
     const recorded = (): Promise<unknown[]> =>
-      this.query('select from fillrate.troubles where code = $1 and ($2 or ended_at is not null)', [
-        code,
+      this.query('select from fillrate.conditions where kind = $1 and ($2 or ended_at is not null)', [
+        kind,
         isBegin,
       ])
     await expect.poll(async () => (await recorded()).length).toBeGreaterThan(0)
-    if (code === 'key_refused') await expect.poll(() => this.logged(event, code)).not.toEqual([])
-    else await expect.poll(async () => this.logged(event, code).length - (await recorded()).length).toBe(0)
+    await expect.poll(async () => this.logged(event, kind).length - (await recorded()).length).toBe(0)
   }
 
-  async #expectNotified(event: 'trouble_began' | 'trouble_ended', code: TroubleCode): Promise<void> {
-    if (isNotifiedAtOnce(code))
+  async #expectNotified(event: 'condition_began' | 'condition_ended', kind: ConditionKind): Promise<void> {
+    if (isNotifiedAtOnce(kind))
       await expect
-        .poll(() => this.received.some((one) => one.event === event && one.trouble?.code === code))
+        .poll(() => this.received.some((one) => one.event === event && one.condition?.kind === kind))
         .toBe(true)
-    else if (event === 'trouble_began')
-      await expect
-        .poll(() =>
-          this.query(
-            `select from fillrate.notifications where event = $1 and body #>> '{trouble,code}' = $2`,
-            [event, code],
-          ),
-        )
-        .not.toEqual([])
   }
 
-  /** Waits until these troubles are seen in the verdict, in the log, in the metrics and as notifications. */
-  async see(...codes: TroubleCode[]): Promise<void> {
-    for (const code of codes) {
-      let shown: ShownTrouble | undefined
+  /** Waits until these conditions are seen in the verdict, in the log, in the metrics and as notifications. */
+  async see(...kinds: ConditionKind[]): Promise<void> {
+    for (const kind of kinds) {
+      let shown: ShownCondition | undefined
       await expect
         .poll(async () => {
-          shown = (await this.listShown()).find((one) => one.code === code)
-          return shown?.code
+          shown = (await this.listShown()).find((one) => one.kind === kind)
+          return shown?.kind
         })
-        .toBe(code)
-      await this.#expectLogged('trouble_began', code)
-      const metric = new RegExp(`^fillrate_trouble\\{[^}]*code="${code}"[^}]*\\} 1$`, 'm')
+        .toBe(kind)
+      await this.#expectLogged('condition_began', kind)
+      const metric = new RegExp(`^fillrate_condition\\{[^}]*kind="${kind}"[^}]*\\} 1$`, 'm')
       await expect.poll(() => this.read('/metrics')).toMatch(metric)
-      await this.#expectNotified('trouble_began', code)
-      for (const text of [shown?.title, shown?.meaning, shown?.action])
-        expect(text?.length).toBeGreaterThan(10)
+      await this.#expectNotified('condition_began', kind)
+      for (const text of [shown?.title, shown?.meaning, shown?.mend]) expect(text?.length).toBeGreaterThan(10)
     }
   }
 
-  /** Waits until these troubles are over, everywhere. */
-  async over(...codes: TroubleCode[]): Promise<void> {
-    for (const code of codes) {
+  /** Waits until these conditions are over, everywhere. */
+  async over(...kinds: ConditionKind[]): Promise<void> {
+    for (const kind of kinds) {
       await expect
-        .poll(async () => (await this.listShown()).map((one) => one.code), { interval: 500 })
-        .not.toContain(code)
-      await this.#expectLogged('trouble_ended', code)
-      await this.#expectNotified('trouble_ended', code)
+        .poll(async () => (await this.listShown()).map((one) => one.kind), { interval: 500 })
+        .not.toContain(kind)
+      await this.#expectLogged('condition_ended', kind)
+      await this.#expectNotified('condition_ended', kind)
     }
   }
 }

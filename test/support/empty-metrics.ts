@@ -4,7 +4,7 @@ import { noSpend } from './spend.ts'
 export const EMPTY_METRICS = {
   data: {
     readAt: 0,
-    troubles: [],
+    conditions: [],
     watched: [],
     retired: [],
     sources: [],
@@ -22,7 +22,7 @@ export const EMPTY_METRICS = {
   oldestDeliverySeconds: 0,
   backlogs: [],
   now: 0,
-  openCircuits: [],
-  scopes: [],
+  spentToday: [],
+  services: [],
   followed: [],
 }

@@ -35,6 +35,7 @@ while (!stopping.signal.aborted) {
   const leadership = await new LeaderElector({
     db,
     scope: () => 'the key',
+    service: 0,
     owner: `test:${process.pid}:${requests}`,
     log: pino({ level: 'silent' }),
     reserve: 0.1,

@@ -1,18 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StatusReport } from '../../src/actions/status.ts'
 import type { FillrateNotification } from '../../src/domain/notification.ts'
-import type { TroubleCode } from '../../src/domain/trouble.ts'
+import type { ConditionKind } from '../../src/domain/condition.ts'
 import type { CommandLine, Started } from './cli.ts'
 import { type LoopbackService, startLoopback } from './loopback.ts'
 
-// What an operator sees of the troubles of processes: each channel is read all the time, from where operators read it.
+// What an operator sees of the conditions of processes: each channel is read all the time, from where operators read it.
 
 export interface LogLine {
   readonly level: string
   readonly time: string
   readonly event: string
-  readonly code?: string
-  readonly subject?: string
+  readonly kind?: string
+  readonly service?: string | null
+  readonly source?: string | null
   /** A line about a run is about no other. */
   readonly run?: number
   readonly msg: string
@@ -49,9 +50,9 @@ export type WatchedProcess = ReturnType<typeof watchProcess>
 /** Kinds of warnings and errors of a process of which two came within a minute. */
 export function listRepeatedLines(lines: readonly LogLine[]): string[] {
   const seen = new Map<string, number[]>()
-  for (const { level, event, code = '', subject = '', run = '', time } of lines) {
+  for (const { level, event, kind: of = '', service, source, run = '', time } of lines) {
     if (level === 'info') continue
-    const kind = [level, event, code, subject, run].join(' ').trim()
+    const kind = [level, event, of, service ?? '', source ?? '', run].join(' ').trim()
     seen.set(kind, [...(seen.get(kind) ?? []), Date.parse(time)])
   }
   return [...seen]
@@ -64,7 +65,7 @@ export function listRepeatedLines(lines: readonly LogLine[]): string[] {
     .map(({ kind, repeats }) => `${kind}: ${repeats} times again`)
 }
 
-/** Something that is told of troubles: `open` are those whose end it has not been told. */
+/** Something that is told of conditions: `open` are those whose end it has not been told. */
 class Target {
   readonly received: { readonly isEnd: boolean; readonly title: string }[] = []
   readonly #read: (body: unknown) => { readonly isEnd: boolean; readonly title: string }
@@ -87,11 +88,11 @@ class Target {
   }
 }
 
-/** The troubles that the channels of one process or target show, or its error. */
+/** The conditions that the channels of one process or target show, or its error. */
 export type Sight = readonly string[]
 
 interface Expected {
-  readonly code: TroubleCode
+  readonly kind: ConditionKind
   readonly title: RegExp
 }
 
@@ -103,14 +104,14 @@ export class OperatorView {
   readonly targets = [
     new Target((body) => {
       const { event, title } = body as FillrateNotification
-      return { isEnd: event === 'trouble_ended', title }
+      return { isEnd: event === 'condition_ended', title }
     }),
     new Target((body) => {
       const { text } = body as { text: string }
       return { isEnd: text.startsWith(':white_check_mark:'), title: text }
     }),
   ]
-  /** All that was seen of any trouble but the expected one. */
+  /** All that was seen of any condition but the expected one. */
   readonly strange = new Set<string>()
   readonly #cli: CommandLine
   readonly #stopped = new AbortController()
@@ -131,22 +132,22 @@ export class OperatorView {
     for (const target of this.targets) target.close()
   }
 
-  /** Waits until each channel shows this trouble, or none any more. @returns seconds since `at`, by channel */
+  /** Waits until each channel shows this condition, or none any more. @returns seconds since `at`, by channel */
   async measure(expected: Expected, isOver: boolean, at: number): Promise<ReadonlyMap<string, string>> {
     this.#expected = expected
     if (!isOver) this.#noticesFrom = this.targets.map(({ received }) => received.length)
     const seconds = new Map<string, string>()
-    const wanted = isOver ? '' : expected.code
+    const wanted = isOver ? '' : expected.kind
     while (!this.#stopped.signal.aborted) {
       const sights = await this.read()
       for (const [channel, shown] of Object.entries(sights)) {
-        for (const one of shown.flat()) if (one !== expected.code) this.strange.add(`${channel}: ${one}`)
+        for (const one of shown.flat()) if (one !== expected.kind) this.strange.add(`${channel}: ${one}`)
         if (!seconds.has(channel) && shown.every((one) => one.join() === wanted))
           seconds.set(channel, ((Date.now() - at) / 1_000).toFixed(1))
       }
       if (seconds.size === Object.keys(sights).length) break
       if (Date.now() - at > LONGEST_MS)
-        throw new Error(`${expected.code}, over ${isOver}: ${JSON.stringify([...seconds, sights])}`)
+        throw new Error(`${expected.kind}, over ${isOver}: ${JSON.stringify([...seconds, sights])}`)
       await sleep(200)
     }
     return seconds
@@ -169,15 +170,15 @@ export class OperatorView {
   }
 
   #toCode(title: string): string {
-    return this.#expected?.title.test(title) ? this.#expected.code : title
+    return this.#expected?.title.test(title) ? this.#expected.kind : title
   }
 
   #readPage(text: string): Sight {
     const verdict = /<section id="verdict"[\s\S]*?<\/section>/.exec(text)?.[0] ?? ''
-    // Without its data, the page is the trouble.
+    // Without its data, the page is the condition.
     if (verdict === '') return [this.#toCode(text)]
-    return [...verdict.matchAll(/<div class="trouble [\s\S]*?class="headline">([\s\S]*?)<\/p>/g)].map((one) =>
-      this.#toCode(one[1] ?? ''),
+    return [...verdict.matchAll(/<div class="condition [\s\S]*?class="headline">([\s\S]*?)<\/p>/g)].map(
+      (one) => this.#toCode(one[1] ?? ''),
     )
   }
 
@@ -185,14 +186,14 @@ export class OperatorView {
   #readLog(): Sight {
     const open = new Set<string>()
     const lines = this.processes.flatMap((one, index) => one.log().map((line) => ({ ...line, index })))
-    for (const { event, code = '', index } of lines.toSorted((a, b) => a.time.localeCompare(b.time))) {
-      const isOwn = ['database_away', 'key_refused'].includes(code)
-      if (event === 'trouble_began') open.add(`${code} ${isOwn ? index : ''}`)
-      if (event !== 'trouble_ended') continue
-      open.delete(`${code} ${isOwn ? index : ''}`)
+    for (const { event, kind = '', index } of lines.toSorted((a, b) => a.time.localeCompare(b.time))) {
+      const isOwn = kind === 'database_away'
+      if (event === 'condition_began') open.add(`${kind} ${isOwn ? index : ''}`)
+      if (event !== 'condition_ended') continue
+      open.delete(`${kind} ${isOwn ? index : ''}`)
       // What a process knew that has ended since, another one has the last word of.
       for (const [other, { child }] of this.processes.entries())
-        if (child.exitCode !== null) open.delete(`${code} ${other}`)
+        if (child.exitCode !== null) open.delete(`${kind} ${other}`)
     }
     return [...new Set([...open].map((one) => one.split(' ')[0] ?? ''))]
   }
@@ -213,7 +214,7 @@ export class OperatorView {
       const report = JSON.parse(stdout) as Partial<StatusReport>
       // Without Postgres it has no report, and says so.
       this.#status =
-        report.troubles?.map(({ code }) => code) ??
+        report.conditions?.map(({ kind }) => kind) ??
         (/problem in the database/.test(stdout) ? ['database_away'] : [stdout])
       await sleep(1_000, undefined, { signal: this.#stopped.signal }).catch(() => {})
     }
@@ -232,6 +233,6 @@ const readMetrics = (text: string): Sight =>
     ? ['database_away']
     : [
         ...new Set(
-          [...text.matchAll(/^fillrate_trouble\{[^}]*code="(\w+)"[^}]*\} 1$/gm)].map((one) => one[1] ?? ''),
+          [...text.matchAll(/^fillrate_condition\{[^}]*kind="(\w+)"[^}]*\} 1$/gm)].map((one) => one[1] ?? ''),
         ),
       ]

@@ -4,12 +4,11 @@ import { readServiceEnvironment } from '../../config/service-environment.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
 import type { Service } from '../../domain/service/service.ts'
-import { describeTrouble } from '../../domain/trouble.ts'
 import { toKeyId } from '../../service/api-keys.ts'
 import { EnrichmentClient } from '../../service/client.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { openDatabase } from '../../store/open.ts'
-import { reportTroubles } from '../../store/troubles.ts'
+import { acceptKey } from '../../store/rate-limits.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
@@ -66,7 +65,7 @@ export async function* makeOneCall(
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
-      yield* endKeyTroubles(environment, address)
+      yield* endKeyRefusal(environment, address)
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
     const expected = 'one that the service describes'
@@ -77,23 +76,20 @@ export async function* makeOneCall(
 }
 
 /** A process that has nothing to look up would find out only with its next lookup. */
-async function* endKeyTroubles(
+async function* endKeyRefusal(
   { databaseUrl, apiKeys }: Environment,
   address: string | null,
 ): AsyncGenerator<Finding> {
   if (databaseUrl === null || address === null) return
   const db = openDatabase({ url: databaseUrl, max: 1 })
-  // Of several keys, the trouble is named after the last one that was rejected.
-  const proofs = apiKeys.map((key) => ({
-    code: 'key_refused' as const,
-    subject: `${address} ${toKeyId(key)}`,
-  }))
   try {
-    const report = { reporter: 'fillrate check', codes: ['key_refused'], proofs } as const
-    for (const trouble of (await reportTroubles(db, report, [])).ended)
-      yield createFinding('trouble', 'ok', `over: ${describeTrouble(trouble, Date.now()).title}`, {
-        todo: 'Running processes go on within seconds.',
-      })
+    if (
+      (await acceptKey(
+        db,
+        apiKeys.map((key) => `${address} ${toKeyId(key)}`),
+      )) > 0
+    )
+      yield createFinding('key', 'ok', 'accepted again', { todo: 'Running processes go on within seconds.' })
   } catch {
     // The check of the database has said what is wrong with it.
   } finally {

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
-import type { OwnTrouble } from '../../domain/trouble-facts.ts'
+import type { Condition } from '../../domain/condition.ts'
 import type { Database } from '../../store/open.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { StatusReport } from '../../actions/status.ts'
@@ -42,10 +42,14 @@ export const statusCommand = defineCommand(
         const columns = outputs.map(({ column }) => column)
         fillRates[name] = await readLastFillRates(db, name, columns)
       }
-      const report = await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config, {
-        own: await findOwnTroubles(db),
-        schedules: await readDueTimes(config, now()),
-      })
+      const report = await createStatusReport(
+        db,
+        names,
+        fillRates,
+        isInvalid ? NO_SPEND_SETTINGS : config,
+        { schedules: await readDueTimes(config, now()) },
+        await findRefusal(db),
+      )
       const { renderSchedule } = await import('../views/schedule.ts')
       const schedule = isInvalid ? [] : config.schedule
       printAnswer(call, {
@@ -68,12 +72,11 @@ export const statusCommand = defineCommand(
 )
 
 /** That Postgres takes no writes: no process can store it. */
-async function findOwnTroubles(db: Database): Promise<OwnTrouble[]> {
+async function findRefusal(db: Database): Promise<Condition | null> {
   const { tryWrite } = await import('../../store/connectivity.ts')
   const sqlstate = await tryWrite(db)
-  if (describeRefusal(sqlstate) === null) return []
-  const details = { sqlstate: sqlstate ?? undefined }
-  return [{ code: 'database_away', subject: '', details, forMs: 0, seenAgoMs: 0 }]
+  if (sqlstate === null || describeRefusal(sqlstate) === null) return null
+  return { kind: 'database_away', service: null, source: null, since: new Date(), details: { sqlstate } }
 }
 
 /** When each schedule was due last; null: the configuration is unknown. */

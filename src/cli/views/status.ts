@@ -23,13 +23,13 @@ import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
-  const { troubles, limits, fill_rate, rows, backfills } = report
+  const { conditions, limits, fill_rate, rows, backfills } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   const shown =
     names.length <= MAX_FULL_SOURCES ? names : names.toSorted(byNeed(report)).slice(0, MAX_SHOWN_SOURCES)
   const folded = names.filter((name) => !shown.includes(name))
   return [
-    ...troubles.flatMap((trouble) => [...renderTrouble(trouble, output, now), '']),
+    ...conditions.flatMap((one) => [...renderCondition(one, output, now), '']),
     ...shown.flatMap((name) => [...renderSource(name, report, output, now), '']),
     ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
     ...[
@@ -57,8 +57,8 @@ const countFailed = (rows: StatusReport['rows'][string] | undefined): number =>
   FAILURE_STATES.reduce((sum, state) => sum + (rows?.[state] ?? 0), 0)
 
 /** Why runs do not pick from a source; null: they do. */
-function findHold({ troubles, paused }: StatusReport, name: string): 'left out' | 'paused' | null {
-  if (troubles.some(({ code, subject }) => code === 'source_broken' && subject === name)) return 'left out'
+function findHold({ conditions, paused }: StatusReport, name: string): 'left out' | 'paused' | null {
+  if (conditions.some(({ kind, source }) => kind === 'source_broken' && source === name)) return 'left out'
   return paused.some((one) => one.source === name) ? 'paused' : null
 }
 
@@ -93,8 +93,8 @@ function formatFilled(fillRate: StatusReport['fill_rate'][string] | undefined): 
 }
 
 /** What is wrong, since when, what it means, and what to do. */
-function renderTrouble(
-  { severity, title, meaning, action, since }: StatusReport['troubles'][number],
+function renderCondition(
+  { severity, title, meaning, mend, proof, since }: StatusReport['conditions'][number],
   output: Output,
   now: number,
 ): string[] {
@@ -104,7 +104,7 @@ function renderTrouble(
   return [
     ...placeBeside(`${sign} `, wrapText(head, textColumns - 2)).map((line) => paint(style, line)),
     ...renderText(output, meaning),
-    ...renderText(output, action, 'quiet'),
+    ...renderText(output, `${mend} Prove it: ${proof}.`, 'quiet'),
   ]
 }
 
@@ -260,19 +260,9 @@ function formatStates(states: Readonly<Record<string, number>>): string {
 }
 
 function limitField(
-  {
-    scope,
-    service,
-    limit,
-    window_ms: windowMs,
-    observed_at: observedAt,
-    status,
-  }: StatusReport['limits'][number],
+  { service, limit, window_ms: windowMs, observed_at: observedAt, status }: StatusReport['limits'][number],
   now: number,
 ): Field {
-  const [host = scope, key] = scope.split(' ')
-  const whose = key === undefined ? host : `${host}, key ${key}`
   const known = formatLimit(limit, windowMs, status?.window_at_most_ms)
-  const name = service === undefined ? '' : `${service}, `
-  return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, `${name}${whose}`]
+  return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, service]
 }

@@ -3,7 +3,8 @@ import type { SpendSettings } from '../../actions/spend.ts'
 import type { DashboardData } from '../../actions/dashboard-data.ts'
 import type { SystemData } from '../../actions/system-data.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
-import type { ObserverOptions } from '../../domain/trouble-facts.ts'
+import type { DatabaseOutage } from '../../domain/condition.ts'
+import type { Observer } from '../../store/condition-facts.ts'
 import type { WorkMetrics } from '../../pipeline/metrics-recorder.ts'
 import type { Database } from '../../store/open.ts'
 import type { Log } from '../../util/log.ts'
@@ -13,8 +14,8 @@ export interface DashboardOptions {
   /** The current sources: a daemon may reload its configuration. */
   readonly sources: () => ReadonlyMap<string, SourceMapping>
   readonly spendSettings: () => SpendSettings
-  /** What this process knows of troubles, beside what is stored. */
-  readonly observer: () => ObserverOptions
+  /** What this process knows and Postgres does not, and what keeps it from Postgres. */
+  readonly observer: () => Observer & { readonly outage: DatabaseOutage | null }
   /** Null while no configuration is loaded. */
   readonly app: () => Actions | null
   /** What this process has done. */

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { OwnTrouble } from '../../domain/trouble-facts.ts'
+import type { DatabaseOutage } from '../../domain/condition.ts'
 import { pageHead, withCode } from './components.ts'
 import { html, type HtmlPart } from './html.ts'
 import { renderPage, SECURITY_HEADERS } from './layout.ts'
@@ -58,7 +58,7 @@ export function sendFailure(
   request: FastifyRequest,
   reply: FastifyReply,
   error: Error,
-  own: readonly OwnTrouble[],
+  outage: DatabaseOutage | null,
 ): FastifyReply {
   const { statusCode = 503 } = error as { statusCode?: number }
   if (statusCode < 500)
@@ -67,17 +67,17 @@ export function sendFailure(
       title: 'Request rejected',
       reason: error.message,
     })
-  const { title, meaning, action } = describeOutage(error, own, Date.now()) ?? {
+  const { title, meaning, mend } = describeOutage(error, outage, Date.now()) ?? {
     title: 'This page cannot be shown',
     meaning: 'Its data could not be read.',
-    action: 'The log of this process has the reason, with the code `page_failed`.',
+    mend: 'The log of this process has the reason, with the code `page_failed`.',
   }
   return sendErrorPage(request, reply, {
     status: 503,
     title,
     reason: acceptsHtml(request) ? meaning : `${title}. ${meaning}`,
     advice: html`<p>
-      <b>What to do:</b> ${withCode(action)} <a href="/readyz">/readyz</a> says what this process can do.
+      <b>What to do:</b> ${withCode(mend)} <a href="/readyz">/readyz</a> says what this process can do.
     </p>`,
     isRetried: true,
   })

@@ -110,7 +110,7 @@ const LIVE_PAGES = PAGES.filter(({ isLive }) => isLive === true).map(({ path, sh
 /** Registers the stream of what changes on a page, which open pages read. */
 function registerLiveUpdates(server: FastifyInstance, deps: DashboardDeps): LiveUpdates {
   const live = new LiveUpdates({
-    own: () => deps.observer().own,
+    outage: () => deps.observer().outage,
     log: deps.log,
   })
   server.addHook('preClose', () => live.close())

@@ -4,7 +4,7 @@ import type { Log } from '../../util/log.ts'
 import { type Cached, cached } from '../../util/cached.ts'
 import type { Html } from './html.ts'
 import { retryLogLevel } from '../../store/connectivity.ts'
-import type { OwnTrouble } from '../../domain/trouble-facts.ts'
+import type { DatabaseOutage } from '../../domain/condition.ts'
 import { outageSection } from './pages/verdict.ts'
 
 const INTERVAL_MS = 1_000
@@ -16,7 +16,7 @@ export type LiveContent = Html['parts']
 
 interface LiveUpdateOptions {
   /** What this process knows of an outage. */
-  readonly own: () => readonly OwnTrouble[]
+  readonly outage: () => DatabaseOutage | null
   readonly log: Log
 }
 
@@ -122,7 +122,7 @@ export class LiveUpdates {
         { event: 'dashboard_data_failed', reason: describeError(error) },
         'failed to read dashboard data',
       )
-      const outage = outageSection(error, this.#options.own(), Date.now())
+      const outage = outageSection(error, this.#options.outage(), Date.now())
       for (const [response, lastSent] of topic.pages) {
         // The verdict says why; everything else is as it was read last.
         if (outage !== null && lastSent.get('verdict') !== withoutTimes(outage.text)) {

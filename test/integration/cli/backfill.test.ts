@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createCrm } from '../../support/crm.ts'
 import { openCommandLine } from './command-line.ts'
 
-// A budget below the backlog is a choice: night after night, and no trouble.
+// A budget below the backlog is a choice: night after night, and no condition.
 
 const { json, say } = await openCommandLine({ prepare: (pool) => createCrm(pool, 40) })
 
@@ -15,7 +15,7 @@ test('status shows how far a source has come whose runs stop at their budget, un
   // Beside 15 lookups, rows that need none.
   const { picked } = first.rows
   expect(await json('status', 0)).toMatchObject({
-    troubles: [],
+    conditions: [],
     backfills: { contacts: { picked, eligible: 40, per_day: picked, done_at: expect.any(String) } },
   })
   expect(await say('status', 0)).toMatch(

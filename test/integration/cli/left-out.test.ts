@@ -63,7 +63,7 @@ test('undo restores the others, and the rest after the mend', async () => {
   expect(second.changes).toMatchObject({ restored: 10, undone_before: 5, remaining: 0 })
   expect(second.left_out).toEqual([])
   await say('run --route sync', 0)
-  expect(await database.count('fillrate.troubles where ended_at is null')).toBe(0)
+  expect(await database.count('fillrate.conditions where ended_at is null')).toBe(0)
 })
 
 test('where no source fits, a command is refused', async () => {

@@ -51,7 +51,7 @@ beforeEach(async () => {
   for (const { name, on } of rows) await database.query(`drop policy ${name} on ${on}`)
   await database.query(`
     truncate people, fillrate.rows, fillrate.changes, fillrate.lookups, fillrate.write_back_queue,
-             fillrate.skipped_cells, fillrate.row_counts, fillrate.troubles;
+             fillrate.skipped_cells, fillrate.row_counts, fillrate.conditions;
     alter table people enable row level security;
     alter table tenants disable row level security;
     insert into people (id, tenant, email) select n, 1 + n % 2, 'p' || n || '@example.com' from generate_series(1, 12) n`)

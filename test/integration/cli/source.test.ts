@@ -69,8 +69,8 @@ async function leaveTraces(): Promise<void> {
   await database.query(`
     insert into fillrate.scheduled_runs (schedule, at, sources, state, finished_at)
     values ('0 2 * * * | old_people,accounts', now(), '{old_people,accounts}', 'done', now());
-    insert into fillrate.troubles (code, subject, severity, details, began_at, seen_at, known_at, reported_by)
-    values ('run_failed', 'old_people, accounts', 'error', '{"sources": ["old_people", "accounts"]}', now(), now(), now(), 'test');
+    insert into fillrate.conditions (kind, source, details, began_at, seen_at)
+    values ('run_failed', 'old_people, accounts', '{"sources": ["old_people", "accounts"]}', now(), now());
     insert into fillrate.rows (source, key, state, settled_at, deleted_at, is_kept, may_be_hidden)
     values ('old_people', '9999', 'enriched', now(), now(), false, false)`)
 }

@@ -37,12 +37,12 @@ test('a limit that is used up is seen, and nothing is lost', async () => {
   }
   sandbox.configure({ limit: 20, windowMs: 3_600_000 })
   await insert(30)
-  await day.see('calls_waiting')
+  await day.see('throttled')
   // The service has raised the limit.
   sandbox.configure({ limit: null })
   await day.restartLater(config)
   await expectAnswered()
-  await day.over('calls_waiting')
+  await day.over('throttled')
 })
 
 test('the money is what the service has counted, to the lookup', async () => {

@@ -84,17 +84,18 @@ const insertUntil = async (isSo: () => Promise<boolean>): Promise<void> => {
 
 /** Only the daemon's own calls show that the other client is gone: a restart does not. */
 const insertUntilGone = (times: number): Promise<void> =>
-  insertUntil(async () => day.logged('trouble_ended', 'shared_key').length >= times)
+  insertUntil(async () => day.logged('condition_ended', 'throttled').length >= times)
 
-const readTrouble = async (code: string) => (await day.listShown()).find((one) => one.code === code)
+const readCondition = async (cause: string) =>
+  (await day.listShown()).find(({ kind, title }) => kind === 'throttled' && title.includes(cause))
 
 test('another client of the key is seen, and that it is gone, while the daemons go on calling', async () => {
   const other = new OtherClient()
-  await insertUntil(async () => (await readTrouble('shared_key')) !== undefined)
-  await day.see('shared_key')
+  await insertUntil(async () => (await readCondition('throttled')) !== undefined)
+  await day.see('throttled')
   await other.stop()
-  await insertUntil(async () => day.logged('trouble_ended', 'shared_key').length > 0)
-  await day.over('shared_key')
+  await insertUntil(async () => day.logged('condition_ended', 'throttled').length > 0)
+  await day.over('throttled')
   await expectAnswered()
 })
 
@@ -105,18 +106,18 @@ test('a ban for the calls of another client is seen, and its end', async () => {
   await insertUntil(async () => (await countRefused()) > refused)
   day.sandbox.configure({ banAfter: 0 })
   await insert(1)
-  await day.see('banned')
+  await day.see('throttled')
   // The service lifts the ban, and the other client is quiet.
   await other.stop()
   day.sandbox.configure({ limit: null, banAfter: null })
   await day.restartLater(config)
   await expectAnswered()
-  await day.over('banned')
+  await day.over('throttled')
   await insertUntilGone(2)
-  await day.over('shared_key')
+  await day.over('throttled')
 })
 
-test('another client that leaves nothing for an hour is one trouble, which says how long calls wait', async () => {
+test('another client that leaves nothing for an hour is one condition, which says how long calls wait', async () => {
   // Daemons that have made so many calls themselves would take the limit for used up by these.
   await expectAnswered()
   await day.restartLater(config)
@@ -125,18 +126,18 @@ test('another client that leaves nothing for an hour is one trouble, which says 
   const other = new OtherClient()
   await expect.poll(() => foreign).toBe(usedUp)
   await insert(10)
-  await day.see('shared_key')
+  await day.see('throttled')
   await expect
-    .poll(async () => (await readTrouble('shared_key'))?.meaning)
+    .poll(async () => (await readCondition('throttled'))?.meaning)
     .toMatch(/^No call has been permitted for \d+ s; \d+ rows are waiting\. They continue by themselves in /)
-  expect(await readTrouble('calls_waiting')).toBeUndefined()
+  expect(await readCondition('throttled')).toBeUndefined()
   // The other client has got a key of its own.
   await other.stop()
   day.sandbox.configure({ limit: null })
   await day.restartLater(config)
   await insertUntilGone(3)
   await expectAnswered()
-  await day.over('shared_key')
+  await day.over('throttled')
 })
 
 test('the money is what the service has counted without the other client, to the lookup', async () => {

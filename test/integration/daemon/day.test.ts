@@ -63,7 +63,7 @@ test('what the database, the schedule and the configuration can do wrong is seen
   await day.query(
     `insert into crm.contacts (email) select 'import' || n || '@example.com' from generate_series(1, 150) n`,
   )
-  await day.see('schedule_late')
+  await day.see('late')
 
   const locked = await day.database.pool.connect()
   await locked.query('begin; lock table crm.contacts in access exclusive mode')
@@ -79,7 +79,13 @@ test('what the database, the schedule and the configuration can do wrong is seen
   // A daemon of the next version is started before its migration.
   const applied = await day.query('delete from fillrate.migrations returning *')
   const next = await day.start(config, { isWaiting: true })
-  await day.see('live_sync_behind', 'jobs_overdue', 'reload_refused', 'schema_outdated')
+  await day.see('late', 'jobs_overdue')
+  await expect
+    .poll(() => day.query('select from fillrate.processes where problem is not null'))
+    .toHaveLength(1)
+  await expect
+    .poll(() => day.logged('condition_began', 'database_away'))
+    .toMatchObject([{ reason: expect.stringContaining('does not fit this version') }])
   expect((await fetch(`${next.url}/readyz`)).status).toBe(503)
 
   await locked.query('rollback')
@@ -91,7 +97,9 @@ test('what the database, the schedule and the configuration can do wrong is seen
   day.daemons[1]?.reload(config)
   await day.query(`delete from fillrate.scheduled_runs where schedule = 'former'`)
   // Its bulk job is delivered, which ends the overdue one as well.
-  await day.over('schema_outdated', 'reload_refused', 'live_sync_behind', 'schedule_late', 'jobs_overdue')
+  await day.over('late', 'jobs_overdue')
+  await expect.poll(() => day.query('select from fillrate.processes where problem is not null')).toEqual([])
+  await expect.poll(() => day.logged('condition_ended', 'database_away')).toHaveLength(1)
   expect((await fetch(`${next.url}/readyz`)).status).toBe(200)
   day.daemons.splice(day.daemons.indexOf(next), 1)
   await next.stop()
@@ -102,15 +110,15 @@ test('a service that is away, fails, or rejects the key is seen, and nothing is 
   const before = await countAnswered(day)
   await toService.pull()
   await insertContacts(day, 1, 6)
-  await day.see('service_down')
+  await day.see('service_failing')
   await toService.plug()
-  await day.over('service_down')
+  await day.over('service_failing')
 
   sandbox.configure({ faults: { '500': 1 } })
   await insertContacts(day, 11, 16)
-  await day.see('circuit_open')
+  await day.see('service_failing')
   sandbox.configure({ faults: {} })
-  await day.over('circuit_open')
+  await day.over('service_failing')
 
   const { keys } = sandbox
   sandbox.configure({ keys: ['another'] })
@@ -137,9 +145,9 @@ test('rows that the database rejects are seen, and written without a call once i
   const [rejected] = await day.query<{ rows: number }>(
     `select count(*)::int as rows from fillrate.rows where state = 'write_rejected'`,
   )
-  const { troubles } = JSON.parse(await day.read('/api/status')) as { troubles: { title: string }[] }
+  const { conditions } = JSON.parse(await day.read('/api/status')) as { conditions: { title: string }[] }
   const title = `^The database rejects ${rejected?.rows} rows of contacts \\(raised by .*: contact … may not be changed\\)$`
-  expect(troubles.map((one) => one.title)).toEqual([expect.stringMatching(title)])
+  expect(conditions.map((one) => one.title)).toEqual([expect.stringMatching(title)])
 
   await day.query('drop trigger guard on crm.contacts')
   const environment = day.environment(day.database.url)
@@ -168,10 +176,10 @@ test('rows that the database rejects are seen, and written without a call once i
 
 test('Postgres that is away is logged once by each daemon when it goes and when it is back, and kept', async () => {
   // On a busy machine Postgres may have taken too long to answer before.
-  const before = day.logged('trouble_began', 'database_away').length
+  const before = day.logged('condition_began', 'database_away').length
   for (const { toDatabase } of day.daemons) await toDatabase.pull()
   try {
-    await expect.poll(() => day.logged('trouble_began', 'database_away')).toHaveLength(before + 2)
+    await expect.poll(() => day.logged('condition_began', 'database_away')).toHaveLength(before + 2)
     expect((await fetch(`${day.daemons[0]?.url}/readyz`)).status).toBe(503)
     const metrics = await day.read('/metrics')
     expect(metrics).toMatch(/^fillrate_database_up 0$/m)
@@ -179,10 +187,10 @@ test('Postgres that is away is logged once by each daemon when it goes and when 
     // Otherwise the daemons could not close their runs, and the test of the day's end would fail with that.
     for (const { toDatabase } of day.daemons) await toDatabase.plug()
   }
-  await expect.poll(() => day.logged('trouble_ended', 'database_away')).toHaveLength(before + 2)
+  await expect.poll(() => day.logged('condition_ended', 'database_away')).toHaveLength(before + 2)
   await expect
     .poll(() =>
-      day.query(`select from fillrate.troubles where code = 'database_away' and ended_at is not null`),
+      day.query(`select from fillrate.conditions where kind = 'database_away' and ended_at is not null`),
     )
     .not.toEqual([])
 })

@@ -1,11 +1,12 @@
 import pino from 'pino'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
-import type { TroubleCode } from '../../../src/domain/trouble.ts'
-import { listFailingTargets, listNotifications } from '../../../src/store/notifications.ts'
-import { listOpenTroubles, reportTroubles } from '../../../src/store/troubles.ts'
+import type { Condition, ConditionKind } from '../../../src/domain/condition.ts'
+import type { RunReport } from '../../../src/runs/report.ts'
+import { listRecentConditions, recordOutage } from '../../../src/store/conditions.ts'
+import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
@@ -35,12 +36,13 @@ beforeEach(async () => {
   received = []
   answers = []
   lines.length = 0
-  await database.query('truncate fillrate.troubles, fillrate.notifications')
+  await database.query('truncate fillrate.conditions, fillrate.leases, fillrate.runs cascade')
 })
 
 const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
   new Notifier({
     db: database.db,
+    owner: 'test',
     targets: targets.map((one) => ({ url: `${target.url}/hook`, form: 'json', on: ['error'], ...one })),
     url: null,
     secrets: ['a secret of the receiver'],
@@ -49,285 +51,225 @@ const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
     log,
   })
 
-/** One process sees these troubles, and no others of their codes. */
-const see = (notifier: Notifier, codes: readonly TroubleCode[], holding: readonly TroubleCode[]) =>
-  reportTroubles(
-    database.db,
-    { reporter: 'test', codes },
-    holding.map((code) => ({ code, subject: 'api.example.com 62af8704', since: new Date(), details: {} })),
-    notifier.queueTroubles,
+/** A condition begins, as it is recorded. */
+const begin = (kind: ConditionKind, { source = '', details = '{}', since = '0 s' } = {}) =>
+  database.query(`insert into fillrate.conditions (kind, service, source, details, began_at, seen_at)
+    values ('${kind}', 'acme', nullif('${source}', ''), '${details}', now() - interval '${since}', now())`)
+const end = () => database.query('update fillrate.conditions set ended_at = now() where ended_at is null')
+/** It began, and ended, earlier. */
+const pass = (interval: string) =>
+  database.query(
+    `update fillrate.conditions set began_at = began_at - interval '${interval}', ended_at = ended_at - interval '${interval}'`,
   )
 
-/** What was seen was seen a while ago: a trouble that comes and goes is held open for some seconds. */
-const letPass = () =>
-  database.pool.query(`update fillrate.troubles
-    set began_at = began_at - interval '5 min', seen_at = seen_at - interval '5 min' where ended_at is null`)
-
-const makeDue = () => database.pool.query('update fillrate.notifications set not_before = now()')
 const events = () => received.map(({ body }) => body.event)
-const states = async () => (await listNotifications(database.db, 100)).map(({ state }) => state)
 
-test('a trouble is reported once, and so is its end, however many processes see and send it', async () => {
-  const [one, other] = [open({}), open({})]
-  await Promise.all([one, other].map((notifier) => see(notifier, ['key_refused'], ['key_refused'])))
-  await Promise.all([one.send(), other.send()])
-  await Promise.all([one, other].map((notifier) => see(notifier, ['key_refused'], [])))
-  await Promise.all([other.send(), one.send(), one.send()])
-  expect(events()).toEqual(['trouble_began', 'trouble_ended'])
+test('a condition is reported once, and so is its end, however many processes send it', async () => {
+  const processes = [open({}), open({})] as const
+  await begin('key_refused')
+  await Promise.all(processes.map((one) => one.send()))
+  await end()
+  await Promise.all([...processes, processes[0]].map((one) => one.send()))
+  expect(events()).toEqual(['condition_began', 'condition_ended'])
   expect(received[0]).toMatchObject({
-    body: { environment: 'production', severity: 'error', trouble: { code: 'key_refused' } },
+    body: {
+      environment: 'production',
+      severity: 'error',
+      condition: { kind: 'key_refused', service: 'acme', source: null },
+    },
   })
   expect(received[0]?.id).toBe(received[0]?.body.event_id)
   expect(received[1]?.body.duration_ms).toBeGreaterThanOrEqual(0)
-  expect(await states()).toEqual(['delivered', 'delivered'])
 })
 
 test('by default only what needs a person; each target gets its own form, under one event_id', async () => {
   const notifier = open({}, { url: `${target.url}/slack`, form: 'slack', on: ['error', 'warning'] })
-  await see(notifier, ['key_refused', 'live_sync_budget_spent'], ['key_refused', 'live_sync_budget_spent'])
-  while ((await notifier.send()) > 0);
+  await begin('key_refused')
+  await begin('budget_used')
+  await notifier.send()
   expect(received.map(({ path }) => path).toSorted()).toEqual(['/hook', '/slack', '/slack'])
   const slack = received.filter(({ path }) => path === '/slack')
   expect(slack.map(({ body, id }) => [Object.keys(body), id])).toEqual([
     [['text'], undefined],
     [['text'], undefined],
   ])
-  const ids = (await listNotifications(database.db, 100)).map(
-    ({ body }) => `${body.trouble?.code} ${body.event_id}`,
-  )
-  expect(new Set(ids).size).toBe(2)
 })
 
 test('an address that is listed twice gets the topics of both, each once', async () => {
   const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['completed'] })
-  await see(notifier, ['key_refused', 'live_sync_budget_spent'], ['key_refused', 'live_sync_budget_spent'])
-  while ((await notifier.send()) > 0);
-  expect(received.map(({ body }) => body.trouble?.code).toSorted()).toEqual([
-    'key_refused',
-    'live_sync_budget_spent',
-  ])
-})
-
-test('a notification and its trouble are stored together or not at all', async () => {
-  await expect(
-    reportTroubles(
-      database.db,
-      { reporter: 'test', codes: ['key_refused'] },
-      [{ code: 'key_refused', subject: '', since: new Date(), details: {} }],
-      async (tx, changes) => {
-        await open({}).queueTroubles?.(tx, changes)
-        throw new Error('killed before the commit')
-      },
-    ),
-  ).rejects.toThrow('killed')
-  const rows = await database.query(
-    'select 1 from fillrate.troubles union all select 1 from fillrate.notifications',
-  )
-  expect(rows).toEqual([])
+  await begin('key_refused')
+  await begin('budget_used')
+  await notifier.send()
+  expect(received.map(({ body }) => body.condition?.kind).toSorted()).toEqual(['budget_used', 'key_refused'])
 })
 
 test('what ends within a minute by itself reaches no one; what lasts is reported with its end', async () => {
   const notifier = open({})
-  await see(notifier, ['circuit_open'], ['circuit_open'])
+  await begin('service_failing')
   expect(await notifier.send()).toBe(0)
-  await letPass()
-  await see(notifier, ['circuit_open'], [])
-  await makeDue()
+  await end()
+  await pass('2 min')
   expect(await notifier.send()).toBe(0)
-  expect(await states()).toEqual([])
-
-  await see(notifier, ['circuit_open'], ['circuit_open'])
-  await makeDue()
-  await notifier.send()
-  await letPass()
-  await see(notifier, ['circuit_open'], [])
-  await notifier.send()
-  expect(events()).toEqual(['trouble_began', 'trouble_ended'])
+  await begin('service_failing', { since: '61 s' })
+  expect(await notifier.send()).toBe(1)
+  await end()
+  expect(await notifier.send()).toBe(1)
+  expect(events()).toEqual(['condition_began', 'condition_ended'])
 })
 
 test('what comes and goes is reported once, and again only if it has come back to stay', async () => {
   const notifier = open({})
-  const flap = async (): Promise<void> => {
-    await see(notifier, ['key_refused'], ['key_refused'])
+  for (let n = 0; n < 4; n++) {
+    await begin('key_refused')
     await notifier.send()
-    await see(notifier, ['key_refused'], [])
+    await end()
     await notifier.send()
   }
-  for (let n = 0; n < 4; n++) await flap()
-  expect(events()).toEqual(['trouble_began', 'trouble_ended'])
-  await see(notifier, ['key_refused'], ['key_refused'])
-  await notifier.send()
-  expect(events()).toHaveLength(2)
-  await makeDue()
-  await notifier.send()
-  await see(notifier, ['key_refused'], [])
-  await notifier.send()
-  expect(events()).toEqual(['trouble_began', 'trouble_ended', 'trouble_began', 'trouble_ended'])
-  // Later it is news.
+  expect(events()).toEqual(['condition_began', 'condition_ended'])
+  await begin('key_refused')
   await database.query(
-    `update fillrate.troubles set began_at = began_at - interval '11 min', ended_at = ended_at - interval '11 min'`,
+    `update fillrate.conditions set began_at = began_at - interval '301 s', ended_at = ended_at - interval '301 s'`,
   )
-  await see(notifier, ['key_refused'], ['key_refused'])
+  await notifier.send()
+  await end()
+  await notifier.send()
+  expect(events().slice(2)).toEqual(['condition_began', 'condition_ended'])
+  // Later it is news.
+  await pass('11 min')
+  await begin('key_refused')
   await notifier.send()
   expect(events()).toHaveLength(5)
 })
 
 test('a notification has the figures of when it is sent, and an end none of before', async () => {
   const notifier = open({})
-  const report = (waiting: number | null) =>
-    reportTroubles(
-      database.db,
-      { reporter: 'test', codes: ['circuit_open'] },
-      waiting === null
-        ? []
-        : [
-            {
-              code: 'circuit_open',
-              subject: 'a.example 1',
-              since: new Date(),
-              details: { waiting, reason: 'HTTP 500' },
-            },
-          ],
-      notifier.queueTroubles,
-    )
-  await report(0)
-  await database.query(
-    `update fillrate.troubles set seen_at = seen_at - interval '1 s', began_at = began_at - interval '1 s'`,
-  )
-  await report(40)
-  await makeDue()
+  await begin('service_failing', { since: '61 s', details: '{"reason": "HTTP 500"}' })
+  await database.query(`update fillrate.conditions set details = details || '{"waiting": 40}'`)
   await notifier.send()
-  await report(null)
+  await end()
   await notifier.send()
-  expect(received.map(({ body }) => [body.title, body.trouble?.details])).toEqual([
-    ['a.example answers with errors (HTTP 500)', { reason: 'HTTP 500', waiting: 40 }],
-    [
-      expect.stringMatching(/^Over after .*: a\.example answers with errors \(HTTP 500\)$/),
-      { reason: 'HTTP 500' },
-    ],
+  expect(received.map(({ body }) => body.title)).toEqual([
+    'acme answers with errors (HTTP 500)',
+    expect.stringMatching(/^Over after .*: acme answers with errors \(HTTP 500\)$/),
   ])
-  expect(received[0]?.body.meaning).toMatch(/^40 rows are waiting/)
+  expect(received[0]?.body.meaning).toContain('40 rows wait')
 })
 
-test('an outage of Postgres, over before it could be stored, is reported if it was long', async () => {
+const AWAY: Condition = { kind: 'database_away', service: null, source: null, since: new Date(), details: {} }
+
+test('an outage of Postgres is sent from memory after half a minute, and each of two within ten minutes has its end', async () => {
   const notifier = open({})
-  const now = Date.now()
-  for (const ms of [20_000, 180_000])
-    await reportTroubles(
-      database.db,
-      { reporter: 'test', codes: [] },
-      [
-        {
-          code: 'database_away',
-          subject: '',
-          since: new Date(now - ms - 60_000),
-          endedAt: new Date(now - 60_000),
-          details: {},
-        },
-      ],
-      notifier.queueTroubles,
-    ).then(() => database.pool.query('truncate fillrate.troubles'))
-  await notifier.send()
-  expect(received.map(({ body }) => [body.event, body.duration_ms])).toEqual([['trouble_ended', 180_000]])
+  expect(await notifier.notifyOfOutage(AWAY, 29_000, [])).toEqual([])
+  for (const forMs of [31_000, 45_000]) {
+    const acceptedBy = await notifier.notifyOfOutage(AWAY, forMs, [])
+    expect(await notifier.notifyOfOutage(AWAY, forMs + 1_000, acceptedBy)).toEqual([])
+    await recordOutage(database.db, {
+      forMs,
+      details: {},
+      acceptedBy: acceptedBy.map((key) => `began ${key}`),
+    })
+    await notifier.send()
+    await pass('1 min')
+  }
+  expect(events()).toEqual(['condition_began', 'condition_ended', 'condition_began', 'condition_ended'])
 })
 
-test('a target that fails is tried again with the same event_id, and the end waits for its begin', async () => {
+test('of several processes one tells an outage, and all record one', async () => {
+  const [speaker, other] = [open({}), open({})]
+  for (const one of [speaker, other]) await one.send()
+  const acceptedBy = await Promise.all([speaker, other].map((one) => one.notifyOfOutage(AWAY, 31_000, [])))
+  expect(acceptedBy.flat()).toHaveLength(1)
+  for (const keys of acceptedBy)
+    await recordOutage(database.db, {
+      forMs: 31_000,
+      details: {},
+      acceptedBy: keys.map((key) => `began ${key}`),
+    })
+  await other.send()
+  await speaker.send()
+  expect(events()).toEqual(['condition_began', 'condition_ended'])
+  expect(await listRecentConditions(database.db, 10)).toHaveLength(1)
+})
+
+test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {
   const notifier = open({})
   answers = [500, 404]
-  await see(notifier, ['key_refused'], ['key_refused'])
-  await notifier.send()
-  await see(notifier, ['key_refused'], [])
-  expect(await notifier.send()).toBe(0)
-  for (let n = 0; n < 3; n++) {
-    await makeDue()
+  await begin('key_refused')
+  const clock = vi.spyOn(performance, 'now')
+  onTestFinished(() => clock.mockRestore())
+  for (const seconds of [0, 5, 11, 20, 42, 43]) {
+    clock.mockReturnValue(1_000_000 + seconds * 1_000)
     await notifier.send()
   }
-  expect(events()).toEqual(['trouble_began', 'trouble_began', 'trouble_began', 'trouble_ended'])
-  expect(new Set(received.slice(0, 3).map(({ id }) => id)).size).toBe(1)
+  expect(events()).toEqual(['condition_began', 'condition_began', 'condition_began'])
+  expect(new Set(received.map(({ id }) => id)).size).toBe(1)
   expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
     { host: new URL(target.url).host, attempts: 1, reason: 'HTTP 500' },
     { attempts: 2, reason: 'HTTP 404' },
   ])
   expect(JSON.stringify(lines)).not.toContain('/hook')
+  await end()
+  await notifier.send()
+  answers = [500]
+  await begin('out_of_credits')
+  await notifier.send()
+  await end()
+  clock.mockReturnValue(2_000_000)
+  await notifier.send()
+  expect(events().slice(3)).toEqual(['condition_ended', 'condition_began'])
 })
 
-test('why a target cannot be reached is said in words', async () => {
+test('why a target cannot be reached is said in words, and it holds up no other', async () => {
   const notifier = open({}, { url: 'http://127.0.0.1:9/hook', form: 'json', on: ['error'] })
-  await see(notifier, ['key_refused'], ['key_refused'])
-  await notifier.send()
+  await begin('key_refused')
+  expect(await notifier.send()).toBe(1)
   expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
     { host: '127.0.0.1:9', reason: 'connection refused' },
   ])
 })
 
-test('a process that dies between the answer and its record leaves a second attempt, and no third', async () => {
+test('a process that dies leaves what it has not noted to the next one, which waits for its lease', async () => {
+  await begin('key_refused')
+  expect(await open({}).send()).toBe(1)
+  await database.query(`update fillrate.conditions set accepted_by = '{}'`)
+  const next = open({})
+  expect(await next.send()).toBe(0)
+  await database.query(`update fillrate.leases set leased_until = now() - interval '1 s'`)
+  expect(await next.send()).toBe(1)
+  expect(await next.send()).toBe(0)
+  expect(new Set(received.map(({ id }) => id)).size).toBe(1)
+})
+
+test('an end is sent for a day', async () => {
+  await begin('key_refused')
   const notifier = open({})
-  await see(notifier, ['key_refused'], ['key_refused'])
-  // What a killed process leaves behind.
-  await database.query(
-    `update fillrate.notifications set attempts = 1, lease_token = gen_random_uuid(), leased_until = now() + interval '30 s'`,
-  )
-  expect(await notifier.send()).toBe(0)
-  await database.query(`update fillrate.notifications set leased_until = now() - interval '1 s'`)
-  expect(await notifier.send()).toBe(1)
+  await notifier.send()
+  await end()
+  await pass('25 h')
   expect(await notifier.send()).toBe(0)
 })
 
-test('after a day it is given up: in the log, in the list, and as a failing target', async () => {
-  const notifier = open({})
-  answers = [503]
-  await see(notifier, ['key_refused'], ['key_refused'])
-  await database.query(`update fillrate.notifications set created_at = now() - interval '25 h'`)
-  await notifier.send()
-  expect(await states()).toEqual(['given_up'])
-  expect(lines.map(({ event }) => event)).toContain('notification_given_up')
-  expect(await listFailingTargets(database.db)).toMatchObject([
-    { host: new URL(target.url).host, reason: 'HTTP 503', waiting: 0 },
-  ])
-
-  await see(open({ url: 'http://127.0.0.1:1/gone' }), ['schedule_late'], ['schedule_late'])
-  await database.query(
-    `update fillrate.notifications set created_at = now() - interval '27 h' where state = 'pending'`,
-  )
-  await notifier.maintain('test')
-  expect(await states()).toEqual(['given_up', 'given_up'])
-
-  await see(notifier, ['banned'], ['banned'])
-  await notifier.send()
-  expect((await listFailingTargets(database.db)).map(({ host }) => host)).toEqual(['127.0.0.1:1'])
-  const failing = async () =>
-    (await listOpenTroubles(database.db)).filter(({ code }) => code === 'notification_failed')
-  expect((await failing()).map(({ subject }) => subject).toSorted()).toEqual([
-    '127.0.0.1:1',
-    new URL(target.url).host,
-  ])
-  await notifier.maintain('test')
-  expect((await failing()).map(({ subject }) => subject)).toEqual(['127.0.0.1:1'])
-  expect(lines.filter(({ event }) => event.startsWith('trouble_')).map(({ event }) => event)).toEqual([
-    'trouble_began',
-    'trouble_began',
-    'trouble_ended',
+test('a finished run is sent to the targets that want it, once each, until they accept it', async () => {
+  const notifier = open({ on: ['completed'] }, { url: `${target.url}/other`, on: ['no_matches'] })
+  await database.query(`insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, totals)
+    values ('schedule', '{people}', 'completed', 'x', gen_random_uuid(), now(), now(), '{"status": "completed", "rows": {"picked": 5, "enriched": 3}}')`)
+  const [run] = await database.query<{ id: number }>('select id::int from fillrate.runs')
+  const report = {
+    run: run?.id,
+    status: 'completed',
+    rows: { picked: 5, enriched: 3 },
+  } as unknown as RunReport
+  await inTransaction(database.db, (tx) => notifier.recordRun(tx, report, { trigger: 'schedule' }))
+  for (let n = 0; n < 2; n++) await notifier.send()
+  expect(received.map(({ path, body }) => [path, body.event, body.title])).toEqual([
+    ['/hook', 'run_completed', `Run ${run?.id} (schedule, people) enriched 3 of 5 rows`],
   ])
 })
 
 test('four processes send a hundred notifications, each once', async () => {
   const processes = [1, 2, 3, 4].map(() => open({}))
-  await reportTroubles(
-    database.db,
-    { reporter: 'test', codes: [] },
-    Array.from({ length: 100 }, (_, n) => ({
-      code: 'schedule_late' as const,
-      subject: `schedule ${n}`,
-      since: new Date(),
-      details: {},
-    })),
-    processes[0]?.queueTroubles,
-  )
-  const drain = async (notifier: Notifier): Promise<void> => {
-    while ((await notifier.send()) > 0);
-  }
-  await Promise.all(processes.map(drain))
-  await drain(processes[0] ?? open({}))
+  for (let n = 0; n < 100; n++) await begin('run_failed', { source: `source ${n}` })
+  await Promise.all(processes.map((one) => one.send()))
   expect(received).toHaveLength(100)
   expect(new Set(received.map(({ id }) => id)).size).toBe(100)
 })

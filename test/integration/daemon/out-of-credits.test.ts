@@ -40,9 +40,9 @@ test('live sync waits for credits; a run of another process finds out for both, 
   const insert = (id: number) =>
     harness.query(`insert into leads values ($1, 'new' || $1::int || '@x.example')`, [id])
   const open = () => harness.open({ environment })
-  const troubles = () =>
+  const conditions = () =>
     harness.query<{ code: string; isOver: boolean }>(
-      `select code, ended_at is not null as "isOver" from fillrate.troubles order by id`,
+      `select kind, ended_at is not null as "isOver" from fillrate.conditions order by id`,
     )
   const titles = async () =>
     (await harness.query('select from leads where title = $1 || email', ['Title of '])).length
@@ -52,7 +52,7 @@ test('live sync waits for credits; a run of another process finds out for both, 
   const stop = startDaemon(daemon)
   try {
     await insert(11)
-    await expect.poll(troubles).toEqual([{ code: 'out_of_credits', isOver: false }])
+    await expect.poll(conditions).toEqual([{ kind: 'out_of_credits', isOver: false }])
     expect(calls()).toBe(1)
     await insert(12)
     await expect
@@ -65,7 +65,7 @@ test('live sync waits for credits; a run of another process finds out for both, 
     hasCredits = true
     expect(await other.run(runRequest())).toMatchObject({ status: 'completed', rows: { enriched: 5 } })
     await expect.poll(titles).toBe(7)
-    await expect.poll(troubles).toEqual([{ code: 'out_of_credits', isOver: true }])
+    await expect.poll(conditions).toEqual([{ kind: 'out_of_credits', isOver: true }])
     expect(calls()).toBe(2 + 7)
     expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
   } finally {

@@ -28,8 +28,8 @@ afterAll(async () => {
 
 const status = async (): Promise<StatusReport> =>
   JSON.parse((await cli.run('status', '--json')).stdout) as StatusReport
-const troubles = async (): Promise<string[]> =>
-  (await status()).troubles.map(({ code, title, action }) => `${code}: ${title} ${action}`)
+const conditions = async (): Promise<string[]> =>
+  (await status()).conditions.map(({ kind, title, mend }) => `${kind}: ${title} ${mend}`)
 const filledTitles = async (): Promise<unknown> => {
   const { contacts } = (await status()).fill_rate
   return typeof contacts === 'object'
@@ -37,9 +37,9 @@ const filledTitles = async (): Promise<unknown> => {
     : contacts
 }
 
-test('a table that is swapped by a rename is one trouble, until its triggers are installed', async () => {
+test('a table that is swapped by a rename is one condition, until its triggers are installed', async () => {
   await expect.poll(() => log).toContain('live_sync_started')
-  expect(await troubles()).toEqual([])
+  expect(await conditions()).toEqual([])
   await database.query(`
     create table crm.reloaded (like crm.contacts including all);
     insert into crm.reloaded overriding system value
@@ -49,7 +49,7 @@ test('a table that is swapped by a rename is one trouble, until its triggers are
     alter table crm.reloaded rename to contacts;
     commit`)
   await expect
-    .poll(troubles)
+    .poll(conditions)
     .toEqual([
       expect.stringMatching(
         /^triggers_outdated: .* contacts: its triggers are on crm\.contacts_before, another table Run `fillrate follow install contacts`/,
@@ -59,13 +59,13 @@ test('a table that is swapped by a rename is one trouble, until its triggers are
   expect(checked.code).not.toBe(0)
   expect(checked.stdout).toContain('its triggers are on crm.contacts_before, another table')
   await database.query('drop table crm.contacts_before')
-  await expect.poll(troubles).toEqual([expect.stringContaining('its triggers are not there')])
+  await expect.poll(conditions).toEqual([expect.stringContaining('its triggers are not there')])
 
   await cli.run('follow', 'install', 'contacts')
-  await expect.poll(troubles).toEqual([])
+  await expect.poll(conditions).toEqual([])
   const count = (event: string): number =>
-    log.split('\n').filter((line) => line.includes(event) && line.includes('triggers_outdated')).length
-  expect([count('trouble_began'), count('trouble_ended')]).toEqual([1, 1])
+    log.split('\n').filter((line) => line.includes(event) && line.includes('late')).length
+  expect([count('condition_began'), count('condition_ended')]).toEqual([1, 1])
   await database.query(
     `insert into crm.contacts (id, email) overriding system value values (99, 'new@example.com')`,
   )

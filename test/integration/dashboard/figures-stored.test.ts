@@ -4,7 +4,7 @@ import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { useHarness } from '../../support/harness.ts'
 
-// Figures that are computed from what is stored, and those in the texts of troubles, held against the SQL that each one is, on
+// Figures that are computed from what is stored, and those in the texts of conditions, held against the SQL that each one is, on
 // each channel that shows it. Beside `figures.test.ts`, which holds those of real work.
 
 const SCOPE = 'api.example.com 62af8704'
@@ -97,11 +97,11 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
 })
 
 const WAITING = `select count(*) as n from fillrate.rows where state = 'waiting'`
-/** Each trouble: what makes it, and each figure of its text as the words before and after it, and the SQL that it is. */
-const TROUBLES: readonly [code: string, begin: string, figures: readonly [RegExp, string][]][] = [
+/** Each condition: what makes it, and each figure of its text as the words before and after it, and the SQL that it is. */
+const CONDITIONS: readonly [kind: string, begin: string, figures: readonly [RegExp, string][]][] = [
   // Before those that explain them: they count from their end.
   [
-    'live_sync_behind',
+    'late',
     `insert into fillrate.changed_rows (changed_at, source, keys, is_import)
      values (now() - interval '3 h', 'contacts', '{1,2,3}', false), (now() - interval '1 h', 'contacts', '{4}', false)`,
     [
@@ -116,10 +116,10 @@ const TROUBLES: readonly [code: string, begin: string, figures: readonly [RegExp
     ],
   ],
   [
-    'service_down',
+    'service_failing',
     `insert into fillrate.circuit_breakers (scope, probe_at, backoff_ms, reason, cause)
      values ('${SCOPE}', now() + interval '20 seconds', 5000, 'HTTP 503', 'unreachable')`,
-    [[/(\d+) rows are waiting and will be retried/, WAITING]],
+    [[/(\d+) rows wait, and will be retried/, WAITING]],
   ],
   [
     'writes_rejected',
@@ -133,7 +133,7 @@ const TROUBLES: readonly [code: string, begin: string, figures: readonly [RegExp
   ],
 ]
 
-test('the figures in the texts of troubles are those of the tables', async () => {
+test('the figures in the texts of conditions are those of the tables', async () => {
   // Rows that wait: a run whose key is refused leaves what it has picked.
   await harness.query(
     `insert into crm.contacts (email) select 'late' || n || '@example.com' from generate_series(1, 9) n`,
@@ -141,14 +141,14 @@ test('the figures in the texts of troubles are those of the tables', async () =>
   harness.sandbox.configure({ keys: ['another'] })
   expect(await harness.run({ sources: ['contacts'] })).toMatchObject({ status: 'unauthorized' })
   expect(await number(WAITING)).toBe(9)
-  // Its process is gone, and the refused key explains what follows until it has been silent for a minute.
-  await harness.query('delete from fillrate.troubles')
-  for (const [code, begin, figures] of TROUBLES) {
+  // The refused key explains what follows.
+  await harness.query('delete from fillrate.conditions; delete from fillrate.circuit_breakers')
+  for (const [kind, begin, figures] of CONDITIONS) {
     await harness.query(begin)
     for (const [pattern, sql] of figures) {
-      await expect.poll(async () => (await readStatus()).troubles.map((one) => one.code)).toContain(code)
-      const trouble = (await readStatus()).troubles.find((one) => one.code === code)
-      const text = `${trouble?.title}. ${trouble?.meaning}`
+      await expect.poll(async () => (await readStatus()).conditions.map((one) => one.kind)).toContain(kind)
+      const condition = (await readStatus()).conditions.find((one) => one.kind === kind)
+      const text = `${condition?.title}. ${condition?.meaning}`
       expect([text, Number(pattern.exec(text)?.[1])]).toEqual([text, await number(sql)])
       // What was read a moment ago may be shown again.
       await expect.poll(() => words('/')).toContain(pattern.exec(text)?.[0])

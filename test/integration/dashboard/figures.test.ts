@@ -107,7 +107,7 @@ async function expectFigures(): Promise<void> {
       name,
       outputs.map(({ column }) => column),
     )
-  const status = await createStatusReport(db, SOURCES, fillRates, parsed, { own: [], schedules: null })
+  const status = await createStatusReport(db, SOURCES, fillRates, parsed, { schedules: null })
   const metrics = new Map(
     [...(await day.read('/metrics')).matchAll(/^(\w+(?:\{[^}]*\})?) (\S+)$/gm)].map(
       ([, name = '', value]) => [name, Number(value)],
@@ -321,8 +321,8 @@ test('what waits for live sync is what it has not picked, of an import that the 
     `select min(at) as at from (${changes}) c`,
   )
   const leaves = 'changes until midnight UTC'
-  const { troubles } = JSON.parse(await day.read('/api/status')) as StatusReport
-  expect(troubles.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${leaves}`)])
+  const { conditions } = JSON.parse(await day.read('/api/status')) as StatusReport
+  expect(conditions.map(({ meaning }) => meaning)).toEqual([expect.stringContaining(`${edits} ${leaves}`)])
   // What was read a moment ago may be shown again.
   await expect.poll(() => readWords('/'), WAIT).toContain(`${edits} ${leaves}`)
 })
@@ -349,7 +349,7 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
     [
       `select count(*) as n from fillrate.jobs where job_id like 'late%'`,
       'fillrate_overdue_jobs',
-      ({ troubles }) => troubles.find(({ code }) => code === 'jobs_overdue')?.title.match(/\d+/)?.[0],
+      ({ conditions }) => conditions.find(({ kind }) => kind === 'jobs_overdue')?.title.match(/\d+/)?.[0],
     ],
     [
       `select count(*) as n from fillrate.runs where state = 'running' and leased_until > now()`,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { TROUBLE_CODES } from '../../../src/domain/trouble.ts'
+import { CONDITION_KINDS, severityOf } from '../../../src/domain/condition.ts'
 import { evaluateRules, isPromtoolMissing } from '../../support/promtool.ts'
 
 const DAY = 24 * 60
@@ -42,15 +42,21 @@ test.skipIf(isPromtoolMissing())(
         add(name, labels, usual, [...spans, ...fill([...gone, ...outages], '_')])
       add('up', 'job="fillrate"', '1', fill(gone, '0'))
       add('fillrate_database_up', '', '1', [...fill(outages, '0'), ...fill(gone, '_')])
-      for (const code of TROUBLE_CODES)
-        stored('fillrate_trouble', `code="${code}",subject="",severity="error"`, '0')
+      for (const kind of CONDITION_KINDS)
+        stored(
+          'fillrate_condition',
+          `kind="${kind}",service="",source="",severity="${severityOf({ kind, details: {} })}"`,
+          '0',
+        )
+      const spent = DAYS.map((n) => [n * DAY + 120, n * DAY + DAY, String(40 + (n % 7))] as const)
+      stored('fillrate_money_spent_today', 'service="acme",currency="EUR"', '0', spent)
       stored('fillrate_overdue_jobs', '', '0')
       stored('fillrate_oldest_unsettled_delivery_seconds', '', '0')
       stored('fillrate_live_sync_oldest_seconds', 'source="people"', '2')
       stored('fillrate_source_paused', 'source="people"', '0')
       // Refused, throttled and failed long ago.
       for (const status of ['401', '429', '503', 'none'])
-        add('fillrate_requests_total', `endpoint="person",status="${status}"`, '9', [
+        add('fillrate_requests_total', `service="acme",endpoint="person",status="${status}"`, '9', [
           // A process begins at 0.
           [Math.min(...gone.map(([, to]) => to)), DAYS.length * DAY, '0'],
           ...fill(gone, '_'),
@@ -61,7 +67,10 @@ test.skipIf(isPromtoolMissing())(
           return [n * DAY + 120 + k * 10, to, String(1_000 * n + 50 * k)] as const
         }),
       )
-      add('fillrate_requests_total', 'endpoint="person",status="200"', '0', [...calls, ...fill(gone, '_')])
+      add('fillrate_requests_total', 'service="acme",endpoint="person",status="200"', '0', [
+        ...calls,
+        ...fill(gone, '_'),
+      ])
       const ends = DAYS.map(
         (n) => [n * DAY + 150, (n + 1) * DAY + 150, String((n * DAY + 150) * 60)] as const,
       )

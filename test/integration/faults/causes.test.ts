@@ -3,12 +3,12 @@ import { scheduleName } from '../../../src/config/cron.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { DayOnCall, FAR_HOUR, followContacts, insertContacts } from '../../support/day.ts'
 
-// What one cause does to a scheduled run and to live sync is one trouble: one begin and one end on every channel. That of a
-// refused key is among those of troubles.test.ts.
+// What one cause does to a scheduled run and to live sync is one condition: one begin and one end on every channel. That of a
+// refused key is among those of conditions.test.ts.
 
 const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 100 }
 
-test('a service that answers with errors until a scheduled run fails is one trouble', async () => {
+test('a service that answers with errors until a scheduled run fails is one condition', async () => {
   const day = await DayOnCall.open({ faults: { '500': 1 } })
   onTestFinished(() => day.close())
   await createCrm(day.database.pool, 20)
@@ -25,20 +25,19 @@ test('a service that answers with errors until a scheduled run fails is one trou
     `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, date_trunc('minute', now()), $2, 'waiting')`,
     [scheduleName(nightly), nightly.sources],
   )
-  await day.see('circuit_open')
+  await day.see('service_failing')
   await expect
     .poll(() =>
       day.query(`select failed_for from fillrate.runs where state = 'failed' and trigger = 'schedule'`),
     )
-    .toEqual([{ failed_for: 'circuit_open' }])
+    .toEqual([{ failed_for: 'service_failing' }])
 
   day.sandbox.configure({ faults: {} })
   await insertContacts(day, 1, 1)
-  await day.over('circuit_open')
+  await day.over('service_failing')
   await expect
     .poll(() => day.database.count(`fillrate.lookups where state in ('found', 'not_found')`))
     .toBeGreaterThan(0)
-  expect(await day.query('select code from fillrate.troubles')).toEqual([{ code: 'circuit_open' }])
-  await expect.poll(() => day.query(`select from fillrate.notifications where state = 'pending'`)).toEqual([])
-  expect([[], ['trouble_began circuit_open', 'trouble_ended circuit_open']]).toContainEqual(day.notified)
+  expect(await day.query('select kind from fillrate.conditions')).toEqual([{ kind: 'service_failing' }])
+  expect([[], ['condition_began circuit_open', 'condition_ended circuit_open']]).toContainEqual(day.notified)
 })

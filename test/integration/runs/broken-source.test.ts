@@ -34,12 +34,12 @@ test('a dry run leaves out a source that breaks while its answers come', async (
 test.each([
   ['lasts until a process that opens it again has done so', true],
   ['ends in a process that cannot open it again', false],
-])('the trouble of a source that could not be opened %s', async (_, canReopen) => {
+])('the condition of a source that could not be opened %s', async (_, canReopen) => {
   const harness = await startHarness({ config: withAccounts, prepare: ({ pool }) => createCrm(pool, 1, 1) })
   onTestFinished(() => harness.close())
   const { pool } = harness.database
   const open = async (): Promise<boolean> =>
-    (await pool.query('select from fillrate.troubles where ended_at is null')).rowCount === 1
+    (await pool.query('select from fillrate.conditions where ended_at is null')).rowCount === 1
   await harness.query('alter table crm.contacts rename to contacts_away')
   const app = await harness.open()
   const deps = { db: app.db, log: pino({ level: 'silent' }), brokenSources: app.brokenSources }
@@ -56,7 +56,7 @@ test.each([
   expect(await open()).toBe(false)
 })
 
-test('triggers of a table that is gone are part of its trouble, and those of a new one are not', async () => {
+test('triggers of a table that is gone are part of its condition, and those of a new one are not', async () => {
   const { contacts } = withAccounts.sources
   const harness = await startHarness({
     config: { ...withAccounts, sources: { contacts: { ...contacts, follow: true } } },
@@ -70,7 +70,7 @@ test('triggers of a table that is gone are part of its trouble, and those of a n
     new Polling(deps, [...app.sources.values()]).checkTriggers()
   await harness.query('alter table crm.contacts rename to contacts_away')
   expect(await check()).toEqual(new Map())
-  const rows = await harness.query('select code, subject from fillrate.troubles')
+  const rows = await harness.query('select kind, source from fillrate.conditions')
   expect(rows).toEqual([{ code: 'source_broken', subject: 'contacts' }])
   await harness.query('create table crm.contacts (like crm.contacts_away including all)')
   expect(await check()).toEqual(new Map())
@@ -101,7 +101,7 @@ test('a receiver that was started without a broken source opens it after the men
   await expect.poll(() => harness.count(`fillrate.processes where role = 'serve'`)).toBe(1)
   await harness.query('alter table crm.contacts rename column job_title to title')
   await expect.poll(() => harness.count('crm.contacts where title is null')).toBe(0)
-  await expect.poll(() => harness.count('fillrate.troubles where ended_at is null')).toBe(0)
+  await expect.poll(() => harness.count('fillrate.conditions where ended_at is null')).toBe(0)
   stop.abort()
   await served
 })

@@ -1,15 +1,15 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { readStatus } from '../../../src/actions/status.ts'
-import { readTroubles } from '../../../src/actions/troubles.ts'
-import { describeTrouble, type Trouble } from '../../../src/domain/trouble.ts'
+import { readConditions } from '../../../src/store/conditions.ts'
+import { describeCondition, type Condition } from '../../../src/domain/condition.ts'
 import { listDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { countFailureReasons } from '../../../src/store/failures.ts'
 import { listLookupHistory } from '../../../src/store/row-history.ts'
 import { searchRows } from '../../../src/store/row-search.ts'
 import { countCells, countRowStates, listSourceNames, recountRows } from '../../../src/store/rows.ts'
 import { groupSkippedCells, latestSkippedCells } from '../../../src/store/skipped-cells.ts'
-import { listRecentTroubles } from '../../../src/store/troubles.ts'
+import { listRecentConditions } from '../../../src/store/conditions.ts'
 import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -51,8 +51,8 @@ const counted = async () => {
   return { total: status.rows['contacts']?.total, deleted: status.deleted }
 }
 /** What an operator is shown of a held erasure. */
-const held = async () => (await readTroubles(app.db, { own: [], schedules: null })).map(toTitle)
-const toTitle = (trouble: Trouble): string => describeTrouble(trouble, Date.now()).title
+const held = async () => (await readConditions(app.db, { schedules: null })).map(toTitle)
+const toTitle = (condition: Condition): string => describeCondition(condition, Date.now()).title
 /** Every text that Fillrate stores, of any table: whether it names the address. */
 async function namesOf(address: string): Promise<string[]> {
   const columns = await harness.query<{ t: string; c: string }>(`
@@ -192,9 +192,9 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   })
   expect(await counted()).toMatchObject({ total: 28, deleted: [] })
   // Each of them began once and ended once, over several passes.
-  expect(await listRecentTroubles(app.db, 10)).toMatchObject([
-    { code: 'erase_held', subject: 'contacts', endedAt: expect.any(Date) },
-    { code: 'erase_held', subject: 'contacts', endedAt: expect.any(Date) },
+  expect(await listRecentConditions(app.db, 10)).toMatchObject([
+    { code: 'held', subject: 'contacts', endedAt: expect.any(Date) },
+    { code: 'held', subject: 'contacts', endedAt: expect.any(Date) },
   ])
 })
 

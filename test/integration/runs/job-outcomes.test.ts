@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readTroubles } from '../../../src/actions/troubles.ts'
+import { readConditions } from '../../../src/store/conditions.ts'
 import type { BulkEndpoint, PollEndpoint, ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
@@ -232,8 +232,8 @@ describe('results in order, without names', () => {
 })
 
 describe('an account without credits', () => {
-  const troubles = async (): Promise<string[]> =>
-    (await readTroubles(database.db, { own: [], schedules: null })).map(({ code }) => code)
+  const conditions = async (): Promise<string[]> =>
+    (await readConditions(database.db, { schedules: null })).map(({ kind }) => kind)
   const attempts = async (name: string): Promise<unknown> =>
     (
       await database.pool.query(
@@ -251,7 +251,7 @@ describe('an account without credits', () => {
       { ...ANSWERING, statuses: { 429: 'out_of_credits' as const } },
     ],
   ])(
-    '%s stops the run as its own budget would, and is one trouble until a call is answered',
+    '%s stops the run as its own budget would, and is one condition until a call is answered',
     async (_, answer, definition) => {
       const { name, sources } = await createPeopleTable(database, 60)
       let left = 20
@@ -268,20 +268,20 @@ describe('an account without credits', () => {
       expect(first.reason).toMatch(/^The account at 127\.0\.0\.1:\d+ has no credits left/)
       expect(runExitCode(first)).toBe(4)
       expect(await attempts(name)).toEqual({ attempts: 0, doubt: 0 })
-      expect(await troubles()).toEqual(['out_of_credits'])
+      expect(await conditions()).toEqual(['out_of_credits'])
 
       // A new process, with what the former one has stored: a run that begins lets one call through.
       const before = service.calls.get('/bulk') ?? 0
       expect(await run()).toMatchObject({ status: 'out_of_credits' })
       expect((service.calls.get('/bulk') ?? 0) + (service.calls.get('/person') ?? 0) - before).toBe(1)
-      expect(await troubles()).toEqual(['out_of_credits'])
+      expect(await conditions()).toEqual(['out_of_credits'])
 
       left = 1_000
       const last = await run()
       expect(last).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
       expect(await countTitles(database, name)).toEqual({ own: 60, others: 0 })
       expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
-      expect(await troubles()).toEqual([])
+      expect(await conditions()).toEqual([])
     },
   )
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { readTroubles } from '../../../src/actions/troubles.ts'
+import { readConditions } from '../../../src/store/conditions.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import { LeaderElector } from '../../../src/runs/leader.ts'
 import type { Leadership } from '../../../src/runs/leadership.ts'
@@ -15,7 +15,10 @@ import { useTestDatabase } from '../../support/database.ts'
 
 const SCOPE = 'api.example.com 62af8704'
 const database = useTestDatabase()
-beforeEach(() => database.query('truncate fillrate.rate_limits, fillrate.leases, fillrate.troubles'))
+beforeEach(() =>
+  database.query(`truncate fillrate.rate_limits, fillrate.leases, fillrate.conditions;
+    insert into fillrate.services (id, host) values (0, 'api.example.com') on conflict do nothing`),
+)
 
 async function lead(
   owner: string,
@@ -24,6 +27,7 @@ async function lead(
   const elector = new LeaderElector({
     db,
     scope: () => SCOPE,
+    service: 0,
     owner,
     log,
     reserve: 0,
@@ -37,7 +41,11 @@ async function lead(
 /** A leader that was killed: it has reported, and its lease has expired. */
 async function killLeader(status: Partial<RateStatus>): Promise<void> {
   const before = await lead('before')
-  await saveRateLimit(database.db, SCOPE, { limit: 60, windowMs: 10_000, observedAt: Date.now() })
+  await saveRateLimit(
+    database.db,
+    { scope: SCOPE, service: 0 },
+    { limit: 60, windowMs: 10_000, observedAt: Date.now() },
+  )
   const [lease] = await database.query<{ token: string }>('select lease_token as token from fillrate.leases')
   const reported = { ...before.limiter.state(), ...status }
   await saveRateStatus(database.db, { scope: SCOPE, token: lease?.token ?? '' }, reported)
@@ -48,18 +56,18 @@ async function killLeader(status: Partial<RateStatus>): Promise<void> {
   await before.end()
 }
 
-const listCodes = async (): Promise<string[]> =>
-  (await readTroubles(database.db, { own: [], schedules: null })).map(({ code }) => code)
+const listCauses = async () =>
+  (await readConditions(database.db, { schedules: null })).map(({ details: { cause } }) => cause)
 
 test.each([
   ['shared_key', { sharedKey: true }],
   ['banned', { state: 'banned' }],
-] as const)('%s goes on while the leader changes, and with the next one', async (code, status) => {
+] as const)('%s goes on while the leader changes, and with the next one', async (cause, status) => {
   await killLeader(status)
-  expect(await listCodes()).toEqual([code])
+  expect(await listCauses()).toEqual([cause])
   const next = await lead('next')
   // Before its first report.
-  expect(await listCodes()).toEqual([code])
+  expect(await listCauses()).toEqual([cause])
   expect(next.limiter.state()).toMatchObject(status)
   await next.end()
 })
@@ -69,7 +77,7 @@ test('another client that was seen an hour ago is not there because it was', asy
   await database.query(`update fillrate.rate_limits set reported_at = now() - interval '1 hour'`)
   const next = await lead('next')
   expect(next.limiter.state().sharedKey).toBe(false)
-  expect(await listCodes()).toEqual([])
+  expect(await listCauses()).toEqual([])
   await next.end()
 })
 

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { readRequest, type SentRequest } from '../../../src/actions/case-messages.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
-import { describeTrouble } from '../../../src/domain/trouble.ts'
+import { describeCondition } from '../../../src/domain/condition.ts'
 import { createFillrate } from '../../../src/fillrate.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import * as circuits from '../../../src/store/rate-limits.ts'
@@ -202,9 +202,9 @@ test('a token endpoint that is down is an outage, in which nothing is sent; the 
   const circuit = await circuits.findCircuit(database.db, scope)
   expect(circuit).toMatchObject({ reason: `token endpoint ${service.host}: HTTP 503`, cause: 'failing' })
   const details = { reason: circuit?.reason ?? '' }
-  expect(describeTrouble({ code: 'circuit_open', subject: scope, details }, 0).title).toBe(
-    `${service.host} answers with errors (token endpoint ${service.host}: HTTP 503)`,
-  )
+  expect(
+    describeCondition({ kind: 'service_failing', service: service.host, source: null, details }, 0).title,
+  ).toBe(`${service.host} answers with errors (token endpoint ${service.host}: HTTP 503)`)
   isDown = false
   expect(await running).toMatchObject({ status: 'completed', rows: { enriched: 5 } })
   const { rows } = await database.pool.query(
@@ -224,8 +224,8 @@ test('a client that the token endpoint refuses stops the run, which says so; not
   expect(report.reason).toContain(`no access token for the client ${toKeyId(CLIENT)} (${reason})`)
   expect(service.counts).toMatchObject({ tokens: 1, people: 0 })
   const { rows } = await database.pool.query<{ details: object }>(
-    `select details from fillrate.troubles where code = 'key_refused' and subject like $1`,
-    [`${service.host} %`],
+    `select details from fillrate.conditions where kind = 'key_refused' and service = $1`,
+    [service.host],
   )
   expect(rows).toMatchObject([{ details: { reason } }])
 })

@@ -1,6 +1,7 @@
 import { firstOf } from '../../../src/runs/run-part.ts'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
+import { listRefusedKeys } from '../../../src/store/rate-limits.ts'
+import { ProcessState } from '../../../src/daemon/process-state.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import * as callers from '../../../src/store/leases.ts'
@@ -107,7 +108,7 @@ test('a call cut off after it was sent is in doubt, and retried only rarely', as
 test('the next leader inherits an open circuit, and only the leader may store one', async () => {
   const harness = await start(0)
   const { db } = harness.database
-  const lease = { scope: 'a key', token: crypto.randomUUID() }
+  const lease = { scope: 'a key', service: 0, token: crypto.randomUUID() }
   const circuit = { probeInMs: 30_000, backoffMs: 20_000, reason: 'HTTP 503', cause: 'failing' as const }
   await circuits.saveCircuit(db, lease, circuit)
   expect(await circuits.findCircuit(db, 'a key')).toBe(null)
@@ -151,18 +152,19 @@ test('a key rejected within a run stops it after the calls in flight, and loses 
   expect(rows[0]?.attempts).toBe(0)
 })
 
-test('a key that is accepted again is no trouble, also after a reload, whose client knows no rejection', async () => {
+test('a key that is accepted again is no condition, also after a reload, whose client knows no rejection', async () => {
   const harness = await start(10)
-  const own = new OwnTroubles()
+  const own = new ProcessState()
   const { keys } = harness.sandbox
   harness.sandbox.configure({ keys: ['another key'] })
   const before = await harness.open({ own })
   await before.run(runRequest({ route: 'sync' }))
-  expect(own.list()).toMatchObject([{ code: 'key_refused' }])
+  const refused = () => listRefusedKeys(harness.database.db)
+  expect(await refused()).toHaveLength(1)
   await before.close()
 
   harness.sandbox.configure({ keys: [...keys] })
   const after = await harness.open({ own })
   expect(await after.run(runRequest({ route: 'sync' }))).toMatchObject({ status: 'completed' })
-  expect(own.list()).toEqual([])
+  expect(await refused()).toEqual([])
 })

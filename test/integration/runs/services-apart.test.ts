@@ -4,7 +4,7 @@ import { openApp } from '../../../src/app.ts'
 import { environmentOf } from '../../../src/config/environment.ts'
 import type { StatusReport } from '../../../src/actions/status.ts'
 import { SourceWatch } from '../../../src/runs/source-health.ts'
-import { listOpenTroubles } from '../../../src/store/troubles.ts'
+import { listOpenConditions } from '../../../src/store/conditions.ts'
 import { serveApp } from '../../support/app-processes.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
 import { rewindWrites } from '../../support/rewind-writes.ts'
@@ -145,18 +145,18 @@ test('a column that one service fills breaks its source for all, and is told unt
     for (const watch of watches) mended.push(await watch.check())
     return mended
   }
-  const openTroubles = async () =>
-    (await listOpenTroubles(app.db)).map(({ code, subject }) => [code, subject])
+  const openConditions = async () =>
+    (await listOpenConditions(app.db)).map(({ kind, source }) => [kind, source])
   await look()
   await harness.query('alter table people rename phone to telephone')
   for (let looks = 0; looks < 3; looks++) {
     await look()
-    expect(await openTroubles()).toEqual([['source_broken', 'people']])
+    expect(await openConditions()).toEqual([['source_broken', 'people']])
   }
   expect(await harness.run({ route: 'sync' })).toMatchObject({ left_out: [{ source: 'people' }] })
   await harness.query('alter table people rename telephone to phone')
   expect(await look()).toContain(true)
-  expect(await openTroubles()).toEqual([])
+  expect(await openConditions()).toEqual([])
   await app.close()
 })
 
@@ -187,12 +187,12 @@ test('an outage of one service is named on each channel, and nothing of the othe
     (await read(path)).replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
   const [acme, beta] = app.services.map(({ address }) => address ?? '')
   const title = `${beta} answers with errors (HTTP 503)`
-  const isBegun = (line: string): boolean => line.includes('"trouble_began"')
+  const isBegun = (line: string): boolean => line.includes('"condition_began"')
   const running = app.run(runRequest({ route: 'sync' }))
   try {
     await expect.poll(() => lines.some(isBegun), { timeout: 30_000 }).toBe(true)
-    const { troubles } = JSON.parse(await read('/api/status')) as StatusReport
-    expect(troubles).toMatchObject([{ code: 'circuit_open', title }])
+    const { conditions } = JSON.parse(await read('/api/status')) as StatusReport
+    expect(conditions).toMatchObject([{ kind: 'service_failing', title }])
     const overview = await words('/')
     expect(overview).toContain(title)
     expect(overview).not.toContain(`${acme} answers`)
@@ -203,7 +203,7 @@ test('an outage of one service is named on each channel, and nothing of the othe
       [`fillrate_circuit_open{host="${acme}"} 0`, `fillrate_circuit_open{host="${beta}"} 1`].toSorted(),
     )
     expect(lines.filter(isBegun).map((line) => JSON.parse(line) as object)).toMatchObject([
-      { code: 'circuit_open', msg: title },
+      { code: 'service_failing', msg: title },
     ])
     // Where only the other is asked, all is done.
     expect(await harness.count(`fillrate.rows where source = 'leads' and state <> 'waiting'`)).toBe(60)

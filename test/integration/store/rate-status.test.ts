@@ -11,7 +11,7 @@ const scope = 'api.example 1a2b'
 const limit = { limit: 100, windowMs: 2_000 }
 
 test('only the leader can save exhaustion and status', async () => {
-  const lease = { scope, token: crypto.randomUUID() }
+  const lease = { scope, service: 0, token: crypto.randomUUID() }
   expect(await rateLimits.saveExhausted(database.db, lease, limit, { all: 60_000 })).toBe(false)
   await rateLimits.saveRateStatus(database.db, lease, FIXED_WINDOW_STATUS)
   expect(await rateLimits.readExhausted(database.db, scope)).toEqual({})
@@ -20,7 +20,7 @@ test('only the leader can save exhaustion and status', async () => {
 
 test('the next leader reads how long to wait, and status whether the leader is live', async () => {
   const { db } = database
-  const lease = { scope, token: crypto.randomUUID() }
+  const lease = { scope, service: 0, token: crypto.randomUUID() }
   await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
   expect(await rateLimits.saveExhausted(db, lease, limit, { all: -1, company: 60_000 })).toBe(true)
   const { company, ...others } = await rateLimits.readExhausted(db, scope)
@@ -51,9 +51,9 @@ test('the next leader reads how long to wait, and status whether the leader is l
 test('a limit of more than 2^31 calls and a window of 30 days are stored', async () => {
   const { db } = database
   const scope = 'api.example large'
-  const lease = { scope, token: crypto.randomUUID() }
+  const lease = { scope, service: 0, token: crypto.randomUUID() }
   const large = { limit: 3_000_000_000, windowMs: 30 * 86_400_000 }
-  await rateLimits.saveRateLimit(db, scope, { ...large, observedAt: 1_700_000_000_000 })
+  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { ...large, observedAt: 1_700_000_000_000 })
   expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(large)
   await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
   expect(await rateLimits.saveExhausted(db, lease, large, { all: 60_000 })).toBe(true)
@@ -62,9 +62,9 @@ test('a limit of more than 2^31 calls and a window of 30 days are stored', async
 test('a window length that a later run could not measure stays known while the limit is the same', async () => {
   const { db } = database
   const scope = 'api.example short'
-  await rateLimits.saveRateLimit(db, scope, { limit: 60, windowMs: 3_000, observedAt: 1_000 })
-  await rateLimits.saveRateLimit(db, scope, { limit: 60, windowMs: null, observedAt: 2_000 })
+  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { limit: 60, windowMs: 3_000, observedAt: 1_000 })
+  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { limit: 60, windowMs: null, observedAt: 2_000 })
   expect(await rateLimits.readRateLimit(db, scope)).toEqual({ limit: 60, windowMs: 3_000, observedAt: 2_000 })
-  await rateLimits.saveRateLimit(db, scope, { limit: 90, windowMs: null, observedAt: 3_000 })
+  await rateLimits.saveRateLimit(db, { scope, service: 0 }, { limit: 90, windowMs: null, observedAt: 3_000 })
   expect(await rateLimits.readRateLimit(db, scope)).toEqual({ limit: 90, windowMs: null, observedAt: 3_000 })
 })

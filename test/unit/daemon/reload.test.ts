@@ -2,7 +2,7 @@ import pino from 'pino'
 import { expect, test } from 'vitest'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { runWithReload, toOneLine } from '../../../src/daemon/reload.ts'
-import { OwnTroubles } from '../../../src/daemon/own-troubles.ts'
+import { ProcessState } from '../../../src/daemon/process-state.ts'
 
 const log = pino({ level: 'silent' })
 
@@ -10,7 +10,7 @@ const log = pino({ level: 'silent' })
 function play(opens: readonly (string | Error)[]) {
   const events: string[] = []
   const stop = new AbortController()
-  const own = new OwnTroubles()
+  const own = new ProcessState()
   let reload = (): void => {}
   let left = [...opens]
   const ended = runWithReload({
@@ -57,10 +57,10 @@ test('an invalid configuration is rejected, and the old one continues', async ()
   reload()
   await new Promise((resolve) => setImmediate(resolve))
   expect(events).toEqual(['old works'])
-  expect(own.list()).toMatchObject([{ code: 'reload_refused', details: { reason: 'wrong here' } }])
+  expect(own.reloadProblem).toBe('wrong here')
   reload()
   await expect.poll(() => events).toEqual(['old works', 'old ends', 'old closed', 'right works'])
-  expect(own.list()).toEqual([])
+  expect(own.reloadProblem).toBe(null)
   stop()
   await ended
 })

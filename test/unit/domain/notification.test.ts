@@ -6,18 +6,19 @@ import {
   notificationRetryMs,
   toRunNotification,
   toRunTopic,
+  toConditionNotification,
   toSlackText,
-  toTroubleNotification,
 } from '../../../src/domain/notification.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
-import type { Trouble } from '../../../src/domain/trouble.ts'
+import type { Condition } from '../../../src/domain/condition.ts'
 
 const origin = { environment: 'production', dashboardUrl: 'https://fillrate.example.com' }
-const at = { eventId: '0197d7c4-0000-7000-8000-000000000000', now: Date.parse('2026-11-22T22:20:00Z') }
-const refused: Trouble = {
-  code: 'key_refused',
-  subject: 'api.example.com 62af8704',
-  severity: 'error',
+const at = Date.parse('2026-11-22T22:20:00Z')
+const refused: Condition & { id: number; endedAt: Date | null } = {
+  id: 12,
+  kind: 'key_refused',
+  service: 'acme',
+  source: null,
   since: new Date('2026-11-22T22:14:00Z'),
   endedAt: null,
   details: { reason: 'HTTP 401' },
@@ -35,42 +36,39 @@ const run: NotifiedRun = {
   cells_written: 7,
 }
 
-test('a trouble says what happened, what it means and what to do, and where', () => {
-  const notice = toTroubleNotification(refused, null, origin, at)
+test('a condition says what happened, what it means and what to do, and where', () => {
+  const notice = toConditionNotification(refused, null, origin, at)
   expect(notice).toMatchObject({
-    event_id: at.eventId,
-    event: 'trouble_began',
+    event_id: `condition_began-12-${refused.since.getTime()}`,
+    event: 'condition_began',
     at: '2026-11-22T22:14:00.000Z',
     environment: 'production',
     severity: 'error',
     link: 'https://fillrate.example.com/',
     duration_ms: null,
-    trouble: { code: 'key_refused', subject: refused.subject, ended_at: null },
+    condition: { kind: 'key_refused', service: 'acme', source: null, ended_at: null },
   })
-  expect(notice.title).toContain('62af8704')
   const text = toSlackText(notice)
-  expect(text.split('\n')[0]).toMatch(
-    /^:x: \*Fillrate \(production\)\*: api\.example\.com rejects the API key/,
-  )
+  expect(text.split('\n')[0]).toMatch(/^:x: \*Fillrate \(production\)\*: acme rejects the API key/)
   expect(text).toContain('FILLRATE_API_KEY')
   expect(text).toContain('<https://fillrate.example.com/|Open the dashboard>')
 })
 
 test('its end says how long it lasted, and asks for nothing', () => {
   const ended = { ...refused, endedAt: new Date('2026-11-22T22:19:00Z') }
-  const notice = toTroubleNotification(ended, null, origin, at)
+  const notice = toConditionNotification(ended, null, origin, at)
   expect(notice).toMatchObject({
-    event: 'trouble_ended',
+    event: 'condition_ended',
     at: '2026-11-22T22:19:00.000Z',
     severity: 'info',
     action: null,
     duration_ms: 300_000,
   })
-  expect(notice.title).toMatch(/^Over after 5 min: api\.example\.com rejects/)
+  expect(notice.title).toMatch(/^Over after 5 min: acme rejects/)
 })
 
-test('a trouble of a run links to it, with the counts of its failures', () => {
-  const notice = toTroubleNotification({ ...refused, details: { run: 86 } }, run, origin, at)
+test('a condition of a run links to it, with the counts of its failures', () => {
+  const notice = toConditionNotification({ ...refused, details: { run: 86 } }, run, origin, at)
   expect(notice).toMatchObject({ link: 'https://fillrate.example.com/runs/86', run })
   expect(toSlackText(notice)).toContain(
     '1,234 rows picked, 3 enriched, 0 waiting, 2 write_rejected, 12 failed, 1,000 lookups for 50.00 EUR.',
@@ -78,7 +76,7 @@ test('a trouble of a run links to it, with the counts of its failures', () => {
 })
 
 test('what Slack reads as markup is escaped, and nothing is invented without an address or a name', () => {
-  const notice = toTroubleNotification(
+  const notice = toConditionNotification(
     { ...refused, details: { reason: '<!channel> & <http://x|y>' } },
     null,
     { environment: null, dashboardUrl: null },
@@ -99,7 +97,11 @@ test('a run is reported by whether it enriched rows; live sync and failures are 
   expect(toRunTopic({ status: 'completed', rows }, 'follow')).toBeNull()
   for (const status of ['failed', 'unauthorized', 'interrupted'] as const)
     expect(toRunTopic({ status, rows }, 'schedule')).toBeNull()
-  const notice = toRunNotification({ ...run, status: 'completed', reason: null }, 61_000, origin, at)
+  const notice = toRunNotification(
+    { ...run, status: 'completed', reason: null },
+    { endedAt: new Date(at), durationMs: 61_000 },
+    origin,
+  )
   expect(notice).toMatchObject({
     event: 'run_completed',
     severity: 'info',
@@ -132,12 +134,12 @@ test('the signature is that of the Standard Webhooks specification, for each sec
 })
 
 test('what is sent is what docs/notifications.md describes', () => {
-  const over = { ...refused, endedAt: new Date(at.now) }
+  const over = { ...refused, endedAt: new Date(at) }
   for (const notice of [
-    toTroubleNotification(refused, null, origin, at),
-    toTroubleNotification(over, run, { environment: null, dashboardUrl: null }, at),
-    toTroubleNotification({ ...refused, details: { run: 1 } }, { ...run, rows: null }, origin, at),
-    toRunNotification(run, 5, origin, at),
+    toConditionNotification(refused, null, origin, at),
+    toConditionNotification(over, run, { environment: null, dashboardUrl: null }, at),
+    toConditionNotification({ ...refused, details: { run: 1 } }, { ...run, rows: null }, origin, at),
+    toRunNotification(run, { endedAt: new Date(at), durationMs: 5 }, origin),
   ])
     expect(NOTIFICATION_SHAPE.safeParse(JSON.parse(JSON.stringify(notice))).error).toBeUndefined()
 })

@@ -18,7 +18,7 @@ describe('Postgres refuses statements', () => {
     expect(isRefusing(fold([0, 1_000]), 1_000)).toBe(true)
     expect(isRefusing(fold([0, 1_000]), 7_999)).toBe(true)
     expect(isRefusing(fold([0, 1_000]), 8_000)).toBe(false)
-    // Once in a while is no trouble, and a reason to look.
+    // Once in a while is no condition, and a reason to look.
     expect(isRefusing(fold([0, 8_000, 16_000]), 16_000)).toBe(false)
     expect(isSuspected(fold([0]), 59_999)).toBe(true)
     expect(isSuspected(fold([0]), 60_000)).toBe(false)

@@ -196,20 +196,26 @@ test.each([
   [true, 7],
   [false, 150],
 ])('the remaining limit is what a leader reported last, if it is active: %s', async (isLive, left) => {
-  const limit = { scope: 'api.example.com:80 "x"\\', limit: 150, windowMs: 2_000, observedAt: 0 }
+  const limit = {
+    scope: 'a b',
+    service: 'api.example.com:80 "x"\\',
+    limit: 150,
+    windowMs: 2_000,
+    observedAt: 0,
+  }
   const rateLimits = [{ ...limit, status: { ...RATE, isLive } }]
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
     data: { ...EMPTY_METRICS.data, rateLimits },
   })
   expect(text.split('\n')).toContain(
-    String.raw`fillrate_rate_limit_remaining_requests{host="api.example.com:80",key="\"x\"\\"} ${left}`,
+    String.raw`fillrate_rate_limit_remaining_requests{service="api.example.com:80 \"x\"\\"} ${left}`,
   )
 })
 
 test('the rate card says which limit is stated too high, and what to do', () => {
   const render = (overstated: RateStatus['overstated']): string => {
-    const one = { scope: 'api.example 1a2b', limit: 150, windowMs: 2_000, observedAt: 0 }
+    const one = { scope: 'api.example 1a2b', service: 'acme', limit: 150, windowMs: 2_000, observedAt: 0 }
     return rateLimitStatus({
       rateLimits: [{ ...one, status: { ...RATE, overstated: overstated ?? null } }],
       readAt: 0,

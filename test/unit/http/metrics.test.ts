@@ -13,17 +13,19 @@ import { noSpend } from '../../support/spend.ts'
 test('while Postgres is away, a process reports what it knows itself', async () => {
   const log = pino({ level: 'silent' })
   const db = openDatabase({ url: `postgres://x@127.0.0.1:${await freePort()}/x` })
+  const work = new WorkMetrics()
+  new MetricsRecorder(work, 'acme').recordLookups([])
   const server = await openTestServer({
     dashboard: {
       db,
       log,
       tokens: [],
       app: () => null,
-      metrics: new WorkMetrics(),
+      metrics: work,
       publicUrl: null,
       sources: () => new Map(),
       spendSettings: () => NO_SPEND_SETTINGS,
-      observer: () => ({ owner: 'own', own: [], schedules: null }),
+      observer: () => ({ outage: null, schedules: null }),
     },
   })
   try {
@@ -35,7 +37,7 @@ test('while Postgres is away, a process reports what it knows itself', async () 
       process.versions.node,
     )
     expect(text).toMatch(/^process_resident_memory_bytes \d+$/m)
-    expect(text).toContain('\nfillrate_lookups_total{outcome="found"} 0\n')
+    expect(text).toContain('\nfillrate_lookups_total{service="acme",outcome="found"} 0\n')
     expect(text).not.toContain('fillrate_rows')
     // promtool takes it for the name of a counter.
     expect(text).not.toMatch(/^# TYPE \S+_total gauge$/m)
@@ -57,35 +59,31 @@ test('while Postgres is away, a process reports what it knows itself', async () 
 })
 
 test('a series exists before its first event', async () => {
-  const text = await renderMetrics(new WorkMetrics(), {
-    ...EMPTY_METRICS,
-    scopes: ['api.example.com 62af8704'],
-    followed: ['people'],
-  })
+  const work = new WorkMetrics()
+  new MetricsRecorder(work, 'acme').recordLookups([])
+  const text = await renderMetrics(work, { ...EMPTY_METRICS, followed: ['people'] })
   for (const line of [
-    'fillrate_requests_total{endpoint="bulk",status="202"} 0',
-    'fillrate_requests_total{endpoint="poll",status="200"} 0',
-    'fillrate_requests_total{endpoint="person",status="401"} 0',
-    'fillrate_request_duration_seconds_bucket{le="+Inf",endpoint="company"} 0',
-    'fillrate_request_duration_seconds_count{endpoint="company"} 0',
-    'fillrate_lookups_total{outcome="found"} 0',
+    'fillrate_requests_total{service="acme",endpoint="bulk",status="202"} 0',
+    'fillrate_requests_total{service="acme",endpoint="poll",status="200"} 0',
+    'fillrate_requests_total{service="acme",endpoint="person",status="401"} 0',
+    'fillrate_request_duration_seconds_bucket{le="+Inf",service="acme",endpoint="company"} 0',
+    'fillrate_request_duration_seconds_count{service="acme",endpoint="company"} 0',
+    'fillrate_lookups_total{service="acme",outcome="found"} 0',
     'fillrate_runs_total{trigger="schedule",status="unauthorized"} 0',
     'fillrate_scheduled_runs_total{outcome="skipped"} 0',
-    'fillrate_circuit_open{host="api.example.com",key="62af8704"} 0',
-    'fillrate_key_usable{host="api.example.com",key="62af8704"} 1',
     'fillrate_live_sync_backlog_rows{source="people"} 0',
     'fillrate_live_sync_oldest_seconds{source="people"} 0',
-    'fillrate_trouble{code="schedule_late",subject="",severity="error"} 0',
+    'fillrate_condition{kind="late",service="",source="",severity="error"} 0',
   ])
     expect(text.split('\n')).toContain(line)
 })
 
-test('what a process does is counted, and for a named service by its name, too', async () => {
+test('what a process does is counted by service', async () => {
   const work = new WorkMetrics()
   const metrics = new MetricsRecorder(work, 'pdl', ['people', 'others'])
   for (const durationMs of [3, 60, 70_000])
     metrics.recordCall({ endpoint: 'GET /v1/person/enrich', status: 429, durationMs })
-  new MetricsRecorder(work).recordCall({
+  new MetricsRecorder(work, 'acme').recordCall({
     endpoint: 'POST /v1/bulk',
     kind: 'bulk',
     status: null,
@@ -98,14 +96,14 @@ test('what a process does is counted, and for a named service by its name, too',
   metrics.recordRun('follow', 'failed')
   const lines = (await renderMetrics(work, null)).split('\n')
   for (const line of [
-    'fillrate_requests_total{endpoint="person",status="429"} 3',
-    'fillrate_requests_total{endpoint="bulk",status="none"} 1',
-    'fillrate_request_duration_seconds_bucket{le="0.05",endpoint="person"} 1',
-    'fillrate_request_duration_seconds_bucket{le="0.1",endpoint="person"} 2',
-    'fillrate_request_duration_seconds_bucket{le="+Inf",endpoint="person"} 3',
-    'fillrate_request_duration_seconds_count{endpoint="person"} 3',
-    'fillrate_request_duration_seconds_sum{endpoint="person"} 70.063',
-    'fillrate_lookups_total{outcome="found"} 2',
+    'fillrate_requests_total{service="pdl",endpoint="person",status="429"} 3',
+    'fillrate_requests_total{service="acme",endpoint="bulk",status="none"} 1',
+    'fillrate_request_duration_seconds_bucket{le="0.05",service="pdl",endpoint="person"} 1',
+    'fillrate_request_duration_seconds_bucket{le="0.1",service="pdl",endpoint="person"} 2',
+    'fillrate_request_duration_seconds_bucket{le="+Inf",service="pdl",endpoint="person"} 3',
+    'fillrate_request_duration_seconds_count{service="pdl",endpoint="person"} 3',
+    'fillrate_request_duration_seconds_sum{service="pdl",endpoint="person"} 70.063',
+    'fillrate_lookups_total{service="pdl",outcome="found"} 2',
     'fillrate_cells_written_total{source="people"} 7',
     'fillrate_cells_written_total{source="others"} 0',
     'fillrate_write_back_batch_seconds_bucket{le="0.025"} 1',
@@ -113,43 +111,37 @@ test('what a process does is counted, and for a named service by its name, too',
     'fillrate_delivery_lag_seconds_count 2',
     'fillrate_quarantined_results_total 2',
     'fillrate_runs_total{trigger="follow",status="failed"} 1',
-    'fillrate_service_requests_total{service="pdl",endpoint="person",status="429"} 3',
-    'fillrate_service_requests_total{service="pdl",endpoint="person",status="503"} 0',
-    'fillrate_service_lookups_total{service="pdl",outcome="not_found"} 1',
-    'fillrate_service_lookups_total{service="pdl",outcome="failed"} 0',
+    'fillrate_requests_total{service="pdl",endpoint="person",status="503"} 0',
+    'fillrate_lookups_total{service="pdl",outcome="not_found"} 1',
+    'fillrate_lookups_total{service="pdl",outcome="failed"} 0',
   ])
     expect(lines).toContain(line)
 })
 
-test('troubles, circuits and backlogs are those of their subject', async () => {
-  const scope = 'api.example.com 62af8704'
-  const trouble = { subject: scope, since: new Date(0), endedAt: null, details: {} }
+test('conditions and backlogs are those of their service or source', async () => {
+  const condition = { service: 'acme', source: null, since: new Date(0), details: {} }
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
-    scopes: [scope],
-    openCircuits: [scope],
     now: 61_500,
     backlogs: [
       { source: 'people', rows: 7, isImport: false, oldestAt: new Date(20_000) },
       { source: 'people', rows: 990, isImport: true, oldestAt: new Date(0) },
     ],
-    data: { ...EMPTY_METRICS.data, troubles: [{ ...trouble, code: 'key_refused', severity: 'error' }] },
+    data: { ...EMPTY_METRICS.data, conditions: [{ ...condition, kind: 'key_refused' }] },
   })
   for (const line of [
-    'fillrate_circuit_open{host="api.example.com",key="62af8704"} 1',
-    'fillrate_key_usable{host="api.example.com",key="62af8704"} 0',
     'fillrate_live_sync_backlog_rows{source="people"} 997',
     'fillrate_live_sync_oldest_seconds{source="people"} 61.5',
-    `fillrate_trouble{code="key_refused",subject="${scope}",severity="error"} 1`,
+    'fillrate_condition{kind="key_refused",service="acme",source="",severity="error"} 1',
   ])
     expect(text.split('\n')).toContain(line)
 })
 
-test('of a budget the least that is left, and what every source has spent today', async () => {
+test('of a budget the least that is left, and what every source has spent today, and the service cost', async () => {
   const budget = { run: null, source: null, limit: 1_000, spent: 3, used_up_at: null }
   const spend: SpendReport = {
     ...noSpend,
-    days: [{ day: '2026-11-22', calls: 5, lookups: 5, in_doubt: 0, cost: null, by_source: { people: 5 } }],
+    today: { calls: 5, lookups: 5, in_doubt: 0, cost: { amount: 1.5, currency: 'EUR' } },
     budgets: [
       { ...budget, kind: 'live_sync', left: 997 },
       { ...budget, kind: 'run', run: 1, left: 40 },
@@ -159,13 +151,17 @@ test('of a budget the least that is left, and what every source has spent today'
   }
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
+    services: ['acme'],
+    spentToday: [{ service: 'acme', source: 'people', lookups: 5, calls: 6 }],
     data: { ...EMPTY_METRICS.data, spend },
   })
   expect(text.split('\n')).toEqual(
     expect.arrayContaining([
       'fillrate_budget_remaining_lookups{budget="live_sync"} 997',
       'fillrate_budget_remaining_lookups{budget="run"} 7',
-      'fillrate_lookups_spent_today{source="people"} 5',
+      'fillrate_lookups_spent_today{service="acme",source="people"} 5',
+      'fillrate_calls_spent_today{service="acme",source="people"} 6',
+      'fillrate_money_spent_today{service="acme",currency="EUR"} 1.5',
     ]),
   )
 })

@@ -144,10 +144,9 @@ export function rateLimitStatus({
 }
 
 function rateLimitFields(
-  { scope, service = null, limit, windowMs, observedAt, status }: RateLimitStatus,
+  { service, limit, windowMs, observedAt, status }: RateLimitStatus,
   at: number,
 ): Html {
-  const [host = scope, key] = scope.split(' ')
   const isNow = status?.isLive === true
   const fields: [string, HtmlPart][] = [
     ['Rate limit', formatLimit(limit, windowMs, status?.windowAtMostMs)],
@@ -155,7 +154,7 @@ function rateLimitFields(
     ...(status === null || status.limit === null ? [] : usageFields(status)),
   ]
   return html`<p class="sub">
-      ${service !== null && html`<strong>${service}</strong>, `}${host}${key !== undefined && html`, key <code>${key}</code>`}
+      <strong>${service}</strong>
       ·
       ${
         isNow

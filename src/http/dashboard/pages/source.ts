@@ -1,6 +1,6 @@
 import { readSourceOverview, type SourceOverview } from '../../../actions/dashboard-data.ts'
 import type { RowState } from '../../../domain/row.ts'
-import { describeTrouble } from '../../../domain/trouble.ts'
+import { describeCondition } from '../../../domain/condition.ts'
 import { countFailureReasons, type FailureReason } from '../../../store/failures.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
@@ -72,7 +72,7 @@ function aboutSource({ source, readAt }: SourcePageData): Html {
 
 /** Why a source is left out, since when, and what to do. */
 function breakageText(breakage: NonNullable<SourcePageData['source']['breakage']>, now: number): Html {
-  const { title, action } = describeTrouble(breakage, now)
+  const { title, mend: action } = describeCondition(breakage, now)
   return html`<span class="soft">${timeAgo(breakage.since, now)}: ${title}. ${withCode(action)}</span>`
 }
 

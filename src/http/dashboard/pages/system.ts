@@ -1,14 +1,11 @@
-import { formatState } from '../../../domain/row.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
-import { describeTrouble } from '../../../domain/trouble.ts'
-import type { ListedNotification } from '../../../store/notifications.ts'
+import { describeCondition, severityOf } from '../../../domain/condition.ts'
 import type { ListedProcess } from '../../../store/processes.ts'
-import type { StoredTrouble } from '../../../store/troubles.ts'
-import { formatCount, formatDuration } from '../../../util/format.ts'
+import type { StoredCondition } from '../../../store/conditions.ts'
+import { formatDuration } from '../../../util/format.ts'
 import {
   badge,
   card,
-  clamped,
   clockTime,
   dataTable,
   definitionList,
@@ -29,8 +26,8 @@ export const systemPage: Page = {
   show: async (_, { readSystem }) => {
     const data = await readSystem()
     return {
-      body: html`${pageHead('System')} ${processesSection(data)} ${troublesSection(data)}
-      ${notificationsSection(data)} ${auditSection(data)} ${configurationSections(data)}`,
+      body: html`${pageHead('System')} ${processesSection(data)} ${conditionsSection(data)}
+      ${auditSection(data)} ${configurationSections(data)}`,
     }
   },
 }
@@ -83,18 +80,20 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
 }
 
 /** What went wrong lately, and for how long. */
-const troublesSection = ({ recentTroubles, readAt }: SystemData): Html =>
+const conditionsSection = ({ recentConditions, readAt }: SystemData): Html =>
   card(
-    'troubles',
-    'Troubles',
-    dataTable<StoredTrouble>(
-      'The latest troubles',
+    'conditions',
+    'Conditions',
+    dataTable<StoredCondition>(
+      'The latest conditions',
       [
-        { name: 'trouble', kind: 'row', cell: (one) => describeTrouble(one, readAt).title },
+        { name: 'condition', kind: 'row', cell: (one) => describeCondition(one, readAt).title },
         {
           name: 'state',
-          cell: ({ endedAt, severity }) =>
-            endedAt === null ? badge('open', severity === 'error' ? 'bad' : 'warn') : badge('over', 'quiet'),
+          cell: (one) =>
+            one.endedAt === null
+              ? badge('open', severityOf(one) === 'error' ? 'bad' : 'warn')
+              : badge('over', 'quiet'),
         },
         { name: 'began', cell: ({ since }) => timeAgo(since, readAt) },
         {
@@ -103,30 +102,8 @@ const troublesSection = ({ recentTroubles, readAt }: SystemData): Html =>
           cell: ({ since, endedAt }) => formatDuration((endedAt?.getTime() ?? readAt) - since.getTime()),
         },
       ],
-      recentTroubles,
+      recentConditions,
       { none: 'Nothing has gone wrong yet.' },
-    ),
-  )
-
-const DELIVERY_TONES = { pending: 'busy', delivered: 'good', given_up: 'bad' } as const
-
-/** What was sent to people, where to, and what was not accepted there. */
-const notificationsSection = ({ notifications, readAt }: SystemData): Html =>
-  card(
-    'notifications',
-    'Notifications',
-    dataTable<ListedNotification>(
-      'The latest notifications',
-      [
-        { name: 'notification', kind: 'row', cell: ({ body }) => body.title },
-        { name: 'to', cell: ({ host }) => html`<code class="short">${host}</code>` },
-        { name: 'state', cell: ({ state }) => badge(formatState(state), DELIVERY_TONES[state]) },
-        { name: 'attempts', kind: 'number', cell: ({ attempts }) => formatCount(attempts) },
-        { name: 'created', cell: ({ created_at: at }) => timeAgo(at, readAt) },
-        { name: 'reason', kind: 'text', cell: ({ reason }) => clamped(reason) },
-      ],
-      notifications,
-      { none: html`None yet. <code>notify</code> in the configuration says where to.` },
     ),
   )
 

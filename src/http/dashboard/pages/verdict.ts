@@ -1,8 +1,16 @@
 import { describeError } from '../../../util/error-text.ts'
 import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
 import { Run, readTotal } from '../../../domain/run.ts'
-import type { OwnTrouble } from '../../../domain/trouble-facts.ts'
-import { describeTrouble, type Trouble, type TroubleText, TROUBLES } from '../../../domain/trouble.ts'
+import {
+  type Condition,
+  type ConditionText,
+  conditionId,
+  describeCondition,
+  type DatabaseOutage,
+  SCHEMA_OUTDATED,
+  severityOf,
+  toOutageCondition,
+} from '../../../domain/condition.ts'
 import { isTransient } from '../../../store/connectivity.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
@@ -13,7 +21,7 @@ import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each trouble with what it means and what to do, and below them what goes on. */
 export function healthSection(data: DashboardData, canAct: boolean): Html {
-  const { troubles, readAt: now } = data
+  const { conditions: troubles, readAt: now } = data
   const notes = listNotes(data)
   const [tone, activity] = describeActivity(data)
   return verdictSection(
@@ -34,14 +42,14 @@ export function healthSection(data: DashboardData, canAct: boolean): Html {
 /** Troubles in full; each further one is a line that opens, so that the figures below stay in sight. */
 const MAX_SHOWN_TROUBLES = 4
 
-const foldedTrouble = (trouble: Trouble, now: number): Html => {
-  const { title, meaning, action } = describeTrouble(trouble, now)
+const foldedTrouble = (trouble: Condition, now: number): Html => {
+  const { title, meaning, mend } = describeCondition(trouble, now)
   return html`<details
-    id="${`${trouble.code} ${trouble.subject}`.replaceAll(/\W+/g, '-')}"
+    id="${conditionId(trouble).replaceAll(/\W+/g, '-')}"
     class="trouble folded ${toTone(trouble)}"
   >
     <summary>${title}</summary>
-    ${troubleDetails({ meaning, action }, trouble.since, now)}
+    ${troubleDetails({ meaning, mend }, trouble.since, now)}
   </details>`
 }
 
@@ -51,61 +59,53 @@ const verdictSection = (tone: string, body: Html): Html =>
     html`<section id="verdict" class="verdict ${tone}" aria-label="Health">${body}</section>`,
   )
 
-const toTone = ({ severity }: Pick<Trouble, 'severity'>): Tone => (severity === 'error' ? 'bad' : 'warn')
+const toTone = (condition: Condition): Tone => (severityOf(condition) === 'error' ? 'bad' : 'warn')
 
-function troubleBlock(trouble: Omit<Trouble, 'endedAt'>, now: number): Html {
-  const { title, meaning, action } = describeTrouble(trouble, now)
+function troubleBlock(trouble: Condition, now: number): Html {
+  const { title, meaning, mend } = describeCondition(trouble, now)
   return html`<div class="trouble ${toTone(trouble)}">
     <p class="headline">${title}</p>
-    ${troubleDetails({ meaning, action }, trouble.since, now)}
+    ${troubleDetails({ meaning, mend }, trouble.since, now)}
   </div>`
 }
 
 const troubleDetails = (
-  { meaning, action }: Pick<TroubleText, 'meaning' | 'action'>,
+  { meaning, mend }: Pick<ConditionText, 'meaning' | 'mend'>,
   since: Date,
   now: number,
 ): Html =>
   html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
-    <p class="action"><b>What to do:</b> ${withCode(action)}</p>`
+    <p class="action"><b>What to do:</b> ${withCode(mend)}</p>`
 
 /**
  * The verdict of a process that cannot read its data: Postgres is away, or its schema is missing. Null: the error has
  * another cause.
- * @param own what the process knows of it
+ * @param known what the process knows of it
  */
-export function outageSection(error: unknown, own: readonly OwnTrouble[], now: number): Html | null {
-  const trouble = findOutage(error, own)
-  if (trouble === null) return null
-  const { severity } = TROUBLES[trouble.code]
-  return verdictSection(
-    'bad outage',
-    troubleBlock({ ...trouble, severity, since: new Date(now - trouble.forMs) }, now),
-  )
+export function outageSection(error: unknown, known: DatabaseOutage | null, now: number): Html | null {
+  const outage = findOutage(error, known)
+  return outage && verdictSection('bad outage', troubleBlock(toOutageCondition(outage, now), now))
 }
 
 /** SQLSTATEs of a table, column or schema that does not exist. */
 const MISSING = new Set(['42P01', '42703', '3F000'])
 
 /** The same in words, for a page that has nothing else to show. */
-export function describeOutage(error: unknown, own: readonly OwnTrouble[], now: number): TroubleText | null {
-  const trouble = findOutage(error, own)
-  return trouble && describeTrouble(trouble, now)
+export function describeOutage(
+  error: unknown,
+  known: DatabaseOutage | null,
+  now: number,
+): ConditionText | null {
+  const outage = findOutage(error, known)
+  return outage && describeCondition(toOutageCondition(outage, now), now)
 }
 
 /** What keeps a process from its data, as it has noticed it, or as the error says. */
-function findOutage(error: unknown, own: readonly OwnTrouble[]): OwnTrouble | null {
-  const code = MISSING.has(networkErrorCode(error) ?? '')
-    ? 'schema_outdated'
-    : isTransient(error)
-      ? 'database_away'
-      : null
-  if (code === null) return null
-  const noticed = own.find((one) => one.code === code)
-  if (noticed !== undefined) return noticed
+function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutage | null {
+  if (MISSING.has(networkErrorCode(error) ?? '')) return { details: SCHEMA_OUTDATED, forMs: 0 }
+  if (!isTransient(error)) return null
   const reason = networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
-  const details = code === 'database_away' ? { reason } : {}
-  return { code, subject: '', details, forMs: 0, seenAgoMs: 0 }
+  return known ?? { details: { reason }, forMs: 0 }
 }
 
 /** What needs no help, and must not be forgotten. */

@@ -80,7 +80,7 @@ describe('failures', () => {
 
 describe('status', () => {
   const view: StatusReport = {
-    troubles: [],
+    conditions: [],
     rows: { contacts: { ...none, total: 10, enriched: 7, waiting: 3 } },
     jobs: { completed: 28, in_doubt: 2 },
     deliveries: {},
@@ -133,7 +133,7 @@ describe('status', () => {
     },
     limits: [
       {
-        scope: 'api.example 1a2b',
+        service: 'api.example',
         limit: 200,
         window_ms: 2_000,
         observed_at: new Date(now - 5_000),
@@ -231,7 +231,7 @@ describe('status', () => {
     expect(text).toContain('run 3, failed, started 2 min ago (no such host)')
     expect(text).toContain('30 = 28 completed + 2 in doubt')
     expect(text).toMatch(/Deliveries +none/)
-    expect(text).toContain('200 calls in 2 s, observed 5 s ago (api.example, key 1a2b)')
+    expect(text).toContain('200 calls in 2 s, observed 5 s ago (api.example)')
     expect(text).toMatch(/Used +98\.7% of the limit, so far\n? *\(?1,052 of the 1,066 permitted calls/)
     expect(text).toMatch(/Window +143 of 200 used \(resets in 1\.2 s\)/)
     expect(text).toMatch(/Waiting +the window is used up/)

@@ -7,7 +7,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StatusReport } from '../../../src/actions/status.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
-import type { TroubleCode } from '../../../src/domain/trouble.ts'
+import type { ConditionKind } from '../../../src/domain/condition.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { type CrashableServer, startCrashableServer } from '../../chaos/crashable-server.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
@@ -16,8 +16,8 @@ import { freePort } from '../../support/free-port.ts'
 import { onServer } from '../../support/server.ts'
 import { listRepeatedLines, OperatorView, watchProcess } from '../../support/operator-view.ts'
 
-// The troubles of an hour on call, each begun and ended for real under the built program: two daemons and a receiver, three
-// sources of which two are followed, a schedule and two notification targets. Each is one trouble with one end on every
+// The conditions of an hour on call, each begun and ended for real under the built program: two daemons and a receiver, three
+// sources of which two are followed, a schedule and two notification targets. Each is one condition with one end on every
 // channel, and at the end the money is what the service has counted. The measured seconds are written as a table.
 
 const canMount = process.getuid?.() === 0 && spawnSync('mount', ['--version']).status === 0
@@ -161,7 +161,7 @@ async function createDatabase(): Promise<string> {
 
 interface Fault {
   readonly name: string
-  readonly code: TroubleCode
+  readonly kind: ConditionKind
   /** In the words of its title, in a text that may have more. */
   readonly title: RegExp
   readonly begin: () => Promise<unknown>
@@ -172,7 +172,7 @@ interface Fault {
 const FAULTS: readonly Fault[] = [
   {
     name: 'a disk that is full',
-    code: 'database_away',
+    kind: 'database_away',
     title: /Postgres takes no writes: its disk is full/,
     begin: async () => {
       await addLeads(600)
@@ -192,7 +192,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'a renamed column',
-    code: 'source_broken',
+    kind: 'source_broken',
     title: /contacts is left out/,
     begin: async () => {
       await query('alter table crm.contacts rename column seniority to seniority_level')
@@ -205,7 +205,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'a rejecting trigger',
-    code: 'writes_rejected',
+    kind: 'writes_rejected',
     title: /The database rejects (?:[\d,]+ )?rows of contacts/,
     begin: async () => {
       await query(`
@@ -237,7 +237,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'Postgres is away',
-    code: 'database_away',
+    kind: 'database_away',
     title: /Postgres is away/,
     begin: async () => {
       await startNightly(200)
@@ -250,7 +250,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'the key refused and replaced',
-    code: 'key_refused',
+    kind: 'key_refused',
     title: /rejects the API key/,
     begin: async () => {
       await startNightly(200)
@@ -266,21 +266,21 @@ const FAULTS: readonly Fault[] = [
 ]
 
 test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
-  '$name is one trouble with one end on every channel',
-  async ({ name, code, title, begin, end }) => {
-    const [before] = await query('select coalesce(max(id), 0) as id from fillrate.troubles')
+  '$name is one condition with one end on every channel',
+  async ({ name, kind, title, begin, end }) => {
+    const [before] = await query('select coalesce(max(id), 0) as id from fillrate.conditions')
     const notices = view.targets.map(({ received }) => received.length)
     const at = Date.now()
     await begin()
-    const began = await view.measure({ code, title }, false, at)
-    const ended = await view.measure({ code, title }, true, await end())
+    const began = await view.measure({ kind, title }, false, at)
+    const ended = await view.measure({ kind, title }, true, await end())
     table.push([name, ...CHANNELS.map((one) => `${began.get(one)} / ${ended.get(one)}`)])
 
-    const troubles = await query(`select code, ended_at from fillrate.troubles where id > $1 and code = $2`, [
-      before?.['id'],
-      code,
-    ])
-    expect(troubles).toEqual([{ code, ended_at: expect.any(Date) }])
+    const conditions = await query(
+      `select kind, ended_at from fillrate.conditions where id > $1 and kind = $2`,
+      [before?.['id'], kind],
+    )
+    expect(conditions).toEqual([{ kind, ended_at: expect.any(Date) }])
     expect([...view.strange]).toEqual([])
     for (const [index, { received }] of view.targets.entries()) {
       expect(received.slice(notices[index])).toMatchObject([
@@ -318,8 +318,8 @@ test('the money is what the service has counted, and each row has its record', a
     { lookups },
   ])
   await stopProcesses()
-  const head = ['trouble', ...CHANNELS]
+  const head = ['condition', ...CHANNELS]
   const lines = [head, head.map(() => '-'), ...table].map((cells) => `| ${cells.join(' | ')} |`)
   const text = `Seconds to the begin / to the end\n${lines.join('\n')}\nBilled ${billed}\n`
-  await writeFile(join(tmpdir(), 'fillrate-troubles.md'), text)
+  await writeFile(join(tmpdir(), 'fillrate-conditions.md'), text)
 })

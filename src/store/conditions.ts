@@ -1,0 +1,173 @@
+import { type RawBuilder, type Selectable, sql } from 'kysely'
+import {
+  type Condition,
+  type ConditionDetails,
+  type ConditionKind,
+  CONDITION_KINDS,
+} from '../domain/condition.ts'
+import type { NotableCondition } from '../domain/notification.ts'
+import { type Observer, shownSql } from './condition-facts.ts'
+import type { Database } from './open.ts'
+import type { Schema } from './schema.ts'
+import { intervalSql } from './sql.ts'
+import { type Connection, inTransaction, type Tx } from './transaction.ts'
+
+/** A condition as it is stored, open or over. */
+export interface StoredCondition extends NotableCondition {
+  /** When a process last saw that it holds. */
+  readonly seenAt: Date
+}
+
+/** The conditions that hold now, in the order of their kinds, then the oldest first. They are right even where no process records them. */
+export async function readConditions(db: Database, observer: Observer): Promise<Condition[]> {
+  const { rows } = await sql<Condition>`
+    ${await shownSql(db, observer)}
+    select kind, service, source, since, details from shown
+     order by array_position(${[...CONDITION_KINDS]}::text[], kind), since, service, source`.execute(db)
+  return rows.filter(isKnown)
+}
+
+/** One of a version that this one does not know. */
+const isKnown = ({ kind }: { readonly kind: string }): boolean =>
+  (CONDITION_KINDS as readonly string[]).includes(kind)
+
+/** What a record has changed. Each begin and each end is in the record of one process, and in no other. */
+export interface ConditionChanges {
+  readonly begun: readonly StoredCondition[]
+  readonly ended: readonly StoredCondition[]
+}
+
+/** Advisory lock: one record after the other, each on facts that are read after the one before it. */
+const RECORD_LOCK_ID = 4_713_117_286
+
+/** Records which conditions hold: begins those that are new, and ends those that are over. Another process that does it now is enough. */
+export async function recordConditions(db: Database, observer: Observer): Promise<ConditionChanges> {
+  return inTransaction(db, async (tx) => {
+    const { rows: locks } = await sql<{
+      isOurs: boolean
+    }>`select pg_try_advisory_xact_lock(${RECORD_LOCK_ID}) as "isOurs"`.execute(tx)
+    if (locks[0]?.isOurs !== true) return { begun: [], ended: [] }
+    const { rows } = await sql<ConditionRow>`
+      ${await shownSql(tx, observer)}, ended as (
+        update fillrate.conditions c set ended_at = now()
+         where ended_at is null and not exists (select from shown where id = c.id)
+        returning c.*
+      ), seen as (
+        update fillrate.conditions c set seen_at = now(), details = s.details
+          from shown s
+         where s.id = c.id and s.is_observed and c.seen_at < now() - interval '1 second'
+      ), begun as (
+        insert into fillrate.conditions (kind, service, source, details, began_at, seen_at)
+        select kind, service, source, details, since, now() from shown where id is null
+        returning *
+      )
+      select * from ended union all select * from begun order by id`.execute(tx)
+    return toChanges(rows)
+  })
+}
+
+/**
+ * Begins the condition of a source, refreshes it, or ends it, for a part of the program that finds it out by itself, and that says when
+ * it is over, whichever process began it.
+ * @param details null: it does not hold
+ */
+export async function reportCondition(
+  db: Database,
+  kind: ConditionKind,
+  source: string,
+  details: ConditionDetails | null,
+): Promise<ConditionChanges> {
+  const isSame = sql`kind = ${kind} and source = ${source} and ended_at is null`
+  if (details === null) {
+    const ended = sql<ConditionRow>`
+      update fillrate.conditions set ended_at = now() where ${isSame} and is_reported returning *`
+    return toChanges((await ended.execute(db)).rows)
+  }
+  const { rows } = await sql<ConditionRow & { is_new: boolean }>`
+    insert into fillrate.conditions (kind, source, details, began_at, seen_at, is_reported)
+    values (${kind}, ${source}, ${JSON.stringify(details)}::jsonb, now(), now(), true)
+    on conflict (kind, coalesce(service, ''), coalesce(source, '')) where ended_at is null
+      do update set seen_at = now(), details = excluded.details, is_reported = true
+    returning *, xmax = 0 as is_new`.execute(db)
+  return toChanges(rows.filter((row) => row.is_new))
+}
+
+/**
+ * Stores that Postgres was away, which could not be stored while it was. Of several processes that were without it, one stores it.
+ * @param acceptedBy the targets that were notified of it meanwhile: `began KEY`
+ */
+export async function recordOutage(
+  db: Database,
+  {
+    forMs,
+    details,
+    acceptedBy,
+  }: { readonly forMs: number; readonly details: ConditionDetails; readonly acceptedBy: readonly string[] },
+): Promise<void> {
+  await inTransaction(db, async (tx: Tx) => {
+    await sql`select pg_advisory_xact_lock(${RECORD_LOCK_ID})`.execute(tx)
+    const known = await sql`
+      update fillrate.conditions set accepted_by = accepted_by || ${[...acceptedBy]}::text[], ended_at = now()
+       where kind = 'database_away' and coalesce(ended_at, now()) > now() - ${intervalSql(forMs)}`.execute(tx)
+    if ((known.numAffectedRows ?? 0n) > 0n) return
+    await sql`
+      insert into fillrate.conditions (kind, details, began_at, seen_at, ended_at, accepted_by)
+      values ('database_away', ${JSON.stringify(details)}::jsonb, now() - ${intervalSql(forMs)}, now(), now(), ${[...acceptedBy]})`.execute(
+      tx,
+    )
+  })
+}
+
+/** Whether it has come back within ten minutes of an end that a target was notified of. */
+const IS_BACK = sql<boolean>`exists (
+  select from fillrate.conditions former
+   where former.kind = c.kind and former.service is not distinct from c.service and former.source is not distinct from c.source
+     and former.accepted_by <> '{}' and former.ended_at between c.began_at - interval '10 minutes' and c.began_at)`
+
+/** The conditions of which a target may have to be notified: open, or over since a day at most, the oldest first. */
+export const listNotable = (db: Connection): Promise<StoredCondition[]> =>
+  listStored(db, sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`)
+
+/** The conditions that are recorded as open. */
+export const listOpenConditions = (db: Connection): Promise<StoredCondition[]> =>
+  listStored(db, sql`where ended_at is null order by id`)
+
+/** The latest conditions, open or over, the latest first. */
+export const listRecentConditions = (db: Connection, limit: number): Promise<StoredCondition[]> =>
+  listStored(db, sql`order by began_at desc, id desc limit ${limit}`)
+
+async function listStored(db: Connection, which: RawBuilder<unknown>): Promise<StoredCondition[]> {
+  const { rows } =
+    await sql<ConditionRow>`select c.*, ${IS_BACK} as is_back from fillrate.conditions c ${which}`.execute(db)
+  return rows.filter(isKnown).map(toStored)
+}
+
+/** Notes that targets have accepted a notification of a condition. */
+export async function noteAccepted(db: Database, id: number, acceptedBy: readonly string[]): Promise<void> {
+  await sql`update fillrate.conditions set accepted_by = accepted_by || ${[...acceptedBy]}::text[] where id = ${id}`.execute(
+    db,
+  )
+}
+
+type ConditionRow = Selectable<Schema['fillrate.conditions']> & { readonly is_back?: boolean }
+
+const toStored = ({ began_at: since, ended_at: endedAt, ...row }: ConditionRow): StoredCondition => ({
+  id: row.id,
+  kind: row.kind,
+  service: row.service,
+  source: row.source,
+  since,
+  seenAt: row.seen_at,
+  endedAt,
+  details: row.details,
+  acceptedBy: row.accepted_by,
+  isBack: row.is_back === true,
+})
+
+function toChanges(rows: readonly ConditionRow[]): ConditionChanges {
+  const stored = rows.filter(isKnown).map(toStored)
+  return {
+    begun: stored.filter(({ endedAt }) => endedAt === null),
+    ended: stored.filter(({ endedAt }) => endedAt !== null),
+  }
+}
