@@ -14,7 +14,7 @@ const PACKAGE_ENTRY_URL = new URL(`../index${extname(import.meta.url)}`, import.
 let loadCount = 0
 
 /**
- * Imports a configuration module and returns its default export.
+ * Imports a configuration module and returns all that it exports.
  *
  * While it loads, `fillrate` resolves to this copy of the package, so that a configuration works with a global install
  * and in a checkout that has not been built. TypeScript is read as an ES module whatever the nearest package.json says,
@@ -23,16 +23,7 @@ let loadCount = 0
  *
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
-export async function importDefault(path: string, source: string): Promise<unknown> {
-  const module = await importNamespace(path, source)
-  return module['default']
-}
-
-/** Imports a module as `importDefault` does, and returns all that it exports. */
-export async function importNamespace(
-  path: string,
-  source: string,
-): Promise<Readonly<Record<string, unknown>>> {
+export async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {
   const url = pathToFileURL(path)
   url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
   // CommonJS has its own cache, which ignores queries.

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
-import { importDefault, importNamespace, toImportProblem } from './import-module.ts'
+import { importModule, toImportProblem } from './import-module.ts'
 import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { type GivenService, splitServices } from './service.ts'
@@ -26,39 +26,13 @@ const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or
  * @throws ConfigProblems naming the file and the place in it
  */
 export async function loadConfig(options: { cwd: string; path?: string }): Promise<Config> {
-  const path = await findConfig(options)
-  const value = await readValue(path)
+  const path = findConfig(options)
+  const source = await readSource(path)
+  const value = extname(path) === '.json' ? readJson(source, path) : (await readModule(source, path)).exported
   return parseConfig(value, path, await loadNamedServices(value, dirname(path)))
 }
 
-async function readValue(path: string): Promise<unknown> {
-  const source = await readSource(path)
-  return extname(path) === '.json' ? readJson(source, path) : readModule(source, path)
-}
-
-/**
- * The modules of the services that a configuration names, by their names there (null: the only one); none if it cannot be
- * read.
- */
-export async function findServiceModules(options: {
-  cwd: string
-  path?: string
-}): Promise<ReadonlyMap<string | null, string>> {
-  try {
-    const path = await findConfig(options)
-    const { services } = splitServices(await readValue(path))
-    return new Map(
-      services.flatMap(({ name, module }) =>
-        module === null ? [] : [[name, resolve(dirname(path), module)] as const],
-      ),
-    )
-  } catch (error) {
-    if (error instanceof ConfigProblems) return new Map()
-    throw error
-  }
-}
-
-async function findConfig({ cwd, path }: { cwd: string; path?: string }): Promise<string> {
+function findConfig({ cwd, path }: { cwd: string; path?: string }): string {
   if (path !== undefined) return resolve(cwd, path)
   for (const name of CONFIG_FILES) {
     const candidate = resolve(cwd, name)
@@ -111,16 +85,14 @@ async function readModule(
   source: string,
   path: string,
   expected = 'export default defineConfig({ sources: { … } })',
-): Promise<unknown> {
-  let exported: unknown
+): Promise<{ readonly exported: object; readonly module: Readonly<Record<string, unknown>> }> {
   // As Node does for imports: errors of a module name its real path.
   const real = await realpath(path)
-  try {
-    exported = await importDefault(real, source)
-  } catch (cause) {
+  const module = await importModule(real, source).catch((cause: unknown) => {
     throw loadProblem(path, toImportProblem(cause, real), cause)
-  }
-  if (typeof exported === 'object' && exported !== null) return exported
+  })
+  const exported: unknown = await module['default']
+  if (typeof exported === 'object' && exported !== null) return { exported, module }
   throw loadProblem(path, {
     place: path,
     found:
@@ -150,20 +122,10 @@ export async function loadNamedServices(
  * @throws ConfigProblems if it does not load
  */
 export async function loadService(path: string): Promise<GivenService> {
-  const source = await readSource(path)
-  return {
-    definition: await readModule(source, path, 'export default defineService({ name: … })'),
-    place: path,
-  }
-}
-
-/**
- * The cases that the module of a service exports as `cases`; none if it exports no list.
- * @throws what the module throws: `loadService` has loaded it before
- */
-export async function loadServiceCases(path: string): Promise<readonly unknown[]> {
-  const { cases } = await importNamespace(await realpath(path), await readSource(path))
-  return Array.isArray(cases) ? cases : []
+  const example = 'export default defineService({ name: … })'
+  const { exported, module } = await readModule(await readSource(path), path, example)
+  const { cases } = module
+  return { definition: exported, place: path, hasCases: Array.isArray(cases) && cases.length > 0 }
 }
 
 const loadProblem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>

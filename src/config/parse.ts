@@ -32,7 +32,7 @@ export function parseConfig(
     // A mistake in the service leaves nothing to hold the outputs against.
     return service === null
       ? { name, service: BUILT_IN_SERVICE, fields: ANY_FIELDS }
-      : { name, service, fields: fieldsOf(service) }
+      : { name, service, fields: fieldsOf(service), hasCases: named?.hasCases }
   })
   const isOpen = hasUnknownServices(config, services)
   const schema = createConfigSchema(

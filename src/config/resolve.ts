@@ -56,13 +56,15 @@ function toSettings(parsed: ParsedConfig, name: string | null) {
       }
 }
 
-function resolveService(parsed: ParsedConfig, { name, service: adapter }: ConfiguredService) {
+function resolveService(parsed: ParsedConfig, { name, service: adapter, hasCases }: ConfiguredService) {
   const settings = toSettings(parsed, name)
   return {
     /** Null: the configuration has one service, which needs none. */
     name,
     /** How it is called. */
     adapter,
+    /** Whether its module exports cases; undefined: it has no module. */
+    hasCases,
     concurrency: settings.concurrency,
     timeoutMs: settings.timeout,
     reserve: settings.reserve,

@@ -18,6 +18,8 @@ export interface ConfiguredService {
   readonly service: Service
   /** What its outputs may copy; none of a kind: any field. */
   readonly fields: ServiceFields
+  /** Whether its module exports cases; absent: it has no module. */
+  readonly hasCases?: boolean | undefined
 }
 
 type PlainOutput = string | { readonly field: string; readonly unlisted?: boolean | undefined }

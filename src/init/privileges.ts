@@ -1,4 +1,4 @@
-import { checkPolicyPrivileges } from '../sources/check/policy-privileges.ts'
+import { checkPolicyPrivileges } from '../sources/check/row-security.ts'
 import type { Db } from '../sources/db.ts'
 import { type Grant, type MissingPolicy, grantStatements } from '../sources/grants.ts'
 import { ProblemList, listRemedies } from '../sources/problems.ts'

@@ -10,25 +10,19 @@ import { EnrichmentClient } from '../../service/client.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { openDatabase } from '../../store/open.ts'
 import { reportTroubles } from '../../store/troubles.ts'
+import { type CliCommand, UsageError } from '../command.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
 
-const VERDICTS: Readonly<Record<CaseOutcome, FindingVerdict>> = {
-  found: 'ok',
-  not_found: 'ok',
-  accepted: 'ok',
+/** What is not as it should be, by the outcome of the call. */
+const VERDICTS: Readonly<Partial<Record<CaseOutcome, FindingVerdict>>> = {
   rejected: 'warning',
   transient: 'warning',
   unauthorized: 'error',
   rate_limited: 'warning',
   out_of_credits: 'error',
   unreadable: 'warning',
-  pending: 'ok',
-  results: 'ok',
-  more: 'ok',
-  gone: 'warning',
-  unpaid: 'error',
 }
 
 /**
@@ -60,9 +54,14 @@ export async function* makeOneCall(
   try {
     const { outcome, record, ...rest } = await understand(service, client, input)
     const parts = Object.entries(rest).filter(([, value]) => value !== undefined)
-    yield createFinding('call', VERDICTS[outcome as CaseOutcome], String(outcome).replaceAll('_', ' '), {
-      todo: parts.map(([name, value]) => `${name}: ${String(value)}`).join('\n') || null,
-    })
+    yield createFinding(
+      'call',
+      VERDICTS[outcome as CaseOutcome] ?? 'ok',
+      String(outcome).replaceAll('_', ' '),
+      {
+        todo: parts.map(([name, value]) => `${name}: ${String(value)}`).join('\n') || null,
+      },
+    )
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
@@ -130,15 +129,11 @@ export interface CalledInput {
   readonly service: string | null
 }
 
-/** Reads `email=ada@example.com`, and `service=pdl` beside. Null: it names no input. */
-export function parseCall(texts: readonly string[]): CalledInput | null {
-  const input = parseCallInput(texts)
-  const service = texts.find((text) => text.startsWith('service='))?.slice('service='.length) ?? null
-  return input && { input, service }
-}
-
-/** Reads `email=ada@example.com`; several fields are given one after another. Null: it names no input. */
-function parseCallInput(texts: readonly string[]): LookupInput | null {
+/**
+ * Reads `email=ada@example.com`; several fields are given one after another, and `service=pdl` beside.
+ * @throws UsageError if they name no input
+ */
+export function parseCall(command: CliCommand, texts: readonly string[]): CalledInput {
   const fields = new Map(
     texts.map((text) => {
       const at = text.indexOf('=')
@@ -146,9 +141,13 @@ function parseCallInput(texts: readonly string[]): LookupInput | null {
     }),
   )
   const [email, linkedinUrl, domain] = ['email', 'linkedin_url', 'domain'].map((name) => fields.get(name))
-  if (email) return { email }
-  if (linkedinUrl) return { linkedinUrl }
-  if (domain) return { domain }
-  const [name, company] = [fields.get('name'), fields.get('company')]
-  return name && company ? { name, company } : null
+  const [name, company, service = null] = ['name', 'company', 'service'].map((field) => fields.get(field))
+  if (email) return { input: { email }, service }
+  if (linkedinUrl) return { input: { linkedinUrl }, service }
+  if (domain) return { input: { domain }, service }
+  if (name && company) return { input: { name, company }, service }
+  throw new UsageError(
+    command,
+    '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
+  )
 }

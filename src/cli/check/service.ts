@@ -9,12 +9,18 @@ import { TokenFailure } from '../../service/token-endpoint.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import { type Finding, createFailedFinding, createFinding, createUnsetFinding } from './finding.ts'
+import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
+import type { ConfigService } from '../../config/config.ts'
+import { readServiceEnvironment } from '../../config/service-environment.ts'
+import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
+import { toWebhookPath } from '../../webhook/address.ts'
+import { type CalledInput, makeOneCall, takesInput } from './service-call.ts'
 
 /** The timeout of network requests, in milliseconds. */
 const CHECK_TIMEOUT_MS = 5_000
 
 /** Checks that the service is reachable, by one HEAD request at its root without the key: free, and reveals nothing. */
-export async function checkService(environment: Environment): Promise<Finding> {
+async function checkAddress(environment: Environment): Promise<Finding> {
   const { baseUrl, proxies } = environment
   const variable = variableOf(environment, 'BASE_URL')
   if (baseUrl === null)
@@ -88,7 +94,7 @@ async function checkClient(environment: Environment, oauth: OAuthClient): Promis
 }
 
 /** Sends one request, and reads its answer. */
-export async function sendRequest(
+async function sendRequest(
   url: string,
   proxies: ProxySettings | undefined,
   options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
@@ -109,7 +115,7 @@ export async function sendRequest(
 }
 
 /** The reason why a request failed, in words. */
-export function describeNetworkError(error: unknown): string {
+function describeNetworkError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const code = networkErrorCode(error)
   if (error.name === 'TimeoutError' || code === 'UND_ERR_HEADERS_TIMEOUT')
@@ -117,4 +123,89 @@ export function describeNetworkError(error: unknown): string {
   const meaning = networkErrorMeaning(code)
   if (meaning === null) return code ?? error.message
   return code?.startsWith('UND_ERR') ? meaning : `${meaning} (${code})`
+}
+
+interface ServiceChecks {
+  /** As the service sees it. */
+  readonly environment: Environment
+  readonly address: string | null
+  readonly called: CalledInput | null
+}
+
+/** Checks a service: its address, key, description and deliveries. */
+export async function* checkService(
+  { adapter: service, name, hasCases = true }: ConfigService,
+  { environment, address, called }: ServiceChecks,
+): AsyncGenerator<Finding> {
+  yield await checkAddress(environment)
+  const { problems } = readServiceEnvironment(service, environment)
+  if (problems.length > 0) yield createFailedFinding('environment', ...problems)
+  yield problems.length > 0
+    ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
+    : await checkApiKey(environment, service)
+  if (service !== BUILT_IN_SERVICE)
+    yield hasCases
+      ? createFinding('description', 'ok', service.name)
+      : createFinding('description', 'warning', `${service.name}, without cases`, {
+          todo: 'Export `cases` from its module, and run `testService(service, cases)` in your tests.',
+        })
+  yield await checkBulkSetup(environment, service, name)
+  const isCalled = called !== null && (name === null || (called.service ?? name) === name)
+  if (isCalled && (name === null || takesInput(service, called.input)))
+    yield* makeOneCall(service, environment, called.input, address)
+}
+
+/**
+ * Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error.
+ * @param name of several services
+ */
+export async function checkBulkSetup(
+  environment: Environment,
+  service: Service,
+  name: string | null = null,
+): Promise<Finding> {
+  const bulk = checkBulkAvailability(environment, service)
+  if (!bulk.isPossible)
+    // A service that has none misses nothing.
+    return createFinding('bulk', bulk.todo === null ? 'ok' : 'warning', `off: ${bulk.reason}`, {
+      todo: bulk.todo && `To enable it, ${bulk.todo}.`,
+    })
+  if (bulk.usesWebhook !== true) {
+    const todo = bulk.todo && `To get results by webhook, sooner and without further calls, ${bulk.todo}.`
+    return createFinding('bulk', 'ok', 'on: its results are in the answer, or fetched', { todo })
+  }
+  const { publicUrl } = environment
+  if (publicUrl === null) return createFinding('bulk', 'ok', 'on: webhooks are received on this machine')
+  return deliver(environment, publicUrl, `${publicUrl}/webhooks/${toWebhookPath(name)}`)
+}
+
+/**
+ * Sends a webhook without a signature, which a receiver must reject. Where nothing answers, it may be that none is started
+ * yet, or that the address is reachable only from outside: a warning.
+ * @param url for deliveries of the service
+ */
+async function deliver({ proxies }: Environment, publicUrl: string, url: string): Promise<Finding> {
+  let found: string
+  try {
+    const { status, text } = await sendRequest(url, proxies, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    })
+    if (status === 401 && text.includes('signature'))
+      return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers`)
+    if (status < 500)
+      return createFailedFinding('bulk', {
+        place: 'FILLRATE_PUBLIC_URL',
+        found: `${url}: something else answers, with ${status}`,
+        expected: 'the webhook receiver of Fillrate, which answers 401 without a signature',
+        todo: 'Correct the URL, or what forwards it to FILLRATE_PORT of this machine.',
+      })
+    found = `status ${status}`
+  } catch (error) {
+    found = describeNetworkError(error)
+  }
+  return createFinding('bulk', 'warning', `on: webhooks arrive at ${publicUrl}; ${found} from here`, {
+    todo: `While \`fillrate serve\` or a run listens, curl -X POST ${url} must return 401.`,
+  })
 }
