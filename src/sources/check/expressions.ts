@@ -50,7 +50,7 @@ type Probe = (one: ExpressionProbe) => Promise<readonly unknown[] | null>
  * @param unsafe places to skip
  * @returns null if the table or its joins fail already, and with them every expression
  */
-async function probeExpressions(
+export async function probeExpressions(
   db: Db,
   table: Table,
   mapping: SourceMapping,
