@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { objectOf, objectLike, oneOfStrings } from './primitives.ts'
 import { SIGNATURE_ALGORITHMS, SIGNATURE_ENCODINGS } from '../domain/service/adapter.ts'
 import { isLoopbackUrl } from '../util/url.ts'
-import { objectLike, oneOfStrings } from './primitives.ts'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
@@ -31,7 +31,7 @@ export const sentHeaders = z
     z.union(
       [
         z.string(),
-        z.strictObject({
+        objectOf({
           env: z.string({ error: EXPECTED_VARIABLE }).regex(/^[A-Za-z_]\w*$/, { error: EXPECTED_VARIABLE }),
         }),
       ],
@@ -48,14 +48,14 @@ const parameterName = z.string({ error: EXPECTED_NAME }).min(1, { error: EXPECTE
 export const serviceAuth = z.union(
   [
     z.enum(['bearer', 'basic'], { error: EXPECTED_AUTH }),
-    z.strictObject({ header: headerName, prefix: z.string().optional() }),
-    z.strictObject({ query: parameterName }),
-    z.strictObject({
-      oauth: z.strictObject(
+    objectOf({ header: headerName, prefix: z.string().optional() }),
+    objectOf({ query: parameterName }),
+    objectOf({
+      oauth: objectOf(
         {
           tokenUrl,
         },
-        { error: objectLike("{ tokenUrl: '/oauth/token' }") },
+        "{ tokenUrl: '/oauth/token' }",
       ),
     }),
   ],
@@ -69,7 +69,7 @@ const EXPECTED_SIGNATURE =
 export const deliverySignature = z.union(
   [
     z.literal('none', { error: EXPECTED_SIGNATURE }),
-    z.strictObject({
+    objectOf({
       header: headerName,
       algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
       encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),

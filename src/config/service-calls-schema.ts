@@ -1,10 +1,10 @@
 import { z } from 'zod'
+import { rejecting, objectOf, aFunction, booleanFlag, oneOfStrings } from './primitives.ts'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
 import { NAME_DETAILS } from '../domain/mapping.ts'
 import { BULK_RESULTS, CALL_METHODS } from '../domain/service/adapter.ts'
 import { parseDuration } from '../util/format.ts'
-import { aFunction, booleanFlag, objectLike, oneOfStrings } from './primitives.ts'
 
 /** What a placeholder may stand for, by endpoint. */
 const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']
@@ -19,14 +19,13 @@ function pathWith(placeholders: readonly string[]) {
       for (const [whole, name = ''] of path.matchAll(/\{([^}]*)\}/g)) {
         if (placeholders.includes(name)) continue
         const todo = 'A query belongs into `query`, a body into `body`.'
-        context.addIssue({
-          code: 'custom',
-          message:
-            placeholders.length === 0
-              ? 'a path without placeholders'
-              : `one of ${placeholders.map((one) => `{${one}}`).join(', ')}`,
-          params: { found: `the placeholder ${whole}`, todo },
-        })
+        const known = placeholders.map((one) => `{${one}}`).join(', ')
+        rejecting(context)(
+          [],
+          `the placeholder ${whole}`,
+          known === '' ? 'a path without placeholders' : `one of ${known}`,
+          todo,
+        )
       }
     })
 }
@@ -38,20 +37,20 @@ const positive = (most: number) =>
     .min(1, { error: `a whole number from 1 to ${most}` })
     .max(most, { error: `a whole number from 1 to ${most}` })
 
-const recordPlace = z.strictObject(
+const recordPlace = objectOf(
   {
     wrappers: z.array(z.string(), { error: "a list of fields, such as ['data']" }).optional(),
     confidence: z.string({ error: "a field, such as 'likelihood', or null" }).nullable().optional(),
     confidenceMax: z.number({ error: 'a number above 0' }).positive({ error: 'a number above 0' }).optional(),
   },
-  { error: objectLike("{ confidence: 'likelihood', confidenceMax: 10 }") },
+  "{ confidence: 'likelihood', confidenceMax: 10 }",
 )
 
 function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
   placeholders: readonly string[],
   inputs: Inputs,
 ) {
-  return z.strictObject(
+  return objectOf(
     {
       method,
       path: pathWith(placeholders),
@@ -65,7 +64,7 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
       record: recordPlace.optional(),
       read: aFunction.optional(),
     },
-    { error: objectLike("{ path: '/v2/people/find' }") },
+    "{ path: '/v2/people/find' }",
   )
 }
 
@@ -105,50 +104,45 @@ const bodyOf = (example: string, found: string) => ({
   params: { found: `nothing, and a job carries ${found}` },
 })
 
-export const bulkEndpoint = z
-  .strictObject(
-    {
-      ...bulkFields,
-      inputs: z
-        .array(oneOfStrings(PERSON_INPUTS), { error: 'a list of inputs' })
-        .min(1, { error: 'at least one input; leave `inputs` out for emails' })
-        .optional(),
-    },
-    { error: objectLike("{ path: '/v2/people/bulk', size: 100 }") },
-  )
+export const bulkEndpoint = objectOf(
+  {
+    ...bulkFields,
+    inputs: z
+      .array(oneOfStrings(PERSON_INPUTS), { error: 'a list of inputs' })
+      .min(1, { error: 'at least one input; leave `inputs` out for emails' })
+      .optional(),
+  },
+  "{ path: '/v2/people/bulk', size: 100 }",
+)
   .refine(hasNameForDetails, NEEDS_NAME)
   .refine(
     ({ inputs = ['email'], body }) => body !== undefined || inputs.every((input) => input === 'email'),
     bodyOf('`({ inputs }) => ({ people: inputs })`', 'more than emails'),
   )
-export const companyBulkEndpoint = z
-  .strictObject(bulkFields, { error: objectLike("{ path: '/v2/companies/bulk', size: 100 }") })
-  .refine(
-    ({ body }) => body !== undefined,
-    bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
-  )
+export const companyBulkEndpoint = objectOf(bulkFields, "{ path: '/v2/companies/bulk', size: 100 }").refine(
+  ({ body }) => body !== undefined,
+  bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
+)
 
 const EXPECTED_DURATION = 'a duration such as 30s or 2m'
-export const pollEndpoint = z
-  .strictObject(
-    {
-      method,
-      path: pathWith(['job_id', 'cursor']),
-      query: aFunction.optional(),
-      body: aFunction.optional(),
-      form: booleanFlag.optional(),
-      after: z
-        .string({ error: EXPECTED_DURATION })
-        .refine((text) => parseDuration(text) !== null, { error: EXPECTED_DURATION })
-        .optional(),
-      read: aFunction.optional(),
-    },
-    { error: objectLike("{ path: '/v2/jobs/{job_id}' }") },
-  )
-  .refine(({ path, query, body }) => path.includes('{job_id}') || query !== undefined || body !== undefined, {
-    path: ['path'],
-    error: "the job's identifier: '/v2/jobs/{job_id}', or in `query` or `body`",
-  })
+export const pollEndpoint = objectOf(
+  {
+    method,
+    path: pathWith(['job_id', 'cursor']),
+    query: aFunction.optional(),
+    body: aFunction.optional(),
+    form: booleanFlag.optional(),
+    after: z
+      .string({ error: EXPECTED_DURATION })
+      .refine((text) => parseDuration(text) !== null, { error: EXPECTED_DURATION })
+      .optional(),
+    read: aFunction.optional(),
+  },
+  "{ path: '/v2/jobs/{job_id}' }",
+).refine(({ path, query, body }) => path.includes('{job_id}') || query !== undefined || body !== undefined, {
+  path: ['path'],
+  error: "the job's identifier: '/v2/jobs/{job_id}', or in `query` or `body`",
+})
 
 /** Whether an endpoint has a body of its own accord: a lookup that is posted, with the input's fields. */
 export const isPosted = (endpoint: string, method: string | undefined): boolean =>

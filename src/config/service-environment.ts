@@ -1,7 +1,7 @@
 import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
-import { parseSecretValue } from './env-values.ts'
+import { describeSecretProblem } from './env-values.ts'
 import { type Environment, variableOf } from './environment.ts'
 import type { Problem } from './problems.ts'
 
@@ -35,12 +35,12 @@ export function readServiceEnvironment(
   const problems: Problem[] = []
   for (const { variable, header } of listVariables(service)) {
     const text = environment.variable(variable)
-    const parsed = text === null ? null : parseSecretValue(text)
-    if (parsed?.ok === true) variables[variable] = parsed.value
+    const wrong = text === null ? null : describeSecretProblem(text, true)
+    if (text !== null && wrong === null) variables[variable] = text
     else
       problems.push({
         place: variable,
-        found: parsed?.found ?? 'not set',
+        found: text === null ? 'not set' : `a value ${wrong} (not shown)`,
         expected: `the value of the header ${header}, which the description of ${service.name} takes from it`,
         todo: 'Set it in the environment or in a .env file in this folder.',
       })

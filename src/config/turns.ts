@@ -9,6 +9,7 @@ import {
 } from '../domain/mapping.ts'
 import type { Service } from '../domain/service/service.ts'
 import { listNames, oneOf, quoteText } from '../util/text.ts'
+import { type Reject, rejecting } from './primitives.ts'
 import { type ServiceFields, describeFields, suggestField } from './fields.ts'
 
 /** A service of the configuration. */
@@ -134,8 +135,7 @@ export function checkTurns(
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
 ): void {
-  const reject = (path: readonly PropertyKey[], found: string | undefined, expected: string, todo?: string) =>
-    context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
+  const reject = rejecting(context)
   // Half of a name is named as that.
   if (context.issues.some(({ path }) => path?.[0] === 'inputs')) return
   checkListed(source, services, reject)
@@ -167,13 +167,6 @@ export function checkTurns(
     )
   checkFields(source, turns, reject)
 }
-
-type Reject = (
-  path: readonly PropertyKey[],
-  found: string | undefined,
-  expected: string,
-  todo?: string,
-) => void
 
 const describeService = ({ name, service }: ConfiguredService): string =>
   name === null ? service.name : `${name} (${service.name})`

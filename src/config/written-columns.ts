@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { SourceMapping } from '../domain/mapping.ts'
+import { rejecting } from './primitives.ts'
 import { listOutputs } from './turns.ts'
 
 type GroupedOutput = string | { readonly field: string; readonly group?: string | null }
@@ -16,8 +17,7 @@ interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
  * group of one.
  */
 export function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
-  const reject = (path: readonly string[], found: string, expected: string) =>
-    context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found } })
+  const reject = rejecting(context)
   const columns = Object.keys(source.outputs)
   if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
   const { column: stamp, read } = source.freshness ?? {}
