@@ -37,12 +37,7 @@ export function configJsonSchema(): ConfigJsonSchema {
     unrepresentable: 'any',
     override: addCheckedConstraints,
   }) as ConfigJsonSchema
-  const folder = new URL('../src/config/', import.meta.url)
-  const docs = new MemberDocs(
-    new URL('define.ts', folder),
-    new URL('define-source.ts', folder),
-    new URL('define-service.ts', folder),
-  )
+  const docs = new MemberDocs(new URL('../src/config/define.ts', import.meta.url))
   describeProperties(schema, docs.membersOfInterface('ConfigInput'), docs)
   return { title: 'Fillrate configuration', ...schema } as ConfigJsonSchema
 }
@@ -54,7 +49,7 @@ function describeProperties(
 ): void {
   for (const [name, property] of Object.entries(properties)) {
     const member = members.get(name)
-    if (!member?.doc) throw new Error(`src/config/define*.ts says nothing of \`${name}\``)
+    if (!member?.doc) throw new Error(`src/config/define.ts says nothing of \`${name}\``)
     checkDefault(name, property.default, member.doc)
     property.description = member.doc
     describeParts(property, member.types, docs)

@@ -58,11 +58,7 @@ function outputForms(kind: SourceKind, fields: readonly string[]) {
   // A service that describes no fields may send any.
   const field = fields.length === 0 ? fieldPath : z.enum(fields, { error: describeFields(kind, fields) })
   const listed = objectOf({ field, unlisted: z.literal(false).optional(), ...outputOptions })
-  const unlisted = objectOf({
-    field: fieldPath,
-    unlisted: z.literal(true),
-    ...outputOptions,
-  })
+  const unlisted = listed.extend({ field: fieldPath, unlisted: z.literal(true) })
   const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
   return [field, long] as const
 }

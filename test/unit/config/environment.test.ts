@@ -156,7 +156,12 @@ describe('the environment', () => {
       'postgres://jane:1/s3cret@db/crm',
       'postgres://jane:1?s3cret@db/crm',
       'postgres://jane:s3 cret@db/crm',
-    ].map((url): [string, string, string, string] => ['DATABASE_URL', url, 'no connection URL that can be read (not shown', '# as %23']),
+    ].map((url): [string, string, string, string] => [
+      'DATABASE_URL',
+      url,
+      'no connection URL that can be read (not shown',
+      '# as %23',
+    ]),
     ['FILLRATE_MAX_CONNECTIONS', '1', "'1'", null],
     ['FILLRATE_BASE_URL', 'api.example.com', "'api.example.com'", 'Start it with https://'],
     ['FILLRATE_BASE_URL', 'ftp://api.example.com', "'ftp://api.example.com'", 'https://'],
