@@ -1,10 +1,11 @@
-// oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
-import { fieldsOf } from '../src/config/fields.ts'
-import { createConfigSchema } from '../src/config/schema.ts'
+import { fieldsOf } from '../src/config/turns.ts'
+import { createConfigSchema } from '../src/config/resolve.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
+
+// oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 
 /** The parts of JSON Schema that the configuration's schema uses. */
 export interface ConfigJsonSchema {

@@ -1,10 +1,9 @@
 import type { Config } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { toProblems } from './schema-problems.ts'
-import { createConfigSchema } from './schema.ts'
-import { fieldsOf } from './fields.ts'
+import { createConfigSchema } from './resolve.ts'
+import { fieldsOf, type ConfiguredService } from './turns.ts'
 import { parseService, splitServices, type GivenService } from './service.ts'
-import type { ConfiguredService } from './turns.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 

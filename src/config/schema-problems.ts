@@ -1,6 +1,5 @@
 import type { z } from 'zod'
-import { adviseUnlisted } from './fields.ts'
-import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
+import { adviseUnlisted } from './turns.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 
@@ -96,3 +95,28 @@ function unknownKeyProblem(key: string, path: KeyPath, known: readonly string[])
 const SECRET = /secret|api_?key|token|^(?:database|connection)|^(?:base|public|webhook)_?url$/i
 const SET_IN_ENVIRONMENT =
   'Secrets and addresses are set in the environment or in .env: DATABASE_URL, FILLRATE_BASE_URL, FILLRATE_API_KEY …'
+
+type KeyPath = readonly PropertyKey[]
+
+/** `sources.contacts.outputs["attributes.department"].policy`, `schedule[0].cron`. */
+function formatKeyPath(path: KeyPath): string {
+  const place = path
+    .map((key) => {
+      if (typeof key === 'number') return `[${key}]`
+      const name = String(key)
+      return /^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`
+    })
+    .join('')
+    .replace(/^\./, '')
+  return place === '' ? 'the configuration' : place
+}
+
+/** The value at the path, or undefined. */
+function valueAt(root: unknown, path: KeyPath): unknown {
+  let value = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<PropertyKey, unknown>)[key]
+  }
+  return value
+}

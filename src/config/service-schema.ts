@@ -5,8 +5,10 @@ import { STATUS_MEANINGS } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames } from '../util/text.ts'
-import { deliverySignature, sentHeaders, serviceAuth } from './service-auth-schema.ts'
 import {
+  deliverySignature,
+  sentHeaders,
+  serviceAuth,
   bulkEndpoint,
   companyBulkEndpoint,
   companyEndpoint,

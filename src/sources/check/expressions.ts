@@ -216,11 +216,7 @@ async function probeExpression(
 const characters = (text: string, count: number): number => [...text].slice(0, count).join('').length
 
 /** Reports the error, with a caret where the database found it. Throws errors that do not concern the expression. */
-function addProbeError(
-  { probe, error, index }: ProbeFailure,
-  table: Table,
-  report: ProblemList,
-): void {
+function addProbeError({ probe, error, index }: ProbeFailure, table: Table, report: ProblemList): void {
   if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
   // Known already, with the grant.
   if (error.code === '42501' && report.lacksPrivileges) return

@@ -10,7 +10,7 @@ import {
 } from '../../../src/config/define.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import type { ConfigSchema } from '../../../src/config/schema.ts'
+import type { ConfigSchema } from '../../../src/config/resolve.ts'
 import type { serviceSchema } from '../../../src/config/service-schema.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { good } from './valid-config.ts'
