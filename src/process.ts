@@ -45,7 +45,7 @@ function supportsColors(stream: NodeJS.WriteStream): boolean {
  */
 function createContext(parsed: Invocation | null): Context {
   invocation = parsed
-  if (dotenvError !== null && parsed !== null && parsed.command.environment.length > 0) {
+  if (dotenvError !== null && parsed !== null && parsed.command.readsEnvironment) {
     const found = dotenvError
     dotenvError = null
     throw new ConfigProblems('the environment', [

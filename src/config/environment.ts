@@ -99,8 +99,6 @@ export const ENVIRONMENT_VARIABLES = {
   NO_COLOR: 'disable colours (any value)',
 } as const satisfies Readonly<Record<string, string>>
 
-export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
-
 /** What there is for each service; where services have names, `FILLRATE_ACME_API_KEY` and so on. */
 const SERVICE_VARIABLES = ['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const
 type ServiceVariable = (typeof SERVICE_VARIABLES)[number]

@@ -15,8 +15,6 @@ import {
 import {
   type CliCallOf,
   Exit,
-  RECEIVER_VARIABLES,
-  SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
   UsageError,
   createParser,
@@ -48,7 +46,6 @@ export const checkCommand = defineCommand(checkParser, {
     ['fillrate check --call email=ada@example.com', 'and one lookup, which may be billed'],
   ],
   exits: [0, 2],
-  environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES],
 
   async handler(call) {
     const { flags, stdout } = call
