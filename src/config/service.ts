@@ -3,9 +3,8 @@ import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
 import { describeValue } from '../util/text.ts'
 import type { Problem } from './problems.ts'
-import { toVariablePart } from './environment.ts'
+import { toVariablePart, maskNamedVariables } from './environment.ts'
 import { toProblems } from './schema-problems.ts'
-import { maskNamedVariables } from './service-environment.ts'
 import { serviceSchema } from './service-schema.ts'
 
 /** A service as it was given: a value that is not checked yet, and where it is, for messages. */

@@ -1,7 +1,12 @@
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
-import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from '../../src/actions/service-cases.ts'
+import {
+  type CannedAnswer,
+  readRequest,
+  type SentRequest,
+  writeCaseAnswer,
+} from '../../src/actions/service-cases.ts'
 import { listenOnLoopback } from './loopback.ts'
 
 /** A limit as a service documents it: so many calls in a window. What is above is refused, and does not count. */

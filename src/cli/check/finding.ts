@@ -1,6 +1,5 @@
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
-import type { Grant, MissingPolicy } from '../../sources/grants.ts'
-import { SourceProblems, showFound } from '../../sources/problems.ts'
+import { type Grant, type MissingPolicy, SourceProblems, showFound } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 

@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import type { CalledInput } from '../check/service-call.ts'
+import type { CalledInput } from '../check/service.ts'
 import type { Config } from '../../config/config.ts'
 import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
 import { formatProblems } from '../../config/problems.ts'
@@ -74,7 +74,7 @@ export const checkCommand = defineCommand(checkParser, {
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, flags } = call
   const [words] = call.args
-  const { parseCall } = await import('../check/service-call.ts')
+  const { parseCall } = await import('../check/service.ts')
   const called = flags.call ? parseCall(call.command, flags.call) : null
   let config: Config | null = null
   try {

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { FAULT_MEANINGS, type FaultName, type FaultShares } from '../../sandbox/faults.ts'
+import { FAULT_MEANINGS, type FaultName, type FaultShares } from '../../sandbox/options.ts'
 import {
   CLOSING_MESSAGE,
   type CliCallOf,

@@ -1,7 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
-import { checkApiKey } from '../../../../src/cli/check/service.ts'
-import { makeOneCall, parseCall } from '../../../../src/cli/check/service-call.ts'
+import { checkApiKey, makeOneCall, parseCall } from '../../../../src/cli/check/service.ts'
 import type { CliCommand } from '../../../../src/cli/command.ts'
 import { checkCommand } from '../../../../src/cli/commands/check.ts'
 import type { Finding } from '../../../../src/cli/check/finding.ts'
