@@ -123,7 +123,7 @@ export async function loadNamedServices(
  * Reads the module of a service.
  * @throws ConfigProblems if it does not load
  */
-export async function loadService(path: string): Promise<GivenService> {
+async function loadService(path: string): Promise<GivenService> {
   const example = 'export default defineService({ name: … })'
   const { exported, module } = await readModule(await readSource(path), path, example)
   const { cases } = module
@@ -151,7 +151,7 @@ let loadCount = 0
  *
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
-export async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {
+async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {
   const url = pathToFileURL(path)
   url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
   // CommonJS has its own cache, which ignores queries.
@@ -197,47 +197,31 @@ function framePath(frame: string): string {
 }
 
 /** The problem that stopped a configuration module from loading, with its line if the error has one. */
-export function toImportProblem(error: unknown, path: string): Problem {
+function toImportProblem(error: unknown, path: string): Problem {
   const message = error instanceof Error ? `${error.name}: ${error.message}` : `a throw of ${String(error)}`
-  const at = error instanceof Error ? locate(error.stack ?? '', path) : null
   return {
-    place: at === null ? path : `${at.path}:${at.line}${at.column === null ? '' : `:${at.column}`}`,
+    place: (error instanceof Error && locate(error.stack ?? '', path)) || path,
     found: cleanMessage(message),
     expected: 'a module that loads and exports a configuration by default',
     todo: null,
   }
 }
 
-interface ErrorPosition {
-  readonly path: string
-  readonly line: number
-  readonly column: number | null
-}
-
-/** Syntax errors print the position, the line and a caret before the stack; other errors have frames. */
-function locate(stack: string, path: string): ErrorPosition | null {
+/** Where an error is: its file, line and column. Syntax errors print line and caret before the stack; others have frames. */
+function locate(stack: string, path: string): string | null {
   const [head = '', ...rest] = stack.split('\n')
-  const before = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head)
-  if (before !== null) {
-    const caret = rest.slice(0, rest.indexOf('')).find((line) => /^\s*\^+\s*$/.test(line))
-    return toErrorPosition(before, caret === undefined ? null : caret.indexOf('^') + 1)
+  const [, file, line] = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head) ?? []
+  if (file !== undefined) {
+    const caret = rest.slice(0, rest.indexOf('')).find((text) => /^\s*\^+\s*$/.test(text))
+    return [framePath(file), line, ...(caret === undefined ? [] : [caret.indexOf('^') + 1])].join(':')
   }
-  for (const line of rest) {
-    const frame = /(file:\/\/[^\s()]+|\/[^()]+|[A-Za-z]:\\[^()]+):(\d+):(\d+)\)?$/.exec(line)
-    if (frame !== null && (line.includes(`?${RELOAD_PARAMETER}=`) || line.includes(path)))
-      return toErrorPosition(frame, Number(frame[3]))
+  for (const text of rest) {
+    const frame = /(file:\/\/[^\s()]+|\/[^()]+|[A-Za-z]:\\[^()]+):(\d+:\d+)\)?$/.exec(text)
+    if (frame !== null && (text.includes(`?${RELOAD_PARAMETER}=`) || text.includes(path)))
+      return `${framePath(frame[1] ?? '')}:${frame[2]}`
   }
   return null
 }
-
-const toErrorPosition = (
-  [, frame = '', line = '']: readonly string[],
-  column: number | null,
-): ErrorPosition => ({
-  path: framePath(frame),
-  line: Number(line),
-  column,
-})
 
 function cleanMessage(message: string): string {
   const unmarked = message.replaceAll(new RegExp(String.raw`\?${RELOAD_PARAMETER}=\d+`, 'g'), '')

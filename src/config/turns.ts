@@ -187,23 +187,22 @@ function checkListed(source: ServedSource, services: readonly ConfiguredService[
       )
     const configured = services.find((one) => one.name === name)
     if (configured === undefined) continue
-    const { service } = configured
-    if (service[source.kind] === null)
+    const why = explainUnserved(source, configured)
+    if (why !== null)
       reject(
         place,
-        `${found}, which has no endpoint for a ${source.kind}`,
-        `a service with \`${source.kind}\``,
+        `${found}, which ${why}`,
+        `a service that looks up a ${source.kind} by ${oneOf(Object.keys(source.inputs))}, and fills a column`,
       )
-    else if (listTaken(source, service).length === 0)
-      reject(
-        place,
-        `${found}, which takes none of the inputs of this source`,
-        `a service that takes ${oneOf(Object.keys(source.inputs))}`,
-        `${service.name} takes ${listNames([...(service[source.kind]?.inputs ?? [])])}.`,
-      )
-    else if (fillsNothing(source, configured))
-      reject(place, `${found}, which no output names`, 'a service that fills a column')
   }
+}
+
+function explainUnserved(source: ServedSource, configured: ConfiguredService): string | null {
+  const call = configured.service[source.kind]
+  if (call === null) return `has no endpoint for a ${source.kind}`
+  if (listTaken(source, configured.service).length === 0)
+    return `takes ${listNames([...call.inputs])}, none of which this source has`
+  return fillsNothing(source, configured) ? 'no output names' : null
 }
 
 /** An output for all services names a field that each of them has. */

@@ -19,14 +19,14 @@ import { inTransaction } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../../util/sqlstates.ts'
 import { listNames } from '../../util/text.ts'
-import { type Finding, createFinding, createMixedFinding, toFinding } from './finding.ts'
+import { type Finding, createFailedFinding, createFinding, toFinding } from './finding.ts'
 
 /** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
 const CHECK_MS = 10_000
 
 /**
  * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
- * then its first rows. Each problem has a verdict of its own: what can never work is an error.
+ * then its first rows. What can never work is an error, and hides what is only worth a warning.
  */
 export async function checkSource(
   db: Database,
@@ -52,7 +52,8 @@ export async function checkSource(
         warnings.push(...(await inTransaction(db, (tx) => explainNoRows(tx, source), CHECK_MS)))
     }
     const text = `${mapping.table}, ${pluralize(mapping.outputs.length, 'column')} to fill`
-    return createMixedFinding(name, text, errors, warnings)
+    if (errors.length > 0) return createFailedFinding(name, ...errors)
+    return createFinding(name, warnings.length > 0 ? 'warning' : 'ok', text, { problems: warnings })
   } catch (error) {
     if (sqlStateOf(error) === QUERY_CANCELED)
       return createFinding(name, 'warning', mapping.table, { problems: [tooSlow] })

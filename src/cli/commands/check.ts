@@ -153,7 +153,7 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   const name = sanitize(finding.name)
   const start = `${paint(style, sign)} ${padText(name, NAME_COLUMNS)}  `
   const room = Math.max(20, textColumns - NAME_COLUMNS - 4)
-  const shown = selectShown(finding)
+  const shown = finding.problems.filter(isShownHere)
   const todo = (finding.todo ?? '').split('\n').flatMap((line) => wrapText(line, room))
   const lines = [...wrapText(sanitize(finding.text), room), ...todo.filter((line) => line !== '')]
   // The text of a longer name is printed below it.
@@ -166,23 +166,15 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   ]
 }
 
-/** Grants are shown at the end, all together. Beside errors, a warning is marked as such. */
-const selectShown = ({ problems, verdict }: Finding): readonly CheckedProblem[] =>
-  problems
-    .filter(({ grant }) => grant === undefined)
-    .map((one) =>
-      verdict === 'error' && one.verdict === 'warning' ? { ...one, place: `${one.place} (warning)` } : one,
-    )
-
-const isOwnError = ({ grant, verdict }: CheckedProblem): boolean =>
-  grant === undefined && verdict !== 'warning'
+/** Grants are shown at the end, all together. */
+const isShownHere = ({ grant }: CheckedProblem): boolean => grant === undefined
 
 /** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
   // Missing grants have a finding of their own.
   const failed = findings.filter(({ verdict }) => verdict === 'error')
   const wrong = failed.reduce(
-    (sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isOwnError).length),
+    (sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isShownHere).length),
     0,
   )
   if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]

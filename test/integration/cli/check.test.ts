@@ -99,7 +99,6 @@ describe('every mistake in a source is reported with a fix', () => {
         expected: expect.any(String),
         todo: expect.stringContaining(todo),
         source: name,
-        verdict: 'warning',
       },
     ])
   })

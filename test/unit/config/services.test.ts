@@ -372,8 +372,12 @@ describe('a mistake in several services is reported with its place', () => {
         },
       },
       [
-        ['sources.accounts.services[1]', /'finder', which has no endpoint for a company/, /`company`/],
-        ['sources.profiles.services[1]', /'finder', which takes none of the inputs/, /Finder takes email/],
+        [
+          'sources.accounts.services[1]',
+          /'finder', which has no endpoint for a company/,
+          /looks up a company/,
+        ],
+        ['sources.profiles.services[1]', /'finder', which takes email, none of which/, /by 'linkedin_url'/],
       ],
     ],
     [
