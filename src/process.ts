@@ -101,7 +101,7 @@ process.on('SIGINT', onSignal)
 process.on('SIGTERM', onSignal)
 process.on('uncaughtException', onUnexpectedError)
 process.on('unhandledRejection', onUnexpectedError)
-process.on('exit', () => stderr.live([]))
+process.on('exit', () => stderr.live(''))
 startWatchdog(process.env)
 
 process.exitCode = await runCli({ words: args, contextFor: createContext })

@@ -45,7 +45,7 @@ export async function showDemo(
     if (keep && code === Exit.done) await interrupted(call.signal)
     return code
   } finally {
-    call.stderr.live([])
+    call.stderr.live('')
     // In reverse order; a failure does not keep the others from stopping.
     for (const end of ending.toReversed()) await end().catch(() => {})
   }
