@@ -1,10 +1,11 @@
-// oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
-import { fieldsOf } from '../src/config/fields.ts'
-import { createConfigSchema } from '../src/config/schema.ts'
+import { fieldsOf } from '../src/config/turns.ts'
+import { createConfigSchema } from '../src/config/resolve.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
+
+// oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 
 /** The parts of JSON Schema that the configuration's schema uses. */
 export interface ConfigJsonSchema {
@@ -37,12 +38,7 @@ export function configJsonSchema(): ConfigJsonSchema {
     unrepresentable: 'any',
     override: addCheckedConstraints,
   }) as ConfigJsonSchema
-  const folder = new URL('../src/config/', import.meta.url)
-  const docs = new MemberDocs(
-    new URL('define.ts', folder),
-    new URL('define-source.ts', folder),
-    new URL('define-service.ts', folder),
-  )
+  const docs = new MemberDocs(new URL('../src/config/define.ts', import.meta.url))
   describeProperties(schema, docs.membersOfInterface('ConfigInput'), docs)
   return { title: 'Fillrate configuration', ...schema } as ConfigJsonSchema
 }
@@ -54,7 +50,7 @@ function describeProperties(
 ): void {
   for (const [name, property] of Object.entries(properties)) {
     const member = members.get(name)
-    if (!member?.doc) throw new Error(`src/config/define*.ts says nothing of \`${name}\``)
+    if (!member?.doc) throw new Error(`src/config/define.ts says nothing of \`${name}\``)
     checkDefault(name, property.default, member.doc)
     property.description = member.doc
     describeParts(property, member.types, docs)

@@ -22,10 +22,9 @@ export class MemberDocs {
   readonly #comments: readonly Comment[]
   readonly #declarations = new Map<string, TSInterfaceDeclaration | TSType>()
 
-  /** @param paths of the modules, which are read as one */
-  constructor(...paths: readonly [URL, ...URL[]]) {
-    this.#text = paths.map((path) => readFileSync(path, 'utf8')).join('\n')
-    const { program, comments } = parseSync(paths[0].pathname, this.#text)
+  constructor(path: URL) {
+    this.#text = readFileSync(path, 'utf8')
+    const { program, comments } = parseSync(path.pathname, this.#text)
     this.#comments = comments
     for (const statement of program.body) {
       const declared = statement.type === 'ExportNamedDeclaration' ? statement.declaration : statement

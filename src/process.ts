@@ -45,7 +45,7 @@ function supportsColors(stream: NodeJS.WriteStream): boolean {
  */
 function createContext(parsed: Invocation | null): Context {
   invocation = parsed
-  if (dotenvError !== null && parsed !== null && parsed.command.environment.length > 0) {
+  if (dotenvError !== null && parsed !== null && parsed.command.readsEnvironment) {
     const found = dotenvError
     dotenvError = null
     throw new ConfigProblems('the environment', [
@@ -101,7 +101,7 @@ process.on('SIGINT', onSignal)
 process.on('SIGTERM', onSignal)
 process.on('uncaughtException', onUnexpectedError)
 process.on('unhandledRejection', onUnexpectedError)
-process.on('exit', () => stderr.live([]))
+process.on('exit', () => stderr.live(''))
 startWatchdog(process.env)
 
 process.exitCode = await runCli({ words: args, contextFor: createContext })

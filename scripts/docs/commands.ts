@@ -45,7 +45,7 @@ export function commandsPage(): string {
 const inGroup = (group: CliCommand['group']): CliCommand[] => commands.filter((one) => one.group === group)
 
 function section(command: CliCommand): string[] {
-  const { name, parser, examples, exits, environment, terms } = command
+  const { name, parser, examples, exits, terms } = command
   return [
     `### fillrate ${name}`,
     `\`${formatUsage(command)}\``,
@@ -68,7 +68,7 @@ function section(command: CliCommand): string[] {
       : [
           `\`\`\`sh\n${examples.map(([line, what]) => (what === '' ? line : `${line}  # ${what}`)).join('\n')}\n\`\`\``,
         ]),
-    `Exit codes: ${exits.join(', ')}.${environment.length === 0 ? '' : ` Environment: ${environment.map((name) => `\`${name}\``).join(', ')}.`}`,
+    `Exit codes: ${exits.join(', ')}.`,
   ]
 }
 

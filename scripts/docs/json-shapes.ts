@@ -440,10 +440,7 @@ export const JSON_SHAPES = {
         verdict: text('`ok`, `warning`, `error` or `skipped`'),
         text: text('what was found'),
         todo: orNull(text('what to do; null: nothing')),
-        problems: list(
-          'the single problems',
-          object({ ...problem.shape, verdict: text('`warning` or `error`').optional() }),
-        ),
+        problems: list('the single problems', problem),
       }),
     ),
   }),

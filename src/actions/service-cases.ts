@@ -1,11 +1,11 @@
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConfigProblems } from '../config/problems.ts'
-import { listVariables } from '../config/service-environment.ts'
+import { listVariables } from '../config/environment.ts'
 import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
 import { isOAuth } from '../domain/service/auth.ts'
-import { kindOfInput, toJobInputs } from '../domain/service/job-inputs.ts'
+import { kindOfInput, toJobInputs, toBulkName } from '../domain/service/job-inputs.ts'
 import type { BulkAcceptance, GivenInputs, JobInputs, OUTCOMES } from '../domain/service/messages.ts'
 import type { Service } from '../domain/service/service.ts'
 import { type CalledEndpoint, roundCredits } from '../domain/spend.ts'
@@ -17,10 +17,15 @@ import {
   ServiceError,
   UnauthorizedError,
 } from '../service/errors.ts'
-import { normalizeDelivery, parseEvent, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
+import {
+  normalizeDelivery,
+  parseEvent,
+  readOwnDelivery,
+  writeDelivery,
+  parseResult,
+} from '../webhook/event.ts'
 import { signWebhook, verifyWebhook } from '../webhook/signature.ts'
-import { type CannedAnswer, readRequest, type SentRequest, writeCaseAnswer } from './case-messages.ts'
-import { findDifferences, readResults } from './case-results.ts'
+import { isDeepStrictEqual } from 'node:util'
 
 /** What a call came to, in the words that a run uses. */
 export type CaseOutcome = (typeof OUTCOMES)[CalledEndpoint][number]
@@ -268,4 +273,121 @@ function readDelivery(
   if (!parsed.ok) return { unreadable: parsed.reason }
   const { jobId, status } = parsed.event
   return { jobId, status, ...readResults(service, body, job) }
+}
+
+/** The results of a delivery, and what their job cost if the service says it. */
+function readResults(
+  service: Service,
+  body: Buffer,
+  job: JobInputs | null,
+): { readonly results: readonly unknown[]; readonly credits?: number } {
+  const parsed = parseEvent(body)
+  if (!parsed.ok) return { results: [] }
+  const isCompany = job === null ? service.person === null : toBulkName(job) === 'companyBulk'
+  const kind = isCompany ? 'company' : 'person'
+  const results = parsed.event.results.map(({ requestId, index, data, raw, credits }) => {
+    const read = parseResult(isCompany ? (data ?? raw) : data, kind, service)
+    const isPlace = index === null || job === null || index in job.inputs
+    const fault = isPlace ? read.fault : `${index} is no index of its ${job.inputs.length} inputs, from 0`
+    const outcome = fault !== null ? 'unreadable' : read.found ? 'found' : 'not_found'
+    const { record, confidence, email } = read
+    return {
+      requestId,
+      index,
+      outcome,
+      record,
+      confidence,
+      email,
+      ...(fault !== null && { fault }),
+      ...(typeof credits === 'number' && { credits }),
+    }
+  })
+  const { credits } = parsed.event
+  return { results, ...(typeof credits === 'number' && { credits }) }
+}
+
+/** How a value differs from the expected one, in the fields that are given. */
+function findDifferences(place: string, value: unknown, expected: unknown): string[] {
+  if (typeof expected === 'object' && expected !== null) {
+    if (Array.isArray(expected)) {
+      if (!Array.isArray(value) || value.length !== expected.length)
+        return [`${place}: ${JSON.stringify(value)}, expected ${expected.length} items`]
+      return expected.flatMap((item, index) => findDifferences(`${place}[${index}]`, value[index], item))
+    }
+    if (typeof value !== 'object' || value === null)
+      return [`${place || 'the result'}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
+    return Object.entries(expected).flatMap(([key, inner]) =>
+      findDifferences(place === '' ? key : `${place}.${key}`, (value as Record<string, unknown>)[key], inner),
+    )
+  }
+  return isDeepStrictEqual(value, expected)
+    ? []
+    : [`${place}: ${JSON.stringify(value)}, expected ${JSON.stringify(expected)}`]
+}
+
+/** A request as the service receives it. Header names are in lower case. */
+export interface SentRequest {
+  readonly method: string
+  /** Without its query. */
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  /** Parsed, if it is JSON or a form: a repeated field is a list. */
+  readonly body: unknown
+}
+
+/** What a service answers. */
+export interface CannedAnswer {
+  /** Default: 200. */
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON; a text is sent as it is. */
+  readonly body?: unknown
+}
+
+/** Reads a request to a server that answers in the service's place. */
+export async function readRequest(request: IncomingMessage): Promise<SentRequest> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  const text = Buffer.concat(chunks).toString('utf8')
+  const url = new URL(request.url ?? '/', 'http://127.0.0.1')
+  return {
+    method: request.method ?? '',
+    path: url.pathname,
+    query: Object.fromEntries(url.searchParams),
+    headers: request.headers,
+    body: parseSentBody(text, request.headers['content-type'] === 'application/x-www-form-urlencoded'),
+  }
+}
+
+/** A body as a case has it: of a form each field, which is a list if it is repeated. */
+function parseSentBody(text: string, isForm: boolean): unknown {
+  if (isForm) {
+    const fields = new URLSearchParams(text)
+    return Object.fromEntries(
+      [...new Set(fields.keys())].map((name) => {
+        const values = fields.getAll(name)
+        return [name, values.length === 1 ? values[0] : values]
+      }),
+    )
+  }
+  try {
+    return text === '' ? text : JSON.parse(text)
+  } catch {
+    // Compared as text.
+    return text
+  }
+}
+
+/** Answers as a case says. */
+export function writeCaseAnswer(
+  response: {
+    writeHead(status: number, headers: Record<string, string>): unknown
+    end(body: string): unknown
+  },
+  answer: CannedAnswer,
+): void {
+  const { status = 200, headers = {}, body } = answer
+  response.writeHead(status, { 'content-type': 'application/json', ...headers })
+  response.end(typeof body === 'string' ? body : JSON.stringify(body ?? null))
 }

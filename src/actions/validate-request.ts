@@ -35,11 +35,10 @@ export function chooseSources<One extends Source>(all: OpenedSources<One>, names
 
 /**
  * The sources that words name. In a word `*` stands for any characters, which no name of a source contains.
- * @throws ConfigProblems if a pattern matches none: no source at all would mean every one
+ * @throws ConfigProblems if a word means none: no source at all would mean every one
  */
 export function expandSourceNames(words: readonly string[], known: readonly string[]): string[] {
   const names = words.flatMap((word) => {
-    if (!word.includes('*')) return [word]
     const pattern = new RegExp(`^${word.split('*').map(escapeRegExp).join('.*')}$`)
     const matching = known.filter((name) => pattern.test(name))
     return matching.length === 0 ? refuseUnknownSource(word, known) : matching
@@ -62,7 +61,7 @@ const listConfigured = ({ sources, brokenSources }: OpenedSources): string[] => 
 ]
 
 /** @throws ConfigProblems: of the known names, the nearest is suggested */
-export const refuseUnknownSource = (name: string, known: readonly string[]): never =>
+const refuseUnknownSource = (name: string, known: readonly string[]): never =>
   refuseSource(name, 'no such source', `one of: ${listNames(known)}`, didYouMean(name, known))
 
 /** @throws ConfigProblems */

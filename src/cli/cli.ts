@@ -83,7 +83,7 @@ async function execute(invocation: Invocation, context: Context): Promise<ExitCo
   }
   try {
     const answer = await invocation.command.handler(call)
-    context.stderr.live([])
+    context.stderr.live('')
     if (typeof answer === 'number') return answer
     printAnswer(call, answer)
     return answer.exit ?? Exit.done
@@ -118,7 +118,7 @@ export function printError(
     stack: level === 'debug' || level === 'trace',
     interrupted: signal.aborted,
   })
-  stderr.live([])
+  stderr.live('')
   stderr.write(shown.text)
   if (isJson) writeJson(stdout, shown.json)
   return shown.exit

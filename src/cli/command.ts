@@ -1,39 +1,28 @@
-import {
-  Command,
-  Help,
-  Option,
-  type CommandUnknownOpts,
-  type HelpConfiguration,
-  type OptionValues,
-} from '@commander-js/extra-typings'
-import { ENVIRONMENT_VARIABLES, type EnvironmentVariable, LOG_LEVELS } from '../config/environment.ts'
+import { Command, Option, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
+import { ENVIRONMENT_VARIABLES, LOG_LEVELS } from '../config/environment.ts'
 import { readVersion } from '../util/version.ts'
 import { formatChoices, DRY_RUN_SAMPLE_ROWS, parseText } from './options.ts'
 import type { Readable } from 'node:stream'
 import { type Output, writeJson } from './terminal.ts'
 
-/** A list of terms that help shows below what commander knows, with a heading. */
-type HelpList = readonly [heading: string, terms: Readonly<Record<string, string>>]
-
-/** commander's help, with lists below it. Descriptions say themselves what is chosen from, and the default. */
-const toHelp = (lists: readonly HelpList[]): HelpConfiguration => ({
-  showGlobalOptions: true,
-  subcommandTerm: (command) => command.name(),
-  optionDescription: ({ description }) => description,
-  argumentDescription: ({ description }) => description,
-  formatHelp: (command, helper) => {
-    const more = lists.flatMap(([heading, terms]) => {
-      const width = Math.max(...Object.keys(terms).map((term) => term.length))
-      const items = Object.entries(terms).map(([term, text]) => helper.formatItem(term, width, text, helper))
-      return items.length === 0 ? [] : [`${heading}:`, ...items, '']
-    })
-    return [Help.prototype.formatHelp.call(helper, command, helper), ...more].join('\n')
-  },
-})
+/** Terms and their meanings, which help shows below what commander knows. */
+const formatTerms = (heading: string, terms: Readonly<Record<string, string>>): string => {
+  const width = Math.max(...Object.keys(terms).map((term) => term.length))
+  const lines = Object.entries(terms).map(([term, meaning]) =>
+    `  ${term.padEnd(width)}  ${meaning}`.trimEnd(),
+  )
+  return `\n${heading}:\n${lines.join('\n')}`
+}
 
 /** A parser that throws where commander would exit. */
 export const createParser = <const Name extends string>(name: Name) =>
-  new Command(name).exitOverride().configureHelp(toHelp([]))
+  new Command(name).exitOverride().configureHelp({
+    showGlobalOptions: true,
+    subcommandTerm: (command) => command.name(),
+    // Descriptions say themselves what is chosen from, and the default.
+    optionDescription: ({ description }) => description,
+    argumentDescription: ({ description }) => description,
+  })
 
 /** The program, with the options of every command. */
 export const program = createParser('fillrate')
@@ -112,7 +101,8 @@ interface CommandDetails<Args extends unknown[], Flags extends OptionValues> {
   readonly group: keyof typeof COMMAND_GROUPS
   readonly examples: readonly (readonly [command: string, what: string])[]
   readonly exits: readonly ExitCode[]
-  readonly environment: readonly EnvironmentVariable[]
+  /** Whether it depends on variables, and so on a readable `.env`. */
+  readonly readsEnvironment: boolean
   /** Whether the command supports `--json`. */
   readonly json: boolean
   /** The message at the first signal, if the command then finishes by itself. Null: it stops immediately. */
@@ -150,7 +140,7 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
     name: commandParser.name(),
     parser: commandParser as unknown as CommandUnknownOpts,
     exits: [0, 1, 2],
-    environment: DATABASE_VARIABLES,
+    readsEnvironment: true,
     json: true,
     onInterrupt: null,
     longLived: false,
@@ -158,24 +148,15 @@ export function defineCommand<Args extends unknown[], Flags extends OptionValues
     terms: null,
     ...details,
   } satisfies CliCommand<Args, Flags>
-  const { terms, examples, environment, exits } = command
+  const { terms, examples, exits } = command
+  const meanings = Object.fromEntries(exits.map((code) => [code, EXIT_MEANINGS[code]]))
+  commandParser.helpGroup(`${COMMAND_GROUPS[command.group]}:`)
+  if (terms !== null) commandParser.addHelpText('after', formatTerms(terms.title, terms.list))
   commandParser
-    .helpGroup(`${COMMAND_GROUPS[command.group]}:`)
-    .configureHelp(
-      toHelp([
-        ...(terms === null ? [] : [[terms.title, terms.list] as const]),
-        ['Examples', Object.fromEntries(examples)],
-        ['Environment', pick(ENVIRONMENT_VARIABLES, environment)],
-        ['Exit codes', pick(EXIT_MEANINGS, exits)],
-      ]),
-    )
+    .addHelpText('after', formatTerms('Examples', Object.fromEntries(examples)))
+    .addHelpText('after', formatTerms('Exit codes', meanings))
   return command
 }
-
-const pick = <Name extends PropertyKey>(
-  all: Readonly<Record<Name, string>>,
-  names: readonly Name[],
-): Readonly<Record<string, string>> => Object.fromEntries(names.map((name) => [name, all[name]]))
 
 /** Messages at the first signal. */
 export const FINISHING_MESSAGE = 'finishing current work; repeat to stop immediately'
@@ -251,18 +232,12 @@ export const EXIT_MEANINGS: Readonly<Record<ExitCode, string>> = {
   130: 'interrupted, state saved',
 }
 
-program.configureHelp(
-  toHelp([
-    [
-      'Environment',
-      {
-        ...ENVIRONMENT_VARIABLES,
-        'FILLRATE_NAME_…': 'those of NAME where there are several services, such as FILLRATE_PDL_API_KEY',
-      },
-    ],
-    ['Exit codes', EXIT_MEANINGS],
-  ]),
-)
+const SEVERAL_SERVICES = {
+  'FILLRATE_NAME_…': 'those of NAME where there are several services, such as FILLRATE_PDL_API_KEY',
+}
+program
+  .addHelpText('after', formatTerms('Environment', { ...ENVIRONMENT_VARIABLES, ...SEVERAL_SERVICES }))
+  .addHelpText('after', formatTerms('Exit codes', EXIT_MEANINGS))
 
 /** What a command uses of the process: only `main.ts` and `process.ts` access `process`. */
 export interface Context {
@@ -278,36 +253,3 @@ export interface Context {
   readonly onReload?: (listener: () => void) => void
   readonly now: () => number
 }
-
-/** The variables of commands that send notifications. */
-export const NOTIFICATION_VARIABLES = [
-  'FILLRATE_DASHBOARD_URL',
-  'FILLRATE_ENVIRONMENT',
-  'FILLRATE_NOTIFY_URL',
-  'FILLRATE_NOTIFY_SECRET',
-] as const
-
-/** The variables of commands that use the database, call the service, or receive webhooks. */
-const DATABASE_VARIABLES = ['DATABASE_URL', 'FILLRATE_MAX_CONNECTIONS'] as const
-export const SERVICE_VARIABLES = [
-  ...DATABASE_VARIABLES,
-  'FILLRATE_BASE_URL',
-  'FILLRATE_API_KEY',
-  'FILLRATE_AUTH',
-] as const
-export const RECEIVER_VARIABLES = [
-  'FILLRATE_WEBHOOK_SECRET',
-  'FILLRATE_PUBLIC_URL',
-  'FILLRATE_PORT',
-  'FILLRATE_HOST',
-] as const
-/** The variables of commands that serve until they are stopped. */
-export const SERVER_VARIABLES = [
-  ...SERVICE_VARIABLES,
-  ...RECEIVER_VARIABLES,
-  'FILLRATE_DASHBOARD_TOKEN',
-  'FILLRATE_DASHBOARD_READ_TOKEN',
-  'FILLRATE_TRUSTED_PROXIES',
-  ...NOTIFICATION_VARIABLES,
-  'LOG_LEVEL',
-] as const

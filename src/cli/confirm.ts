@@ -1,7 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
 import { type CliCall, UsageError } from './command.ts'
 import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
 
 /** Skips the question of a command that changes data. */
 export const yesOption = new Option(
@@ -32,7 +31,7 @@ export function mustConfirm({
 }
 
 /**
- * Puts a question that an empty answer denies.
+ * Puts a question, which anything but y or yes denies.
  * @throws DeniedError also if the input ends or the command is interrupted
  */
 export async function requireConfirmation(
@@ -41,48 +40,13 @@ export async function requireConfirmation(
   denied = 'Nothing was changed.',
 ): Promise<void> {
   if (stdin === undefined || signal.aborted) throw new DeniedError(denied)
-  const prompt = openPrompt(stdin, stdout)
-  const close = (): void => prompt.close()
-  signal.addEventListener('abort', close, { once: true })
-  try {
-    if (await prompt.confirm(`\n${question} ${stdout.paint('quiet', '[y/N]')}`, false)) return
-  } catch (error) {
-    if (!(error instanceof PromptClosedError)) throw error
-  } finally {
-    signal.removeEventListener('abort', close)
-    prompt.close()
+  // The terminal edits the line itself, so that Ctrl-C remains a signal.
+  const lines = createInterface({ input: stdin, terminal: false, signal })
+  stdout.write(`\n${question} ${stdout.paint('quiet', '[y/N]')} `)
+  for await (const line of lines) {
+    if (/^y(?:es)?$/i.test(line.trim())) return
+    throw new DeniedError(denied)
   }
+  stdout.line()
   throw new DeniedError(denied)
-}
-
-/** The input ended before the prompt was answered. */
-export class PromptClosedError extends Error {
-  override readonly name = 'PromptClosedError'
-}
-
-/** Prompts on the output and reads one answer a line from the input. The terminal edits the lines itself, so Ctrl-C remains a signal. */
-export function openPrompt(
-  input: Readable,
-  output: { write(text: string): void; line(text?: string): void },
-) {
-  const lines = createInterface({ input, terminal: false })
-  const answers = lines[Symbol.asyncIterator]()
-  return {
-    /** An empty answer means `byDefault`. Prompts again until the answer is valid. */
-    confirm: async (question: string, byDefault = true): Promise<boolean> => {
-      for (;;) {
-        output.write(`${question} `)
-        const next = await answers.next()
-        if (next.done === true) {
-          output.line()
-          throw new PromptClosedError('the input ended')
-        }
-        const answer = next.value.trim().toLowerCase()
-        if (answer === '') return byDefault
-        if (/^(?:y(?:es)?|no?)$/.test(answer)) return answer.startsWith('y')
-        output.line('  y or n.')
-      }
-    },
-    close: (): void => lines.close(),
-  }
 }

@@ -1,5 +1,4 @@
-import { listServicePrefixes, variableOf } from '../config/environment.ts'
-import { listNamedVariables } from '../config/service-environment.ts'
+import { listServicePrefixes, variableOf, listNamedVariables } from '../config/environment.ts'
 
 /** Variables whose values must never be shown, beside those that a service's description names. */
 const SECRET_VARIABLES = [

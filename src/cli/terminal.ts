@@ -1,7 +1,7 @@
-import { styleText } from 'node:util'
 import cliTruncate from 'cli-truncate'
 import stringWidth from 'string-width'
 import wrapAnsi from 'wrap-ansi'
+import { styleText } from 'node:util'
 
 /** Styles named by meaning, not by colour. Output must read the same without colour. */
 const STYLES = {
@@ -47,13 +47,7 @@ interface TextSink {
   readonly columns?: number | undefined
 }
 
-const HIDE_CURSOR = '\u001b[?25l'
-const SHOW_CURSOR = '\u001b[?25h'
-/** Synchronized output: a terminal that supports it draws nothing between the two; others ignore them. */
-const BEGIN_FRAME = '\u001b[?2026h'
-const END_FRAME = '\u001b[?2026l'
 const CLEAR_TO_LINE_END = '\u001b[K'
-const CLEAR_TO_SCREEN_END = '\u001b[J'
 
 const MIN_COLUMNS = 20
 const DEFAULT_COLUMNS = 80
@@ -61,18 +55,15 @@ const DEFAULT_COLUMNS = 80
 const MAX_TEXT_COLUMNS = 100
 
 /**
- * A text output: a terminal or not, with its width, with or without colour. On a terminal it can keep live lines at the
- * bottom; other output appears above them.
- *
- * The live lines are not drawn by log-update, which flickers on a terminal without synchronized output, and hides the cursor of
- * standard error whatever stream it writes to.
+ * A text output: a terminal or not, with its width, with or without colour. On a terminal it can keep a live line at the bottom;
+ * other output appears above it.
  */
 export class Output {
   readonly paint: Paint
-  /** Whether live lines are drawn: a terminal that can move its cursor. */
+  /** Whether a live line is drawn: a terminal that can move its cursor. */
   readonly isLive: boolean
   readonly #sink: TextSink
-  #liveLines: readonly string[] = []
+  #liveLine = ''
 
   /** @param options.isDumb the terminal cannot move its cursor (`TERM=dumb`) */
   constructor(sink: TextSink, options: { readonly color: boolean; readonly isDumb?: boolean }) {
@@ -98,12 +89,7 @@ export class Output {
   }
 
   write(text: string): void {
-    if (this.#liveLines.length === 0) {
-      this.#sink.write(text)
-      return
-    }
-    const lines = this.#draw(this.#liveLines)
-    this.#sink.write(BEGIN_FRAME + this.#moveToTop() + CLEAR_TO_SCREEN_END + text + lines + END_FRAME)
+    this.#sink.write(this.#liveLine === '' ? text : `\r${CLEAR_TO_LINE_END}${text}${this.#liveLine}`)
   }
 
   /** Writes a line. */
@@ -116,30 +102,13 @@ export class Output {
     for (const line of lines) this.line(line)
   }
 
-  /** Replaces the live lines; an empty list removes them. Does nothing where lines cannot be redrawn. */
-  live(lines: readonly string[]): void {
-    if (!this.isLive || (lines.length === 0 && this.#liveLines.length === 0)) return
-    const before = this.#liveLines.length === 0 ? HIDE_CURSOR : this.#moveToTop()
-    const after = lines.length === 0 ? SHOW_CURSOR : ''
-    // Each line is written over the old one and only its rest is cleared: cleared first, it would flicker.
-    const room = (this.columns ?? DEFAULT_COLUMNS) - 1
-    this.#liveLines = lines.map((line) => truncate(line, room))
-    const drawn = this.#draw(this.#liveLines)
-    this.#sink.write(BEGIN_FRAME + before + drawn + CLEAR_TO_SCREEN_END + after + END_FRAME)
-  }
-
-  #draw(lines: readonly string[]): string {
-    return lines.map((line) => `${line}${CLEAR_TO_LINE_END}\n`).join('')
-  }
-
-  /** Moves to the first live line. A terminal that was made narrower has wrapped them since. */
-  #moveToTop(): string {
-    const columns = this.columns ?? DEFAULT_COLUMNS
-    const rows = this.#liveLines.reduce(
-      (sum, line) => sum + Math.max(1, Math.ceil(textWidth(line) / columns)),
-      0,
-    )
-    return rows === 0 ? '' : `\r\u001b[${rows}A`
+  /** Replaces the live line; an empty text removes it. Does nothing where a line cannot be redrawn. */
+  live(text: string): void {
+    if (!this.isLive || (text === '' && this.#liveLine === '')) return
+    // A line that the terminal wraps could not be taken back.
+    this.#liveLine = truncate(text, (this.columns ?? DEFAULT_COLUMNS) - 1)
+    // Written over the old one, of which only the rest is cleared: cleared first, it would flicker.
+    this.#sink.write(`\r${this.#liveLine}${CLEAR_TO_LINE_END}`)
   }
 }
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { type LookupBudget, type MixedBudget, toLookupBudget } from '../domain/spend.ts'
-import type { ConfigSchema } from './schema.ts'
+import type { ConfigSchema } from './resolve.ts'
 
 /** A configuration that has been checked, with every default filled in. `ConfigInput` says what each part means. */
 export interface Config extends z.output<ConfigSchema> {

@@ -1,21 +1,23 @@
 import {
   type DashboardToken,
-  type EnvValue,
+  InvalidValue,
   parseAddress,
   parseDatabaseUrl,
   parseHost,
-  parseMaxConnections,
   parseLabel,
-  parsePort,
   parseProxies,
-  parseProxy,
   parseSecretAddress,
   parseSecrets,
   parseTokens,
+  parseWhole,
   parseWord,
+  describeSecretProblem,
 } from './env-values.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { editDistance } from '../util/text.ts'
+import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
+import type { Service } from '../domain/service/service.ts'
+import { isLoopbackUrl } from '../util/url.ts'
 
 const AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
 type AuthStyle = (typeof AUTH_STYLES)[number]
@@ -101,8 +103,6 @@ export const ENVIRONMENT_VARIABLES = {
   NO_COLOR: 'disable colours (any value)',
 } as const satisfies Readonly<Record<string, string>>
 
-export type EnvironmentVariable = keyof typeof ENVIRONMENT_VARIABLES
-
 /** What there is for each service; where services have names, `FILLRATE_ACME_API_KEY` and so on. */
 const SERVICE_VARIABLES = ['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const
 type ServiceVariable = (typeof SERVICE_VARIABLES)[number]
@@ -153,17 +153,20 @@ export const listServicePrefixes = (env: NodeJS.ProcessEnv): string[] => [
  */
 export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const problems: Problem[] = findMisspelled(env)
-  const read = <Value>(name: string, parse: (text: string) => EnvValue<Value>): Value | null => {
+  const read = <Value>(name: string, parse: (text: string) => Value): Value | null => {
     // Proxy variables exist in lower case too, which takes precedence, as everywhere.
     const text = ((name.endsWith('_PROXY') ? env[name.toLowerCase()] : null) ?? env[name])?.trim()
     if (text === undefined || text === '') return null
-    const parsed = parse(text)
-    if (parsed.ok) return parsed.value
-    problems.push({ place: name, found: parsed.found, expected: parsed.expected, todo: parsed.todo ?? null })
-    return null
+    try {
+      return parse(text)
+    } catch (error) {
+      if (!(error instanceof InvalidValue)) throw error
+      problems.push({ place: name, found: error.found, expected: error.expected, todo: error.todo })
+      return null
+    }
   }
   const [http, https] = [read('HTTP_PROXY', parseProxy), read('HTTPS_PROXY', parseProxy)]
-  const noProxy = read('NO_PROXY', (text) => ({ ok: true, value: text })) ?? ''
+  const noProxy = read('NO_PROXY', String) ?? ''
   const publicUrl = read('FILLRATE_PUBLIC_URL', (text) =>
     parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
   )
@@ -171,10 +174,11 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   const environment: Environment = {
     ...(services.length > 0 && { services: Object.fromEntries(services) }),
     databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
-    maxConnections: read('FILLRATE_MAX_CONNECTIONS', parseMaxConnections),
+    // Two at least, so that a long statement does not hold the only connection.
+    maxConnections: read('FILLRATE_MAX_CONNECTIONS', (text) => parseWhole(text, 'connections', 2, 1_000)),
     ...readService('FILLRATE_', read),
     publicUrl,
-    port: read('FILLRATE_PORT', parsePort),
+    port: read('FILLRATE_PORT', (text) => parseWhole(text, 'a port, 0 for any that is free', 0, 65_535)),
     host: read('FILLRATE_HOST', parseHost),
     dashboardTokens: [
       ...(read('FILLRATE_DASHBOARD_TOKEN', (text) => parseTokens(text, 'operator')) ?? []),
@@ -185,9 +189,10 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
       read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/runs' })) ??
       publicUrl,
     name: read('FILLRATE_ENVIRONMENT', parseLabel),
-    notifyUrl: read('FILLRATE_NOTIFY_URL', parseSecretAddress),
-    notifySecrets:
-      read('FILLRATE_NOTIFY_SECRET', (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
+    notifyUrl: read('FILLRATE_NOTIFY_URL', (text) =>
+      parseSecretAddress(text, 'https://ops.example.com/fillrate'),
+    ),
+    notifySecrets: read('FILLRATE_NOTIFY_SECRET', parseSigningSecrets) ?? [],
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
     variable: (name) => env[name]?.trim() || null,
     ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
@@ -196,18 +201,26 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
   return environment
 }
 
-type ReadVariable = <Value>(name: string, parse: (text: string) => EnvValue<Value>) => Value | null
+/** Without a scheme, http is assumed, as everywhere. */
+const parseProxy = (text: string): string =>
+  parseSecretAddress(
+    /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`,
+    'http://proxy.example.com:3128',
+  )
+
+const parseSigningSecrets = (text: string): readonly string[] =>
+  parseSecrets(text, 'secret', { isSent: false })
+
+type ReadVariable = <Value>(name: string, parse: (text: string) => Value) => Value | null
 
 /** @param prefix of the service's variables */
 function readService(prefix: string, read: ReadVariable): ServiceEnvironment {
   const name = (variable: ServiceVariable): string => variableOf({ prefix }, variable)
-  const key = name('API_KEY')
   return {
-    baseUrl: read(name('BASE_URL'), (text) => parseAddress(text, { of: 'service', leaveOff: '/v1', key })),
-    apiKeys: read(key, (text) => parseSecrets(text, 'key', { sendable: true })) ?? [],
+    baseUrl: read(name('BASE_URL'), (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
+    apiKeys: read(name('API_KEY'), (text) => parseSecrets(text, 'key', { isSent: true })) ?? [],
     auth: read(name('AUTH'), (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
-    webhookSecrets:
-      read(name('WEBHOOK_SECRET'), (text) => parseSecrets(text, 'secret', { sendable: false })) ?? [],
+    webhookSecrets: read(name('WEBHOOK_SECRET'), parseSigningSecrets) ?? [],
   }
 }
 
@@ -229,10 +242,9 @@ function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   const known = Object.keys(ENVIRONMENT_VARIABLES)
   return Object.keys(env).flatMap((name) => {
     if (!name.startsWith('FILLRATE_') || known.includes(name) || NAMED_VARIABLE.test(name)) return []
-    const intended =
-      known.find(
-        (one) => env[one] === undefined && (name === `FILLRATE_${one}` || editDistance(name, one) === 1),
-      ) ?? findIntended(name, env)
+    const intended = known.find(
+      (one) => env[one] === undefined && (name === `FILLRATE_${one}` || editDistance(name, one) === 1),
+    )
     if (intended === undefined) return []
     return [
       { place: name, found: 'an unknown variable', expected: intended, todo: `Rename it to ${intended}.` },
@@ -240,18 +252,83 @@ function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   })
 }
 
+/** Names of all variables that a description has named in this process: nothing shows their values. */
+const named = new Set<string>()
+
+export const listNamedVariables = (): readonly string[] => [...named]
+
+/** From now on the values of the variables that the description names are masked. */
+export function maskNamedVariables(service: Pick<Service, 'headers'>): void {
+  for (const { variable } of listVariables(service)) named.add(variable)
+}
+
+/** The variables that a description names, and the header that each is for. */
+export const listVariables = ({
+  headers,
+}: Pick<Service, 'headers'>): { readonly variable: string; readonly header: string }[] =>
+  Object.entries(headers)
+    .filter((entry): entry is [string, FromEnvironment] => typeof entry[1] === 'object')
+    .map(([header, { env }]) => ({ variable: env, header }))
+
 /**
- * The variable of a service with a name that one was meant to be: `FILLRATE_ACME_APIKEY`. Beside the variables of an only service such
- * a name may be one that its description has chosen.
+ * What the description of a service requires of the environment, beside an address and a key: the variables that it names,
+ * with their values, and what is wrong.
  */
-function findIntended(name: string, env: NodeJS.ProcessEnv): string | undefined {
-  if (env['FILLRATE_BASE_URL'] || env['FILLRATE_API_KEY']) return undefined
-  return SERVICE_VARIABLES.flatMap((variable) =>
-    [-1, 0, 1].flatMap((difference) => {
-      const cut = name.length - variable.length - 1 - difference
-      const [before, end] = [name.slice(0, cut), name.slice(cut)]
-      const isMeant = /^FILLRATE_[A-Z0-9_]*[A-Z0-9]$/.test(before) && editDistance(end, `_${variable}`) === 1
-      return isMeant ? [`${before}_${variable}`] : []
-    }),
-  ).find((intended) => env[intended] === undefined)
+export function readServiceEnvironment(
+  service: Pick<Service, 'name' | 'auth' | 'headers'>,
+  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'variable' | 'prefix'>,
+): { readonly variables: Readonly<Record<string, string>>; readonly problems: readonly Problem[] } {
+  const variables: Record<string, string> = {}
+  const problems: Problem[] = []
+  for (const { variable, header } of listVariables(service)) {
+    const text = environment.variable(variable)
+    const wrong = text === null ? null : describeSecretProblem(text, true)
+    if (text !== null && wrong === null) variables[variable] = text
+    else
+      problems.push({
+        place: variable,
+        found: text === null ? 'not set' : `a value ${wrong} (not shown)`,
+        expected: `the value of the header ${header}, which the description of ${service.name} takes from it`,
+        todo: 'Set it in the environment or in a .env file in this folder.',
+      })
+  }
+  return { variables, problems: [...problems, ...checkClient(service, environment)] }
+}
+
+function checkClient(
+  { auth }: Pick<Service, 'auth'>,
+  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'prefix'>,
+): Problem[] {
+  const { apiKeys, baseUrl } = environment
+  if (!isOAuth(auth)) return []
+  const [client] = apiKeys
+  const isWrong = client !== undefined && (apiKeys.length > 1 || !/^[^:]+:./.test(client))
+  const isBelow = auth.oauth.tokenUrl.startsWith('/')
+  return [
+    ...(isWrong
+      ? [
+          {
+            place: variableOf(environment, 'API_KEY'),
+            found:
+              apiKeys.length > 1
+                ? `${apiKeys.length} clients (not shown)`
+                : 'a key without an id or a secret (not shown)',
+            expected:
+              "one client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
+            todo: 'Put a colon between the id and the secret, and leave out other clients.',
+          },
+        ]
+      : []),
+    ...(isBelow && baseUrl !== null && baseUrl.startsWith('http:') && !isLoopbackUrl(baseUrl)
+      ? [
+          {
+            place: variableOf(environment, 'BASE_URL'),
+            found: `${baseUrl}, without TLS`,
+            expected:
+              "an https address, because the client's secret is sent to a path below it (`auth.oauth.tokenUrl`)",
+            todo: 'Use https, or give `auth.oauth.tokenUrl` as an https address.',
+          },
+        ]
+      : []),
+  ]
 }

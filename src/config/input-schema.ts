@@ -1,11 +1,13 @@
 import { z } from 'zod'
 import {
+  objectOf,
+  rejecting,
+  objectLike,
   booleanFlag,
   checkCron,
   checkTimezone,
   durationText,
   integerBetween,
-  objectLike,
   oneOfStrings,
   orNull,
   requiredString,
@@ -28,7 +30,7 @@ import { type SchemaServices, createSourceSchema } from './source-schema.ts'
 const EXPECTED_SOURCE_NAME = "a source's name: letters, digits, _ and -, at most 63, the first one a letter"
 const sourceName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,62}$/, { error: EXPECTED_SOURCE_NAME })
 
-const scheduleEntry = z.strictObject(
+const scheduleEntry = objectOf(
   {
     cron: requiredString('cron text').superRefine(checkCron).trim(),
     timezone: orNull(requiredString('a time zone').superRefine(checkTimezone)),
@@ -41,7 +43,7 @@ const scheduleEntry = z.strictObject(
     limit: orNull(integerBetween(1, 1_000_000_000)),
     catchUp: booleanFlag.prefault(true),
   },
-  { error: objectLike("{ cron: '0 2 * * *' }") },
+  "{ cron: '0 2 * * *' }",
 )
 
 const EXPECTED_URL = "an http or https address, such as 'https://ops.example.com/fillrate'"
@@ -50,7 +52,7 @@ const httpUrl = z
   .string({ error: EXPECTED_URL })
   .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), { error: EXPECTED_URL })
 
-const notifyTarget = z.strictObject(
+const notifyTarget = objectOf(
   {
     // `url: process.env.OPS_URL` of a variable that is not set must not mean the default address.
     url: z.exactOptional(httpUrl),
@@ -60,16 +62,15 @@ const notifyTarget = z.strictObject(
       .min(1, { error: 'at least one topic; leave `on` out for errors alone' })
       .prefault([...DEFAULT_TOPICS]),
   },
-  { error: objectLike("{ url: 'https://ops.example.com/fillrate' }") },
+  "{ url: 'https://ops.example.com/fillrate' }",
 )
 
-const liveSyncSettings = z
-  .strictObject({ budget: orNull(lookupBudget) }, { error: objectLike('{ budget: 1000 }') })
-  .prefault({})
+const liveSyncSettings = objectOf({ budget: orNull(lookupBudget) }, '{ budget: 1000 }').prefault({})
 
-const dashboardSettings = z
-  .strictObject({ allowWhere: booleanFlag.prefault(false) }, { error: objectLike('{ allowWhere: true }') })
-  .prefault({})
+const dashboardSettings = objectOf(
+  { allowWhere: booleanFlag.prefault(false) },
+  '{ allowWhere: true }',
+).prefault({})
 
 interface Priced {
   readonly budget: ConfiguredBudget | null
@@ -91,51 +92,48 @@ function checkPrices(
       [path.length === 0 ? '`budget`' : 'its `budget`', own.budget],
     ])) {
       if (one === null || typeof one !== 'object' || own.price?.currency === one.currency) continue
-      context.addIssue({
-        code: 'custom',
-        path: [...path, 'price', ...(own.price === null ? [] : ['currency'])],
-        message: `a price in ${one.currency}, such as { currency: '${one.currency}', lookup: 0.05 }: ${place} is in ${one.currency}`,
-        params: { found: own.price === null ? 'nothing' : quoteText(own.price.currency) },
-      })
+      rejecting(context)(
+        [...path, 'price', ...(own.price === null ? [] : ['currency'])],
+        own.price === null ? 'nothing' : quoteText(own.price.currency),
+        `a price in ${one.currency}, such as { currency: '${one.currency}', lookup: 0.05 }: ${place} is in ${one.currency}`,
+      )
       break
     }
 }
 
 /** What a configuration file may hold, with the defaults that follow from no other part. */
 export const createInputSchema = (known: SchemaServices) =>
-  z
-    .strictObject(
-      {
-        $schema: z.string({ error: 'the address of a JSON Schema' }).optional(),
-        sources: z
-          .record(sourceName, createSourceSchema(known), {
-            error: objectLike("{ contacts: { kind: 'person', … } }"),
-          })
-          .refine((sources) => Object.keys(sources).length > 0, { error: 'at least one source' }),
-        service: callSettings,
-        services: orNull(servicesSchema),
-        bulk: bulkSettings,
-        refreshAfter: refreshFields.refreshAfter.prefault('90d'),
-        retryNotFoundAfter: refreshFields.retryNotFoundAfter.prefault('30d'),
-        attempts: refreshFields.attempts.prefault(5),
-        budget: orNull(runBudget),
-        price: orNull(price),
-        liveSync: liveSyncSettings,
-        schedule: z
-          .array(scheduleEntry, { error: "a list of entries such as { cron: '0 2 * * *' }" })
-          .prefault([]),
-        keepRecords: orNull(durationText(1)),
-        keepDeliveries: durationText(1).prefault('30d'),
-        keepChanges: orNull(durationText(1)),
-        notify: z
-          .array(notifyTarget, {
-            error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }",
-          })
-          .prefault([]),
-        dashboard: dashboardSettings,
-      },
-      { error: "an object such as { sources: { contacts: { kind: 'person', … } } }" },
-    )
-    .superRefine(checkPrices)
+  objectOf(
+    {
+      $schema: z.string({ error: 'the address of a JSON Schema' }).optional(),
+      sources: z
+        .record(sourceName, createSourceSchema(known), {
+          error: objectLike("{ contacts: { kind: 'person', … } }"),
+        })
+        .refine((sources) => Object.keys(sources).length > 0, { error: 'at least one source' }),
+      service: callSettings,
+      services: orNull(servicesSchema),
+      bulk: bulkSettings,
+      refreshAfter: refreshFields.refreshAfter.prefault('90d'),
+      retryNotFoundAfter: refreshFields.retryNotFoundAfter.prefault('30d'),
+      attempts: refreshFields.attempts.prefault(5),
+      budget: orNull(runBudget),
+      price: orNull(price),
+      liveSync: liveSyncSettings,
+      schedule: z
+        .array(scheduleEntry, { error: "a list of entries such as { cron: '0 2 * * *' }" })
+        .prefault([]),
+      keepRecords: orNull(durationText(1)),
+      keepDeliveries: durationText(1).prefault('30d'),
+      keepChanges: orNull(durationText(1)),
+      notify: z
+        .array(notifyTarget, {
+          error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }",
+        })
+        .prefault([]),
+      dashboard: dashboardSettings,
+    },
+    "{ sources: { contacts: { kind: 'person', … } } }",
+  ).superRefine(checkPrices)
 
 export type ParsedConfig = z.output<ReturnType<typeof createInputSchema>>

@@ -2,11 +2,13 @@ import { existsSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
-import { importDefault, importNamespace, toImportProblem } from './import-module.ts'
 import { parseConfig } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { type GivenService, splitServices } from './service.ts'
 import { describeValue, maskPasswords } from '../util/text.ts'
+import { createRequire, registerHooks } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
 
 /** The file names that are looked for in the working folder, in order. */
 export const CONFIG_FILES = [
@@ -26,39 +28,13 @@ const NO_FILE_ADVICE = 'Run `fillrate init` to create one from your database, or
  * @throws ConfigProblems naming the file and the place in it
  */
 export async function loadConfig(options: { cwd: string; path?: string }): Promise<Config> {
-  const path = await findConfig(options)
-  const value = await readValue(path)
+  const path = findConfig(options)
+  const source = await readSource(path)
+  const value = extname(path) === '.json' ? readJson(source, path) : (await readModule(source, path)).exported
   return parseConfig(value, path, await loadNamedServices(value, dirname(path)))
 }
 
-async function readValue(path: string): Promise<unknown> {
-  const source = await readSource(path)
-  return extname(path) === '.json' ? readJson(source, path) : readModule(source, path)
-}
-
-/**
- * The modules of the services that a configuration names, by their names there (null: the only one); none if it cannot be
- * read.
- */
-export async function findServiceModules(options: {
-  cwd: string
-  path?: string
-}): Promise<ReadonlyMap<string | null, string>> {
-  try {
-    const path = await findConfig(options)
-    const { services } = splitServices(await readValue(path))
-    return new Map(
-      services.flatMap(({ name, module }) =>
-        module === null ? [] : [[name, resolve(dirname(path), module)] as const],
-      ),
-    )
-  } catch (error) {
-    if (error instanceof ConfigProblems) return new Map()
-    throw error
-  }
-}
-
-async function findConfig({ cwd, path }: { cwd: string; path?: string }): Promise<string> {
+function findConfig({ cwd, path }: { cwd: string; path?: string }): string {
   if (path !== undefined) return resolve(cwd, path)
   for (const name of CONFIG_FILES) {
     const candidate = resolve(cwd, name)
@@ -111,16 +87,14 @@ async function readModule(
   source: string,
   path: string,
   expected = 'export default defineConfig({ sources: { … } })',
-): Promise<unknown> {
-  let exported: unknown
+): Promise<{ readonly exported: object; readonly module: Readonly<Record<string, unknown>> }> {
   // As Node does for imports: errors of a module name its real path.
   const real = await realpath(path)
-  try {
-    exported = await importDefault(real, source)
-  } catch (cause) {
+  const module = await importModule(real, source).catch((cause: unknown) => {
     throw loadProblem(path, toImportProblem(cause, real), cause)
-  }
-  if (typeof exported === 'object' && exported !== null) return exported
+  })
+  const exported: unknown = await module['default']
+  if (typeof exported === 'object' && exported !== null) return { exported, module }
   throw loadProblem(path, {
     place: path,
     found:
@@ -149,22 +123,108 @@ export async function loadNamedServices(
  * Reads the module of a service.
  * @throws ConfigProblems if it does not load
  */
-export async function loadService(path: string): Promise<GivenService> {
-  const source = await readSource(path)
-  return {
-    definition: await readModule(source, path, 'export default defineService({ name: … })'),
-    place: path,
-  }
-}
-
-/**
- * The cases that the module of a service exports as `cases`; none if it exports no list.
- * @throws what the module throws: `loadService` has loaded it before
- */
-export async function loadServiceCases(path: string): Promise<readonly unknown[]> {
-  const { cases } = await importNamespace(await realpath(path), await readSource(path))
-  return Array.isArray(cases) ? cases : []
+async function loadService(path: string): Promise<GivenService> {
+  const example = 'export default defineService({ name: … })'
+  const { exported, module } = await readModule(await readSource(path), path, example)
+  const { cases } = module
+  return { definition: exported, place: path, hasCases: Array.isArray(cases) && cases.length > 0 }
 }
 
 const loadProblem = (where: string, one: Problem, cause?: unknown): ConfigProblems =>
   new ConfigProblems(where, [one], cause === undefined ? {} : { cause })
+
+/** Marks the URLs of one load, so that the next load bypasses Node's module cache. */
+const RELOAD_PARAMETER = 'fillrate-read'
+
+/** The entry of this package: `src/index.ts` in a checkout, `dist/src/index.js` when installed. */
+const PACKAGE_ENTRY_URL = new URL(`../index${extname(import.meta.url)}`, import.meta.url).href
+
+let loadCount = 0
+
+/**
+ * Imports a configuration module and returns all that it exports.
+ *
+ * While it loads, `fillrate` resolves to this copy of the package, so that a configuration works with a global install
+ * and in a checkout that has not been built. TypeScript is read as an ES module whatever the nearest package.json says,
+ * since `import … from 'fillrate'` is one. Files that the module imports by path are read again each time as well (for
+ * SIGHUP).
+ *
+ * @throws what the module throws, and Node's errors about a module that it cannot load
+ */
+async function importModule(path: string, source: string): Promise<Readonly<Record<string, unknown>>> {
+  const url = pathToFileURL(path)
+  url.searchParams.set(RELOAD_PARAMETER, String(++loadCount))
+  // CommonJS has its own cache, which ignores queries.
+  Reflect.deleteProperty(createRequire(import.meta.url).cache, path)
+  const hooks = registerHooks({
+    resolve(specifier, context, next) {
+      if (specifier === 'fillrate') return { url: PACKAGE_ENTRY_URL, shortCircuit: true }
+      const resolved = next(specifier, context)
+      const mark = reloadMark(context.parentURL)
+      const isOwn = resolved.url.startsWith('file:') && !resolved.url.includes('/node_modules/')
+      if (resolved.url !== url.href && (mark === null || !isOwn)) return resolved
+      const marked = new URL(resolved.url)
+      if (mark !== null) marked.searchParams.set(RELOAD_PARAMETER, mark)
+      const format = moduleFormat(marked, marked.href === url.href ? source : null)
+      return { ...resolved, url: marked.href, ...(format === null ? {} : { format }) }
+    },
+  })
+  try {
+    const module: unknown = await import(url.href)
+    return typeof module === 'object' && module !== null ? (module as Record<string, unknown>) : {}
+  } finally {
+    hooks.deregister()
+  }
+}
+
+function reloadMark(parentUrl: string | undefined): string | null {
+  return parentUrl === undefined ? null : (URL.parse(parentUrl)?.searchParams.get(RELOAD_PARAMETER) ?? null)
+}
+
+/**
+ * ES modules in JavaScript are read as TypeScript too: Node reports the position of a syntax error only for TypeScript.
+ * Null: Node decides.
+ */
+function moduleFormat(url: URL, source: string | null): string | null {
+  if (/\.m?ts$/.test(url.pathname)) return 'module-typescript'
+  return source !== null && /^\s*(?:import|export)\b/m.test(source) ? 'module-typescript' : null
+}
+
+/** The file of a stack frame, without the reload parameter. */
+function framePath(frame: string): string {
+  const url = URL.parse(frame)
+  return url?.protocol === 'file:' ? fileURLToPath(url) : frame.replace(/\?.*$/, '')
+}
+
+/** The problem that stopped a configuration module from loading, with its line if the error has one. */
+function toImportProblem(error: unknown, path: string): Problem {
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : `a throw of ${String(error)}`
+  return {
+    place: (error instanceof Error && locate(error.stack ?? '', path)) || path,
+    found: cleanMessage(message),
+    expected: 'a module that loads and exports a configuration by default',
+    todo: null,
+  }
+}
+
+/** Where an error is: its file, line and column. Syntax errors print line and caret before the stack; others have frames. */
+function locate(stack: string, path: string): string | null {
+  const [head = '', ...rest] = stack.split('\n')
+  const [, file, line] = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head) ?? []
+  if (file !== undefined) {
+    const caret = rest.slice(0, rest.indexOf('')).find((text) => /^\s*\^+\s*$/.test(text))
+    return [framePath(file), line, ...(caret === undefined ? [] : [caret.indexOf('^') + 1])].join(':')
+  }
+  for (const text of rest) {
+    const frame = /(file:\/\/[^\s()]+|\/[^()]+|[A-Za-z]:\\[^()]+):(\d+:\d+)\)?$/.exec(text)
+    if (frame !== null && (text.includes(`?${RELOAD_PARAMETER}=`) || text.includes(path)))
+      return `${framePath(frame[1] ?? '')}:${frame[2]}`
+  }
+  return null
+}
+
+function cleanMessage(message: string): string {
+  const unmarked = message.replaceAll(new RegExp(String.raw`\?${RELOAD_PARAMETER}=\d+`, 'g'), '')
+  // A message may contain terminal control sequences.
+  return maskPasswords(stripVTControlCharacters(unmarked).replace(/[^\P{Cc}\n]/gu, ''))
+}

@@ -1,21 +1,19 @@
 import type { Config } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { toProblems } from './schema-problems.ts'
-import { createConfigSchema } from './schema.ts'
-import { fieldsOf } from './fields.ts'
+import { createConfigSchema } from './resolve.ts'
+import { fieldsOf, type ConfiguredService } from './turns.ts'
 import { parseService, splitServices, type GivenService } from './service.ts'
-import type { ConfiguredService } from './turns.ts'
-import { isObject } from '../domain/json.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 
 /**
- * Checks a configuration and fills in its defaults. Reports every problem at once; contradictions between the
- * schedule and other parts once everything else is valid.
+ * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then of all that depends on
+ * them; then contradictions between the schedule and other parts.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
  * @param modules the services of the modules that the configuration names, by their paths as written
- * @throws InvalidConfig
+ * @throws ConfigProblems
  */
 export function parseConfig(
   value: unknown,
@@ -24,40 +22,22 @@ export function parseConfig(
 ): Config {
   const where = path ?? 'the configuration'
   const { config, services: split, problems: misplaced } = splitServices(value)
-  const wrong: Problem[] = []
-  const services = split.map(({ name, given, module }): ConfiguredService => {
+  const wrong: Problem[] = [...misplaced]
+  const services = split.flatMap(({ name, given, module }): ConfiguredService[] => {
     const named = (module === null ? null : modules.get(module)) ?? given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
-    // A mistake in the service leaves nothing to hold the outputs against.
-    return service === null
-      ? { name, service: BUILT_IN_SERVICE, fields: ANY_FIELDS }
-      : { name, service, fields: fieldsOf(service) }
+    return service === null ? [] : [{ name, service, fields: fieldsOf(service), hasCases: named?.hasCases }]
   })
-  const isOpen = hasUnknownServices(config, services)
-  const schema = createConfigSchema(
-    isOpen ? services.map((one) => ({ ...one, fields: ANY_FIELDS })) : services,
-    { isOpen },
-  )
-  const parsed = schema.safeParse(config, { jitless: true })
-  if (!parsed.success)
-    throw new InvalidConfig(where, [
-      ...wrong,
-      ...misplaced,
-      ...toProblems(parsed.error.issues, schema, config),
-    ])
+  // A mistake in the services leaves nothing to hold the outputs against.
+  if (wrong.length > 0) throw new ConfigProblems(where, wrong)
+  const parsed = createConfigSchema(services).safeParse(config, { jitless: true })
+  if (!parsed.success) throw new ConfigProblems(where, toProblems(parsed.error.issues, config))
   const resolved = { path, ...parsed.data }
-  const problems = [...wrong, ...misplaced, ...checkSchedule(resolved)]
-  if (problems.length > 0) throw new InvalidConfig(where, problems)
+  const problems = checkSchedule(resolved)
+  if (problems.length > 0) throw new ConfigProblems(where, problems)
   return resolved
 }
-
-/** `services` is there, and is no object with an entry: no name is right or wrong then. */
-const hasUnknownServices = (config: unknown, services: readonly ConfiguredService[]): boolean =>
-  isObject(config) && config['services'] !== undefined && services.every(({ name }) => name === null)
-
-/** A configuration that was read, with problems: nothing can be said about its services. */
-export class InvalidConfig extends ConfigProblems {}
 
 /** A schedule runs unattended: a missing source or budget would be noticed only the next morning. */
 function checkSchedule(config: Config): Problem[] {
@@ -86,5 +66,3 @@ function checkSchedule(config: Config): Problem[] {
     return problems
   })
 }
-
-const ANY_FIELDS = { person: [], company: [] } as const

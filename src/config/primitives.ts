@@ -4,6 +4,20 @@ import { didYouMean, oneOf, quoteText } from '../util/text.ts'
 import { Cron, CronPattern } from 'croner'
 import { parseDuration } from '../util/format.ts'
 
+export type Reject = (
+  path: readonly PropertyKey[],
+  /** Undefined: the value itself is shown. */
+  found: string | undefined,
+  expected: string,
+  todo?: string | null,
+) => void
+
+/** Adds problems that a function finds, each at a path below its value. */
+export const rejecting =
+  (context: z.core.$RefinementCtx): Reject =>
+  (path, found, expected, todo) =>
+    context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
+
 /**
  * The primitives of the schema. The error of each says what was expected; `problems.ts` combines it with the place and
  * what was found.
@@ -35,11 +49,7 @@ export const aFunction = z
   .superRefine((value, context) => {
     if (!isAsyncFunction(value)) return
     const todo = 'Leave out `async`: every function of a description is pure, and waits for nothing.'
-    context.addIssue({
-      code: 'custom',
-      message: EXPECTED_FUNCTION,
-      params: { found: 'an async function, which returns a promise', todo },
-    })
+    rejecting(context)([], 'an async function, which returns a promise', EXPECTED_FUNCTION, todo)
   })
 
 const EXPECTED_SHARE = "a whole number of lookups, such as 2000, or a share such as '30%'"
@@ -73,6 +83,12 @@ export const orNull = <Schema extends z.ZodType>(schema: Schema) =>
 
 export const objectLike = (example: string) => `an object such as ${example}`
 
+/** An object. The message of a key that it does not know lists those that it knows. */
+export const objectOf = <const Shape extends z.core.$ZodLooseShape>(shape: Shape, example = '{ … }') =>
+  z.strictObject(shape, {
+    error: ({ code }) => (code === 'unrecognized_keys' ? Object.keys(shape).join(', ') : objectLike(example)),
+  })
+
 export const columnNameText = requiredString('a column name')
 
 const EXPECTED_PATTERN = 'a regular expression: /^\\+\\d{8,15}$/ in code, "^\\\\+\\\\d{8,15}$" in JSON'
@@ -82,7 +98,7 @@ export const regularExpression = z
   .union([requiredString(EXPECTED_PATTERN), z.custom<RegExp>(isRegExp)], { error: EXPECTED_PATTERN })
   .transform((value, context) => {
     const reject = (todo: string | null, found?: string) => {
-      context.addIssue({ code: 'custom', message: EXPECTED_PATTERN, params: { todo, found } })
+      rejecting(context)([], found, EXPECTED_PATTERN, todo)
       return z.NEVER
     }
     if (typeof value !== 'string') {
@@ -122,12 +138,7 @@ const REFERENCE_TIME = new Date('2024-01-01T00:00:00Z')
 
 /** A refinement: the text is a cron pattern that matches some time. */
 export function checkCron(text: string, context: z.core.$RefinementCtx): void {
-  const reject = (reason: string) =>
-    context.addIssue({
-      code: 'custom',
-      message: EXPECTED_CRON,
-      params: { found: `${quoteText(text)}: ${reason}` },
-    })
+  const reject = (reason: string) => rejecting(context)([], `${quoteText(text)}: ${reason}`, EXPECTED_CRON)
   try {
     // Not `new Cron` alone, which also accepts a single date and time.
     const pattern = new CronPattern(text, undefined, { mode: CRON_MODE })
@@ -148,11 +159,8 @@ function describeCronError(error: unknown): string {
 /** A refinement: a time zone that this Node knows. */
 export function checkTimezone(name: string, context: z.core.$RefinementCtx): void {
   if (!isTimezone(name)) {
-    context.addIssue({
-      code: 'custom',
-      message: "the IANA name of a time zone, such as 'Europe/Oslo' or 'UTC'",
-      params: { todo: didYouMean(name, Intl.supportedValuesOf('timeZone')) },
-    })
+    const todo = didYouMean(name, Intl.supportedValuesOf('timeZone'))
+    rejecting(context)([], undefined, "the IANA name of a time zone, such as 'Europe/Oslo' or 'UTC'", todo)
   }
 }
 

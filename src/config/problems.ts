@@ -1,3 +1,5 @@
+import wrapAnsi from 'wrap-ansi'
+
 import { FillrateError } from '../util/error-text.ts'
 
 /** One mistake in the configuration or the environment. */
@@ -57,22 +59,12 @@ function formatProblem({ place, found, expected, todo }: Problem, width: number)
 function toLabelledLines(label: string, text: string, room: number): string[] {
   return text
     .split('\n')
-    .flatMap((line, index, all) => (isPointedAt(line, all[index + 1]) ? [line] : wrapLine(line, room)))
+    .flatMap((line, index, all) =>
+      isPointedAt(line, all[index + 1]) ? [line] : wrapAnsi(line, room).split('\n'),
+    )
     .map((line, index) => `    ${(index === 0 ? label : '').padEnd(LABEL_WIDTH)}${line}`.trimEnd())
 }
 
 /** A caret would point elsewhere if its line were wrapped. */
 const isPointedAt = (line: string, next: string | undefined): boolean =>
   [line, next ?? ''].some((one) => /^\s*\^\s*$/.test(one))
-
-function wrapLine(text: string, room: number): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > room) {
-      lines.push(line)
-      line = word
-    } else line = line === '' ? word : `${line} ${word}`
-  }
-  return [...lines, line]
-}

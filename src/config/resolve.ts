@@ -1,6 +1,6 @@
 import type { SourceMapping, SourceStep } from '../domain/mapping.ts'
 import { type Price, toLookupBudget } from '../domain/spend.ts'
-import type { ParsedConfig } from './input-schema.ts'
+import { type ParsedConfig, createInputSchema } from './input-schema.ts'
 import { toOutputMapping } from './source-schema.ts'
 import { type ConfiguredService, outputFor, turnsOf, type ServingTurn } from './turns.ts'
 
@@ -8,7 +8,7 @@ import { type ConfiguredService, outputFor, turnsOf, type ServingTurn } from './
  * The configuration with the defaults that follow from another part: its services with their settings,
  * its sources with their steps.
  */
-export function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
+function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
   const all = configured.map((one) => resolveService(parsed, one))
   const ageOf = (name: string | null): number =>
     all.find((one) => one.name === name)?.refreshAfterMs ?? parsed.refreshAfter
@@ -56,13 +56,15 @@ function toSettings(parsed: ParsedConfig, name: string | null) {
       }
 }
 
-function resolveService(parsed: ParsedConfig, { name, service: adapter }: ConfiguredService) {
+function resolveService(parsed: ParsedConfig, { name, service: adapter, hasCases }: ConfiguredService) {
   const settings = toSettings(parsed, name)
   return {
     /** Null: the configuration has one service, which needs none. */
     name,
     /** How it is called. */
     adapter,
+    /** Whether its module exports cases; undefined: it has no module. */
+    hasCases,
     concurrency: settings.concurrency,
     timeoutMs: settings.timeout,
     reserve: settings.reserve,
@@ -117,3 +119,14 @@ const toFreshness = (
 
 const toPrices = ({ services, price }: Pick<ParsedConfig, 'services' | 'price'>): (Price | null)[] =>
   services === null ? [price] : Object.values(services).map((one) => one.price)
+
+/**
+ * A configuration file: `ConfigInput` in; out, checked and with every default, what the program works with.
+ * @param options.isOpen it may name any service, as the JSON Schema of editors has it
+ */
+export const createConfigSchema = (
+  services: readonly ConfiguredService[],
+  { isOpen }: { readonly isOpen: boolean } = { isOpen: false },
+) => createInputSchema({ services, isOpen }).transform((parsed) => resolveConfig(parsed, services))
+
+export type ConfigSchema = ReturnType<typeof createConfigSchema>

@@ -1,31 +1,25 @@
-import { z } from 'zod'
-import { adviseUnlisted } from './fields.ts'
-import { type KeyPath, formatKeyPath, valueAt } from './location.ts'
+import type { z } from 'zod'
+import { adviseUnlisted } from './turns.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 
 type Issue = z.core.$ZodIssue
 
 /** Converts zod's issues to problems with their place and advice. */
-export function toProblems(issues: readonly Issue[], schema: z.core.$ZodType, config: unknown): Problem[] {
-  return issues.flatMap((issue) => toProblem(issue, issue.path, { schema, config }))
+export function toProblems(issues: readonly Issue[], config: unknown): Problem[] {
+  return issues.flatMap((issue) => toProblem(issue, issue.path, config))
 }
 
-interface IssueContext {
-  readonly schema: z.core.$ZodType
-  readonly config: unknown
-}
-
-function toProblem(issue: Issue, path: KeyPath, context: IssueContext): Problem[] {
-  const value = valueAt(context.config, path)
+function toProblem(issue: Issue, path: KeyPath, config: unknown): Problem[] {
+  const value = valueAt(config, path)
   const place = formatKeyPath(path)
   switch (issue.code) {
     case 'unrecognized_keys':
-      return issue.keys.map((key) => unknownKeyProblem(key, path, context.schema, context.config))
+      return issue.keys.map((key) => unknownKeyProblem(key, path, issue.message.split(', ')))
     case 'invalid_union': {
       const branch = bestBranch(issue.errors, value)
       if (branch !== undefined)
-        return branch.flatMap((inner) => toProblem(inner, [...path, ...inner.path], context))
+        return branch.flatMap((inner) => toProblem(inner, [...path, ...inner.path], config))
       // No branch has this discriminator; its values are what was expected.
       const options = ('options' in issue ? (issue.options ?? []) : []).filter(
         (one) => typeof one === 'string',
@@ -88,8 +82,7 @@ function bestBranch(branches: readonly (readonly Issue[])[], value: unknown): re
 }
 
 /** An unknown key. Its value is not shown: it may be a secret. */
-function unknownKeyProblem(key: string, path: KeyPath, schema: z.core.$ZodType, config: unknown): Problem {
-  const known = listKnownKeys(schema, path, config)
+function unknownKeyProblem(key: string, path: KeyPath, known: readonly string[]): Problem {
   return {
     place: formatKeyPath([...path, key]),
     found: 'an unknown key',
@@ -103,47 +96,27 @@ const SECRET = /secret|api_?key|token|^(?:database|connection)|^(?:base|public|w
 const SET_IN_ENVIRONMENT =
   'Secrets and addresses are set in the environment or in .env: DATABASE_URL, FILLRATE_BASE_URL, FILLRATE_API_KEY …'
 
-type AnySchema = z.core.$ZodType
+type KeyPath = readonly PropertyKey[]
 
-/** The keys allowed in the object at this path; of several variants, those of the matching ones. */
-function listKnownKeys(schema: AnySchema, path: KeyPath, value: unknown): string[] {
-  const [key, ...rest] = path
-  const here = schemaVariants(schema, value)
-  if (key !== undefined) {
-    return [
-      ...new Set(
-        here.flatMap((one) =>
-          childSchemas(one, key).flatMap((next) => listKnownKeys(next, rest, valueAt(value, [key]))),
-        ),
-      ),
-    ]
-  }
-  return [...new Set(here.flatMap((one) => (one instanceof z.ZodObject ? Object.keys(one.shape) : [])))]
+/** `sources.contacts.outputs["attributes.department"].policy`, `schedule[0].cron`. */
+function formatKeyPath(path: KeyPath): string {
+  const place = path
+    .map((key) => {
+      if (typeof key === 'number') return `[${key}]`
+      const name = String(key)
+      return /^[\p{L}_$][\p{L}\p{N}_$-]*$/u.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`
+    })
+    .join('')
+    .replace(/^\./, '')
+  return place === '' ? 'the configuration' : place
 }
 
-/** Unwraps schemas that have no keys of their own. */
-function schemaVariants(schema: AnySchema, value: unknown): AnySchema[] {
-  if (schema instanceof z.ZodOptional || schema instanceof z.ZodPrefault)
-    return schemaVariants(schema.unwrap(), value)
-  if (schema instanceof z.ZodPipe) return schemaVariants(schema.in, value)
-  if (schema instanceof z.ZodDiscriminatedUnion) {
-    const name = schema.def.discriminator
-    const fitting = schema.options.filter((option) =>
-      childSchemas(option, name).some((one) => z.safeParse(one, valueAt(value, [name])).success),
-    )
-    return fitting.length > 0 ? fitting : [...schema.options]
+/** The value at the path, or undefined. */
+function valueAt(root: unknown, path: KeyPath): unknown {
+  let value = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<PropertyKey, unknown>)[key]
   }
-  return schema instanceof z.ZodUnion
-    ? schema.options.flatMap((option) => schemaVariants(option, value))
-    : [schema]
-}
-
-function childSchemas(schema: AnySchema, key: PropertyKey): AnySchema[] {
-  if (schema instanceof z.ZodObject) {
-    const value: AnySchema | undefined = schema.shape[String(key)]
-    return value === undefined ? [] : [value]
-  }
-  if (schema instanceof z.ZodRecord) return [schema.valueType]
-  if (schema instanceof z.ZodArray) return [schema.element]
-  return []
+  return value
 }

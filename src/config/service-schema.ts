@@ -1,20 +1,28 @@
 import { z } from 'zod'
-import { ALL_LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
-import { STATUS_MEANINGS } from '../domain/service/adapter.ts'
+import {
+  rejecting,
+  objectOf,
+  objectLike,
+  aFunction,
+  oneOfStrings,
+  requiredString,
+  booleanFlag,
+} from './primitives.ts'
+import { ALL_LOOKUP_KINDS, LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
+import {
+  STATUS_MEANINGS,
+  BULK_RESULTS,
+  CALL_METHODS,
+  SIGNATURE_ALGORITHMS,
+  SIGNATURE_ENCODINGS,
+} from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames } from '../util/text.ts'
-import { aFunction, objectLike, oneOfStrings, requiredString } from './primitives.ts'
-import { deliverySignature, sentHeaders, serviceAuth } from './service-auth-schema.ts'
-import {
-  bulkEndpoint,
-  companyBulkEndpoint,
-  companyEndpoint,
-  isPosted,
-  listDetails,
-  personEndpoint,
-  pollEndpoint,
-} from './service-calls-schema.ts'
+import { MAX_JOB_SIZE } from '../domain/job.ts'
+import { NAME_DETAILS } from '../domain/mapping.ts'
+import { parseDuration } from '../util/format.ts'
+import { isLoopbackUrl } from '../util/url.ts'
 
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
 const fields = z
@@ -23,7 +31,7 @@ const fields = z
     z.union(
       [
         oneOfStrings(FIELD_TYPES),
-        z.strictObject({
+        objectOf({
           type: oneOfStrings(FIELD_TYPES),
           description: z.string().optional(),
           examples: z.array(z.unknown()).optional(),
@@ -71,125 +79,324 @@ const limitTexts = z.union([limitText, z.array(limitText).min(1, { error: EXPECT
   error: EXPECTED_LIMITS,
 })
 
-/** What `defineService` describes, with a message for each mistake. `createService` fills in the defaults. */
-export const serviceSchema = z
-  .strictObject(
+/** What a placeholder may stand for, by endpoint. */
+const PERSON_PLACEHOLDERS = ['email', 'linkedin_url', 'name', 'company']
+const COMPANY_PLACEHOLDERS = ['domain']
+
+const EXPECTED_PATH = "a path from the base URL, such as '/v2/people/find'"
+function pathWith(placeholders: readonly string[]) {
+  return z
+    .string({ error: EXPECTED_PATH })
+    .regex(/^\/[^\s?#]*$/, { error: EXPECTED_PATH })
+    .superRefine((path, context) => {
+      for (const [whole, name = ''] of path.matchAll(/\{([^}]*)\}/g)) {
+        if (placeholders.includes(name)) continue
+        const todo = 'A query belongs into `query`, a body into `body`.'
+        const known = placeholders.map((one) => `{${one}}`).join(', ')
+        rejecting(context)(
+          [],
+          `the placeholder ${whole}`,
+          known === '' ? 'a path without placeholders' : `one of ${known}`,
+          todo,
+        )
+      }
+    })
+}
+
+const method = oneOfStrings(CALL_METHODS).optional()
+const positive = (most: number) =>
+  z
+    .int({ error: `a whole number from 1 to ${most}` })
+    .min(1, { error: `a whole number from 1 to ${most}` })
+    .max(most, { error: `a whole number from 1 to ${most}` })
+
+const recordPlace = objectOf(
+  {
+    wrappers: z.array(z.string(), { error: "a list of fields, such as ['data']" }).optional(),
+    confidence: z.string({ error: "a field, such as 'likelihood', or null" }).nullable().optional(),
+    confidenceMax: z.number({ error: 'a number above 0' }).positive({ error: 'a number above 0' }).optional(),
+  },
+  "{ confidence: 'likelihood', confidenceMax: 10 }",
+)
+
+function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
+  placeholders: readonly string[],
+  inputs: Inputs,
+) {
+  return objectOf(
     {
-      name: requiredString("the service's name"),
-      auth: serviceAuth.optional(),
-      headers: sentHeaders,
-      person: personEndpoint.optional(),
-      company: companyEndpoint.optional(),
-      bulk: bulkEndpoint.optional(),
-      companyBulk: companyBulkEndpoint.optional(),
-      statuses: z
-        .record(
-          // What the body of a success says decides, in `read`.
-          z.string().regex(/^(?!20[01]$)[2-5]\d\d$/, {
-            error: 'a status other than 200 and 201, which `read` tells apart, such as 402',
-          }),
-          oneOfStrings(STATUS_MEANINGS),
-          { error: objectLike("{ 402: 'out_of_credits' }") },
-        )
+      method,
+      path: pathWith(placeholders),
+      query: aFunction.optional(),
+      body: aFunction.optional(),
+      form: booleanFlag.optional(),
+      inputs: z
+        .array(oneOfStrings(inputs), { error: 'a list of inputs' })
+        .min(1, { error: 'at least one input; leave `inputs` out for all' })
         .optional(),
-      webhook: z
-        .strictObject(
-          {
-            signature: deliverySignature,
-            read: aFunction.optional(),
-          },
-          { error: objectLike("{ signature: { header: 'x-signature' } }") },
-        )
-        .optional(),
-      poll: pollEndpoint.optional(),
-      rate: z
-        .strictObject(
-          {
-            headers: z
-              .custom<(headers: never) => unknown>((value) => typeof value === 'function', {
-                error: "a function that returns headers under the usual names, such as 'x-ratelimit-limit'",
-              })
-              .optional(),
-            limit: z
-              .union(
-                [
-                  limitTexts,
-                  z.strictObject({
-                    person: limitTexts.optional(),
-                    company: limitTexts.optional(),
-                    bulk: limitTexts.optional(),
-                    poll: limitTexts.optional(),
-                  }),
-                ],
-                { error: EXPECTED_LIMITS },
-              )
-              .optional(),
-          },
-          { error: objectLike("{ limit: '60 per minute' }") },
-        )
-        .optional(),
-      credits: z
-        .strictObject(
-          { most: bound, of: aFunction.optional() },
-          { error: objectLike('{ most: 1, of: (kind, record) => (record === null ? 0 : 1) }') },
-        )
-        .optional(),
-      fields: z
-        .strictObject(
-          { person: fields, company: fields },
-          { error: objectLike("{ person: { job_title: 'text' } }") },
-        )
-        .optional(),
+      record: recordPlace.optional(),
+      read: aFunction.optional(),
     },
-    { error: "a service from defineService({ name: 'Acme Data', person: { path: '/v2/people/find' } })" },
+    "{ path: '/v2/people/find' }",
   )
-  .superRefine(({ person, company, bulk, companyBulk, webhook, poll }, context) => {
-    if (person === undefined && company === undefined)
-      context.addIssue({
-        code: 'custom',
-        path: ['person'],
-        message: 'an endpoint for a person, a company, or both',
-      })
-    for (const [name, jobs, single] of [
-      ['person', bulk, person],
-      ['company', companyBulk, company],
-    ] as const)
-      if (jobs !== undefined && single === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: [name],
-          message: `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
-        })
-    const details = listDetails(person?.inputs)
-    if (bulk?.inputs?.includes('name_company') && String(listDetails(bulk.inputs)) !== String(details))
-      context.addIssue({
-        code: 'custom',
-        path: ['bulk', 'inputs'],
-        message: `${listNames(details) || 'no first_name, last_name or company_domain'}, as in \`person.inputs\`: a lookup is one question, alone or in a job`,
-      })
-    for (const [name, endpoint] of Object.entries({ person, company, poll }))
-      if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
-        context.addIssue({
-          code: 'custom',
-          path: [name, 'form'],
-          message: "an endpoint with a body: `method: 'POST'`, or `body`",
-          params: { found: 'a form, where nothing is sent in a body' },
-        })
-    for (const [name, jobs] of Object.entries({ bulk, companyBulk })) {
-      const results = jobs?.results ?? (poll === undefined ? 'webhook' : null)
-      if (jobs !== undefined && results === 'webhook' && webhook === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['webhook'],
-          message: "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
-          params: { found: `nothing, and \`${name}\` delivers its results by webhook` },
-        })
-      if (results === 'poll' && poll === undefined)
-        context.addIssue({
-          code: 'custom',
-          path: ['poll'],
-          message: "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
-          params: { found: `nothing, and the results of \`${name}\` are fetched` },
-        })
-    }
-  })
+}
+
+const PERSON_INPUTS = [...LOOKUP_KINDS.person, ...NAME_DETAILS] as const
+
+/** The details of a name that an endpoint takes. */
+const listDetails = (inputs: readonly string[] | undefined): string[] =>
+  NAME_DETAILS.filter((detail) => inputs?.includes(detail))
+
+/** They are sent with a name and a company. */
+const hasNameForDetails = ({ inputs }: { readonly inputs?: readonly string[] | undefined }): boolean =>
+  inputs === undefined || inputs.includes('name_company') || listDetails(inputs).length === 0
+const NEEDS_NAME = {
+  path: ['inputs'],
+  error: "`name_company` beside 'first_name', 'last_name' and 'company_domain'",
+}
+
+const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, PERSON_INPUTS).refine(
+  hasNameForDetails,
+  NEEDS_NAME,
+)
+const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
+
+const bulkFields = {
+  path: pathWith([]),
+  size: positive(MAX_JOB_SIZE).optional(),
+  body: aFunction.optional(),
+  form: booleanFlag.optional(),
+  results: oneOfStrings(BULK_RESULTS).optional(),
+  ordered: z.boolean().optional(),
+  read: aFunction.optional(),
+}
+/** Only of emails is it known what a body says of them. */
+const bodyOf = (example: string, found: string) => ({
+  path: ['body'],
+  error: `a function that writes the inputs: ${example}`,
+  params: { found: `nothing, and a job carries ${found}` },
+})
+
+const bulkEndpoint = objectOf(
+  {
+    ...bulkFields,
+    inputs: z
+      .array(oneOfStrings(PERSON_INPUTS), { error: 'a list of inputs' })
+      .min(1, { error: 'at least one input; leave `inputs` out for emails' })
+      .optional(),
+  },
+  "{ path: '/v2/people/bulk', size: 100 }",
+)
+  .refine(hasNameForDetails, NEEDS_NAME)
+  .refine(
+    ({ inputs = ['email'], body }) => body !== undefined || inputs.every((input) => input === 'email'),
+    bodyOf('`({ inputs }) => ({ people: inputs })`', 'more than emails'),
+  )
+const companyBulkEndpoint = objectOf(bulkFields, "{ path: '/v2/companies/bulk', size: 100 }").refine(
+  ({ body }) => body !== undefined,
+  bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
+)
+
+const EXPECTED_DURATION = 'a duration such as 30s or 2m'
+const pollEndpoint = objectOf(
+  {
+    method,
+    path: pathWith(['job_id', 'cursor']),
+    query: aFunction.optional(),
+    body: aFunction.optional(),
+    form: booleanFlag.optional(),
+    after: z
+      .string({ error: EXPECTED_DURATION })
+      .refine((text) => parseDuration(text) !== null, { error: EXPECTED_DURATION })
+      .optional(),
+    read: aFunction.optional(),
+  },
+  "{ path: '/v2/jobs/{job_id}' }",
+).refine(({ path, query, body }) => path.includes('{job_id}') || query !== undefined || body !== undefined, {
+  path: ['path'],
+  error: "the job's identifier: '/v2/jobs/{job_id}', or in `query` or `body`",
+})
+
+/** Whether an endpoint has a body of its own accord: a lookup that is posted, with the input's fields. */
+const isPosted = (endpoint: string, method: string | undefined): boolean =>
+  endpoint !== 'poll' && (method ?? (endpoint === 'company' ? 'GET' : 'POST')) === 'POST'
+
+const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
+const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
+const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
+const EXPECTED_AUTH =
+  "'bearer', 'basic', { header: 'x-api-key' }, { query: 'api_key' } or { oauth: { tokenUrl: '/oauth/token' } }"
+
+const EXPECTED_TOKEN_URL =
+  "an https address, such as 'https://auth.example.com/oauth/token', or a path below the base URL, such as '/oauth/token'"
+/** RFC 6749, section 3.2: credentials are sent in clear text, so the endpoint requires TLS; its address has no fragment. */
+const tokenUrl = z.string({ error: EXPECTED_TOKEN_URL }).refine(
+  (text) => {
+    if (/^\/[^/\s#][^\s#]*$/.test(text)) return true
+    const { protocol, username, password, hash } = URL.parse(text) ?? {}
+    const isSafe = protocol === 'https:' || (protocol === 'http:' && isLoopbackUrl(text))
+    return isSafe && username === '' && password === '' && hash === ''
+  },
+  { error: EXPECTED_TOKEN_URL, params: { found: 'a text that is none (not shown)' } },
+)
+
+const EXPECTED_VARIABLE = "the name of an environment variable, such as 'ACME_APP_ID'"
+const EXPECTED_VALUE = "a text, or { env: 'ACME_APP_ID' } for a secret in the environment"
+/** Headers of every request. */
+const sentHeaders = z
+  .record(
+    headerName,
+    z.union(
+      [
+        z.string(),
+        objectOf({
+          env: z.string({ error: EXPECTED_VARIABLE }).regex(/^[A-Za-z_]\w*$/, { error: EXPECTED_VARIABLE }),
+        }),
+      ],
+      { error: EXPECTED_VALUE },
+    ),
+    { error: objectLike("{ accept: 'application/json' }") },
+  )
+  .optional()
+
+const EXPECTED_NAME = 'a name'
+const parameterName = z.string({ error: EXPECTED_NAME }).min(1, { error: EXPECTED_NAME })
+
+/** How the key is sent, or exchanged for a token. */
+const serviceAuth = z.union(
+  [
+    z.enum(['bearer', 'basic'], { error: EXPECTED_AUTH }),
+    objectOf({ header: headerName, prefix: z.string().optional() }),
+    objectOf({ query: parameterName }),
+    objectOf({
+      oauth: objectOf(
+        {
+          tokenUrl,
+        },
+        "{ tokenUrl: '/oauth/token' }",
+      ),
+    }),
+  ],
+  { error: EXPECTED_AUTH },
+)
+
+const EXPECTED_SIGNATURE =
+  "an object such as { header: 'x-signature', algorithm: 'sha256', encoding: 'hex' }, or 'none' for deliveries without one"
+
+/** How deliveries are signed, if they are. */
+const deliverySignature = z.union(
+  [
+    z.literal('none', { error: EXPECTED_SIGNATURE }),
+    objectOf({
+      header: headerName,
+      algorithm: oneOfStrings(SIGNATURE_ALGORITHMS).optional(),
+      encoding: oneOfStrings(SIGNATURE_ENCODINGS).optional(),
+      prefix: z.string().optional(),
+    }),
+  ],
+  { error: EXPECTED_SIGNATURE },
+)
+
+/** What `defineService` describes, with a message for each mistake. `createService` fills in the defaults. */
+export const serviceSchema = objectOf(
+  {
+    name: requiredString("the service's name"),
+    auth: serviceAuth.optional(),
+    headers: sentHeaders,
+    person: personEndpoint.optional(),
+    company: companyEndpoint.optional(),
+    bulk: bulkEndpoint.optional(),
+    companyBulk: companyBulkEndpoint.optional(),
+    statuses: z
+      .record(
+        // What the body of a success says decides, in `read`.
+        z.string().regex(/^(?!20[01]$)[2-5]\d\d$/, {
+          error: 'a status other than 200 and 201, which `read` tells apart, such as 402',
+        }),
+        oneOfStrings(STATUS_MEANINGS),
+        { error: objectLike("{ 402: 'out_of_credits' }") },
+      )
+      .optional(),
+    webhook: objectOf(
+      {
+        signature: deliverySignature,
+        read: aFunction.optional(),
+      },
+      "{ signature: { header: 'x-signature' } }",
+    ).optional(),
+    poll: pollEndpoint.optional(),
+    rate: objectOf(
+      {
+        headers: z
+          .custom<(headers: never) => unknown>((value) => typeof value === 'function', {
+            error: "a function that returns headers under the usual names, such as 'x-ratelimit-limit'",
+          })
+          .optional(),
+        limit: z
+          .union(
+            [
+              limitTexts,
+              objectOf({
+                person: limitTexts.optional(),
+                company: limitTexts.optional(),
+                bulk: limitTexts.optional(),
+                poll: limitTexts.optional(),
+              }),
+            ],
+            { error: EXPECTED_LIMITS },
+          )
+          .optional(),
+      },
+      "{ limit: '60 per minute' }",
+    ).optional(),
+    credits: objectOf(
+      { most: bound, of: aFunction.optional() },
+      '{ most: 1, of: (kind, record) => (record === null ? 0 : 1) }',
+    ).optional(),
+    fields: objectOf({ person: fields, company: fields }, "{ person: { job_title: 'text' } }").optional(),
+  },
+  "{ name: 'Acme Data', person: { path: '/v2/people/find' } }",
+).superRefine(({ person, company, bulk, companyBulk, webhook, poll }, context) => {
+  const reject = rejecting(context)
+  if (person === undefined && company === undefined)
+    reject(['person'], undefined, 'an endpoint for a person, a company, or both')
+  for (const [name, jobs, single] of [
+    ['person', bulk, person],
+    ['company', companyBulk, company],
+  ] as const)
+    if (jobs !== undefined && single === undefined)
+      reject(
+        [name],
+        undefined,
+        `an endpoint for one ${name}: what a job leaves without a result is requested singly`,
+      )
+  const details = listDetails(person?.inputs)
+  if (bulk?.inputs?.includes('name_company') && String(listDetails(bulk.inputs)) !== String(details))
+    reject(
+      ['bulk', 'inputs'],
+      undefined,
+      `${listNames(details) || 'no first_name, last_name or company_domain'}, as in \`person.inputs\`: a lookup is one question, alone or in a job`,
+    )
+  for (const [name, endpoint] of Object.entries({ person, company, poll }))
+    if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
+      reject(
+        [name, 'form'],
+        'a form, where nothing is sent in a body',
+        "an endpoint with a body: `method: 'POST'`, or `body`",
+      )
+  for (const [name, jobs] of Object.entries({ bulk, companyBulk })) {
+    const results = jobs?.results ?? (poll === undefined ? 'webhook' : null)
+    if (jobs !== undefined && results === 'webhook' && webhook === undefined)
+      reject(
+        ['webhook'],
+        `nothing, and \`${name}\` delivers its results by webhook`,
+        "how deliveries are signed: { signature: { header: 'x-signature' } }, or `poll`",
+      )
+    if (results === 'poll' && poll === undefined)
+      reject(
+        ['poll'],
+        `nothing, and the results of \`${name}\` are fetched`,
+        "how a job is fetched: { path: '/v2/jobs/{job_id}' }",
+      )
+  }
+})

@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { objectOf, objectLike, durationText, fraction, integerBetween, orNull } from './primitives.ts'
 import type { Price } from '../domain/spend.ts'
-import { durationText, fraction, integerBetween, objectLike, orNull } from './primitives.ts'
 
 const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
 export const lookupBudget = z.union(
@@ -23,25 +23,23 @@ export const runBudget = z.union(
   [
     z.int({ error: EXPECTED_RUN_BUDGET }).min(0, { error: EXPECTED_RUN_BUDGET }),
     z.literal('unlimited', { error: EXPECTED_RUN_BUDGET }),
-    z.strictObject({ amount, currency }),
+    objectOf({ amount, currency }),
   ],
   { error: EXPECTED_RUN_BUDGET },
 )
 
-export const price = z
-  .strictObject(
-    {
-      currency,
-      lookup: z.union([amount, z.strictObject({ person: amount, company: amount })], {
-        error: `${EXPECTED_PRICE}, or { person: 0.05, company: 0.02 }`,
-      }),
-    },
-    { error: objectLike("{ currency: 'EUR', lookup: 0.05 }") },
-  )
-  .transform(({ currency, lookup }): Price => {
-    const { person, company } = typeof lookup === 'number' ? { person: lookup, company: lookup } : lookup
-    return { currency, person, company }
-  })
+export const price = objectOf(
+  {
+    currency,
+    lookup: z.union([amount, objectOf({ person: amount, company: amount })], {
+      error: `${EXPECTED_PRICE}, or { person: 0.05, company: 0.02 }`,
+    }),
+  },
+  "{ currency: 'EUR', lookup: 0.05 }",
+).transform(({ currency, lookup }): Price => {
+  const { person, company } = typeof lookup === 'number' ? { person: lookup, company: lookup } : lookup
+  return { currency, person, company }
+})
 
 const EXPECTED_ADAPTER =
   "a service from defineService({ … }), or the path of a module that exports one: './my-service.ts'"
@@ -59,20 +57,16 @@ const callFields = {
 }
 
 /** How the only service is called. */
-export const callSettings = z
-  .strictObject(callFields, { error: objectLike("{ concurrency: 32, timeout: '30s' }") })
-  .prefault({})
+export const callSettings = objectOf(callFields, "{ concurrency: 32, timeout: '30s' }").prefault({})
 
-export const bulkSettings = z
-  .strictObject(
-    {
-      minimum: orNull(integerBetween(1, 1_000_000_000)),
-      deadline: durationText(1).prefault('6h'),
-      grace: durationText(0).prefault('5m'),
-    },
-    { error: objectLike("{ minimum: 50, deadline: '6h' }") },
-  )
-  .prefault({})
+export const bulkSettings = objectOf(
+  {
+    minimum: orNull(integerBetween(1, 1_000_000_000)),
+    deadline: durationText(1).prefault('6h'),
+    grace: durationText(0).prefault('5m'),
+  },
+  "{ minimum: 50, deadline: '6h' }",
+).prefault({})
 
 /** Ages and attempts, of all services where one has none of its own. */
 export const refreshFields = {
@@ -91,7 +85,7 @@ export const serviceNameText = z
 const EXPECTED_SERVICE = `an object such as { concurrency: 16, budget: 2000 }; or ${EXPECTED_ADAPTER}`
 
 /** One of several services: how it is called, and what it may cost. */
-const serviceEntry = z.strictObject(
+const serviceEntry = objectOf(
   {
     ...callFields,
     bulk: bulkSettings,
@@ -101,7 +95,7 @@ const serviceEntry = z.strictObject(
     retryNotFoundAfter: orNull(refreshFields.retryNotFoundAfter),
     attempts: orNull(refreshFields.attempts),
   },
-  { error: EXPECTED_SERVICE },
+  '{ concurrency: 16, budget: 2000 }',
 )
 const NO_SETTINGS = serviceEntry.parse({})
 

@@ -1,10 +1,10 @@
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
+import { describeValue } from '../util/text.ts'
 import type { Problem } from './problems.ts'
-import { toVariablePart } from './environment.ts'
+import { toVariablePart, maskNamedVariables } from './environment.ts'
 import { toProblems } from './schema-problems.ts'
-import { maskNamedVariables } from './service-environment.ts'
 import { serviceSchema } from './service-schema.ts'
 
 /** A service as it was given: a value that is not checked yet, and where it is, for messages. */
@@ -12,6 +12,8 @@ export interface GivenService {
   readonly definition: unknown
   /** A file, or a key of the configuration. */
   readonly place: string
+  /** Whether its module exports `cases`; absent: it is in the configuration itself, which exports none. */
+  readonly hasCases?: boolean
 }
 
 /**
@@ -52,12 +54,12 @@ export function splitServices(value: unknown): {
   const split = entries.map(([name, entry]) => ({ name, ...splitService(entry, `services.${name}`) }))
   const settings = split.map((one) => [one.name, one.settings ?? {}] as const)
   return {
-    config: { ...rest, services: split.length === 0 ? services : Object.fromEntries(settings) },
-    services:
-      split.length === 0
-        ? [{ name: null, ...BUILT_IN }]
-        : split.map(({ name, given, module }) => ({ name, given, module })),
-    problems: [...refused.map((key) => refuseBeside(key, entries[0]?.[0])), ...checkVariableNames(entries)],
+    config: { ...rest, services: Object.fromEntries(settings) },
+    services: split.map(({ name, given, module }) => ({ name, given, module })),
+    problems: [
+      ...refused.map((key) => refuseBeside(key, entries[0]?.[0])),
+      ...(entries.length === 0 ? [describeNoServices(services)] : checkVariableNames(entries)),
+    ],
   }
 }
 
@@ -74,6 +76,13 @@ const refuseBeside = (key: string, example = 'acme'): Problem => ({
     key === 'service'
       ? `Move it to \`services\`, under a name, such as services.${example}.`
       : `Move it to the service that it is about: services.${example}.${key}.`,
+})
+
+const describeNoServices = (found: unknown): Problem => ({
+  place: 'services',
+  found: describeValue(found),
+  expected: "at least one service, by its name: an object such as { acme: {}, pdl: './services/pdl.ts' }",
+  todo: null,
 })
 
 /** Names that differ in a case or a sign only have the same variables. */
@@ -132,7 +141,7 @@ export function parseService({ definition, place }: GivenService): {
   const isFile = place.includes('/')
   return {
     service: null,
-    problems: toProblems(parsed.error.issues, serviceSchema, definition).map((problem) => ({
+    problems: toProblems(parsed.error.issues, definition).map((problem) => ({
       ...problem,
       place: problem.place === '' ? place : `${place}${isFile ? ': ' : '.'}${problem.place}`,
     })),

@@ -1,4 +1,20 @@
 import { z } from 'zod'
+import {
+  objectOf,
+  rejecting,
+  objectLike,
+  booleanFlag,
+  columnNameText,
+  fraction,
+  integerBetween,
+  lookupShare,
+  oneOfStrings,
+  orNull,
+  regularExpression,
+  requiredString,
+  sqlConditions,
+  sqlExpression,
+} from './primitives.ts'
 import { ON_DELETE } from '../domain/deleted-row.ts'
 import {
   NAME_DETAILS,
@@ -9,25 +25,9 @@ import {
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
 import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
-import { describeFields } from './fields.ts'
-import {
-  booleanFlag,
-  columnNameText,
-  fraction,
-  integerBetween,
-  lookupShare,
-  objectLike,
-  oneOfStrings,
-  orNull,
-  regularExpression,
-  requiredString,
-  sqlConditions,
-  sqlExpression,
-} from './primitives.ts'
+import { describeFields, checkTurns, type ConfiguredService, listOutputs } from './turns.ts'
 import { serviceNameText } from './service-settings-schema.ts'
 import { listNames, oneOf } from '../util/text.ts'
-import { checkTurns, type ConfiguredService } from './turns.ts'
-import { checkOutputs } from './written-columns.ts'
 
 const EXPECTED_MAP = 'an object: values of the field to values of the column'
 const mappedValue = z.union([z.string(), z.number(), z.boolean()], {
@@ -44,7 +44,7 @@ const outputOptions = {
 }
 
 /** An output that is a field alone. */
-const DEFAULT_OPTIONS = z.strictObject(outputOptions).parse({})
+const DEFAULT_OPTIONS = objectOf(outputOptions).parse({})
 
 const EXPECTED_PATH = "a field's path, such as 'company.size'"
 const fieldPath = z
@@ -55,12 +55,8 @@ const fieldPath = z
 function outputForms(kind: SourceKind, fields: readonly string[]) {
   // A service that describes no fields may send any.
   const field = fields.length === 0 ? fieldPath : z.enum(fields, { error: describeFields(kind, fields) })
-  const listed = z.strictObject({ field, unlisted: z.literal(false).optional(), ...outputOptions })
-  const unlisted = z.strictObject({
-    field: fieldPath,
-    unlisted: z.literal(true),
-    ...outputOptions,
-  })
+  const listed = objectOf({ field, unlisted: z.literal(false).optional(), ...outputOptions })
+  const unlisted = listed.extend({ field: fieldPath, unlisted: z.literal(true) })
   const long = z.discriminatedUnion('unlisted', [listed, unlisted], { error: 'true, or nothing' })
   return [field, long] as const
 }
@@ -88,19 +84,16 @@ const commonFields = {
   where: sqlConditions('t.deleted_at is null'),
   changedAt: orNull(sqlExpression('t.updated_at')),
   freshness: orNull(
-    z.strictObject(
+    objectOf(
       { column: columnNameText.optional(), read: sqlExpression('c.enriched_at').optional() },
-      { error: objectLike("{ column: 'enriched_at' }") },
+      "{ column: 'enriched_at' }",
     ),
   ),
   follow: booleanFlag.prefault(false),
   onDelete: oneOfStrings(ON_DELETE).prefault('forget'),
   budget: orNull(lookupShare),
   writes: orNull(
-    z.strictObject(
-      { perHour: integerBetween(LEAST_WRITES_PER_HOUR, 1_000_000_000) },
-      { error: objectLike('{ perHour: 5000 }') },
-    ),
+    objectOf({ perHour: integerBetween(LEAST_WRITES_PER_HOUR, 1_000_000_000) }, '{ perHour: 5000 }'),
   ),
   minConfidence: fraction(1).prefault(0),
   cascade: booleanFlag.prefault(false),
@@ -112,47 +105,36 @@ const commonFields = {
 
 const NAME_INPUTS = ['name', 'company', ...NAME_DETAILS] as const
 
-const personInputs = z
-  .strictObject(
-    {
-      email: sqlExpression('t.email').optional(),
-      linkedin_url: sqlExpression('t.linkedin').optional(),
-      name: sqlExpression("concat_ws(' ', t.first_name, t.last_name)").optional(),
-      company: sqlExpression('a.name').optional(),
-      first_name: sqlExpression('t.first_name').optional(),
-      last_name: sqlExpression('t.last_name').optional(),
-      company_domain: sqlExpression('a.website').optional(),
-    },
-    { error: objectLike("{ email: 't.email' }") },
-  )
+const personInputs = objectOf(
+  {
+    email: sqlExpression('t.email').optional(),
+    linkedin_url: sqlExpression('t.linkedin').optional(),
+    name: sqlExpression("concat_ws(' ', t.first_name, t.last_name)").optional(),
+    company: sqlExpression('a.name').optional(),
+    first_name: sqlExpression('t.first_name').optional(),
+    last_name: sqlExpression('t.last_name').optional(),
+    company_domain: sqlExpression('a.website').optional(),
+  },
+  "{ email: 't.email' }",
+)
   .superRefine((inputs, context) => {
+    const reject = rejecting(context)
     const given = NAME_INPUTS.filter((name) => inputs[name] !== undefined)
     const hasName = given.includes('name') || (given.includes('first_name') && given.includes('last_name'))
     const hasCompany = given.includes('company') || given.includes('company_domain')
     if (given.length > 0 && !(hasName && hasCompany)) {
       const missing = hasName ? 'company' : 'name'
-      context.addIssue({
-        code: 'custom',
-        path: [missing],
-        message: 'an SQL expression: a lookup needs name and company together',
-        params: {
-          todo: `Add \`${missing}\`, or leave out ${listNames(given.map((name) => `\`${name}\``))}.`,
-        },
-      })
-    } else if (Object.values(inputs).every((input) => input === undefined)) {
-      const message = 'at least one of email, linkedin_url, or name with company'
-      context.addIssue({ code: 'custom', message })
-    }
+      const todo = `Add \`${missing}\`, or leave out ${listNames(given.map((name) => `\`${name}\``))}.`
+      reject([missing], undefined, 'an SQL expression: a lookup needs name and company together', todo)
+    } else if (Object.values(inputs).every((input) => input === undefined))
+      reject([], undefined, 'at least one of email, linkedin_url, or name with company')
   })
   // A key may be there and undefined.
   .transform((inputs): SourceMapping['inputs'] =>
     Object.fromEntries(Object.entries(inputs).filter(([, expression]) => expression !== undefined)),
   )
 
-const companyInputs = z.strictObject(
-  { domain: sqlExpression('t.website') },
-  { error: objectLike("{ domain: 't.website' }") },
-)
+const companyInputs = objectOf({ domain: sqlExpression('t.website') }, "{ domain: 't.website' }")
 
 /** What a configuration may name: its services, or any where the configuration is not known yet. */
 export interface SchemaServices {
@@ -172,9 +154,9 @@ function outputSchema(kind: SourceKind, known: SchemaServices) {
   const example = `an object by service, such as { ${namesOf(known)[0] ?? 'acme'}: 'phone' }`
   const byService = known.isOpen
     ? z.record(serviceNameText, plainOutputSchema(kind, []).optional())
-    : z
-        .strictObject(Object.fromEntries(named))
-        .refine((outputs) => Object.keys(outputs).length > 0, { error: example })
+    : objectOf(Object.fromEntries(named)).refine((outputs) => Object.keys(outputs).length > 0, {
+        error: example,
+      })
   return z.union([...outputForms(kind, all), ...(known.isOpen || named.length > 0 ? [byService] : [])], {
     error: describeOutput(kind, all),
   })
@@ -190,7 +172,7 @@ function servingServices(known: SchemaServices) {
     : z.enum(names, {
         error: names.length === 0 ? 'nothing here: the configuration has one service' : oneOf(names),
       })
-  const long = z.strictObject({
+  const long = objectOf({
     name,
     when: oneOfStrings(NEXT_WHEN).optional(),
     minConfidence: orNull(fraction(1)),
@@ -221,27 +203,90 @@ export function toOutputMapping(
 /** One source, including the checks between its own fields. Outputs copy fields of the records of its services. */
 export function createSourceSchema(known: SchemaServices) {
   const services = servingServices(known)
-  const personSource = z
-    .strictObject({
-      kind: z.literal('person'),
-      ...commonFields,
-      services,
-      inputs: personInputs,
-      outputs: outputsSchema('person', known),
-    })
+  const personSource = objectOf({
+    kind: z.literal('person'),
+    ...commonFields,
+    services,
+    inputs: personInputs,
+    outputs: outputsSchema('person', known),
+  })
     .superRefine(checkOutputs)
     .superRefine((source, context) => checkTurns(source, known.services, context))
-  const companySource = z
-    .strictObject({
-      kind: z.literal('company'),
-      ...commonFields,
-      services,
-      inputs: companyInputs,
-      outputs: outputsSchema('company', known),
-    })
+  const companySource = objectOf({
+    kind: z.literal('company'),
+    ...commonFields,
+    services,
+    inputs: companyInputs,
+    outputs: outputsSchema('company', known),
+  })
     .superRefine(checkOutputs)
     .superRefine((source, context) => checkTurns(source, known.services, context))
   return z.discriminatedUnion('kind', [personSource, companySource], {
     error: "an object with `kind`: 'person' or 'company'",
   })
+}
+
+type GroupedOutput = string | { readonly field: string; readonly group?: string | null }
+
+interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
+  readonly outputs: Readonly<
+    Record<string, GroupedOutput | Readonly<Record<string, GroupedOutput | undefined>>>
+  >
+  readonly freshness: { readonly column?: string | undefined; readonly read?: string | undefined } | null
+}
+
+/**
+ * Checks what a source writes, without the database: a cell that is written twice or inside another, or belongs to the key; a
+ * group of one.
+ */
+function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
+  const reject = rejecting(context)
+  const columns = Object.keys(source.outputs)
+  if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
+  const { column: stamp, read } = source.freshness ?? {}
+  if (source.freshness !== null && (stamp === undefined) === (read === undefined))
+    reject(
+      ['freshness'],
+      stamp === undefined ? 'an empty object' : 'both `column` and `read`',
+      'a `column` that each write sets, or a `read` expression',
+    )
+  const touched = Object.keys(source.touch)
+  const toCell = (place: readonly string[], column: string) => ({ place, column, path: toColumnPath(column) })
+  const cells = [
+    ...columns.map((column) => toCell(['outputs', column], column)),
+    ...touched.map((column) => toCell(['touch', column], column)),
+    // `touch` may say what the stamp is.
+    ...(stamp === undefined || touched.includes(stamp) ? [] : [toCell(['freshness', 'column'], stamp)]),
+  ]
+  const keys = new Set((source.key ?? []).map(unquoteName))
+  for (const [at, { place, path }] of cells.entries()) {
+    const twin = cells
+      .slice(0, at)
+      .find((other) => path.every((part, depth) => depth >= other.path.length || part === other.path[depth]))
+    if (twin !== undefined)
+      reject(place, `a cell of ${twin.column}, which is written, too`, 'each column, or each key in it, once')
+    if (keys.has(path[0] ?? ''))
+      reject(place, 'a column of the key', 'a column that does not identify the row')
+  }
+  const groups = Object.entries(source.outputs).flatMap(([column, output]) =>
+    listOutputs(output).flatMap(([path, one]) =>
+      typeof one === 'string' || typeof one.group !== 'string' ? [] : [{ column, path, group: one.group }],
+    ),
+  )
+  for (const { column, path, group } of groups)
+    if (groups.every((other) => other.group !== group || other.column === column))
+      reject(
+        ['outputs', column, ...path, 'group'],
+        `'${group}', which no other output has`,
+        'a group of two outputs or more',
+      )
+}
+
+/** `attributes."a.b"` → `attributes`, `a.b`. */
+function toColumnPath(column: string): string[] {
+  return [...column.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([segment]) => unquoteName(segment.trim()))
+}
+
+function unquoteName(name: string): string {
+  return /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name
 }

@@ -8,8 +8,8 @@ import {
   type SourceKind,
 } from '../domain/mapping.ts'
 import type { Service } from '../domain/service/service.ts'
-import { listNames, oneOf, quoteText } from '../util/text.ts'
-import { type ServiceFields, describeFields, suggestField } from './fields.ts'
+import { listNames, oneOf, quoteText, didYouMean } from '../util/text.ts'
+import { type Reject, rejecting } from './primitives.ts'
 
 /** A service of the configuration. */
 export interface ConfiguredService {
@@ -18,6 +18,8 @@ export interface ConfiguredService {
   readonly service: Service
   /** What its outputs may copy; none of a kind: any field. */
   readonly fields: ServiceFields
+  /** Whether its module exports cases; absent: it has no module. */
+  readonly hasCases?: boolean | undefined
 }
 
 type PlainOutput = string | { readonly field: string; readonly unlisted?: boolean | undefined }
@@ -132,8 +134,7 @@ export function checkTurns(
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
 ): void {
-  const reject = (path: readonly PropertyKey[], found: string | undefined, expected: string, todo?: string) =>
-    context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
+  const reject = rejecting(context)
   // Half of a name is named as that.
   if (context.issues.some(({ path }) => path?.[0] === 'inputs')) return
   checkListed(source, services, reject)
@@ -166,13 +167,6 @@ export function checkTurns(
   checkFields(source, turns, reject)
 }
 
-type Reject = (
-  path: readonly PropertyKey[],
-  found: string | undefined,
-  expected: string,
-  todo?: string,
-) => void
-
 const describeService = ({ name, service }: ConfiguredService): string =>
   name === null ? service.name : `${name} (${service.name})`
 
@@ -193,23 +187,22 @@ function checkListed(source: ServedSource, services: readonly ConfiguredService[
       )
     const configured = services.find((one) => one.name === name)
     if (configured === undefined) continue
-    const { service } = configured
-    if (service[source.kind] === null)
+    const why = explainUnserved(source, configured)
+    if (why !== null)
       reject(
         place,
-        `${found}, which has no endpoint for a ${source.kind}`,
-        `a service with \`${source.kind}\``,
+        `${found}, which ${why}`,
+        `a service that looks up a ${source.kind} by ${oneOf(Object.keys(source.inputs))}, and fills a column`,
       )
-    else if (listTaken(source, service).length === 0)
-      reject(
-        place,
-        `${found}, which takes none of the inputs of this source`,
-        `a service that takes ${oneOf(Object.keys(source.inputs))}`,
-        `${service.name} takes ${listNames([...(service[source.kind]?.inputs ?? [])])}.`,
-      )
-    else if (fillsNothing(source, configured))
-      reject(place, `${found}, which no output names`, 'a service that fills a column')
   }
+}
+
+function explainUnserved(source: ServedSource, configured: ConfiguredService): string | null {
+  const call = configured.service[source.kind]
+  if (call === null) return `has no endpoint for a ${source.kind}`
+  if (listTaken(source, configured.service).length === 0)
+    return `takes ${listNames([...call.inputs])}, none of which this source has`
+  return fillsNothing(source, configured) ? 'no output names' : null
 }
 
 /** An output for all services names a field that each of them has. */
@@ -237,3 +230,23 @@ function checkFields(source: ServedSource, turns: readonly Turn[], reject: Rejec
     )
   }
 }
+
+/** The fields of a service's records; none of a kind: the service describes none. */
+export type ServiceFields = { readonly [Kind in SourceKind]: readonly string[] }
+
+/** The fields that outputs of a service may copy. */
+export const fieldsOf = ({ shapes }: Pick<Service, 'shapes'>): ServiceFields => ({
+  person: Object.keys(shapes.person),
+  company: Object.keys(shapes.company),
+})
+
+/** What to do about a field that a record of this kind doesn't have. */
+const suggestField = (kind: SourceKind, field: string, fields: ServiceFields): string =>
+  didYouMean(field, fields[kind]) ?? adviseUnlisted(field)
+
+export const adviseUnlisted = (field: string): string =>
+  `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
+
+/** What a field of this kind may be, for a message. */
+export const describeFields = (kind: SourceKind, fields: readonly string[]): string =>
+  `a field of a ${kind} record: ${oneOf(fields)}`

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { firstNames, lastNames } from '../sandbox/fixtures.ts'
+import { firstNames, lastNames } from '../sandbox/people.ts'
 import { type NonEmptyList, type Rng, createRng, seededIdentifier } from '../sandbox/rng.ts'
 import type { DemoSettings } from './settings.ts'
 

@@ -1,7 +1,7 @@
+import pg from 'pg'
 import { once } from 'node:events'
 import { mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import pg from 'pg'
 import { type CliCall, type Context, Exit, type ExitCode } from '../cli/command.ts'
 import { Output } from '../cli/terminal.ts'
 import { renderTerms, type Terms } from '../cli/views/layout.ts'
@@ -9,7 +9,6 @@ import { toVariablePart } from '../config/environment.ts'
 import { formatLimit } from '../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../util/format.ts'
 import { createCrm } from './crm.ts'
-import { listExamples, renderExamples, saveContacts } from './examples.ts'
 import { preparePostgres } from './postgres.ts'
 import {
   DEMO_LIMIT,
@@ -21,6 +20,7 @@ import {
   demoConfig,
   startDemoService,
 } from './settings.ts'
+import { renderTable } from '../cli/views/table.ts'
 
 /** The demo's folder, in the working directory, until the demo ends. */
 const STATE_FOLDER = '.fillrate'
@@ -45,7 +45,7 @@ export async function showDemo(
     if (keep && code === Exit.done) await interrupted(call.signal)
     return code
   } finally {
-    call.stderr.live([])
+    call.stderr.live('')
     // In reverse order; a failure does not keep the others from stopping.
     for (const end of ending.toReversed()) await end().catch(() => {})
   }
@@ -185,5 +185,76 @@ function besideDemo(env: NodeJS.ProcessEnv, dashboard: string, key: string): Ter
     [`${program} run`, 'again: no lookup is repeated'],
     [`${program} explain contacts ${key}`, 'why a row is as it is'],
     [`${program} undo 1 --dry-run`, 'what an undo would give back'],
+  ]
+}
+
+/** A contact before and after the run. */
+interface ContactExample {
+  readonly key: string
+  readonly name: string
+  readonly cells: readonly {
+    readonly column: string
+    /** Null for NULL. */
+    readonly before: string | null
+    readonly after: string | null
+  }[]
+}
+
+const CELLS_SQL = `jsonb_build_object('title', title, 'phone', phone, 'seniority', seniority::text,
+                             'department', attributes ->> 'department')`
+
+/** Saves the contacts as they are now, in a temporary table of the client's connection. */
+async function saveContacts(client: pg.Client): Promise<void> {
+  await client.query(
+    `create temp table contacts_before as select id, ${CELLS_SQL} as cells from crm.contacts`,
+  )
+}
+
+/** Contacts that changed since `saveContacts`: first one with a placeholder that a person typed, then one with a phone. */
+async function listExamples(client: pg.Client): Promise<ContactExample[]> {
+  const { rows } = await client.query<ContactExample>(
+    `with changed as (
+       select c.id, btrim(concat_ws(' ', btrim(c.first_name), btrim(c.last_name))) as name, b.cells as before, ${CELLS_SQL} as after,
+              case when b.cells ->> 'title' = 'N/A' then 1 when b.cells ->> 'phone' ~ '[0-9]{4}' then 2 else 3 end as kind
+         from crm.contacts c join contacts_before b using (id) where b.cells <> ${CELLS_SQL}
+     )
+     select distinct on (kind) id::text as key, name,
+            (select jsonb_agg(jsonb_build_object('column', key, 'before', before ->> key, 'after', after ->> key) order by place)
+               from unnest(array['title', 'phone', 'seniority', 'department']) with ordinality as x (key, place)
+              where after ->> key is not null) as cells
+       from changed where name ~ '^[^ ]+ [^ ]+$'
+      order by kind, (select count(*) from jsonb_each(before) o join jsonb_each(after) n using (key) where o.value <> n.value) desc, id`,
+  )
+  return rows
+}
+
+/** Nothing without examples: a run that wrote nothing. */
+function renderExamples(output: Output, examples: readonly ContactExample[]): string[] {
+  if (examples.length === 0) return []
+  const rows = examples.flatMap(({ name, cells }) =>
+    cells.map((cell, n) => ({ name: n === 0 ? name : '', ...cell })),
+  )
+  const isKept = ({ before, after }: (typeof rows)[number]): boolean => before === after
+  return [
+    '',
+    'Some people, before and after. What a person typed stays, also "N/A":',
+    '',
+    ...renderTable(
+      output,
+      rows,
+      [
+        { title: 'person', text: ({ name }) => name },
+        { title: 'column', text: ({ column }) => column },
+        { title: 'before', text: ({ before }) => before?.trim() ?? '', minColumns: 8 },
+        {
+          title: 'after',
+          text: ({ after }) => after?.trim() ?? '',
+          minColumns: 12,
+          style: (row) => (isKept(row) ? 'quiet' : 'good'),
+        },
+        { title: '', text: (row) => (isKept(row) ? 'kept' : '') },
+      ],
+      { indent: 2 },
+    ),
   ]
 }

@@ -1,6 +1,6 @@
 import { parseConfig } from '../config/parse.ts'
 import type { Table } from '../sources/catalogue.ts'
-import { grantStatements } from '../sources/grants.ts'
+import { grantStatements } from '../sources/problems.ts'
 import { quoteIfNeeded } from '../sources/quote.ts'
 import { resolveSource } from '../sources/source.ts'
 import type { Database } from '../store/open.ts'

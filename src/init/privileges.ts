@@ -1,7 +1,12 @@
-import { checkPolicyPrivileges } from '../sources/check/policy-privileges.ts'
+import { checkPolicyPrivileges } from '../sources/check/row-security.ts'
 import type { Db } from '../sources/db.ts'
-import { type Grant, type MissingPolicy, grantStatements } from '../sources/grants.ts'
-import { ProblemList, listRemedies } from '../sources/problems.ts'
+import {
+  type Grant,
+  type MissingPolicy,
+  grantStatements,
+  ProblemList,
+  listRemedies,
+} from '../sources/problems.ts'
 import { formatTableName, quoteIfNeeded } from '../sources/quote.ts'
 import type { DatabaseTables, ListedTable } from './database-tables.ts'
 import { rankDomainName, rankEmailName } from './names.ts'

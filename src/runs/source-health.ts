@@ -1,5 +1,5 @@
 import type { Deps } from '../pipeline/deps.ts'
-import { readFingerprints } from '../sources/check/fingerprint.ts'
+import { readFingerprints } from '../sources/check/privileges.ts'
 import { type SourceProblem, SourceProblems, summarizeProblems } from '../sources/problems.ts'
 import { type BrokenSource, resolveSteps } from '../sources/open-sources.ts'
 import type { Source } from '../sources/source-model.ts'

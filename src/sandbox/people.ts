@@ -1,7 +1,5 @@
-import { type Rng, createRng, seededIdentifier } from './rng.ts'
-import { capitalize, companyIdentity, domainFromName, companyPlace } from './companies.ts'
+import { type Rng, createRng, seededIdentifier, type NonEmptyList } from './rng.ts'
 import type { SandboxOptions } from './options.ts'
-import { type FixturePlace, departments, firstNames, lastNames } from './fixtures.ts'
 
 /**
  * One lookup in canonical form. `key` is equal for all spellings of the same lookup, and different for different
@@ -118,3 +116,151 @@ export function findPerson(
   if (createRng(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
   return personRecord(lookup, options)
 }
+
+export interface CompanyLookup {
+  readonly kind: 'domain'
+  readonly key: string
+}
+
+/** As `11-50`: the numbers from one step to the next; the last one is open. */
+function toRange(value: number, steps: readonly number[]): string {
+  const at = steps.findIndex((step) => value <= step)
+  return at === -1 ? `${steps.at(-1)}+` : `${(steps[at - 1] ?? 0) + 1}-${steps[at]}`
+}
+
+const capitalize = (word: string) => word.charAt(0).toUpperCase() + word.slice(1)
+
+function nameFromDomain(domain: string): string {
+  const [label = domain] = domain.split('.')
+  return label.split('-').filter(Boolean).map(capitalize).join(' ')
+}
+
+function domainFromName(name: string): string {
+  const label = name.normalize('NFD').replaceAll(/[^\p{L}\p{N}]+/gu, '')
+  return `${label === '' ? 'company' : label}.com`.toLowerCase()
+}
+
+/** The facts that the records of a company's people carry too, so that both always agree. */
+function companyIdentity(seed: number, domain: string): { id: string; name: string; domain: string } {
+  return { id: `com_${seededIdentifier(seed, `company ${domain}`)}`, name: nameFromDomain(domain), domain }
+}
+
+function companyPlace(seed: number, domain: string): FixturePlace {
+  return createRng(seed, `place ${domain}`).pick(places)
+}
+
+function someTechnologies(draw: Rng): string[] {
+  const count = draw.between(0, 6)
+  return [...new Set(Array.from({ length: count }, () => draw.pick(technologies)))].sort()
+}
+
+/** The record of the company at a domain: all fields, whole numbers; revenue may exceed 32 bits. */
+export function companyRecord(seed: number, domain: string) {
+  const draw = createRng(seed, `company ${domain}`)
+  const { id, name } = companyIdentity(seed, domain)
+  const { city, state, country, company } = companyPlace(seed, domain)
+  const industry = draw.pick(industries)
+  const employees = Math.ceil(60_000 ** draw.next())
+  const revenue = employees * draw.between(60_000, 400_000)
+  const slug = domain.split('.')[0] ?? domain
+  return {
+    id,
+    name,
+    legal_name: `${name} ${company}`,
+    domain,
+    industry: industry.industry,
+    sub_industry: draw.pick(industry.parts),
+    employee_count: employees,
+    employee_range: toRange(employees, [10, 50, 200, 500, 1_000, 5_000, 10_000]),
+    revenue,
+    revenue_range: `${toRange(revenue / 1e6, [1, 10, 50, 100, 500, 1_000])} million`,
+    founded_year: draw.between(1890, 2022),
+    location: { city, state, country },
+    technologies: someTechnologies(draw),
+    social: { linkedin: `https://www.linkedin.com/company/${slug}`, twitter: `https://twitter.com/${slug}` },
+  }
+}
+
+/** The company that a lookup finds; undefined if there is no match. */
+export function findCompany(
+  lookup: CompanyLookup,
+  options: Pick<SandboxOptions, 'seed' | 'notFoundShare'>,
+): ReturnType<typeof companyRecord> | undefined {
+  if (createRng(options.seed, `found ${lookup.key}`).below(options.notFoundShare)) return undefined
+  return companyRecord(options.seed, lookup.key)
+}
+
+/** Words that made-up records consist of. Any resemblance is accidental. */
+
+// prettier-ignore
+export const firstNames: NonEmptyList<string> = [
+  'Amara', 'Anna', 'Åsa', 'Ben', 'Carlos', 'Chiara', 'Chloé', 'Daniel', 'Dmitri', 'Elena', 'Emma', 'Farah',
+  'Grace', 'Hiroshi', 'Ingrid', 'Isaac', 'Jonas', 'José', 'Julia', 'Kofi', 'Laura', 'Leila', 'Liam', 'Lucía',
+  'Maria', 'Mateo', 'Mei', 'Nadia', 'Noah', 'Olga', 'Omar', 'Øyvind', 'Priya', 'Rachel', 'Ravi', 'Samuel',
+  'Sofia', 'Tariq', 'Thomas', 'Yuki',
+]
+
+// prettier-ignore
+export const lastNames: NonEmptyList<string> = [
+  'Abara', 'Andersen', 'Bauer', 'Berg', 'Bianchi', 'Brown', 'Chen', 'Cohen', 'Costa', 'Dubois', 'Eriksson',
+  'Fischer', 'García', 'Haddad', 'Hansen', 'Ivanova', 'Jansen', 'Johnson', 'Kaya', 'Kim', 'Kowalski', 'Kumar',
+  'Larsen', 'López', 'Martin', 'Mbeki', 'Meyer', 'Murphy', 'Müller', 'Nakamura', 'Nguyen', 'Novák', "O'Brien",
+  'Okafor', 'Olsen', 'Patel', 'Rossi', 'Sato', 'Schmidt', 'Silva', 'Smith', 'Taylor', 'Van Dijk', 'Weber',
+  'Williams', 'Wilson', 'Yılmaz', 'Zhang',
+]
+
+interface Department {
+  readonly department: string
+  readonly field: string
+  readonly chief: string
+  readonly roles: NonEmptyList<string>
+}
+
+// prettier-ignore
+const departments: NonEmptyList<Department> = [
+  { department: 'engineering', field: 'Engineering', chief: 'Chief Technology Officer', roles: ['Software Engineer', 'Data Engineer', 'Site Reliability Engineer'] },
+  { department: 'sales', field: 'Sales', chief: 'Chief Revenue Officer', roles: ['Account Executive', 'Sales Representative', 'Sales Engineer'] },
+  { department: 'marketing', field: 'Marketing', chief: 'Chief Marketing Officer', roles: ['Content Strategist', 'Growth Marketer', 'Brand Specialist'] },
+  { department: 'finance', field: 'Finance', chief: 'Chief Financial Officer', roles: ['Accountant', 'Financial Analyst'] },
+  { department: 'operations', field: 'Operations', chief: 'Chief Operating Officer', roles: ['Operations Analyst', 'Logistics Coordinator'] },
+  { department: 'support', field: 'Customer Success', chief: 'Chief Customer Officer', roles: ['Support Specialist', 'Onboarding Specialist'] },
+]
+
+export interface FixturePlace {
+  readonly city: string
+  readonly state: string
+  readonly country: string
+  /** The calling code, the first digit of a number, and how many digits follow it. */
+  readonly dial: readonly [code: string, first: string, digits: number]
+  readonly company: string
+}
+
+// prettier-ignore
+const places: NonEmptyList<FixturePlace> = [
+  { city: 'Austin', state: 'Texas', country: 'United States', dial: ['1', '5', 9], company: 'Inc.' },
+  { city: 'Boston', state: 'Massachusetts', country: 'United States', dial: ['1', '6', 9], company: 'LLC' },
+  { city: 'Oslo', state: 'Oslo', country: 'Norway', dial: ['47', '9', 7], company: 'AS' },
+  { city: 'München', state: 'Bayern', country: 'Germany', dial: ['49', '1', 10], company: 'GmbH' },
+  { city: 'Valencia', state: 'Comunidad Valenciana', country: 'Spain', dial: ['34', '6', 8], company: 'S.L.' },
+  { city: 'Pune', state: 'Maharashtra', country: 'India', dial: ['91', '9', 9], company: 'Pvt. Ltd.' },
+]
+
+interface Industry {
+  readonly industry: string
+  readonly parts: NonEmptyList<string>
+}
+
+// prettier-ignore
+const industries: NonEmptyList<Industry> = [
+  { industry: 'Software', parts: ['Business Software', 'Developer Tools', 'Security Software'] },
+  { industry: 'Manufacturing', parts: ['Machinery', 'Electronics', 'Packaging'] },
+  { industry: 'Financial Services', parts: ['Banking', 'Insurance', 'Payments'] },
+  { industry: 'Health Care', parts: ['Medical Devices', 'Hospitals', 'Biotechnology'] },
+  { industry: 'Retail', parts: ['Grocery', 'Fashion', 'Home Goods'] },
+]
+
+// prettier-ignore
+const technologies: NonEmptyList<string> = [
+  'PostgreSQL', 'React', 'Kubernetes', 'Terraform', 'Kafka', 'Redis', 'Salesforce', 'HubSpot', 'Stripe',
+  'Snowflake', 'dbt', 'Airflow', 'Go', 'TypeScript', 'Python', 'Grafana',
+]

@@ -1,8 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
-import type { CompanyLookup } from './companies.ts'
-import { ENDPOINTS, type SandboxEndpoint } from './faults.ts'
-import type { PersonLookup } from './people.ts'
+import type { CompanyLookup, PersonLookup } from './people.ts'
+import { ENDPOINTS, type SandboxEndpoint } from './options.ts'
 
 /** Emails in one bulk call at most. */
 const MAX_BULK_EMAILS = 100

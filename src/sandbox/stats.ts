@@ -1,4 +1,4 @@
-import type { FaultName } from './faults.ts'
+import type { FaultName } from './options.ts'
 import type { RateLimit } from './windows.ts'
 
 /** How often one input was requested. */

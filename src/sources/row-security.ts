@@ -1,7 +1,5 @@
-import { type Db, query, queryValue, tryRows } from './db.ts'
-import { eligibleSql, joinsSql } from './inputs.ts'
+import { type Db, query, queryValue } from './db.ts'
 import { keyMatchesSql } from './key.ts'
-import { quoteName } from './quote.ts'
 import type { Source } from './source-model.ts'
 
 /*
@@ -43,33 +41,6 @@ export async function mayHideRows(db: Db, { table }: Pick<Source, 'table'>): Pro
     [table.schema, table.name],
   )
   return hides ?? false
-}
-
-/** Rows in which `findProtectedSample` looks. */
-const SAMPLE_ROWS = 1_000
-
-/** Describes how many of some rows of the source the policies let this role read and not update; null: none. */
-export async function findProtectedSample(db: Db, source: Source): Promise<string | null> {
-  const table = source.table.sql
-  const [update] = await query<{ role: string; permitted: string; restricted: string }>(
-    db,
-    `select current_user::text as role, coalesce(${permittedSql('w')}, 'false') as permitted, coalesce(${restrictedSql('w')}, 'true') as restricted
-       from pg_class c where c.oid = $1::regclass and row_security_active(c.oid)`,
-    [table],
-  )
-  if (update === undefined) return null
-  const keys = (alias: string): string =>
-    source.keyColumns.map(({ name }) => `${alias}${quoteName(name)}`).join(', ')
-  // A policy may read columns that the role may not.
-  const attempt = await tryRows<{ rows: number; sampled: number }>(
-    db,
-    `with sample as (select ${keys('t.')} from ${table} as t ${joinsSql(source)} where ${eligibleSql(source)} limit ${SAMPLE_ROWS})
-     select (select count(*)::int from sample) as sampled, count(*)::int as rows from ${table}
-      where (${keys('')}) in (select * from sample) and ((${update.permitted}) and ${update.restricted}) is not true`,
-  )
-  const [found] = 'rows' in attempt ? attempt.rows : []
-  if (found === undefined || found.rows === 0) return null
-  return `row-level security lets the role ${update.role} read rows that it may not update: ${found.rows} of the first ${found.sampled}`
 }
 
 /** A result for one row. */

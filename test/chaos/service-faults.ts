@@ -1,5 +1,4 @@
-import type { FaultName, FaultPoint } from '../../src/sandbox/faults.ts'
-import type { SandboxOptions } from '../../src/sandbox/options.ts'
+import type { FaultName, FaultPoint, SandboxOptions } from '../../src/sandbox/options.ts'
 import { checkInvariants } from './invariants.ts'
 import { finishRun, runTrial, expireDeadlines, type ChaosFixture } from './fixture.ts'
 import type { FaultResult } from './postgres-faults.ts'

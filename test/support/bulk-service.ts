@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import { onTestFinished } from 'vitest'
-import { readRequest } from '../../src/actions/case-messages.ts'
+import { readRequest } from '../../src/actions/service-cases.ts'
 import { signWebhook } from '../../src/webhook/signature.ts'
 import { answerJson, listenOnLoopback } from './loopback.ts'
 

@@ -6,7 +6,7 @@ import {
   readRequest,
   type SentRequest,
   writeCaseAnswer,
-} from '../../src/actions/case-messages.ts'
+} from '../../src/actions/service-cases.ts'
 import { listenOnLoopback } from './loopback.ts'
 
 /** A limit as a service documents it: so many calls in a window. What is above is refused, and does not count. */

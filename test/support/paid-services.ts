@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { createServer } from 'node:http'
 import { onTestFinished } from 'vitest'
-import { readRequest, type SentRequest } from '../../src/actions/case-messages.ts'
+import { readRequest, type SentRequest } from '../../src/actions/service-cases.ts'
 import { answerJson, listenOnLoopback } from './loopback.ts'
 
 /** A stand-in of a service that people pay for, made from its documentation. It counts what it bills and what it refuses. */

@@ -2,18 +2,19 @@ import * as services from '../../store/services.ts'
 import { sql } from 'kysely'
 import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
-import { configuredAddress } from '../../pipeline/deps.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
-import { listRemedies } from '../../sources/problems.ts'
+import { configuredAddress } from '../../pipeline/deps.ts'
+import { describeLack, type Grant, grantStatements, listRemedies } from '../../sources/problems.ts'
 import { openSource } from '../../sources/source.ts'
 import { tryWrite } from '../../store/connectivity.ts'
+import { pendingMigrations } from '../../store/migrate.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
+import { UnusableSchemaError } from '../../store/schema-errors.ts'
 import { readOne } from '../../store/sql.ts'
 import { databaseAddress } from '../views/database-error.ts'
-import { checkSchema } from './schema.ts'
-import { checkSource, checkTriggers } from './source.ts'
 import {
+  type CheckedProblem,
   type Finding,
   createFailedFinding,
   createFinding,
@@ -21,96 +22,37 @@ import {
   ofService,
   toFinding,
 } from './finding.ts'
+import { checkSource, checkTriggers } from './source.ts'
 
-/** A database that was checked, with what else is checked in it. */
-interface CheckedDatabase {
-  readonly checkSources: (sources: readonly SourceMapping[]) => AsyncGenerator<Finding>
-  /** The statements that give this role every privilege that it lacks in what was checked. */
-  readonly summarizeGrants: () => Generator<Finding>
-  readonly close: () => Promise<void>
+interface DatabaseChecks {
+  readonly environment: Environment
+  /** Null: it is invalid. */
+  readonly config: Config | null
+  readonly sources: readonly SourceMapping[]
+  readonly env: NodeJS.ProcessEnv
 }
 
-/**
- * Checks the database and the schema "fillrate", and yields each finding as soon as it is known.
- * @returns null if there is none to check sources in
- */
-export async function* checkDatabase(
-  environment: Environment,
-  config: Config | null,
-  env: NodeJS.ProcessEnv,
-): AsyncGenerator<Finding, CheckedDatabase | null> {
+/** Checks the database, the schema "fillrate" and sources, and yields each finding as soon as it is known. */
+export async function* checkDatabase(checks: DatabaseChecks): AsyncGenerator<Finding> {
+  const { environment, sources, env } = checks
   const { databaseUrl: url } = environment
-  if (url === null) {
-    const expected = 'the address of the CRM database, postgres://user:password@host:5432/name'
-    yield createUnsetFinding('database', 'DATABASE_URL', expected)
-    yield createFinding('schema', 'skipped', 'no database')
-    return null
-  }
-  const db = openDatabase({ url, max: 1 })
+  const db = url === null ? null : openDatabase({ url, max: 1 })
   try {
     const connected = await connect(db, env)
     yield connected
-    if (connected.verdict === 'error') {
-      await db.destroy()
-      yield createFinding('schema', 'skipped', 'no database')
-      return null
-    }
-    const refused = describeRefusal(await tryWrite(db))
-    if (refused !== null)
-      yield createFailedFinding('writes', {
-        place: 'DATABASE_URL',
-        found: refused.title,
-        expected: 'a Postgres that takes writes: all state is stored there',
-        todo: refused.action,
-      })
-    const schema = await checkSchema(db, env)
-    yield schema
-    if (schema.verdict === 'ok') yield* checkScopes(db, environment, config)
-    const found = [schema]
-    return {
-      async *checkSources(sources) {
-        for await (const one of checkSources(db, sources, { env, schema })) {
-          found.push(one)
-          yield one
-        }
-      },
-      summarizeGrants: () => summarizeGrants(found),
-      close: () => db.destroy(),
-    }
-  } catch (error) {
-    await db.destroy()
-    throw error
+    if (db !== null && connected.verdict === 'ok') return yield* checkConnected(db, checks)
+    for (const name of ['schema', ...sources.map((source) => `source ${source.name}`)])
+      yield createFinding(name, 'skipped', 'no database')
+  } finally {
+    await db?.destroy()
   }
 }
 
-async function* checkSources(
-  db: Database,
-  sources: readonly SourceMapping[],
-  { env, schema }: { readonly env: NodeJS.ProcessEnv; readonly schema: Finding },
-): AsyncGenerator<Finding> {
-  for (const mapping of sources) {
-    const checked = await checkSource(db, mapping, env)
-    yield checked
-    if (mapping.follow && checked.verdict !== 'error' && schema.verdict !== 'error')
-      yield schema.verdict === 'ok'
-        ? await checkTriggers(db, await openSource(db, mapping))
-        : createFinding(`follow ${mapping.name}`, 'warning', 'triggers not installed', {
-            todo: `After \`fillrate migrate\`, run \`fillrate follow install ${mapping.name}\`.`,
-          })
+async function connect(db: Database | null, env: NodeJS.ProcessEnv): Promise<Finding> {
+  if (db === null) {
+    const expected = 'the address of the CRM database, postgres://user:password@host:5432/name'
+    return createUnsetFinding('database', 'DATABASE_URL', expected)
   }
-}
-
-/** The statements that give this role every privilege that it lacks, in one place to copy from. */
-function* summarizeGrants(findings: readonly Finding[]): Generator<Finding> {
-  const problems = findings.flatMap((finding) => finding.problems)
-  const role = problems.find(({ grant }) => grant !== undefined)?.grant?.role
-  if (role === undefined) return
-  yield createFinding('privileges', 'error', `The role ${role} lacks some. Run as the owner:`, {
-    todo: listRemedies(problems).join('\n'),
-  })
-}
-
-async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   try {
     const { full } = await readOne(
       db,
@@ -121,6 +63,45 @@ async function connect(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   } catch (error) {
     return toFinding('database', error, env)
   }
+}
+
+async function* checkConnected(
+  db: Database,
+  { environment, config, sources, env }: DatabaseChecks,
+): AsyncGenerator<Finding> {
+  const refused = describeRefusal(await tryWrite(db))
+  if (refused !== null)
+    yield createFailedFinding('writes', {
+      place: 'DATABASE_URL',
+      found: refused.title,
+      expected: 'a Postgres that takes writes: all state is stored there',
+      todo: refused.action,
+    })
+  const schema = await checkSchema(db, env)
+  yield schema
+  const problems = [...schema.problems]
+  for (const mapping of sources) {
+    const checked = await checkSource(db, mapping, env)
+    problems.push(...checked.problems)
+    yield checked
+    if (mapping.follow && checked.verdict !== 'error' && schema.verdict !== 'error')
+      yield schema.verdict === 'ok'
+        ? await checkTriggers(db, await openSource(db, mapping))
+        : createFinding(`follow ${mapping.name}`, 'warning', 'triggers not installed', {
+            todo: `After \`fillrate migrate\`, run \`fillrate follow install ${mapping.name}\`.`,
+          })
+  }
+  yield* summarizeGrants(problems)
+  if (schema.verdict === 'ok') yield* checkScopes(db, environment, config)
+}
+
+/** The statements that give this role every privilege that it lacks, in one place to copy from. */
+function* summarizeGrants(problems: readonly CheckedProblem[]): Generator<Finding> {
+  const role = problems.find(({ grant }) => grant !== undefined)?.grant?.role
+  if (role === undefined) return
+  yield createFinding('privileges', 'error', `The role ${role} lacks some. Run as the owner:`, {
+    todo: listRemedies(problems).join('\n'),
+  })
 }
 
 /** Warns if the database holds results of other services only: lookups are billed again. */
@@ -147,3 +128,114 @@ async function* checkScopes(
     )
   }
 }
+
+const PLACE = 'the schema "fillrate"'
+
+/**
+ * Checks Fillrate's own schema. Before the first `fillrate migrate` it is missing, which is only a warning, unless this role
+ * may not create it.
+ */
+async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
+  try {
+    const schema = await readSchemaPrivileges(db)
+    if (schema.tables === 0) return describeMissing(schema)
+    const grants = findMissingGrants(schema)
+    if (grants.length > 0)
+      return fail(
+        ...grants.map((grant) => grantProblem(grant, 'a role that may use it: all state is stored there')),
+      )
+    if (schema.secured.length > 0)
+      return fail(
+        ...schema.secured.map((table) => ({
+          place: PLACE,
+          found: `row-level security on fillrate.${table}, which hides its rows from the role ${schema.role}`,
+          expected: 'tables without it: all state is stored there',
+          todo: `alter table fillrate.${table} disable row level security`,
+        })),
+      )
+    const pending = await pendingMigrations(db)
+    if (pending.length === 0) return createFinding('schema', 'ok', 'up to date')
+    return fail(otherSchemaProblem(`without ${pending.join(', ')}`, 'Run `fillrate migrate`.'))
+  } catch (error) {
+    if (!(error instanceof UnusableSchemaError)) return toFinding('schema', error, env)
+    return fail(otherSchemaProblem(error.found, `${error.todo}.`))
+  }
+}
+
+const fail = (...problems: readonly CheckedProblem[]): Finding => createFailedFinding('schema', ...problems)
+
+const otherSchemaProblem = (found: string, todo: string): CheckedProblem => ({
+  place: PLACE,
+  found,
+  expected: 'the schema of this version',
+  todo,
+})
+
+interface SchemaPrivileges {
+  readonly role: string
+  readonly database: string
+  readonly exists: boolean
+  readonly mayUse: boolean
+  /** In the schema, or if it is missing, on the database. */
+  readonly mayCreate: boolean
+  readonly tables: number
+  /** Tables that this role may not read and write. */
+  readonly closed: readonly string[]
+  /** Tables whose row-level security holds for this role. */
+  readonly secured: readonly string[]
+}
+
+/** Reads the catalogue, which is open to roles that may not use the schema. */
+const readSchemaPrivileges = (db: Database): Promise<SchemaPrivileges> =>
+  readOne(
+    db,
+    sql<SchemaPrivileges>`
+    select quote_ident(current_user) as role, quote_ident(current_database()) as database, n.oid is not null as exists,
+           coalesce(has_schema_privilege(n.oid, 'usage'), false) as "mayUse",
+           coalesce(has_schema_privilege(n.oid, 'create'), has_database_privilege(current_database(), 'create')) as "mayCreate",
+           (select count(*) from pg_class c where c.relnamespace = n.oid and c.relkind in ('r', 'p')) as tables,
+           array(select c.relname::text from pg_class c
+                  where c.relnamespace = n.oid and c.relkind in ('r', 'p')
+                    and not (has_table_privilege(c.oid, 'select')
+                             and (c.relname like 'migrations%'
+                                  or has_table_privilege(c.oid, 'insert') and has_table_privilege(c.oid, 'update')
+                                     and has_table_privilege(c.oid, 'delete')))
+                  order by 1) as closed,
+           array(select c.relname::text from pg_class c
+                  where c.relnamespace = n.oid and c.relkind in ('r', 'p') and row_security_active(c.oid) order by 1) as secured
+      from (select) as one left join pg_namespace n on n.nspname = 'fillrate'`,
+  )
+
+function describeMissing({ role, database, exists, mayUse, mayCreate }: SchemaPrivileges): Finding {
+  if (mayCreate && (mayUse || !exists))
+    return createFinding('schema', 'warning', 'not created yet', { todo: 'Run `fillrate migrate` first.' })
+  const on = exists ? 'SCHEMA fillrate' : `DATABASE ${database}`
+  const grants: Grant[] = [{ on, privilege: 'CREATE', columns: null, role }]
+  if (exists && !mayUse) grants.unshift({ on, privilege: 'USAGE', columns: null, role })
+  const advice = exists
+    ? ''
+    : `, or as an owner of the database: CREATE SCHEMA fillrate AUTHORIZATION ${role};`
+  return createFinding('schema', 'error', `not created yet, and the role ${role} may not create it`, {
+    todo: `Grant what is listed under privileges below${advice} Then run \`fillrate migrate\`.`,
+    problems: grants.map((grant) => grantProblem(grant, 'a role that may create it')),
+  })
+}
+
+function findMissingGrants({ role, mayUse, closed }: SchemaPrivileges): Grant[] {
+  const usage: Grant = { on: 'SCHEMA fillrate', privilege: 'USAGE', columns: null, role }
+  const all = (['SELECT', 'INSERT', 'UPDATE', 'DELETE'] as const).map((privilege): Grant => ({
+    on: 'ALL TABLES IN SCHEMA fillrate',
+    privilege,
+    columns: null,
+    role,
+  }))
+  return [...(mayUse ? [] : [usage]), ...(closed.length === 0 ? [] : all)]
+}
+
+const grantProblem = (grant: Grant, expected: string): CheckedProblem => ({
+  place: PLACE,
+  found: describeLack(grant),
+  expected,
+  todo: grantStatements([grant]).join(''),
+  grant,
+})

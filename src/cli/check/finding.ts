@@ -1,6 +1,5 @@
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
-import type { Grant, MissingPolicy } from '../../sources/grants.ts'
-import { SourceProblems, showFound } from '../../sources/problems.ts'
+import { type Grant, type MissingPolicy, SourceProblems, showFound } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 
@@ -27,14 +26,8 @@ export interface Finding {
 export const ofService = (name: string | null, finding: Finding): Finding =>
   name === null ? finding : { ...finding, service: name }
 
-/**
- * A problem of a finding. Where a finding has errors and warnings, each has its own verdict. One that a grant solves is shown
- * with all others of its kind, at the end.
- */
-export type CheckedProblem = Problem & {
-  readonly verdict?: 'error' | 'warning'
-  readonly grant?: Grant | MissingPolicy
-}
+/** A problem of a finding. One that a grant solves is shown with all others of its kind, at the end. */
+export type CheckedProblem = Problem & { readonly grant?: Grant | MissingPolicy }
 
 export function createFinding(
   name: string,
@@ -45,8 +38,14 @@ export function createFinding(
   return { name, verdict, text, todo: more.todo ?? null, problems: more.problems ?? [] }
 }
 
-export const createFailedFinding = (name: string, ...problems: readonly CheckedProblem[]): Finding =>
-  createFinding(name, 'error', describeCounts(problems, 0), { problems })
+export function createFailedFinding(name: string, ...problems: readonly CheckedProblem[]): Finding {
+  const others = problems.filter(({ grant }) => grant === undefined).length
+  const parts = [
+    ...(others > 0 ? [pluralize(others, 'problem')] : []),
+    ...(problems.length > others ? ['missing privileges, listed below'] : []),
+  ]
+  return createFinding(name, 'error', parts.join(', '), { problems })
+}
 
 /** A variable that is required is not set. */
 export const createUnsetFinding = (name: string, variable: string, expected: string): Finding =>
@@ -56,32 +55,6 @@ export const createUnsetFinding = (name: string, variable: string, expected: str
     expected,
     todo: 'Set it in the environment or in a .env file in this folder.',
   })
-
-function describeCounts(errors: readonly CheckedProblem[], warnings: number): string {
-  const others = errors.filter(({ grant }) => grant === undefined).length
-  const parts = [
-    ...(others > 0 ? [pluralize(others, 'problem')] : []),
-    ...(warnings > 0 ? [pluralize(warnings, 'warning')] : []),
-    ...(errors.length > others ? ['missing privileges, listed below'] : []),
-  ]
-  return parts.join(', ')
-}
-
-/** A finding with errors, warnings, both or neither; without errors, `text` says what was found. */
-export function createMixedFinding(
-  name: string,
-  text: string,
-  errors: readonly CheckedProblem[],
-  warnings: readonly CheckedProblem[],
-): Finding {
-  const problems = [
-    ...errors.map((one) => ({ ...one, verdict: 'error' as const })),
-    ...warnings.map((one) => ({ ...one, verdict: 'warning' as const })),
-  ]
-  if (errors.length === 0)
-    return createFinding(name, warnings.length > 0 ? 'warning' : 'ok', text, { problems })
-  return createFinding(name, 'error', describeCounts(errors, warnings.length), { problems })
-}
 
 /** Converts an error that the user can fix into a finding; throws any other. */
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {

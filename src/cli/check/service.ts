@@ -1,20 +1,43 @@
 import { type Dispatcher, request } from 'undici'
 import { type OAuthClient, isOAuth } from '../../domain/service/auth.ts'
 import type { Service } from '../../domain/service/service.ts'
-import { type Environment, variableOf } from '../../config/environment.ts'
+import { type Environment, variableOf, readServiceEnvironment } from '../../config/environment.ts'
 import { ClientToken } from '../../service/client-token.ts'
-import { type ProxySettings, openDispatcher, parseBaseUrl } from '../../service/dispatcher.ts'
+import {
+  type ProxySettings,
+  openDispatcher,
+  parseBaseUrl,
+  toServiceAddress,
+} from '../../service/dispatcher.ts'
 import { ServiceError, TokenUnavailableError } from '../../service/errors.ts'
 import { TokenFailure } from '../../service/token-endpoint.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
-import { type Finding, createFailedFinding, createFinding, createUnsetFinding } from './finding.ts'
+import {
+  type Finding,
+  createFailedFinding,
+  createFinding,
+  createUnsetFinding,
+  type FindingVerdict,
+} from './finding.ts'
+import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
+import type { ConfigService } from '../../config/config.ts'
+import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
+import { toWebhookPath } from '../../webhook/address.ts'
+import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
+import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
+import { valueAtPath } from '../../domain/service/credits.ts'
+import { toKeyId } from '../../service/api-keys.ts'
+import { EnrichmentClient } from '../../service/client.ts'
+import { openDatabase } from '../../store/open.ts'
+import { acceptKey } from '../../store/rate-limits.ts'
+import { type CliCommand, UsageError } from '../command.ts'
 
 /** The timeout of network requests, in milliseconds. */
 const CHECK_TIMEOUT_MS = 5_000
 
 /** Checks that the service is reachable, by one HEAD request at its root without the key: free, and reveals nothing. */
-export async function checkService(environment: Environment): Promise<Finding> {
+async function checkAddress(environment: Environment): Promise<Finding> {
   const { baseUrl, proxies } = environment
   const variable = variableOf(environment, 'BASE_URL')
   if (baseUrl === null)
@@ -88,7 +111,7 @@ async function checkClient(environment: Environment, oauth: OAuthClient): Promis
 }
 
 /** Sends one request, and reads its answer. */
-export async function sendRequest(
+async function sendRequest(
   url: string,
   proxies: ProxySettings | undefined,
   options: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'>,
@@ -109,7 +132,7 @@ export async function sendRequest(
 }
 
 /** The reason why a request failed, in words. */
-export function describeNetworkError(error: unknown): string {
+function describeNetworkError(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const code = networkErrorCode(error)
   if (error.name === 'TimeoutError' || code === 'UND_ERR_HEADERS_TIMEOUT')
@@ -117,4 +140,220 @@ export function describeNetworkError(error: unknown): string {
   const meaning = networkErrorMeaning(code)
   if (meaning === null) return code ?? error.message
   return code?.startsWith('UND_ERR') ? meaning : `${meaning} (${code})`
+}
+
+interface ServiceChecks {
+  /** As the service sees it. */
+  readonly environment: Environment
+  readonly address: string | null
+  readonly called: CalledInput | null
+}
+
+/** Checks a service: its address, key, description and deliveries. */
+export async function* checkService(
+  { adapter: service, name, hasCases = true }: ConfigService,
+  { environment, address, called }: ServiceChecks,
+): AsyncGenerator<Finding> {
+  yield await checkAddress(environment)
+  const { problems } = readServiceEnvironment(service, environment)
+  if (problems.length > 0) yield createFailedFinding('environment', ...problems)
+  yield problems.length > 0
+    ? createFinding('key', 'skipped', 'the environment lacks what the service needs')
+    : await checkApiKey(environment, service)
+  if (service !== BUILT_IN_SERVICE)
+    yield hasCases
+      ? createFinding('description', 'ok', service.name)
+      : createFinding('description', 'warning', `${service.name}, without cases`, {
+          todo: 'Export `cases` from its module, and run `testService(service, cases)` in your tests.',
+        })
+  yield await checkBulkSetup(environment, service, name)
+  const isCalled = called !== null && (name === null || (called.service ?? name) === name)
+  if (isCalled && (name === null || takesInput(service, called.input)))
+    yield* makeOneCall(service, environment, called.input, address)
+}
+
+/**
+ * Checks whether bulk jobs are possible and whether their webhooks would arrive. Off is a choice, not an error.
+ * @param name of several services
+ */
+export async function checkBulkSetup(
+  environment: Environment,
+  service: Service,
+  name: string | null = null,
+): Promise<Finding> {
+  const bulk = checkBulkAvailability(environment, service)
+  if (!bulk.isPossible)
+    // A service that has none misses nothing.
+    return createFinding('bulk', bulk.todo === null ? 'ok' : 'warning', `off: ${bulk.reason}`, {
+      todo: bulk.todo && `To enable it, ${bulk.todo}.`,
+    })
+  if (bulk.usesWebhook !== true) {
+    const todo = bulk.todo && `To get results by webhook, sooner and without further calls, ${bulk.todo}.`
+    return createFinding('bulk', 'ok', 'on: its results are in the answer, or fetched', { todo })
+  }
+  const { publicUrl } = environment
+  if (publicUrl === null) return createFinding('bulk', 'ok', 'on: webhooks are received on this machine')
+  return deliver(environment, publicUrl, `${publicUrl}/webhooks/${toWebhookPath(name)}`)
+}
+
+/**
+ * Sends a webhook without a signature, which a receiver must reject. Where nothing answers, it may be that none is started
+ * yet, or that the address is reachable only from outside: a warning.
+ * @param url for deliveries of the service
+ */
+async function deliver({ proxies }: Environment, publicUrl: string, url: string): Promise<Finding> {
+  let found: string
+  try {
+    const { status, text } = await sendRequest(url, proxies, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    })
+    if (status === 401 && text.includes('signature'))
+      return createFinding('bulk', 'ok', `on: webhooks arrive at ${publicUrl}, which answers`)
+    if (status < 500)
+      return createFailedFinding('bulk', {
+        place: 'FILLRATE_PUBLIC_URL',
+        found: `${url}: something else answers, with ${status}`,
+        expected: 'the webhook receiver of Fillrate, which answers 401 without a signature',
+        todo: 'Correct the URL, or what forwards it to FILLRATE_PORT of this machine.',
+      })
+    found = `status ${status}`
+  } catch (error) {
+    found = describeNetworkError(error)
+  }
+  return createFinding('bulk', 'warning', `on: webhooks arrive at ${publicUrl}; ${found} from here`, {
+    todo: `While \`fillrate serve\` or a run listens, curl -X POST ${url} must return 401.`,
+  })
+}
+
+type LookupInput = PersonInput | CompanyInput
+
+/** What is not as it should be, by the outcome of the call. */
+const VERDICTS: Readonly<Partial<Record<CaseOutcome, FindingVerdict>>> = {
+  rejected: 'warning',
+  transient: 'warning',
+  unauthorized: 'error',
+  rate_limited: 'warning',
+  out_of_credits: 'error',
+  unreadable: 'warning',
+}
+
+/**
+ * Makes one call, which may be billed, and says how each part of the answer is understood. If it proves the key, the
+ * trouble that running processes have recorded for it ends.
+ */
+export async function* makeOneCall(
+  service: Service,
+  environment: Environment,
+  input: LookupInput,
+  address = environment.baseUrl === null ? null : toServiceAddress(environment.baseUrl),
+): AsyncGenerator<Finding> {
+  const { baseUrl, apiKeys, auth, proxies } = environment
+  const [apiKey] = apiKeys
+  // The checks before this one have reported what is missing.
+  if (baseUrl === null || apiKey === undefined)
+    return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
+  const { variables, problems } = readServiceEnvironment(service, environment)
+  if (problems.length > 0)
+    return yield createFinding('call', 'skipped', 'the environment lacks what the service needs')
+  const client = new EnrichmentClient({
+    baseUrl,
+    apiKey,
+    auth,
+    proxies,
+    variables,
+    service,
+  })
+  try {
+    const { outcome, record, ...rest } = await understand(service, client, input)
+    const parts = Object.entries(rest).filter(([, value]) => value !== undefined)
+    yield createFinding(
+      'call',
+      VERDICTS[outcome as CaseOutcome] ?? 'ok',
+      String(outcome).replaceAll('_', ' '),
+      {
+        todo: parts.map(([name, value]) => `${name}: ${String(value)}`).join('\n') || null,
+      },
+    )
+    if (record !== undefined)
+      yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
+    if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
+      yield* endKeyRefusal(environment, address)
+  } catch (error) {
+    const found = error instanceof Error ? error.message : String(error)
+    const expected = 'one that the service describes'
+    yield createFailedFinding('call', { place: 'the answer', found, expected, todo: null })
+  } finally {
+    await client.close()
+  }
+}
+
+/** A process that has nothing to look up would find out only with its next lookup. */
+async function* endKeyRefusal(
+  { databaseUrl, apiKeys }: Environment,
+  address: string | null,
+): AsyncGenerator<Finding> {
+  if (databaseUrl === null || address === null) return
+  const db = openDatabase({ url: databaseUrl, max: 1 })
+  try {
+    if ((await acceptKey(db, apiKeys.map((key) => `${address} ${toKeyId(key)}`))) > 0)
+      yield createFinding('key', 'ok', 'accepted again', { todo: 'Running processes go on within seconds.' })
+  } catch {
+    // The check of the database has said what is wrong with it.
+  } finally {
+    await db.destroy()
+  }
+}
+
+/** Which fields of the service the record has, and which of its own the service does not describe. */
+function* describeRecord(service: Service, kind: 'person' | 'company', record: object): Generator<Finding> {
+  const known = Object.keys(service.shapes[kind])
+  const filled = known
+    .map((field) => [field, valueAtPath(record, field) ?? null] as const)
+    .filter(([, value]) => value !== null)
+    .map(([field, value]) => `${field}: ${JSON.stringify(value)}`)
+  yield createFinding('record', 'ok', `${filled.length} of ${known.length} fields`, {
+    todo: filled.join('\n') || null,
+  })
+  const tops = new Set(known.map((field) => field.split('.')[0]))
+  const unlisted = Object.keys(record).filter((field) => !tops.has(field))
+  if (unlisted.length > 0) yield createFinding('not described', 'ok', unlisted.join(', '))
+}
+
+/** Whether a service is called with an input. */
+const takesInput = ({ person, company }: Service, input: LookupInput): boolean =>
+  'domain' in input
+    ? company !== null
+    : person?.inputs.has(
+        'email' in input ? 'email' : 'linkedinUrl' in input ? 'linkedin_url' : 'name_company',
+      ) === true
+
+/** What to look up, and at which of several services; null: at each that takes it. */
+export interface CalledInput {
+  readonly input: LookupInput
+  readonly service: string | null
+}
+
+/**
+ * Reads `email=ada@example.com`; several fields are given one after another, and `service=pdl` beside.
+ * @throws UsageError if they name no input
+ */
+export function parseCall(command: CliCommand, texts: readonly string[]): CalledInput {
+  const fields = new Map(
+    texts.map((text) => {
+      const at = text.indexOf('=')
+      return [text.slice(0, at), text.slice(at + 1)] as const
+    }),
+  )
+  const [email, linkedinUrl, domain] = ['email', 'linkedin_url', 'domain'].map((name) => fields.get(name))
+  const [name, company, service = null] = ['name', 'company', 'service'].map((field) => fields.get(field))
+  if (email) return { input: { email }, service }
+  if (linkedinUrl) return { input: { linkedinUrl }, service }
+  if (domain) return { input: { domain }, service }
+  if (name && company) return { input: { name, company }, service }
+  throw new UsageError(
+    command,
+    '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
+  )
 }

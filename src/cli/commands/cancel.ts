@@ -55,7 +55,7 @@ export const cancelCommand = defineCommand(
             by: actor.name,
             waitMs: WAIT_MS,
             signal,
-            onCancelled: () => stderr.live([`Run ${run} is cancelled and finishes what is under way`]),
+            onCancelled: () => stderr.live(`Run ${run} is cancelled and finishes what is under way`),
           }),
         ({ state, reason }) => ({
           outcome: 'done',

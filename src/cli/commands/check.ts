@@ -1,9 +1,9 @@
 import { basename } from 'node:path'
-import type { CalledInput } from '../check/service-call.ts'
-import type { Config, ConfigService } from '../../config/config.ts'
+import type { CalledInput } from '../check/service.ts'
+import type { Config } from '../../config/config.ts'
 import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
 import { formatProblems } from '../../config/problems.ts'
-import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
+import type { SourceMapping } from '../../domain/mapping.ts'
 import {
   type Finding,
   ofService,
@@ -15,8 +15,6 @@ import {
 import {
   type CliCallOf,
   Exit,
-  RECEIVER_VARIABLES,
-  SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
   UsageError,
   createParser,
@@ -48,7 +46,6 @@ export const checkCommand = defineCommand(checkParser, {
     ['fillrate check --call email=ada@example.com', 'and one lookup, which may be billed'],
   ],
   exits: [0, 2],
-  environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES],
 
   async handler(call) {
     const { flags, stdout } = call
@@ -73,14 +70,12 @@ export const checkCommand = defineCommand(checkParser, {
   },
 })
 
-/**
- * The checks, each after the checks that it depends on. Of an invalid configuration neither sources
- * nor services are checked, with an invalid environment nothing else.
- */
+/** The checks. Of an invalid configuration neither sources nor services are checked, with an invalid environment nothing else. */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
-  const { env } = call
+  const { env, flags } = call
   const [words] = call.args
-  const called = await parseCalled(call)
+  const { parseCall } = await import('../check/service.ts')
+  const called = flags.call ? parseCall(call.command, flags.call) : null
   let config: Config | null = null
   try {
     config = await readConfig(call)
@@ -95,38 +90,18 @@ async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<F
     yield toFinding('environment', error, env)
     return
   }
-  const named = config && (await chooseNames(config, words))
   if (config !== null) refuseUnknownService(call, config, called)
+  const { configuredAddress } = await import('../../pipeline/deps.ts')
   const { checkDatabase } = await import('../check/database.ts')
-  const database = yield* checkDatabase(environment, config, env)
-  try {
-    const hasServices = words.length === 0 || called !== null
-    const checkService =
-      config !== null && hasServices ? await prepareServices(call, { config, environment, called }) : null
-    if (checkService !== null)
-      for (const one of config?.services ?? [])
-        for await (const finding of checkService(one)) yield ofService(one.name, finding)
-    const sources = Object.values(config?.sources ?? {}).filter(({ name }) => named?.includes(name))
-    if (database === null)
-      for (const { name } of sources) yield createFinding(`source ${name}`, 'skipped', 'no database')
-    else {
-      yield* database.checkSources(sources)
-      yield* database.summarizeGrants()
-    }
-  } finally {
-    await database?.close()
+  yield* checkDatabase({ environment, config, sources: await chooseSources(config, words), env })
+  if (config === null || (words.length > 0 && called === null)) return
+  const { checkService } = await import('../check/service.ts')
+  for (const service of config.services) {
+    const { name } = service
+    const address = configuredAddress(name, config, environment)
+    const own = { environment: environmentOf(environment, name), address, called }
+    for await (const finding of checkService(service, own)) yield ofService(name, finding)
   }
-}
-
-/** @throws UsageError */
-async function parseCalled({ command, flags }: CliCallOf<typeof checkParser>): Promise<CalledInput | null> {
-  const { parseCall } = await import('../check/service-call.ts')
-  const called = flags.call ? parseCall(flags.call) : null
-  if (!flags.call || called !== null) return called
-  throw new UsageError(
-    command,
-    '--call needs an input: email=…, linkedin_url=…, domain=…, or name=… company=…',
-  )
 }
 
 /** @throws UsageError */
@@ -144,47 +119,12 @@ function refuseUnknownService(
 }
 
 /** The sources that words name; without a word, all. */
-async function chooseNames({ sources }: Config, words: readonly string[]): Promise<readonly string[]> {
-  const { expandSourceNames, refuseUnknownSource } = await import('../../actions/validate-request.ts')
-  const known = Object.keys(sources)
-  if (words.length === 0) return known
-  return expandSourceNames(words, known).map((name) =>
-    known.includes(name) ? name : refuseUnknownSource(name, known),
-  )
-}
-
-async function prepareServices(
-  call: CliCallOf<typeof checkParser>,
-  {
-    config,
-    environment,
-    called,
-  }: {
-    readonly config: Config
-    readonly environment: Environment
-    readonly called: CalledInput | null
-  },
-): Promise<(one: ConfigService) => AsyncGenerator<Finding>> {
-  const { checkOneService } = await import('../check/one-service.ts')
-  const { configuredAddress } = await import('../../pipeline/deps.ts')
-  const isDescribed = config.services.some(({ adapter }) => adapter !== BUILT_IN_SERVICE)
-  const modules = isDescribed ? await findServiceModules(call) : new Map<string | null, string>()
-  return (service) =>
-    checkOneService(service, {
-      environment: environmentOf(environment, service.name),
-      address: configuredAddress(service.name, config, environment),
-      module: modules.get(service.name) ?? null,
-      called,
-    })
-}
-
-/** The modules of the services that the configuration names, which may export cases. */
-async function findServiceModules({
-  cwd,
-  flags,
-}: CliCallOf<typeof checkParser>): Promise<ReadonlyMap<string | null, string>> {
-  const load = await import('../../config/load.ts')
-  return load.findServiceModules({ cwd, ...(flags.config !== null && { path: flags.config }) })
+async function chooseSources(config: Config | null, words: readonly string[]): Promise<SourceMapping[]> {
+  const sources = Object.values(config?.sources ?? {})
+  if (config === null || words.length === 0) return sources
+  const { expandSourceNames } = await import('../../actions/validate-request.ts')
+  const names = expandSourceNames(words, Object.keys(config.sources))
+  return sources.filter(({ name }) => names.includes(name))
 }
 
 /** What the configuration has. A run refuses one without a budget, and says so. */
@@ -213,7 +153,7 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   const name = sanitize(finding.name)
   const start = `${paint(style, sign)} ${padText(name, NAME_COLUMNS)}  `
   const room = Math.max(20, textColumns - NAME_COLUMNS - 4)
-  const shown = selectShown(finding)
+  const shown = finding.problems.filter(isShownHere)
   const todo = (finding.todo ?? '').split('\n').flatMap((line) => wrapText(line, room))
   const lines = [...wrapText(sanitize(finding.text), room), ...todo.filter((line) => line !== '')]
   // The text of a longer name is printed below it.
@@ -226,23 +166,15 @@ export function renderFinding(finding: Finding, output: Output): string[] {
   ]
 }
 
-/** Grants are shown at the end, all together. Beside errors, a warning is marked as such. */
-const selectShown = ({ problems, verdict }: Finding): readonly CheckedProblem[] =>
-  problems
-    .filter(({ grant }) => grant === undefined)
-    .map((one) =>
-      verdict === 'error' && one.verdict === 'warning' ? { ...one, place: `${one.place} (warning)` } : one,
-    )
-
-const isOwnError = ({ grant, verdict }: CheckedProblem): boolean =>
-  grant === undefined && verdict !== 'warning'
+/** Grants are shown at the end, all together. */
+const isShownHere = ({ grant }: CheckedProblem): boolean => grant === undefined
 
 /** The overall result. */
 export function renderVerdict(findings: readonly Finding[], { paint }: Output): string[] {
   // Missing grants have a finding of their own.
   const failed = findings.filter(({ verdict }) => verdict === 'error')
   const wrong = failed.reduce(
-    (sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isOwnError).length),
+    (sum, { problems }) => sum + (problems.length === 0 ? 1 : problems.filter(isShownHere).length),
     0,
   )
   if (wrong > 0) return ['', paint('bad', `${pluralize(wrong, 'problem')} to fix before you can run.`)]

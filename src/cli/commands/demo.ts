@@ -16,7 +16,7 @@ export const demoCommand = defineCommand(
       ['fillrate demo --keep', 'and then leaves the dashboard open, and a database to try the commands on'],
     ],
     exits: [0, 1, 130],
-    environment: [],
+    readsEnvironment: false,
     json: false,
     onInterrupt: CLOSING_MESSAGE,
 

@@ -1,7 +1,12 @@
 import { Exit, createParser, defineCommand } from '../command.ts'
 import { useDatabase } from '../settings.ts'
 import { parseText } from '../options.ts'
-import { renderInitEnd, renderProposal } from '../views/init.ts'
+import type { Proposal, ProposedSource } from '../../init/proposal.ts'
+import type { ConfigTarget } from '../../init/target.ts'
+import { pluralize } from '../../util/format.ts'
+import { sanitize } from '../../util/text.ts'
+import { type Output, wrapText } from '../terminal.ts'
+import { renderCommands, renderText } from '../views/layout.ts'
 
 export const initCommand = defineCommand(
   createParser('init')
@@ -40,3 +45,64 @@ export const initCommand = defineCommand(
     },
   },
 )
+
+/** The proposed sources, and what the role may not read or write. */
+function renderProposal({ tables, sources, left }: Proposal, output: Output): string[] {
+  const grants = new Set([...sources, ...left].flatMap((one) => one.grants))
+  const render = (title: string, lines: readonly string[]): string[] =>
+    lines.length === 0
+      ? []
+      : ['', output.paint('quiet', title), ...lines.flatMap((line) => renderText(output, sanitize(line)))]
+  return [
+    `Read ${pluralize(tables, 'table')}: ${pluralize(sources.length, 'source')} proposed.`,
+    ...render('Sources', sources.map(describeSource)),
+    ...render(
+      'Left',
+      left.map(({ table, reason }) => `${table}: ${reason}`),
+    ),
+    ...(grants.size === 0
+      ? []
+      : ['', 'This role lacks rights. Run what is needed as the owner, then propose again:']),
+    // Whole lines, to be pasted.
+    ...[...grants].map((grant) => `  ${sanitize(grant)}`),
+  ]
+}
+
+function describeSource({ table, kind, inputs, outputs, conditions }: ProposedSource): string {
+  const active = conditions.filter(({ state }) => state === 'active').length
+  const by = inputs.map(({ input }) => input).join(', ')
+  return (
+    `${table}: ${kind === 'person' ? 'people' : 'companies'} by ${by}; fills ${pluralize(outputs.length, 'column')}; ` +
+    `${pluralize(active, 'condition')} in force, ${conditions.length - active} to choose from`
+  )
+}
+
+/** What follows `init`, in the order of the documentation: the check needs no schema, and finds what would stop a run. */
+export const FIRST_STEPS = [
+  ['check', 'verifies configuration, database and API access'],
+  ['migrate', 'once: creates the schema "fillrate"'],
+  ['plan', 'estimates lookups and cost, without a call'],
+] as const
+
+/** What was written and follows; or why nothing was. */
+function renderInitEnd(proposal: Proposal, target: ConfigTarget, output: Output): string[] {
+  const { displayPath, isFound } = target
+  const wrap = (text: string): string[] => ['', ...wrapText(text, output.textColumns)]
+  if (proposal.sources.length === 0)
+    return wrap(
+      proposal.tables === 0
+        ? 'Nothing was written. This role may read no table of this database: look at DATABASE_URL, or grant it the tables.'
+        : 'Nothing was written. No table that could be read holds email addresses, profiles or domains in at least half of its sampled rows, and columns named as fields. To write the configuration by hand, begin with fillrate.config.example.ts of the package.',
+    )
+  const other = isFound ? '' : ` --config ${displayPath}`
+  const commands = FIRST_STEPS.map(
+    ([verb, why]) => [`fillrate ${verb}${verb === 'migrate' ? '' : other}`, why] as const,
+  )
+  return [
+    ...wrap(
+      `${output.paint('good', '✓')} Wrote ${displayPath}. Read it: choose whom each source must not look up, then take out its line \`reviewed: false\`. Until then every run leaves it out.`,
+    ),
+    'Next:',
+    ...renderCommands(output, commands),
+  ]
+}

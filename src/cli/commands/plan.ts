@@ -2,15 +2,7 @@ import { Option } from '@commander-js/extra-typings'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import type { Plan } from '../../actions/plan/report.ts'
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
-import {
-  type CliCall,
-  Exit,
-  SERVICE_VARIABLES,
-  SOURCES_ARGUMENT,
-  createParser,
-  defineCommand,
-  printAnswer,
-} from '../command.ts'
+import { type CliCall, Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
@@ -52,7 +44,6 @@ export const planCommand = defineCommand(
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
     exits: [0, 1, 2, 130],
-    environment: [...SERVICE_VARIABLES, 'FILLRATE_WEBHOOK_SECRET', 'FILLRATE_PUBLIC_URL'],
 
     async handler(call) {
       const { limit, budget, where, route, list } = call.flags

@@ -3,9 +3,6 @@ import type { RunReport } from '../../runs/report.ts'
 import {
   Exit,
   FINISHING_MESSAGE,
-  NOTIFICATION_VARIABLES,
-  RECEIVER_VARIABLES,
-  SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
   createParser,
   chooseSampleRows,
@@ -73,7 +70,6 @@ export const runCommand = defineCommand(
       ],
     ],
     exits: [0, 1, 2, 3, 4, 130],
-    environment: [...SERVICE_VARIABLES, ...RECEIVER_VARIABLES, ...NOTIFICATION_VARIABLES, 'LOG_LEVEL'],
     onInterrupt: FINISHING_MESSAGE,
     waitsForDatabase: true,
 

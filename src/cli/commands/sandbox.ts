@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { FAULT_MEANINGS, type FaultName, type FaultShares } from '../../sandbox/faults.ts'
+import { FAULT_MEANINGS, type FaultName, type FaultShares } from '../../sandbox/options.ts'
 import {
   CLOSING_MESSAGE,
   type CliCallOf,
@@ -38,7 +38,7 @@ export const sandboxCommand = defineCommand(sandboxParser, {
     ['fillrate sandbox --port 4011 --seed 2 --knows 45%', 'a second service, which knows other people'],
     ['fillrate sandbox --fault 500=5%,duplicate=10%', 'server errors and duplicate webhooks'],
   ],
-  environment: [],
+  readsEnvironment: false,
   onInterrupt: CLOSING_MESSAGE,
   longLived: true,
   terms: { title: 'Faults', list: FAULT_MEANINGS },

@@ -1,12 +1,5 @@
 import { readEnvironment } from '../../config/environment.ts'
-import {
-  CLOSING_MESSAGE,
-  Exit,
-  SERVER_VARIABLES,
-  createParser,
-  defineCommand,
-  printAnswer,
-} from '../command.ts'
+import { CLOSING_MESSAGE, Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { hostOption, portOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
@@ -24,7 +17,6 @@ export const serveCommand = defineCommand(
   {
     group: 'work',
     examples: [['fillrate serve --port 8080', 'then open http://127.0.0.1:8080/']],
-    environment: SERVER_VARIABLES,
     onInterrupt: CLOSING_MESSAGE,
     longLived: true,
     waitsForDatabase: true,

@@ -1,6 +1,6 @@
 import type { Config } from '../../config/config.ts'
 import { requireDatabaseUrl } from '../../config/environment.ts'
-import { SERVER_VARIABLES, Exit, createParser, defineCommand, printAnswer } from '../command.ts'
+import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { hostOption, portOption } from '../options.ts'
 import { readConfig, readSettings } from '../settings.ts'
 
@@ -18,7 +18,6 @@ export const startCommand = defineCommand(
   {
     group: 'work',
     examples: [['fillrate start --port 8080', '']],
-    environment: SERVER_VARIABLES,
     onInterrupt: 'finishing current work; repeat to stop immediately, with the state saved',
     longLived: true,
 

@@ -108,24 +108,23 @@ export type Terms = readonly (readonly [term: string, meaning: string])[]
 export interface TermLayout {
   readonly style?: TextStyle
   readonly gap?: number
-  /** The minimum width of the terms. */
-  readonly minColumns?: number
   /** A longer term gets a line of its own, so that it does not push all meanings to the right. */
   readonly maxColumns?: number
-  /** With less room than this, meanings stand below their terms. */
-  readonly minRoom?: number
 }
+
+/** With less room than this, meanings stand below their terms. */
+const MIN_ROOM = 20
 
 /** Terms with their wrapped meanings beside them. */
 export function renderTerms(
   { paint, textColumns }: Pick<Output, 'paint' | 'textColumns'>,
   terms: Terms,
-  { style, gap = 2, minColumns = 0, maxColumns = Number.POSITIVE_INFINITY, minRoom = 20 }: TermLayout,
+  { style, gap = 2, maxColumns = Number.POSITIVE_INFINITY }: TermLayout,
 ): string[] {
   const widths = terms.map(([term]) => textWidth(term)).filter((width) => width <= maxColumns)
   const hasMeanings = terms.some(([, meaning]) => meaning !== '')
-  const termColumns = hasMeanings ? Math.max(minColumns, ...widths) : 0
-  const isStacked = textColumns - INDENT - termColumns - gap < minRoom
+  const termColumns = hasMeanings ? Math.max(0, ...widths) : 0
+  const isStacked = textColumns - INDENT - termColumns - gap < MIN_ROOM
   const indent = isStacked ? 3 * INDENT : INDENT + termColumns + gap
   return terms.flatMap(([term, meaning]) => {
     const shown = ' '.repeat(INDENT) + (style === undefined ? term : paint(style, term))

@@ -2,8 +2,8 @@ import type { RunProgress } from '../../runs/counters.ts'
 import { formatLimit, type RateStatus } from '../../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, formatPerSecond, pluralize } from '../../util/format.ts'
 import type { Log } from '../../util/log.ts'
-import { padText, textWidth, truncate, type Output, type Paint } from '../terminal.ts'
-import { compact, renderBar } from './layout.ts'
+import type { Output } from '../terminal.ts'
+import { compact } from './layout.ts'
 import { SHARED_KEY_NOTICE } from './rate-status.ts'
 
 /** A terminal is redrawn at most this often. */
@@ -11,9 +11,7 @@ const FRAME_MS = 100
 /** Without a terminal, a line is written this often. */
 const LINE_MS = 10_000
 
-/**
- * Shows the progress of a command: live lines on a terminal, elsewhere a line every 10 s.
- */
+/** Shows the progress of a command: a live line on a terminal, elsewhere a line every 10 s. */
 export class ProgressView {
   readonly #output: Output
   readonly #log: Pick<Log, 'info'> | null
@@ -31,10 +29,7 @@ export class ProgressView {
   showRun(progress: RunProgress): void {
     this.#throughput.add(progress.elapsedMs, progress.finished)
     if (!this.#isDue(progress.elapsedMs)) return
-    const { paint, columns, isLive } = this.#output
-    const perSecond = this.#throughput.perSecond
-    if (columns === null || !isLive) this.#report(formatProgressLine(progress, perSecond))
-    else this.#output.live(renderProgress(progress, perSecond, { columns, paint }))
+    this.#report(formatProgress(progress, this.#throughput.perSecond))
   }
 
   /**
@@ -45,22 +40,19 @@ export class ProgressView {
     const startedAt = now()
     return (done, all) => {
       if (!this.#isDue(now() - startedAt)) return
-      const text = `${formatCount(done)} of ${formatCount(all)} ${what}`
-      const { isLive, paint } = this.#output
-      if (isLive)
-        this.#output.live([` ${renderBar(all === 0 ? 0 : done / all, COUNT_BAR_COLUMNS, paint)}  ${text}`])
-      else this.#report(text)
+      this.#report(`${formatCount(done)} of ${formatCount(all)} ${what}`)
     }
   }
 
   #report(text: string): void {
-    if (this.#log === null) this.#output.line(text)
+    if (this.#output.isLive) this.#output.live(text)
+    else if (this.#log === null) this.#output.line(text)
     else this.#log.info({ event: 'progress' }, text)
   }
 
-  /** Removes the live lines. */
+  /** Removes the live line. */
   end(): void {
-    this.#output.live([])
+    this.#output.live('')
   }
 
   #isDue(elapsedMs: number): boolean {
@@ -93,53 +85,18 @@ export class Throughput {
   }
 }
 
-const COUNT_BAR_COLUMNS = 24
-const MIN_BAR_COLUMNS = 8
-const GAUGE_COLUMNS = 10
-
-/**
- * The live lines of a run. Their number and the width of the bar are constant, so that nothing jumps:
- *
- *     ███████████░░░░░░   62%  3,104 of 5,000 rows  48/s  39 s left
- *     1,204 looked up  300 in jobs  3 jobs out  2,911 cells written
- *     limit 200 calls in 2 s  ███████░░░ 143 in this window  98.4% used  resets in 1.2 s
- *     waiting for the next window
- *
- * On a narrow terminal the least important parts are left out.
- */
-export function renderProgress(
-  progress: RunProgress,
-  perSecond: number | null,
-  { columns, paint }: { readonly columns: number; readonly paint: Paint },
-): string[] {
-  const room = columns - 2
-  const barColumns = Math.floor(columns * 0.28)
-  const parts = [formatShare(progress), formatRows(progress), ...formatTiming(progress, perSecond)]
-  const notice = formatNotice(progress)
-  return [
-    barColumns < MIN_BAR_COLUMNS
-      ? joinFitting(parts, room)
-      : `${renderBar(shareOf(progress), barColumns, paint)}  ${joinFitting(parts, room - barColumns - 2)}`,
-    joinFitting(formatWork(progress), room),
-    ...(progress.services === undefined
-      ? [renderLimit(progress.rate, room, paint)]
-      : renderServices(progress.services, room, paint)),
-    notice === null ? '' : paint('warn', notice),
-  ].map((line) => ` ${line}`.trimEnd())
-}
-
-/** The same as one line of text, for a log. */
-export function formatProgressLine(progress: RunProgress, perSecond: number | null): string {
+/** How far a run is: the most important parts first, because a terminal cuts the line. */
+export function formatProgress(progress: RunProgress, perSecond: number | null): string {
   const { rate } = progress
-  const notice = formatNotice(progress)
   const limit =
     rate?.limit == null
       ? []
       : [formatLimit(rate.limit, rate.windowMs, rate.windowAtMostMs), ...formatUse(rate)]
   const parts = [
-    [`${formatRows(progress)} (${formatShare(progress).trim()})`, ...formatTiming(progress, perSecond)],
+    [`${formatRows(progress)} (${formatShare(progress)})`, ...formatTiming(progress, perSecond)],
+    compact([formatNotice(progress)]),
     formatWork(progress),
-    compact([...limit, notice]),
+    limit,
   ]
   const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
   return [formatDuration(progress.elapsedMs), ...text].join('; ')
@@ -152,31 +109,15 @@ function formatNotice({ stallReason, rate, services = [] }: RunProgress): string
   return stallReason ?? (rate?.sharedKey ? SHARED_KEY_NOTICE : null)
 }
 
-/** A line for each of several services: what it was requested with, and its limit. */
-function renderServices(
-  services: NonNullable<RunProgress['services']>,
-  room: number,
-  paint: Paint,
-): string[] {
-  const columns = Math.max(...services.map(({ service }) => textWidth(service)))
-  return services.map(({ service, requested, submitted, rate }) => {
-    const name = padText(service, columns)
-    const count = `${formatCount(requested + submitted)} looked up`
-    return `${name}  ${padText(count, 18)}  ${renderLimit(rate, room - columns - 22, paint)}`
-  })
-}
-
-const shareOf = ({ picked, finished }: RunProgress): number => (picked === 0 ? 0 : finished / picked)
-
 /** 100% only when all is done. */
-function formatShare(progress: RunProgress): string {
-  const whole = Math.floor(shareOf(progress) * 100)
-  return `${progress.picking ? Math.min(99, whole) : whole}%`.padStart(4)
+function formatShare({ picked, finished, picking }: RunProgress): string {
+  const whole = picked === 0 ? 0 : Math.floor((finished / picked) * 100)
+  return `${picking ? Math.min(99, whole) : whole}%`
 }
 
 /** While rows are still being picked, their number grows. */
 const formatRows = ({ picked, finished, picking }: RunProgress): string =>
-  `${formatCount(finished).padStart(picking ? 0 : formatCount(picked).length)} of ${formatCount(picked)}${picking ? '+' : ''} rows`
+  `${formatCount(finished)} of ${formatCount(picked)}${picking ? '+' : ''} rows`
 
 function formatTiming(progress: RunProgress, perSecond: number | null): string[] {
   const leftMs = estimateLeft(progress, perSecond)
@@ -218,32 +159,11 @@ function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress)
   ])
 }
 
-function renderLimit(rate: RateStatus | null, room: number, paint: Paint): string {
-  if (rate === null || rate.limit === null) return paint('quiet', 'rate limit unknown')
-  const { limit, windowMs, windowAtMostMs, windowUsed } = rate
-  const gauge = renderBar(limit === 0 ? 0 : windowUsed / limit, GAUGE_COLUMNS, paint)
-  const [first, ...more] = formatUse(rate)
-  return joinFitting(
-    [`limit ${formatLimit(limit, windowMs, windowAtMostMs)}`, `${gauge} ${first}`, ...more],
-    room,
-  )
-}
-
-function formatUse(rate: RateStatus): [string, ...string[]] {
+function formatUse(rate: RateStatus): string[] {
   return [
     `${formatCount(rate.windowUsed)} in this window`,
     ...(rate.utilisation === null ? [] : [`${formatPercent(rate.utilisation)} used`]),
     ...(rate.nextWindowInMs === null ? [] : [`resets in ${formatDuration(rate.nextWindowInMs)}`]),
     ...(rate.throttled > 0 ? [`${formatCount(rate.throttled)} throttled`] : []),
   ]
-}
-
-/** As many of the parts, from the first, as fit. */
-function joinFitting(parts: readonly string[], columns: number): string {
-  let text = truncate(parts[0] ?? '', columns)
-  for (const part of parts.slice(1)) {
-    if (textWidth(text) + 2 + textWidth(part) > columns) break
-    text += `  ${part}`
-  }
-  return text
 }

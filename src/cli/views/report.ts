@@ -42,7 +42,7 @@ const STATUSES_WITH_REASON: ReadonlySet<RunReport['status']> = new Set([
   'out_of_credits',
 ])
 
-/** The result of a run: rows by state, lookups, calls made and saved, and the next commands. */
+/** The result of a run: rows by state, lookups, calls, and the next commands. */
 export function renderReport(report: RunReport, output: Output): string[] {
   const { paint } = output
   const [style, ended, more] = ENDINGS[report.status]
@@ -149,7 +149,6 @@ function workFields(report: RunReport): Field[] {
       calls,
       formatCounts(requests, { retried: 'to be retried', throttled: 'answered 429' }),
     ],
-    ['Saved', describeSavedCalls(report)],
     (cost !== null || billed.noun === 'credit') && [
       'Cost',
       cost === null ? formatCount(billed.count) : formatMoney(cost),
@@ -166,29 +165,6 @@ function workFields(report: RunReport): Field[] {
       formatCounts(cells, { protected: 'protected', skipped: 'skipped' }),
     ],
   ]
-}
-
-/** Calls that were not needed, by reason. */
-function describeSavedCalls({ rows, lookups, requests }: RunReport): string {
-  const wanted = rows.picked - rows.invalid_input - rows.suppressed
-  const first = requests.person + requests.company + requests.bulk - requests.retried - requests.throttled
-  const saved = {
-    shared: Math.max(0, wanted - lookups.distinct),
-    stored: lookups.stored,
-    bulk: requests.bulk > 0 ? Math.max(0, lookups.requested - first) : 0,
-  }
-  const all = saved.shared + saved.stored + saved.bulk
-  if (all === 0) return 'no calls'
-  const why = formatCounts(
-    saved,
-    {
-      shared: saved.shared === 1 ? 'row with a shared lookup' : 'rows with a shared lookup',
-      stored: 'stored',
-      bulk: 'in bulk jobs',
-    },
-    ' + ',
-  )
-  return `${pluralize(all, 'call')}: ${why}`
 }
 
 function rateFields({ rate }: RunReport): Field[] {

@@ -1,14 +1,16 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import type { Db } from '../db.ts'
-import { findFault, findJoinFault, listConditions, withCaret } from '../expression.ts'
+import { type Db, tryRows } from '../db.ts'
+import { findFault, findJoinFault, listConditions, withCaret, renderExpression } from '../expression.ts'
 import { joinsSql } from '../inputs.ts'
 import { renderWhere } from '../page.ts'
 import { ProblemList, SourceProblems } from '../problems.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
 import { listExpressions } from './privileges.ts'
-import { addProbeError, type ExpressionProbe, probeExpression } from './probe.ts'
+import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
+import { isCodedError } from '../pg-errors.ts'
+import { describeUnsearched } from './search-path.ts'
 
 /** Checks the text of every expression: whether it can stand where it will be put. */
 export function scanExpressions(mapping: SourceMapping, report: ProblemList): void {
@@ -173,3 +175,62 @@ export async function checkWhere(db: Db, source: Source, where: string): Promise
   addProbeError(tried, source.table, report)
   throw new SourceProblems(report.problems)
 }
+
+/** One expression of a mapping, and the statement that checks it in the database. */
+interface ExpressionProbe {
+  readonly place: string
+  readonly text: string
+  readonly before: string
+  readonly after: string
+  readonly references?: Readonly<Record<string, string>>
+}
+
+type ServerError = DatabaseError & { readonly hint?: string }
+
+/** The database's error for a probe. */
+interface ProbeFailure {
+  readonly probe: ExpressionProbe
+  readonly error: ServerError
+  /** Index in the configured text. */
+  readonly index: number | null
+}
+
+/** Checks one expression in the database, and returns the rows of the statement if it is valid. */
+async function probeExpression(
+  db: Db,
+  probe: ExpressionProbe,
+): Promise<ProbeFailure | { readonly rows: readonly unknown[] }> {
+  const rendered = renderExpression(probe.text, probe.references)
+  const statement = probe.before + rendered.sql + probe.after
+  const tried = await tryRows(db, statement)
+  if ('rows' in tried) return tried
+  const error = tried.error as ServerError
+  if (!isCodedError(error)) throw error
+  const index = error.position === undefined ? -1 : characters(statement, Number(error.position) - 1)
+  const inside = index - probe.before.length
+  const isInside = inside >= 0 && inside < rendered.sql.length
+  return { probe, error, index: isInside ? rendered.origin(inside) : null }
+}
+
+/** Postgres counts characters, JavaScript UTF-16 units. */
+const characters = (text: string, count: number): number => [...text].slice(0, count).join('').length
+
+/** Reports the error, with a caret where the database found it. Throws errors that do not concern the expression. */
+function addProbeError({ probe, error, index }: ProbeFailure, table: Table, report: ProblemList): void {
+  if (/^(?:08|53|57|58|XX)/.test(error.code)) throw error
+  // Known already, with the grant.
+  if (error.code === '42501' && report.lacksPrivileges) return
+  const shown = index === null ? probe.text : withCaret(probe.text, index)
+  const found = [shown, maskServerText(error)].filter((line) => line !== '').join('\n')
+  report.add(probe.place, found, 'SQL over t and the joins that Postgres accepts', describeFix(table, error))
+}
+
+/** What to do about an error of Postgres: what it says itself, or where the name is that it has not found. Pure. */
+export const describeFix = (
+  table: Table,
+  error: ServerError,
+  otherwise = 'Correct the expression.',
+): string =>
+  describeUnsearched(table, error) ??
+  error.hint ??
+  (error.code === '42501' ? 'Let the role in DATABASE_URL do what the message names.' : otherwise)

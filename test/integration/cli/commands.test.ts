@@ -43,9 +43,9 @@ describe('check reports a problem, exits with 2, and still checks the rest', () 
     [
       'the database',
       { DATABASE_URL: 'postgres://crm:s3cret-word@127.0.0.1:1/crm' },
-      /✗ database[\s\S]*✓ service[\s\S]*- source contacts/,
+      /✗ database[\s\S]*- source contacts[\s\S]*✓ service/,
     ],
-    ['the service', { FILLRATE_BASE_URL: 'http://127.0.0.1:1' }, /✗ service[\s\S]*✓ source contacts/],
+    ['the service', { FILLRATE_BASE_URL: 'http://127.0.0.1:1' }, /✓ source contacts[\s\S]*✗ service/],
     ['the key', { FILLRATE_API_KEY: undefined }, /✗ key[\s\S]*FILLRATE_API_KEY/],
     ['the environment', { FILLRATE_PORT: 'x' }, /✓ configuration[\s\S]*✗ environment[\s\S]*FILLRATE_PORT/],
   ])('%s', async (_, environment, said) => {

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { makeOneCall } from '../../../src/cli/check/service-call.ts'
+import { makeOneCall } from '../../../src/cli/check/service.ts'
 import { openApp } from '../../../src/app.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
 import { parseConfig } from '../../../src/config/parse.ts'

@@ -1,7 +1,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { readRequest } from '../../../src/actions/case-messages.ts'
+import { readRequest } from '../../../src/actions/service-cases.ts'
 import { defineService, type ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import { useTestDatabase } from '../../support/database.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CannedAnswer } from '../../../src/actions/case-messages.ts'
+import type { CannedAnswer } from '../../../src/actions/service-cases.ts'
 import { isKnownNumber, numberOf, type StandInOptions } from '../described-runs.ts'
 import { type Account, playDescribed, type StandIn } from '../described-service.ts'
 

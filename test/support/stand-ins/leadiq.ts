@@ -1,4 +1,4 @@
-import type { CannedAnswer } from '../../../src/actions/case-messages.ts'
+import type { CannedAnswer } from '../../../src/actions/service-cases.ts'
 import { isKnownNumber, numberOf, type StandInOptions } from '../described-runs.ts'
 import { playDescribed, type StandIn, type StatedWindow } from '../described-service.ts'
 

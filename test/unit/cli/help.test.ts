@@ -26,13 +26,12 @@ describe.each(commands.map((one) => [one.name, one] as const))('%s', (name, comm
     [name, '--help'],
     [name, '-h'],
     ['help', name],
-  ])('%s %s shows usage, options, examples, variables and exit codes', (...words) => {
+  ])('%s %s shows usage, options, examples and exit codes', (...words) => {
     const text = parseCommandLine(words)
     expect(text).toContain(`Usage: fillrate ${name}`)
     for (const { long } of [...command.parser.options, ...program.options]) expect(text).toContain(long)
     for (const [example] of command.examples) expect(text).toContain(example)
     for (const code of command.exits) expect(text).toContain(EXIT_MEANINGS[code])
-    for (const variable of command.environment) expect(text).toContain(variable)
   })
 
   test('has examples that parse', () => {

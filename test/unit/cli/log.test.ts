@@ -100,7 +100,7 @@ test('a line never moves the cursor, whatever is in it', () => {
 
 test('on a terminal it goes above the live lines', () => {
   const { terminal, output } = onTerminal()
-  output.live(['the bar'])
+  output.live('the bar')
   createLog({ level: 'info', format: 'pretty', output, mask }).warn('look here')
   expect(terminal.screen).toEqual([expect.stringContaining('look here'), 'the bar'])
 })

@@ -1,13 +1,12 @@
 import { Output } from '../../../src/cli/terminal.ts'
 
 /**
- * As much of a terminal as the output uses: writing, going up, clearing to the end of a line or of the screen, hiding
- * and showing the cursor. Fails on any other escape, so that nothing is missed.
+ * As much of a terminal as the output uses: writing, and clearing to the end of a line. Fails on any other escape, so that
+ * nothing is missed.
  */
 export class Terminal {
   readonly isTTY = true
   columns: number
-  cursorShown = true
   /** All that was written, escapes and all. */
   raw = ''
   /** How often a line was emptied that had text: what a person sees as flicker. */
@@ -47,16 +46,10 @@ export class Terminal {
   }
 
   #escape(escape: string): void {
-    const [number, kind] = [escape.slice(2, -1), escape.at(-1)]
-    if (kind === 'A') this.#row = Math.max(0, this.#row - Number(number))
-    else if (kind === 'K') {
+    const kind = escape.at(-1)
+    if (kind === 'K') {
       if (this.#column === 0 && this.#lines[this.#row] !== '') this.blanked++
       this.#lines[this.#row] = (this.#lines[this.#row] ?? '').slice(0, this.#column)
-    } else if (kind === 'J') {
-      this.#lines[this.#row] = (this.#lines[this.#row] ?? '').slice(0, this.#column)
-      this.#lines.splice(this.#row + 1)
-    } else if (kind === 'h' || kind === 'l') {
-      if (number === '?25') this.cursorShown = kind === 'h'
     } else if (kind !== 'm')
       throw new Error(`an escape that this terminal does not know: ${JSON.stringify(escape)}`)
   }

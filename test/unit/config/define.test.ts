@@ -1,12 +1,16 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import type { z } from 'zod'
-import { defineConfig } from '../../../src/config/define.ts'
-import type { ConfigInput } from '../../../src/config/define.ts'
-import type { Duration } from '../../../src/config/define-service.ts'
-import type { CompanySource, OutputConfig, PersonSource } from '../../../src/config/define-source.ts'
+import {
+  defineConfig,
+  type ConfigInput,
+  type Duration,
+  type CompanySource,
+  type OutputConfig,
+  type PersonSource,
+} from '../../../src/config/define.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import type { ConfigSchema } from '../../../src/config/schema.ts'
+import type { ConfigSchema } from '../../../src/config/resolve.ts'
 import type { serviceSchema } from '../../../src/config/service-schema.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { good } from './valid-config.ts'
@@ -136,10 +140,8 @@ describe('defineConfig', () => {
     // @ts-expect-error -- a company is not looked up by email
     const email = company({ inputs: { domain: 't.d', email: 't.email' } })
     expect(wrong(email)).toEqual(['sources.accounts.inputs.email'])
-    // @ts-expect-error -- a name needs a company
     const name = person({ inputs: { name: 't.name' } })
     expect(wrong(name)).toEqual(['sources.contacts.inputs.company'])
-    // @ts-expect-error -- a company needs a name
     const employer = person({ inputs: { email: 't.email', company: 't.c' } })
     expect(wrong(employer)).toEqual(['sources.contacts.inputs.name'])
   })

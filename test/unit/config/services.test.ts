@@ -1,7 +1,8 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import { type Config, lookupBudgetOf, mixedBudgetOf, type ConfigService } from '../../../src/config/config.ts'
 import { defineConfig } from '../../../src/config/define.ts'
-import { InvalidConfig, parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/parse.ts'
+import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { SourceStep } from '../../../src/domain/mapping.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { toLookupBudget } from '../../../src/domain/spend.ts'
@@ -231,16 +232,16 @@ describe('several services', () => {
 
 const acmeModule = new Map([['./acme.ts', { definition: pdl, place: '/crm/acme.ts' }]])
 
-function rejected(value: unknown): InvalidConfig | null {
+function rejected(value: unknown): ConfigProblems | null {
   try {
     parseConfig(value, null, acmeModule)
     return null
   } catch (error) {
-    if (error instanceof InvalidConfig) return error
+    if (error instanceof ConfigProblems) return error
     throw error
   }
 }
-const problems = (value: unknown): InvalidConfig['problems'] => rejected(value)?.problems ?? []
+const problems = (value: unknown): ConfigProblems['problems'] => rejected(value)?.problems ?? []
 
 const withContacts = (changes: object, services: object = several.services): object => ({
   services,
@@ -371,8 +372,12 @@ describe('a mistake in several services is reported with its place', () => {
         },
       },
       [
-        ['sources.accounts.services[1]', /'finder', which has no endpoint for a company/, /`company`/],
-        ['sources.profiles.services[1]', /'finder', which takes none of the inputs/, /Finder takes email/],
+        [
+          'sources.accounts.services[1]',
+          /'finder', which has no endpoint for a company/,
+          /looks up a company/,
+        ],
+        ['sources.profiles.services[1]', /'finder', which takes email, none of which/, /by 'linkedin_url'/],
       ],
     ],
     [

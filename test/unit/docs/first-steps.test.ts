@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { FIRST_STEPS } from '../../../src/cli/views/init.ts'
+import { FIRST_STEPS } from '../../../src/cli/commands/init.ts'
 import { codeBlocks, fillrateLines } from '../../support/code-blocks.ts'
 
 /** The order of a first use, in the README, the documentation, the examples and what `init` prints. */

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { FAULT_MEANINGS, type FaultName, Opportunity } from '../../../src/sandbox/faults.ts'
+import { FAULT_MEANINGS, type FaultName, Opportunity } from '../../../src/sandbox/options.ts'
 import {
   bulk,
   call,
@@ -13,8 +13,8 @@ import {
   sandboxWith,
   startReceiver,
   submit,
+  type Received,
 } from './support.ts'
-import type { Received } from './support.ts'
 
 const isSigned = ({ body, signature }: Received) =>
   signature === createHmac('sha256', 'sandbox-webhook-secret').update(body).digest('hex')

@@ -1,8 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { companyRecord, findCompany } from '../../../src/sandbox/companies.ts'
+import {
+  companyRecord,
+  findCompany,
+  type PersonRecord,
+  findPerson,
+  personRecord,
+} from '../../../src/sandbox/people.ts'
 import { DEFAULT_OPTIONS } from '../../../src/sandbox/options.ts'
-import { type PersonRecord, findPerson, personRecord } from '../../../src/sandbox/people.ts'
 import { canonicalEmail } from '../../../src/sandbox/requests.ts'
 
 const count = 20_000

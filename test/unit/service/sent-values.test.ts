@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createSecretMask } from '../../../src/cli/secret-mask.ts'
-import { readEnvironment } from '../../../src/config/environment.ts'
-import { readServiceEnvironment } from '../../../src/config/service-environment.ts'
+import { readEnvironment, readServiceEnvironment } from '../../../src/config/environment.ts'
 import { parseService } from '../../../src/config/service.ts'
 import {
   type BulkEndpoint,

@@ -1,7 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
-import { checkApiKey } from '../../../../src/cli/check/service.ts'
-import { makeOneCall, parseCall } from '../../../../src/cli/check/service-call.ts'
+import { checkApiKey, makeOneCall, parseCall } from '../../../../src/cli/check/service.ts'
+import type { CliCommand } from '../../../../src/cli/command.ts'
+import { checkCommand } from '../../../../src/cli/commands/check.ts'
 import type { Finding } from '../../../../src/cli/check/finding.ts'
 import { parseService } from '../../../../src/config/service.ts'
 import { readEnvironment } from '../../../../src/config/environment.ts'
@@ -39,15 +40,16 @@ test('makes one call and says how each part of the answer is understood', async 
 })
 
 test('reads an input in the words of a lookup, and the service that is asked', () => {
-  expect(parseCall(['name=Ada Lovelace', 'company=Engines'])).toEqual({
+  const parse = (texts: readonly string[]) => parseCall(checkCommand as unknown as CliCommand, texts)
+  expect(parse(['name=Ada Lovelace', 'company=Engines'])).toEqual({
     input: { name: 'Ada Lovelace', company: 'Engines' },
     service: null,
   })
-  expect(parseCall(['service=acme', 'linkedin_url=https://x.example?a=b'])).toEqual({
+  expect(parse(['service=acme', 'linkedin_url=https://x.example?a=b'])).toEqual({
     input: { linkedinUrl: 'https://x.example?a=b' },
     service: 'acme',
   })
-  expect(parseCall(['name=Ada Lovelace'])).toBeNull()
+  expect(() => parse(['name=Ada Lovelace'])).toThrow('--call needs an input')
 })
 
 describe('a service with a client of OAuth and second secrets', () => {

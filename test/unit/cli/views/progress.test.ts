@@ -2,15 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { renderBar, renderBlocks } from '../../../../src/cli/views/layout.ts'
 import { createPaint, textWidth } from '../../../../src/cli/terminal.ts'
-import {
-  ProgressView,
-  Throughput,
-  estimateLeft,
-  formatProgressLine,
-  renderProgress,
-} from '../../../../src/cli/views/progress.ts'
+import { ProgressView, Throughput, estimateLeft, formatProgress } from '../../../../src/cli/views/progress.ts'
 import type { RunProgress } from '../../../../src/runs/counters.ts'
-import { intoFile, onTerminal, unstyled } from '../terminal.ts'
+import { intoFile, onTerminal } from '../terminal.ts'
 
 const paint = createPaint(false)
 const rate = {
@@ -40,7 +34,6 @@ const progress: RunProgress = {
   stallReason: 'waiting for the next window',
   elapsedMs: 65_000,
 }
-const at = (columns: number) => ({ columns, paint })
 
 describe('a bar', () => {
   test('is as long as its share, to an eighth of a column', () => {
@@ -66,81 +59,27 @@ describe('a bar', () => {
   })
 })
 
-describe('the live lines', () => {
-  test('show progress, speed, work done, use of the rate limit and why it is stalled', () => {
-    expect(renderProgress(progress, 48.2, at(80))).toEqual([
-      ' █████████████▋░░░░░░░░   62%  3,104 of 5,000 rows  48/s  40 s left',
-      ' 1,204 looked up  300 in jobs  3 jobs out  2,911 cells written',
-      ' limit 200 calls in 2 s  ███████▏░░ 143 in this window  98.7% used',
-      ' waiting for the next window',
-    ])
-  })
-
-  test('leave out what is unknown at the start', () => {
-    const start = {
-      ...progress,
-      picked: 0,
-      finished: 0,
-      requested: 0,
-      submitted: 0,
-      jobsWaiting: 0,
-      written: 0,
-      picking: true,
-      rate: null,
-      stallReason: null,
-    }
-    expect(renderProgress(start, null, at(80))).toEqual([
-      ' ░░░░░░░░░░░░░░░░░░░░░░    0%  0 of 0+ rows',
-      ' 0 cells written',
-      ' rate limit unknown',
-      '',
-    ])
-  })
-
-  test.each([20, 30, 40, 60, 80, 120, 200])(
-    'fit %i columns, in four lines with a bar of constant width',
-    (columns) => {
-      const numbers = fc.record({
-        picked: fc.nat(9_999_999),
-        done: fc.double({ min: 0, max: 1, noNaN: true }),
-        speed: fc.nat(5_000),
-      })
-      const trackOf = (line: string): number => line.match(/[█▏▎▍▌▋▊▉░]/g)?.length ?? 0
-      const track = trackOf(renderProgress(progress, 1, at(columns))[0] ?? '')
-      fc.assert(
-        fc.property(numbers, fc.boolean(), ({ picked, done, speed }, picking) => {
-          const finished = Math.floor(picked * done)
-          const lines = renderProgress(
-            { ...progress, picked, finished, picking, stallReason: null },
-            speed,
-            at(columns),
-          )
-          expect(lines).toHaveLength(4)
-          for (const line of lines) expect(textWidth(line)).toBeLessThan(columns)
-          expect(trackOf(lines[0] ?? '')).toBe(track)
-        }),
-      )
-    },
-  )
-
-  test('show 100% only when all is done', () => {
-    expect(renderProgress({ ...progress, finished: 4_999 }, 1, at(80))[0]).toContain(' 99%')
-    expect(renderProgress({ ...progress, finished: 5_000, picking: true }, 1, at(80))[0]).toContain(' 99%')
-    expect(renderProgress({ ...progress, finished: 5_000 }, 1, at(80))[0]).toContain('100%')
-  })
-
-  test('read the same with colours', () => {
-    expect(renderProgress(progress, 48.2, { columns: 80, paint: createPaint(true) }).map(unstyled)).toEqual(
-      renderProgress(progress, 48.2, at(80)),
+describe('the progress of a run', () => {
+  test('shows speed, why it is stalled, work done, and use of the rate limit', () => {
+    expect(formatProgress(progress, 48.2)).toBe(
+      '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; waiting for the next window; ' +
+        '1,204 looked up, 300 in jobs, 3 jobs out, 2,911 cells written; ' +
+        '200 calls in 2 s, 143 in this window, 98.7% used, resets in 1.2 s',
     )
   })
-})
 
-test('the log line has the same content', () => {
-  expect(formatProgressLine(progress, 48.2)).toBe(
-    '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; 1,204 looked up, 300 in jobs, 3 jobs out, 2,911 cells written; ' +
-      '200 calls in 2 s, 143 in this window, 98.7% used, resets in 1.2 s, waiting for the next window',
-  )
+  test('leaves out what is unknown at the start', () => {
+    const none = { picked: 0, finished: 0, requested: 0, submitted: 0, jobsWaiting: 0, written: 0 }
+    const start = { ...progress, ...none, picking: true, rate: null, stallReason: null }
+    expect(formatProgress(start, null)).toBe('1 min 05 s; 0 of 0+ rows (0%); 0 cells written')
+  })
+
+  test('is 100% only when all is done', () => {
+    const share = (changes: Partial<RunProgress>) => formatProgress({ ...progress, ...changes }, 1)
+    expect(share({ finished: 4_999 })).toContain('(99%)')
+    expect(share({ finished: 5_000, picking: true })).toContain('(99%)')
+    expect(share({ finished: 5_000 })).toContain('(100%)')
+  })
 })
 
 describe('the progress view', () => {
@@ -148,13 +87,11 @@ describe('the progress view', () => {
     const { terminal, output } = onTerminal()
     const view = new ProgressView(output)
     for (let ms = 0; ms <= 1_000; ms += 10) view.showRun({ ...progress, elapsedMs: ms, finished: ms })
-    expect(terminal.raw.split('\u001b[?2026h')).toHaveLength(1 + 11)
+    expect(terminal.raw.split('\r')).toHaveLength(1 + 11)
     expect(terminal.screen[0]).toContain('1,000 of 5,000 rows')
     expect(terminal.blanked).toBe(0)
-    expect(terminal.cursorShown).toBe(false)
     view.end()
     expect(terminal.screen).toEqual([])
-    expect(terminal.cursorShown).toBe(true)
   })
 
   test('without a terminal writes a line every ten seconds, without escapes', () => {
