@@ -2,6 +2,9 @@ import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import { SOURCE_COLUMN, renderTable } from './table.ts'
 import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
+import { describeBeyondBudget, type ServicePlan } from '../../actions/plan/report.ts'
+import { formatLimit } from '../../domain/rate-status.ts'
+import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import {
   type Field,
@@ -12,17 +15,16 @@ import {
   renderFields,
   renderSection,
 } from './layout.ts'
-import {
-  formatAmounts,
-  formatPlanBudget,
-  formatRange,
-  formatTimeEstimate,
-  type PlanSettings,
-} from './plan-cost.ts'
-import { renderServicePlans } from './plan-services.ts'
 import { renderLeftOut } from './report.ts'
 import { squashText } from '../../sources/problems.ts'
-import { formatCount, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
+
+export interface PlanSettings {
+  /** From the command line or the configuration; null if neither sets it. */
+  readonly budget: ConfiguredBudget | null
+  /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
+  readonly maxReasons?: number
+}
 
 /** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
 export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
@@ -41,9 +43,8 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
       '',
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
-    ...(plan.services === undefined
-      ? renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)])
-      : renderServicePlans({ ...plan, services: plan.services }, settings, output)),
+    ...(plan.services === undefined ? [] : [...renderServices(plan.services, output), '']),
+    ...renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)]),
   ]
 }
 
@@ -220,13 +221,35 @@ function lookupFields({ lookups, calls }: Plan): Field[] {
   ]
 }
 
+/** The services in their order, each with its lookups, cost and time. */
+const renderServices = (services: readonly ServicePlan[], output: Output): string[] =>
+  renderTable(
+    output,
+    services,
+    [
+      { title: 'service', text: ({ service }) => service, minColumns: 8 },
+      { title: 'certain', text: ({ lookups }) => formatCount(lookups.certain), number: true },
+      { title: 'at most', text: ({ lookups }) => formatCount(lookups.max), number: true },
+      { title: 'cost', text: ({ cost }) => formatAmounts(cost) ?? '', number: true, dropOrder: 4 },
+      {
+        title: 'budget',
+        text: ({ cost: { budget } }) => (budget === null ? '' : formatCount(budget)),
+        number: true,
+      },
+      { title: 'time', text: ({ time }) => formatTime(time) ?? '?', number: true, dropOrder: 3 },
+    ],
+    { indent: 2 },
+  )
+
 function costFields(plan: Plan, settings: PlanSettings): Field[] {
-  const { cost, time } = plan
+  const { cost, time, services } = plan
   const isRange = cost.max_lookups > cost.lookups
   const more =
-    cost.credits === undefined
-      ? 'a row without a match is looked up by its next identifier'
-      : 'what the answers cost decides how many the budget pays'
+    services !== undefined
+      ? 'a row may go on to the next service'
+      : cost.credits === undefined
+        ? 'a row without a match is looked up by its next identifier'
+        : 'what the answers cost decides how many the budget pays'
   const amounts = compact([
     isRange
       ? `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`
@@ -236,6 +259,52 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
   ])
   return [
     ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, settings)}`],
-    cost.max_lookups > 0 && ['Time', formatTimeEstimate(time)],
+    cost.max_lookups > 0 && ['Time', ...formatPlanTime(time, services)],
   ]
+}
+
+const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
+  min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
+
+/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
+function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
+  if (amount === null || max === null) return null
+  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
+}
+
+function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
+  if (budget === null) return 'no budget is set: a run requires --budget'
+  const beyond = describeBeyondBudget(plan)
+  const { cost } = plan
+  // What the run's budget would pay. Of a service that bills unlike prices, only the sum of credits tells.
+  const isPaid =
+    budget === 'unlimited' || (!cost.credits && cost.budget !== null && cost.lookups < cost.budget)
+  if (beyond !== null && isPaid)
+    return `${beyond} beyond the budgets of ${plan.services ? 'services or sources' : 'sources'}`
+  if (budget === 'unlimited') return 'unlimited budget'
+  const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
+  return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
+}
+
+/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
+const formatTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
+  ms === null || most === null
+    ? null
+    : most > ms
+      ? `${formatDuration(ms)} to ${formatDuration(most)}`
+      : formatDuration(ms)
+
+function formatPlanTime(
+  time: Plan['time'],
+  services: readonly ServicePlan[] = [],
+): [text: string, note: string] {
+  const { limit, window_ms: windowMs, ms, max_ms: most } = time
+  const note = services.length > 0 ? 'all services work at the same time' : ''
+  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
+  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
+  if (limit === null) return ['unknown until the first call returns the rate limit', note]
+  const known = formatLimit(limit, windowMs)
+  const text = most === 0 ? 'one window' : formatTime(time)
+  if (text === null) return [`the rate limit is ${known}`, note]
+  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
 }

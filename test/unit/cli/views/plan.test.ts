@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderDiff } from '../../../../src/cli/views/diff.ts'
-import { renderInvalidRows, renderPlan } from '../../../../src/cli/views/plan.ts'
-import type { PlanSettings } from '../../../../src/cli/views/plan-cost.ts'
+import { type PlanSettings, renderInvalidRows, renderPlan } from '../../../../src/cli/views/plan.ts'
 import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
@@ -244,7 +243,7 @@ describe('several services', () => {
     const limited = { ...several, cost: { ...cost, budget: 4_200, beyond_budget: 800 } }
     for (const columns of [40, 60, 80]) {
       const lines = renderPlan(limited, onTerminal(columns).output, { budget: 4_200 })
-      expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('lookups beyond the budgets')
+      expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('lookups beyond the budget of 4,200')
       expect(Math.max(...lines.map(textWidth))).toBeLessThanOrEqual(columns)
     }
   })
