@@ -46,13 +46,11 @@ export async function listKeysWithRecord(
   services: readonly number[] | null,
   after: string,
   limit: number,
-): Promise<{ readonly key: string }[]> {
-  const { rows } = await sql<{ key: string }>`
+): Promise<string[]> {
+  const listed = sql<{ key: string }>`
     select r.key from fillrate.rows r
-     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`.execute(
-    db,
-  )
-  return rows
+     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`
+  return (await listed.execute(db)).rows.map(({ key }) => key)
 }
 
 /** The number of those rows. */
@@ -66,7 +64,7 @@ export async function countRowsWithRecord(
   return (await readOne(db, counted)).count
 }
 
-/** The records that these services have found for rows, as the rows are now. */
+/** The records that these services have found for rows, as the rows are now, and each in the order of its lookups. */
 export async function listFoundRecords(
   db: Connection,
   source: string,
@@ -79,7 +77,7 @@ export async function listFoundRecords(
            l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier, coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on ${isRecordSql(services)}
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${isFinishedSql}
-     order by r.key`.execute(db)
+     order by r.key, array_position(${lookupsSql}, l.id)`.execute(db)
   return parseRows<FoundRecord>(rows)
 }
 
