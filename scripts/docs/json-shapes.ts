@@ -665,11 +665,6 @@ export const JSON_SHAPES = {
         settled_at: time('since when'),
       }),
     ),
-    skipped_cells: list('the latest skipped cells, one by one', z.unknown()),
-    retired: list(
-      'sources that left the configuration and have failed rows, beside all others',
-      retiredSource,
-    ),
   }),
   runs: object({
     runs: list(
@@ -918,16 +913,6 @@ export const JSON_SHAPES = {
   retry: object({
     dry_run: boolean('nothing was queued'),
     rows: count('rows that the next run picks'),
-    reasons: list(
-      'these by source, state and reason',
-      object({
-        source: text('its name'),
-        service: text('the service that finished the rows, where the database knows several').optional(),
-        state: text('state of the rows'),
-        reason: text('why they were in it'),
-        rows: count('rows'),
-      }),
-    ),
     lookups: count('different lookups that will be requested again'),
     without_call: count('rows that will be written from their stored record'),
     row_missing: count('rows left, because the source no longer has them'),

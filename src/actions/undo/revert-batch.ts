@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { afterUndo } from '../../domain/row.ts'
-import type { UndoContext } from '../../domain/undo.ts'
+import { afterUndo, type UndoContext } from '../../domain/row.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { TableDeps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
@@ -56,7 +55,7 @@ export function revertBatch(
     deps.db,
     async (tx) => {
       const ids = batch.map((change) => change.id)
-      const open = await changes.lockUndoable(tx, context.target, ids)
+      const open = await changes.lockUndoable(tx, context.undoes, ids)
       const undoable = batch.filter((change) => open.has(change.id))
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)

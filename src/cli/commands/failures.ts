@@ -5,26 +5,24 @@ import type { FailedRow, FailureFilter, FailureReason } from '../../store/failur
 import type { SkippedRow } from '../../store/skipped-cells.ts'
 import { type Answer, type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
-import { formatChoices, parseText, parseWholeFrom, statesOption } from '../options.ts'
+import { formatChoices, parseText, statesOption } from '../options.ts'
 import { csvOption, openCsvFile } from '../csv-file.ts'
 import type { Output } from '../terminal.ts'
 import { pluralize, formatCount, relativeTime } from '../../util/format.ts'
 import { didYouMean, listNames } from '../../util/text.ts'
 import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
-import type { RetiredSource } from '../../store/retire-source.ts'
 import { renderFields, renderSection, renderText, stateStyle } from '../views/layout.ts'
 import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
-import { retiredFields } from '../views/status.ts'
 
-/** Rows shown by default; a file gets all. */
+/** Rows shown; a file gets all. */
 const SHOWN = 10
 
 const failuresParser = createParser('failures')
   .summary('lists rows that could not be enriched and cells that were skipped, by reason')
   .description(
     'Reasons with their number of rows and how to fix them, the cells that were skipped with their values, then the ' +
-      'rows themselves. Rows without a match are not included.',
+      'latest ten rows. Rows without a match are not included.',
   )
   .addOption(
     csvOption(
@@ -45,12 +43,6 @@ const failuresParser = createParser('failures')
       null,
     ),
   )
-  .option(
-    '--limit <N>',
-    'maximum number of rows, and of skipped cells with --json or --csv; default: 10, with --csv all',
-    parseWholeFrom(1),
-    null,
-  )
 
 export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
@@ -63,26 +55,18 @@ export const failuresCommand = defineCommand(failuresParser, {
     const { flags, stdout } = call
     const store = await import('../../store/failures.ts')
     const skippedCells = await import('../../store/skipped-cells.ts')
-    const { listRetiredSources } = await import('../../store/retire-source.ts')
     const config = await readConfigOrProblems(call)
     // Null: without a configuration it is unknown which sources have left it.
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     const db = await useDatabase(call)
     const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
     if (flags.csv !== null) return writeCsv(db, filter, flags.csv, call)
-    const retired =
-      configured === null || flags.source !== null ? [] : await listRetiredSources(db, configured)
-    const limit = flags.limit ?? SHOWN
     const reasons = await store.countFailureReasons(db, filter)
-    const rows = await store.latestFailures(db, filter, limit)
+    const rows = await store.latestFailures(db, filter, SHOWN)
     const cells = await skippedCells.groupSkippedCells(db, filter)
     const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
-    const found = { total, reasons, cells, rows, retired: retired.filter(({ failed }) => failed > 0) }
-    const skipped = flags.json ? await skippedCells.latestSkippedCells(db, filter, limit) : []
-    return {
-      json: { ...found, skipped_cells: skipped },
-      text: () => renderFailures(found, stdout, call.now()),
-    }
+    const found = { total, reasons, cells, rows }
+    return { json: found, text: () => renderFailures(found, stdout, call.now()) }
   },
 })
 
@@ -127,12 +111,12 @@ async function writeCsv(
   let rows = 0
   let cells = 0
   try {
-    for await (const page of iterateFailures(db, filter, flags.limit)) {
+    for await (const page of iterateFailures(db, filter)) {
       signal.throwIfAborted()
       await file.write(page.map((row) => toLine(toFailedFields(row), row.service)))
       rows += page.length
     }
-    for await (const page of iterateSkippedCells(db, filter, flags.limit)) {
+    for await (const page of iterateSkippedCells(db, filter)) {
       signal.throwIfAborted()
       await file.write(page.map((cell) => toLine(toSkippedFields(cell), cell.service)))
       cells += page.length
@@ -174,8 +158,6 @@ export interface FailureOverview {
   readonly cells: readonly SkippedGroup[]
   /** The latest rows. */
   readonly rows: readonly FailedRow[]
-  /** Sources that left the configuration, and have failed rows beside these. */
-  readonly retired: readonly RetiredSource[]
 }
 
 /** Reasons shown; of the others, only the number is. */
@@ -187,15 +169,7 @@ const STATE_COLUMN = {
   style: ({ state }: { readonly state: RowState }) => stateStyle(state),
 }
 
-export function renderFailures(found: FailureOverview, output: Output, now: number): string[] {
-  const retired = found.retired.map((one) => ({ ...one, rows: one.failed, deleted: 0 }))
-  return [
-    ...renderFound(found, output, now),
-    ...(retired.length === 0 ? [] : ['', ...renderFields(output, retiredFields(retired))]),
-  ]
-}
-
-function renderFound(
+export function renderFailures(
   { total, reasons, cells, rows }: FailureOverview,
   output: Output,
   now: number,

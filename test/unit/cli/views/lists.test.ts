@@ -41,7 +41,6 @@ describe('failures', () => {
         settled_at: new Date(now - 60_000),
       },
     ],
-    retired: [],
   }
 
   test('shows reasons with their numbers, how to fix them, then rows', () => {
@@ -64,7 +63,7 @@ describe('failures', () => {
       rows: 2,
     }))
     const text = renderFailures(
-      { total: 60, reasons, cells: [], rows: [], retired: [] },
+      { total: 60, reasons, cells: [], rows: [] },
       onTerminal(100).output,
       now,
     ).join('\n')
@@ -73,7 +72,7 @@ describe('failures', () => {
 
   test('says if there are none', () => {
     expect(
-      renderFailures({ total: 0, reasons: [], cells: [], rows: [], retired: [] }, onTerminal(80).output, now),
+      renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
     ).toEqual(['✓ No failed rows.'])
   })
 })
