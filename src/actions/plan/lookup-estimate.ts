@@ -25,17 +25,16 @@ export function sumCredits(
  * What a lookup is to a plan; of several, the first of `FLAGS` counts.
  * - `stored`: a row needs it, and has its answer
  * - `certain`: it is requested
- * - `possible`: it is requested if its row comes to the service
- * - `further`: it is requested if the identifiers before it find nothing
+ * - `possible`: it is requested if its row comes to the service, or the identifiers before it find nothing
  */
 type LookupUse = keyof typeof FLAGS
-const FLAGS = { certain: 1, possible: 2, further: 4, stored: 8 } as const
+const FLAGS = { certain: 1, possible: 2, stored: 4 } as const
 /** Of lookups that may be requested. */
-export const USES = ['certain', 'possible', 'further'] as const
+const USES = ['certain', 'possible'] as const
 /** A row needs it for certain. */
 const IS_WANTED = FLAGS.certain | FLAGS.stored
 /** The kind of the lookup, above the flags. */
-const KIND_SHIFT = 4
+const KIND_SHIFT = 3
 /** Some 60 MiB. */
 const MAX_COUNTED = 1 << 20
 
@@ -51,7 +50,7 @@ export class LookupEstimate {
   /** Each lookup that is kept stands for this many. */
   #scale = 1
   #distinct = 0
-  readonly #requests = { certain: byKind(() => 0), possible: byKind(() => 0), further: byKind(() => 0) }
+  readonly #requests = { certain: byKind(() => 0), possible: byKind(() => 0) }
 
   constructor(maxCounted = MAX_COUNTED) {
     this.#maxCounted = maxCounted
@@ -69,9 +68,9 @@ export class LookupEstimate {
 
   /** Those that may be requested. */
   get requests(): Readonly<Record<(typeof USES)[number], KindCounts>> {
-    const { certain, possible, further } = this.#requests
+    const { certain, possible } = this.#requests
     const scaled = (counts: KindCounts): KindCounts => byKind((kind) => counts[kind] * this.#scale)
-    return { certain: scaled(certain), possible: scaled(possible), further: scaled(further) }
+    return { certain: scaled(certain), possible: scaled(possible) }
   }
 
   /** Adds a lookup of a row. */

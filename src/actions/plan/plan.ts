@@ -199,19 +199,16 @@ function costService(
   const { credits } = adapter
   const { price } = policy
   const { certain } = paid
-  const { certain: wanted, possible, further } = estimate.requests
+  const { certain: wanted, possible } = estimate.requests
   const priceOf = (kind: LookupKind): number => price?.[endpointOf(kind)] ?? 1
   const worth = byKind((kind) => credits.most[kind] * priceOf(kind))
-  // Certain ones that are paid only if others cost less than they may, and identifiers after the first, which follow a miss.
-  const inTurn = byKind((kind) => Math.max(0, wanted[kind] - certain[kind]) + further[kind])
-  const more = Math.min(paid.max - sumOf(certain), sumOf(inTurn) + sumOf(possible))
-  const most = addKinds(certain, takeDearest(addKinds(inTurn, possible), more, worth))
+  // With certain ones that are paid only if others cost less than they may.
+  const optional = byKind((kind) => Math.max(0, wanted[kind] - certain[kind]) + possible[kind])
+  const more = takeDearest(optional, Math.min(paid.max - sumOf(certain), sumOf(optional)), worth)
+  const most = byKind((kind) => certain[kind] + more[kind])
   const callsFor = (counts: KindCounts): CallCounts =>
     estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
   const calls = callsFor(certain)
-  const singly = Math.min(more, sumOf(inTurn))
-  const together = callsFor(addKinds(certain, takeDearest(possible, more - singly, worth)))
-  const mostCalls = { ...together, person: together.person + singly, total: together.total + singly }
   const [least, reserved] = [sumCredits(certain, credits.least), sumCredits(most, credits.most)]
   const limit = credits.isFlat ? Infinity : Math.min(account.budget, total)
   const dearest = Math.max(...ALL_LOOKUP_KINDS.map((kind) => (most[kind] > 0 ? priceOf(kind) : 0)))
@@ -224,12 +221,10 @@ function costService(
       max_amount: limitCost(costOf(reserved, price), limit, dearest),
       budget: toBudgetLimit(toLookupBudget(budget, [price])),
     },
-    time: estimateTime(calls, mostCalls, { ...service, documented: adapter.rateLimits }),
+    time: estimateTime(calls, callsFor(most), { ...service, documented: adapter.rateLimits }),
     credits: { min: least.all, max: Math.min(reserved.all, limit) },
   }
 }
-
-const addKinds = (a: KindCounts, b: KindCounts): KindCounts => byKind((kind) => a[kind] + b[kind])
 
 /** Some of these lookups, so that no others are worth more. */
 function takeDearest(counts: KindCounts, some: number, worth: KindCounts): KindCounts {

@@ -14,7 +14,7 @@ import type { Source } from '../../sources/source-model.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { type LookupSpec, readStoredAnswers, type StoredAnswer } from '../../store/upsert-lookups.ts'
 import type { Account, WantedStep } from './budgets.ts'
-import { type LookupEstimate, sumOf, USES } from './lookup-estimate.ts'
+import { type LookupEstimate, sumOf } from './lookup-estimate.ts'
 
 /** What is counted of a service, over all sources. */
 export interface CountedService {
@@ -65,8 +65,7 @@ export class SourceWalk {
     return this.#steps.map(({ service: { account, estimate }, before }) => {
       const now = estimate.requests
       const certain = byKind((kind) => Math.max(0, now.certain[kind] - before.certain[kind]))
-      const added = USES.reduce((sum, use) => sum + sumOf(now[use]) - sumOf(before[use]), 0)
-      return { account, certain, more: Math.max(0, added - sumOf(certain)) }
+      return { account, certain, more: Math.max(0, sumOf(now.possible) - sumOf(before.possible)) }
     })
   }
 
@@ -119,7 +118,7 @@ function pass(
     if (costs || isCertain) estimate.add(lookup, !costs ? 'stored' : isCertain ? 'certain' : 'possible')
     if (!costs && state === Lookup.notFound && hasCascade(mapping)) continue
     for (const further of lookups.slice(n + 1))
-      if (answers.get(further)?.costs === true) estimate.add(further, 'further')
+      if (answers.get(further)?.costs === true) estimate.add(further, 'possible')
     const isOpen = costs || !ANSWERS.has(state)
     const isTaken =
       !isOpen && state === Lookup.found && (confidence === null || confidence >= mapping.minConfidence)

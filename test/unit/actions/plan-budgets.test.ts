@@ -117,7 +117,6 @@ test('what several services cost at most is no more than the budget that they sh
       const requests = {
         certain: { ...none, email: certain },
         possible: { ...none, email: most - certain },
-        further: none,
       }
       const adapter = { credits: readCredits(), rateLimits: [], bulk: null, companyBulk: null }
       const policy = { price: { currency: 'EUR', person: each, company: each }, bulkMinimum: null }
