@@ -16,7 +16,7 @@ import { toBulkJson } from '../../actions/bulk-availability.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import type { Database } from '../../store/open.ts'
 import type { Output } from '../terminal.ts'
-import { renderFilteredRows, renderInvalidRows, renderPlan } from '../views/plan.ts'
+import { renderInvalidRows, renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
 
 /** Rows that `--list` shows. */
@@ -80,7 +80,6 @@ export const planCommand = defineCommand(
             budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
           }),
           ...(list === 'invalid' ? renderInvalidRows(invalid, listed, plan.sources, stdout) : []),
-          ...(list === 'filtered' ? renderFilteredRows(plan.sources, stdout) : []),
         ],
       })
       warnOfUnreviewed(config, plan, stderr)

@@ -71,30 +71,6 @@ export function renderInvalidRows(
   )
 }
 
-/** What each condition leaves out, with the keys of some of these rows. */
-export function renderFilteredRows(sources: readonly SourcePlan[], output: Output): string[] {
-  const rows = sources.flatMap(({ source, conditions }) =>
-    (conditions ?? []).map((condition) => ({ source, ...condition })),
-  )
-  const failed = sources.flatMap(({ source, conditions_error: error }) =>
-    error === null
-      ? []
-      : wrapText(
-          `The conditions of ${source} were not counted, each of which is evaluated on rows that another may leave out: ${error}`,
-          output.textColumns,
-        ),
-  )
-  if (rows.length + failed.length === 0) return ['', 'No source has a condition.']
-  const table = renderTable(output, rows, [
-    ...(new Set(rows.map(({ source }) => source)).size > 1 ? [SOURCE_COLUMN] : []),
-    { title: 'rows', text: (row) => formatCount(row.rows), number: true },
-    { title: 'by it alone', text: (row) => formatCount(row.alone), number: true },
-    { title: 'condition', text: (row) => squashText(row.condition), minColumns: 20 },
-    { title: 'keys', text: (row) => (row.keys ?? []).join(', '), minColumns: 12, wraps: true },
-  ])
-  return renderSection(output, 'What each condition leaves out', [...table, ...failed])
-}
-
 /** A line of a funnel. A sum is what is left of the lines above it. */
 interface FunnelStep {
   readonly label: string
@@ -102,7 +78,7 @@ interface FunnelStep {
   readonly sum: boolean
   readonly why: string
   /** Lines under the reason. */
-  readonly notes?: readonly string[]
+  readonly notes: readonly string[]
 }
 
 const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
@@ -116,12 +92,14 @@ const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePla
     stoppedAt && STOPPED[stoppedAt],
   ]).join('; ')
 
-/** What each condition of the source's filter leaves out, a line each. */
+/** What each condition of the source's filter leaves out, a line each, with keys where they were requested. */
 function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
   if (error !== null) return [`by condition: not counted: ${error}`]
   return (conditions ?? []).map(
-    ({ condition, rows, alone }) =>
-      `${formatCount(rows)} by ${squashText(condition)}${alone === rows ? '' : `, ${formatCount(alone)} by it alone`}`,
+    ({ condition, rows, alone, keys = [] }) =>
+      `${formatCount(rows)} by ${squashText(condition)}${alone === rows ? '' : `, ${formatCount(alone)} by it alone`}${
+        keys.length === 0 ? '' : `: ${keys.join(', ')}`
+      }`,
   )
 }
 
@@ -133,8 +111,12 @@ const describeTable = (rows: number): string =>
 const MAX_REASONS = 12
 
 function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSettings): FunnelStep[] {
-  const left = (label: string, rows: number, why: string): FunnelStep => ({ label, rows, sum: false, why })
-  const total = (label: string, rows: number, why = ''): FunnelStep => ({ label, rows, sum: true, why })
+  const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => {
+    return { label, rows, sum: false, why, notes }
+  }
+  const total = (label: string, rows: number, why = '', notes: readonly string[] = []): FunnelStep => {
+    return { label, rows, sum: true, why, notes }
+  }
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
   // One more line names the reason itself.
   const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
@@ -147,16 +129,13 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
       ? [
           total('in the table', table),
           left('without a key', withoutKey, 'NULL in a column of the key: nothing identifies them'),
-          {
-            ...left('filtered out', filteredOut, "by the source's filter and joins"),
-            notes: describeConditions(source),
-          },
+          left('filtered out', filteredOut, "by the source's filter and joins", describeConditions(source)),
           left('filtered out', whereOut, 'by --where'),
         ]
       : []),
     isWhole
       ? total('eligible', source.rows, isFiltered ? '' : describeTable(source.rows))
-      : total('read', source.rows, describeRead(source)),
+      : total('read', source.rows, describeRead(source), describeConditions(source)),
     left('complete', source.complete, 'nothing to fill'),
     left(
       'fresh',
@@ -186,7 +165,7 @@ function renderSourceFunnel(
   const { paint } = output
   const lines = steps
     .filter((step) => step.sum || step.rows > 0)
-    .flatMap(({ label, rows, sum, why, notes = [] }, n) => {
+    .flatMap(({ label, rows, sum, why, notes }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
       const start = `${sign} ${padText(label, widths.labels)}${formatCount(rows).padStart(widths.numbers)}`
       const room = (output.columns ?? Number.POSITIVE_INFINITY) - textWidth(start) - 4
