@@ -186,9 +186,8 @@ interface PreviewedRemap extends Omit<PreviewedRow, 'outcome'> {
 }
 
 function mergeFindings(before: Finding | undefined, { outcome, diff, record }: PreviewedRemap): Finding {
-  const all = [outcome, ...(before ? [before.outcome] : [])]
   return {
-    outcome: OUTCOMES.find((one) => all.includes(one)) ?? outcome,
+    outcome: OUTCOMES.find((one) => one === outcome || one === before?.outcome) ?? outcome,
     diff: mergeDiffs(before?.diff ?? null, diff),
     isUndone: before?.isUndone ?? record.undone,
   }

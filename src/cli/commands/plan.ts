@@ -3,7 +3,6 @@ import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import type { Plan } from '../../actions/plan/report.ts'
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
 import {
-  type CliCall,
   Exit,
   SERVICE_VARIABLES,
   SOURCES_ARGUMENT,
@@ -13,8 +12,6 @@ import {
 } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
-import { describeRefusal } from '../../domain/refusal.ts'
-import type { Database } from '../../store/open.ts'
 import type { Output } from '../terminal.ts'
 import { renderInvalidRows, renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
@@ -83,7 +80,6 @@ export const planCommand = defineCommand(
         ],
       })
       warnOfUnreviewed(config, plan, stderr)
-      await warnOfRefusal(app.db, call)
       return Exit.done
     },
   },
@@ -97,11 +93,4 @@ function warnOfUnreviewed({ sources }: Config, plan: Plan, stderr: Output): void
       `${stderr.paint('warn', `Not reviewed: ${names.join(', ')}.`)} A run leaves out what no person has read: ` +
         'read it in the configuration, then take out `reviewed: false`.',
     )
-}
-
-/** A run would end at once, or wait. */
-async function warnOfRefusal(db: Database, { stderr }: Pick<CliCall, 'stderr'>): Promise<void> {
-  const { tryWrite } = await import('../../store/connectivity.ts')
-  const refused = describeRefusal(await tryWrite(db))
-  if (refused !== null) stderr.line(`${stderr.paint('warn', `${refused.title}.`)} ${refused.action}`)
 }

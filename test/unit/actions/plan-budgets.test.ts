@@ -86,7 +86,12 @@ test('what is paid is within the budgets of all, of each service and of the sour
       const { services, max } = pay(sources, accounts, total)
       const certain = services.reduce((sum, one) => sum + one.certain, 0)
       expect(certain).toBeLessThanOrEqual(max)
-      expect(max).toBeLessThanOrEqual(Math.min(total, ...[all.reduce((sum, one) => sum + one.budget, 0)]))
+      expect(max).toBeLessThanOrEqual(
+        Math.min(
+          total,
+          all.reduce((sum, one) => sum + one.budget, 0),
+        ),
+      )
       for (const [n, one] of services.entries()) {
         expect(one.certain).toBeLessThanOrEqual(one.max)
         expect(one.max).toBeLessThanOrEqual(own[n] ?? 0)
