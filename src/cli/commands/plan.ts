@@ -13,7 +13,7 @@ import {
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import type { Output } from '../terminal.ts'
-import { renderInvalidRows, renderPlan } from '../views/plan.ts'
+import { renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
 
 /** Rows that `--list` shows. */
@@ -57,9 +57,7 @@ export const planCommand = defineCommand(
       const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
       const invalid: InvalidInputRow[] = []
-      let listed = 0
       const onInvalid = (rows: readonly InvalidInputRow[]): void => {
-        listed += rows.length
         invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
       }
       const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
@@ -72,12 +70,10 @@ export const planCommand = defineCommand(
       )
       printAnswer(call, {
         json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulkOf(sources)) },
-        text: () => [
-          ...renderPlan(plan, stdout, {
-            budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
-          }),
-          ...(list === 'invalid' ? renderInvalidRows(invalid, listed, plan.sources, stdout) : []),
-        ],
+        text: () => {
+          const budgetOfRun = budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config)
+          return renderPlan(plan, stdout, { budget: budgetOfRun, invalid })
+        },
       })
       warnOfUnreviewed(config, plan, stderr)
       return Exit.done

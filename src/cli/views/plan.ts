@@ -1,20 +1,12 @@
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
-import { SOURCE_COLUMN, renderTable } from './table.ts'
+import { renderTable } from './table.ts'
 import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
 import { describeBeyondBudget, type ServicePlan } from '../../actions/plan/report.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
-import {
-  type Field,
-  compact,
-  formatCounts,
-  formatSum,
-  placeBeside,
-  renderFields,
-  renderSection,
-} from './layout.ts'
+import { type Field, compact, formatCounts, formatSum, placeBeside, renderFields } from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { squashText } from '../../sources/problems.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
@@ -22,6 +14,8 @@ import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/
 export interface PlanSettings {
   /** From the command line or the configuration; null if neither sets it. */
   readonly budget: ConfiguredBudget | null
+  /** Rows without a usable input that are named beside their reason. */
+  readonly invalid?: readonly InvalidInputRow[]
   /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
   readonly maxReasons?: number
 }
@@ -46,29 +40,6 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
     ...(plan.services === undefined ? [] : [...renderServices(plan.services, output), '']),
     ...renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)]),
   ]
-}
-
-/** Rows without a usable input, by key. The heading names their source where all of them are of one, listed or not. */
-export function renderInvalidRows(
-  rows: readonly InvalidInputRow[],
-  total: number,
-  sources: readonly SourcePlan[],
-  output: Output,
-): string[] {
-  if (total === 0) return ['', 'Every row to pick has a usable input.']
-  const names = sources.flatMap((one) => (Object.keys(one.invalid_input).length > 0 ? [one.source] : []))
-  const first = rows.length < total ? `The first ${formatCount(rows.length)} of ` : ''
-  const ofSource = names.length === 1 ? ` of ${names[0]}` : ''
-  const title = `${first}${pluralize(total, 'row')}${ofSource} without a usable input`
-  return renderSection(
-    output,
-    title,
-    renderTable(output, rows, [
-      ...(names.length === 1 ? [] : [SOURCE_COLUMN]),
-      { title: 'key', text: (row) => row.key, minColumns: 4 },
-      { title: 'reason', text: (row) => row.reason, minColumns: 12, wraps: true },
-    ]),
-  )
 }
 
 /** A line of a funnel. A sum is what is left of the lines above it. */
@@ -110,7 +81,15 @@ const describeTable = (rows: number): string =>
 /** Several inputs with a fault each have many combinations. */
 const MAX_REASONS = 12
 
-function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSettings): FunnelStep[] {
+function funnelSteps(
+  source: SourcePlan,
+  { maxReasons = MAX_REASONS, invalid: listed = [] }: PlanSettings,
+): FunnelStep[] {
+  const listKeys = (reason: string, rows: number): string[] => {
+    const of = listed.filter((row) => row.source === source.source && row.reason === reason)
+    const keys = of.map(({ key }) => key).join(', ')
+    return of.length === 0 ? [] : [of.length < rows ? `${keys}, …` : keys]
+  }
   const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => {
     return { label, rows, sum: false, why, notes }
   }
@@ -145,7 +124,7 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
     left('recent', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
     left('held', source.held, 'by a run in progress'),
     total('to pick', source.picked),
-    ...named.map(([reason, rows]) => left('invalid input', rows, reason)),
+    ...named.map(([reason, rows]) => left('invalid input', rows, reason, listKeys(reason, rows))),
     left(
       'invalid input',
       rest.reduce((all, [, rows]) => all + rows, 0),
