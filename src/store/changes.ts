@@ -138,27 +138,8 @@ export async function insertReverting(
 export const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writes_again' = 'true'))`
 
-/**
- * The latest run that wrote a row's cells after a change, by key; ignores undone writes.
- * @param sources those that share the rows
- * @param undoing the undo itself, whose writes do not count
- */
-export async function findLaterWriters(
-  db: Connection,
-  sources: readonly string[],
-  undoing: number | null,
-  cells: readonly { readonly change: number; readonly key: string; readonly columns: readonly string[] }[],
-): Promise<Map<string, number>> {
-  if (cells.length === 0) return new Map()
-  const { rows } = await sql<{ key: string; run: number }>`
-    select c.key, max(c.run_id) as run
-      from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
-      join fillrate.changes c on c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.change
-      join fillrate.runs r on r.id = c.run_id
-     where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ?| array(select jsonb_array_elements_text(v.columns))
-     group by c.key`.execute(db)
-  return new Map(rows.map((row) => [row.key, row.run]))
-}
+/** By change and column: the latest run that has written the cell again. */
+export type LaterWrites = ReadonlyMap<number, ReadonlyMap<string, number>>
 
 /**
  * The columns of each change that a later, not undone write has written again: they belong to the later write, even if
@@ -166,23 +147,26 @@ export async function findLaterWriters(
  * @param sources those that share the rows
  * @param undoing the undo itself, whose writes do not count
  */
-export async function findColumnsWrittenLater(
+export async function findLaterWrites(
   db: Connection,
   sources: readonly string[],
   undoing: number | null,
   open: readonly Pick<UndoableChange, 'id' | 'key' | 'after'>[],
-): Promise<Map<number, readonly string[]>> {
+): Promise<LaterWrites> {
   if (open.length === 0) return new Map()
   const cells = open.map(({ id, key, after }) => ({ id, key, columns: Object.keys(after) }))
-  const { rows } = await sql<{ id: number; columns: readonly string[] }>`
-    select v.id, jsonb_agg(distinct n.name) as columns
+  const { rows } = await sql<{ id: number; column: string; run: number }>`
+    select v.id, n.name as "column", max(c.run_id) as run
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (id bigint, key text, columns jsonb)
       join fillrate.changes c on c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id
       join fillrate.runs r on r.id = c.run_id
      cross join lateral jsonb_array_elements_text(v.columns) as n (name)
      where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ? n.name
-     group by v.id`.execute(db)
-  return new Map(rows.map((row) => [row.id, row.columns]))
+     group by v.id, n.name`.execute(db)
+  const byChange = Map.groupBy(rows, ({ id }) => id)
+  return new Map(
+    [...byChange].map(([id, writes]) => [id, new Map(writes.map(({ column, run }) => [column, run]))]),
+  )
 }
 
 export interface UndoableSummary {
