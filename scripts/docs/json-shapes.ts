@@ -507,8 +507,8 @@ export const JSON_SHAPES = {
       total: 'the sum',
     }).describe('calls within the budget'),
     cost: object({
-      lookups: count('lookups that would be requested within the budget'),
-      max_lookups: count('the same, if each row of a cascade reaches its last identifier'),
+      lookups: count('lookups that would be requested within the budget, at least'),
+      max_lookups: count('at most: each row reaches its last identifier and service'),
       credits: object({ min: number('at least'), max: number('at most: what a run reserves') })
         .optional()
         .describe('of these, in credits; only where a lookup does not cost one'),

@@ -16,6 +16,7 @@ import { firstOf } from '../runs/run-part.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/remap.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
+import { readPages } from '../store/sql.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 
 /** Rows per batch. */
@@ -149,16 +150,16 @@ async function forEachPage(
   const { db } = firstOf(services).deps
   const numbers = numbersOf(services)
   const total = onProgress ? await attempt(() => store.countRowsWithRecord(db, name, numbers)) : 0
+  const pages = readPages<string>(
+    (after, limit) => attempt(() => store.listKeysWithRecord(db, name, numbers, after ?? '', limit)),
+    REMAP_BATCH_SIZE,
+  )
   let processed = 0
-  let after = ''
-  while (!signal.aborted) {
-    const readPage = () => store.listKeysWithRecord(db, name, numbers, after, REMAP_BATCH_SIZE)
-    const keys = await attempt(readPage)
+  for await (const keys of pages) {
+    if (signal.aborted) return
     await processPage(keys)
     processed += keys.length
     onProgress?.(processed, total)
-    if (keys.length < REMAP_BATCH_SIZE) return
-    after = keys.at(-1) ?? ''
   }
 }
 

@@ -34,8 +34,8 @@ export const planCommand = defineCommand(
     .addOption(
       new Option(
         '--list <WHICH>',
-        `also list rows: without a usable input (\`invalid\`), by key and reason, the first ${MAX_LISTED}; ` +
-          'or some keys that each condition leaves out (`filtered`)',
+        `also name rows by their keys: without a usable input (\`invalid\`), the first ${MAX_LISTED}; ` +
+          'or some of those that each condition leaves out (`filtered`)',
       )
         .choices(['invalid', 'filtered'])
         .default(null),
