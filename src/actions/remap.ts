@@ -43,7 +43,7 @@ export interface RemapService {
 }
 
 /**
- * What stored records would change in a row. Of the records of several services, the first of these outcomes counts.
+ * What stored records would change in a row. Of several services, the first of these outcomes counts.
  * - `changed`: a cell would change, or only the database can tell
  * - `inputs_changed`: the next run picks the row
  * - `row_missing`: the row is no longer in the source
@@ -124,7 +124,7 @@ function writeRemap(
   const startedAt = performance.now()
   const { deps } = firstOf(services)
   return runMaintenance(deps, { sources: [name], options: { remap: true } }, signal, async (run) => {
-    // Rows that wait are in no page: those that a remap left when it was killed lack the records of later services.
+    // Rows that wait are in no page. Those that a killed remap has left lack the records of later services.
     for (const service of services) await writeQueued(service, run.attempt)
     await examine(run)
     for (const service of services) await writeLockedRows(service, run)
@@ -194,7 +194,10 @@ function mergeFindings(before: Finding | undefined, { outcome, diff, record }: P
   }
 }
 
-/** Previews the records of one service, and writes them if the remap does. @param found what those before it would change */
+/**
+ * Previews the records of one service, and writes them if the remap does.
+ * @param found what the services before it would change
+ */
 async function remapPage(
   services: readonly RemapService[],
   service: RemapService,

@@ -93,7 +93,7 @@ export async function listUndoable(
 
 const parseValues = (text: string): Values => parseExactJson(text) as Values
 
-/** Locks changes of a run, so that two processes never undo the same one. @returns those that can still be undone */
+/** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
 export async function lockUndoable(tx: Tx, run: number, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes

@@ -80,7 +80,7 @@ async function selectFailures(
 export const latestFailures = (db: Database, filter: FailureFilter, limit: number): Promise<FailedRow[]> =>
   selectFailures(db, filter, { orderBy: sql`settled_at desc, source, key`, limit })
 
-/** Failed rows in the order of source and key, page by page, so that a million failures are never in memory at once. */
+/** Failed rows by source and key, page by page, so that a million failures are never in memory at once. */
 export const iterateFailures = (
   db: Database,
   filter: FailureFilter,

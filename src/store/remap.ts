@@ -64,7 +64,7 @@ export async function countRowsWithRecord(
   return (await readOne(db, counted)).count
 }
 
-/** The records that these services have found for rows, as the rows are now, and each in the order of its lookups. */
+/** The records that these services have found for rows, as the rows are now. The last of a row is the latest. */
 export async function listFoundRecords(
   db: Connection,
   source: string,
@@ -85,7 +85,7 @@ export async function listFoundRecords(
  * Queues rows for write-back from the record of one of their lookups, which becomes the row's own until it is written. If it was another,
  * `missed_lookup_ids` has all lookups of the row in their order until then, its own included: from that `finishRows` restores both. A row
  * belongs to the run that took it last: one that another run has written since it was read would be missing from that run's report.
- * @throws ConflictError if a row has changed since it was read, or a lookup has lost its record; the next attempt reads it again
+ * @throws ConflictError if a row has changed since it was read, or a record is gone: the next attempt reads anew
  */
 export async function requeueForRecord(
   tx: Tx,

@@ -47,8 +47,8 @@ interface Step {
 }
 
 /**
- * Bounds wanted lookups by the budgets of their sources and services, and by the budget of all together. Of a budget that does not pay
- * all certain lookups, it takes the fewest that use it up, a part of each kind.
+ * Bounds wanted lookups by the budgets of their sources and services, and by the budget of all together.
+ * Of a budget that does not pay all certain lookups, it takes the fewest that use it up, a part of each kind.
  * @returns what each service may be requested with, and the most lookups of all services together
  */
 export function payWanted(
@@ -85,8 +85,8 @@ function payFrom(budget: number, steps: readonly Step[]): number {
   const cells = steps.flatMap((step) => step.cells)
   const isEnough = costCells(cells, 'most') <= budget
   if (!isEnough) cutCells(cells, budget)
-  // Lookups that are not certain, and cost the least, may take what the certain ones leave. If the budget does not pay all of these,
-  // it may be used for any lookups.
+  // Lookups that are not certain, and cost the least, may take what the certain ones leave. A budget that
+  // does not pay all certain ones may be used for any lookups.
   const left = isEnough ? budget - costCells(cells, 'least') : budget
   const countMost = (some: readonly Cell[], each: number): number =>
     (isEnough ? countCells(some) : 0) + (left === Infinity || each === 0 ? Infinity : roundDown(left / each))

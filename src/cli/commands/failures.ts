@@ -26,7 +26,8 @@ const failuresParser = createParser('failures')
   )
   .option(
     '--csv <FILE>',
-    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value, with several services service; - for standard output',
+    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, ' +
+      'value, with several services service; - for standard output',
     parseText,
     null,
   )

@@ -63,14 +63,15 @@ const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePla
     stoppedAt && STOPPED[stoppedAt],
   ]).join('; ')
 
-/** What each condition of the source's filter leaves out, a line each, with keys where they were requested. */
+/** A line for each condition of the filter: what it leaves out, with keys where they were requested. */
 function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
   if (error !== null) return [`by condition: not counted: ${error}`]
   return (conditions ?? []).map(
     ({ condition, rows, alone, keys = [] }) =>
-      `${formatCount(rows)} by ${squashText(condition)}${alone === rows ? '' : `, ${formatCount(alone)} by it alone`}${
-        keys.length === 0 ? '' : `: ${keys.join(', ')}`
-      }`,
+      compact([
+        `${formatCount(rows)} by ${squashText(condition)}`,
+        alone < rows && `${formatCount(alone)} by it alone`,
+      ]).join(', ') + (keys.length === 0 ? '' : `: ${keys.join(', ')}`),
   )
 }
 

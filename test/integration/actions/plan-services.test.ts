@@ -87,7 +87,7 @@ test('a plan has what is certain and the most of each service, and the next run 
   }
 })
 
-test('a stored miss goes on for certain, a stored record ends the row, and a budget bounds all services', async () => {
+test('a stored miss goes on for certain, a stored record ends the row, and a budget bounds all', async () => {
   const count = (name: string, state: string): Promise<number> =>
     services.count(`fillrate.lookups l join fillrate.services s on s.id = l.service_id
                      where s.name = '${name}' and l.state = '${state}'`)

@@ -52,7 +52,7 @@ test('of a budget in money each lookup takes its own price', () => {
   ])
 })
 
-test('a budget that does not pay all that is certain pays each kind in part, to the last part of a credit', () => {
+test('a budget that does not pay all that is certain pays each kind in part, to the last credit', () => {
   const account = openAccount()
   const sources = [
     { ...none, email: 300, linkedin_url: 100 },
