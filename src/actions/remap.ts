@@ -87,8 +87,16 @@ export async function remapSource(
   const { source, dryRun, signal } = options
   const { deps } = firstOf(services)
   const tally = new PreviewTally([source], options.sample, deps.random)
-  const counts = { rows: 0, changed: 0, unchanged: 0, below_confidence: 0, inputs_changed: 0, row_missing: 0 }
-  const examined = { ...counts, undone: 0, cells: 0 }
+  const examined = {
+    rows: 0,
+    changed: 0,
+    unchanged: 0,
+    below_confidence: 0,
+    inputs_changed: 0,
+    row_missing: 0,
+    undone: 0,
+    cells: 0,
+  }
   const examine = (run: RemapRun): Promise<void> =>
     forEachPage(services, options, run, async (keys) => {
       const found: Findings = new Map()
@@ -111,7 +119,15 @@ export async function remapSource(
   if (dryRun) await examine({ id: null, attempt: (act) => act(), signal })
   else report = await writeRemap(services, source, signal, examine)
   const { skipped, columns, sample } = tally.report([])
-  return { dry_run: dryRun, source: source.name, examined, skipped_cells: skipped, columns, sample, report }
+  return {
+    dry_run: dryRun,
+    source: source.name,
+    examined,
+    skipped_cells: skipped,
+    columns,
+    sample,
+    report,
+  }
 }
 
 /** Writes as a run of its own, which makes no call. */
@@ -289,9 +305,11 @@ async function requeue(
     !needsWrite(one) && (one.outcome === 'unchanged' || one.outcome === 'below_confidence')
   const toQueue = previewed.filter(needsWrite).map(({ record, onlyBlanks }) => ({ ...record, onlyBlanks }))
   await store.requeueForRecord(tx, name, run, toQueue)
-  const kept = previewed.filter(keepsState).map(({ row: { key, skipped }, record }) => {
-    return { key, lookup: record.lookup, skipped }
-  })
+  const kept = previewed.filter(keepsState).map(({ row, record }) => ({
+    key: row.key,
+    lookup: record.lookup,
+    skipped: row.skipped,
+  }))
   await replaceSkippedCells(tx, name, kept)
 }
 

@@ -97,9 +97,13 @@ export async function requeueForRecord(
   })[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => {
-    return { key, inputHash, settledAt, lookup, onlyBlanks }
-  })
+  const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
+    key,
+    inputHash,
+    settledAt,
+    lookup,
+    onlyBlanks,
+  }))
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
   const { rows: locked } = await sql`

@@ -127,24 +127,28 @@ async function writeCsv(
   return Exit.done
 }
 
-const toFailedFields = ({ source, key, state, reason, settled_at: at, service }: FailedRow) => {
-  return [source, key, state, reason, at.toISOString(), null, null, service ?? null]
-}
+const toFailedFields = ({ source, key, state, reason, settled_at: at, service }: FailedRow) => [
+  source,
+  key,
+  state,
+  reason,
+  at.toISOString(),
+  null,
+  null,
+  service ?? null,
+]
 
 /** A value that is no text is written as JSON. */
-const toSkippedFields = ({ skipped_at: at, value, service, ...cell }: SkippedRow) => {
-  const text = typeof value === 'string' ? value : JSON.stringify(value)
-  return [
-    cell.source,
-    cell.key,
-    cell.state,
-    cell.description,
-    at.toISOString(),
-    cell.column,
-    text,
-    service ?? null,
-  ]
-}
+const toSkippedFields = (cell: SkippedRow) => [
+  cell.source,
+  cell.key,
+  cell.state,
+  cell.description,
+  cell.skipped_at.toISOString(),
+  cell.column,
+  typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
+  cell.service ?? null,
+]
 
 /** @throws ConfigProblems if the file cannot be written */
 async function openCsvFile(target: string, cwd: string): Promise<FileHandle> {

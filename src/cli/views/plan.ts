@@ -91,12 +91,17 @@ function funnelSteps(
     const keys = of.map(({ key }) => key).join(', ')
     return of.length === 0 ? [] : [of.length < rows ? `${keys}, …` : keys]
   }
-  const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => {
-    return { label, rows, sum: false, why, notes }
-  }
-  const total = (label: string, rows: number, why = '', notes: readonly string[] = []): FunnelStep => {
-    return { label, rows, sum: true, why, notes }
-  }
+  const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => ({
+    label,
+    rows,
+    sum: false,
+    why,
+    notes,
+  })
+  const total = (label: string, rows: number, why = '', notes: readonly string[] = []): FunnelStep => ({
+    ...left(label, rows, why, notes),
+    sum: true,
+  })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
   // One more line names the reason itself.
   const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
