@@ -504,8 +504,8 @@ export const JSON_SHAPES = {
       total: 'the sum',
     }).describe('calls within the budget'),
     cost: object({
-      lookups: count('lookups that would be requested within the budget'),
-      max_lookups: count('the same, if each row of a cascade reaches its last identifier'),
+      lookups: count('lookups that would be requested within the budget, at least'),
+      max_lookups: count('at most: each row reaches its last identifier and service'),
       credits: object({ min: number('at least'), max: number('at most: what a run reserves') })
         .optional()
         .describe('of these, in credits; only where a lookup does not cost one'),
@@ -661,11 +661,6 @@ export const JSON_SHAPES = {
         reason: orNull(text('why; null: the state says all')),
         settled_at: time('since when'),
       }),
-    ),
-    skipped_cells: list('the latest skipped cells, one by one', z.unknown()),
-    retired: list(
-      'sources that left the configuration and have failed rows, beside all others',
-      retiredSource,
     ),
   }),
   runs: object({
@@ -916,16 +911,6 @@ export const JSON_SHAPES = {
   retry: object({
     dry_run: boolean('nothing was queued'),
     rows: count('rows that the next run picks'),
-    reasons: list(
-      'these by source, state and reason',
-      object({
-        source: text('its name'),
-        service: text('the service that finished the rows, where the database knows several').optional(),
-        state: text('state of the rows'),
-        reason: text('why they were in it'),
-        rows: count('rows'),
-      }),
-    ),
     lookups: count('different lookups that will be requested again'),
     without_call: count('rows that will be written from their stored record'),
     row_missing: count('rows left, because the source no longer has them'),

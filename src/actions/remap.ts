@@ -1,20 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAnswer, ROW_STATE_FACTS } from '../domain/row.ts'
-import { toDiffRow } from '../pipeline/preview.ts'
+import type { SkippedGroup } from '../domain/skipped-cell.ts'
+import {
+  type DiffRow,
+  type DryRunReport,
+  mergeDiffs,
+  type PreviewedRow,
+  PreviewTally,
+  previewWriteBack,
+} from '../pipeline/preview.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps, type MaintenanceRun } from '../runs/maintenance.ts'
-import { createRunReport } from '../runs/report.ts'
+import { createRunReport, type RunReport } from '../runs/report.ts'
 import { firstOf } from '../runs/run-part.ts'
-import { fitRow, listSkippedCells } from '../pipeline/row-results.ts'
 import type { Source } from '../sources/source-model.ts'
-import { writeBatch, type WriteResult } from '../sources/write/write.ts'
 import * as store from '../store/remap.ts'
-import type { FoundRecord } from '../store/remap.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
+import { readPages } from '../store/sql.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
-import { type PreviewedRemap, RemapFindings, type RemapOutcome, type RemapReport } from './remap-findings.ts'
-
-export type { RemapReport } from './remap-findings.ts'
 
 /** Rows per batch. */
 const REMAP_BATCH_SIZE = 1_000
@@ -40,6 +43,38 @@ export interface RemapService {
 }
 
 /**
+ * What stored records would change in a row. Of several services, the first of these outcomes counts.
+ * - `changed`: a cell would change, or only the database can tell
+ * - `inputs_changed`: the next run picks the row
+ * - `row_missing`: the row is no longer in the source
+ * - `unchanged`: nothing would change
+ * - `below_confidence`: the record's confidence is too low for the source
+ */
+const OUTCOMES = ['changed', 'inputs_changed', 'row_missing', 'unchanged', 'below_confidence'] as const
+type RemapOutcome = (typeof OUTCOMES)[number]
+
+/** Counts, cells by column and a sample as in a dry run; and the report of the run that wrote them. */
+export interface RemapReport extends DryRunReport {
+  readonly dry_run: boolean
+  readonly source: string
+  /** Outcomes of the rows with a stored record: all but the last two add up to `rows`. */
+  readonly examined: Readonly<Record<RemapOutcome, number>> & {
+    readonly rows: number
+    /** Rows to write whose earlier write was undone. */
+    readonly undone: number
+    /** Cells that would be written, without `touch` columns. */
+    readonly cells: number
+  }
+  /** Values that are not written under the current mapping, by column and reason. */
+  readonly skipped_cells: readonly SkippedGroup[]
+  /** Null: nothing was written. */
+  readonly report: RunReport | null
+}
+
+/** A remap that writes, or one that only shows what it would write. */
+type RemapRun = Pick<MaintenanceRun, 'attempt' | 'signal'> & { readonly id: number | null }
+
+/**
  * Writes stored records again under the current mapping, without a call: rows that would change are queued with their record, and the
  * write-back writes them; the others keep their state. Of several services in their order: as in a run, a later one fills only what the
  * records of those before it have left blank.
@@ -50,62 +85,65 @@ export async function remapSource(
   options: RemapOptions,
 ): Promise<RemapReport> {
   const { source, dryRun, signal } = options
-  const first = firstOf(services)
-  const findings = new RemapFindings(source, options.sample, first.deps.random)
-  const { db } = first.deps
-  const numbers = numbersOf(services)
-  const count = (): Promise<number> => store.countRowsWithRecord(db, source.name, numbers)
-  const readPage = (afterKey: string): Promise<RowKey[]> =>
-    store.listKeysWithRecord(db, source.name, numbers, afterKey, REMAP_BATCH_SIZE)
-  if (dryRun) {
-    await forEachPage(options, count, async (afterKey) => {
-      const rows = await readPage(afterKey)
-      const previewed: PreviewedRemap[] = []
-      for (const service of services) {
-        const { own } = await inPage(service, (tx) => previewService(tx, services, service, rows, previewed))
-        previewed.push(...own)
-      }
-      findings.add(mergeByRow(previewed))
-      return rows
-    })
-    return findings.report(null)
+  const { deps } = firstOf(services)
+  const tally = new PreviewTally([source], options.sample, deps.random)
+  const examined = {
+    rows: 0,
+    changed: 0,
+    unchanged: 0,
+    below_confidence: 0,
+    inputs_changed: 0,
+    row_missing: 0,
+    undone: 0,
+    cells: 0,
   }
-  return writeRemap(first.deps, findings, signal, async ({ id, attempt, signal: stopping }) => {
-    // Rows that wait are in no page: those that a remap left when it was killed lack the records of later services.
-    for (const service of services) await writeQueued(service.deps, service.source, attempt)
-    await forEachPage({ ...options, signal: stopping }, count, async (afterKey) => {
-      const rows = await attempt(() => readPage(afterKey))
-      const previewed: PreviewedRemap[] = []
+  const examine = (run: RemapRun): Promise<void> =>
+    forEachPage(services, options, run, async (keys) => {
+      const found: Findings = new Map()
       for (const service of services) {
-        const page = await attempt(() =>
-          inPage(service, async (tx) => {
-            const records = await previewService(tx, services, service, rows, previewed)
-            await requeue(tx, service.source.name, id, records)
-            return records.own
-          }),
-        )
-        previewed.push(...page)
-        await writeRequeued(service.deps, service.source, id, attempt)
+        const previewed = await remapPage(services, service, keys, found, run)
+        for (const one of previewed) {
+          tally.addWrite(source, service.deps.service, one)
+          found.set(one.row.key, mergeFindings(found.get(one.row.key), one))
+        }
       }
-      findings.add(mergeByRow(previewed))
-      return rows
+      for (const { outcome, isUndone, diff } of found.values()) {
+        examined.rows++
+        examined[outcome]++
+        if (outcome === 'changed' && isUndone) examined.undone++
+        examined.cells += diff?.cells.length ?? 0
+        if (diff !== null && diff.cells.length > 0) tally.addSample(source.name, diff)
+      }
     })
-    for (const service of services)
-      await writeLockedRows(service.deps, { source: service.source, signal: stopping }, id, attempt)
-  })
+  let report: RunReport | null = null
+  if (dryRun) await examine({ id: null, attempt: (act) => act(), signal })
+  else report = await writeRemap(services, source, signal, examine)
+  const { skipped, columns, sample } = tally.report([])
+  return {
+    dry_run: dryRun,
+    source: source.name,
+    examined,
+    skipped_cells: skipped,
+    columns,
+    sample,
+    report,
+  }
 }
 
 /** Writes as a run of its own, which makes no call. */
-async function writeRemap(
-  deps: MaintenanceDeps,
-  findings: RemapFindings,
+function writeRemap(
+  services: readonly RemapService[],
+  { name }: Source,
   signal: AbortSignal,
-  write: (run: MaintenanceRun) => Promise<void>,
-): Promise<RemapReport> {
+  examine: (run: RemapRun) => Promise<void>,
+): Promise<RunReport> {
   const startedAt = performance.now()
-  const started = { sources: [findings.source.name], options: { remap: true } }
-  const report = await runMaintenance(deps, started, signal, async (run) => {
-    await write(run)
+  const { deps } = firstOf(services)
+  return runMaintenance(deps, { sources: [name], options: { remap: true } }, signal, async (run) => {
+    // Rows that wait are in no page. Those that a killed remap has left lack the records of later services.
+    for (const service of services) await writeQueued(service, run.attempt)
+    await examine(run)
+    for (const service of services) await writeLockedRows(service, run)
     const isStopped = run.signal.aborted
     return createRunReport(deps.db, {
       id: run.id,
@@ -116,33 +154,30 @@ async function writeRemap(
       durationMs: performance.now() - startedAt,
     })
   })
-  return findings.report(report)
 }
 
-/**
- * Goes through the rows of a source in pages of `REMAP_BATCH_SIZE`.
- * @param count all rows, for the progress
- * @param processPage those after a key; resolves to them, in key order
- */
+/** Goes through the rows of a source that have a record, in key order, in pages of `REMAP_BATCH_SIZE`. */
 async function forEachPage(
-  { signal, onProgress }: Pick<RemapOptions, 'signal' | 'onProgress'>,
-  count: () => Promise<number>,
-  processPage: (afterKey: string) => Promise<readonly { readonly key: string }[]>,
+  services: readonly RemapService[],
+  { source: { name }, onProgress }: RemapOptions,
+  { attempt, signal }: RemapRun,
+  processPage: (keys: readonly string[]) => Promise<void>,
 ): Promise<void> {
-  const total = onProgress ? await count() : 0
+  const { db } = firstOf(services).deps
+  const numbers = numbersOf(services)
+  const total = onProgress ? await attempt(() => store.countRowsWithRecord(db, name, numbers)) : 0
+  const pages = readPages<string>(
+    (after, limit) => attempt(() => store.listKeysWithRecord(db, name, numbers, after ?? '', limit)),
+    REMAP_BATCH_SIZE,
+  )
   let processed = 0
-  let afterKey = ''
-  while (!signal.aborted) {
-    const rows = await processPage(afterKey)
-    processed += rows.length
+  for await (const keys of pages) {
+    if (signal.aborted) return
+    await processPage(keys)
+    processed += keys.length
     onProgress?.(processed, total)
-    if (rows.length < REMAP_BATCH_SIZE) return
-    afterKey = rows.at(-1)?.key ?? ''
   }
 }
-
-const inPage = <Result>({ deps }: RemapService, act: (tx: Tx) => Promise<Result>): Promise<Result> =>
-  inTransaction(deps.db, act, deps.policy.sourceTimeoutMs)
 
 /** Null: no service is configured. */
 const numbersOf = (services: readonly RemapService[]): number[] | null => {
@@ -150,185 +185,103 @@ const numbersOf = (services: readonly RemapService[]): number[] | null => {
   return numbers.length === 0 ? null : numbers
 }
 
-type RowKey = Pick<FoundRecord, 'key'>
-
-interface ServiceRecords {
-  /** What those of the service would change. */
-  readonly own: readonly PreviewedRemap[]
-  /** Rows that a service before it has found: only their blank cells are filled. */
-  readonly found: ReadonlySet<string>
+/** What the services so far would change in a row, by its key. */
+type Findings = Map<string, Finding>
+interface Finding {
+  readonly outcome: RemapOutcome
+  readonly diff: DiffRow | null
+  /** An earlier write to the row was undone. */
+  readonly isUndone: boolean
 }
 
-/** What the records of one service would change, after those before it. @param earlier what these would change */
-async function previewService(
-  tx: Tx,
-  services: readonly RemapService[],
-  { source, service: number }: RemapService,
-  rows: readonly RowKey[],
-  earlier: readonly PreviewedRemap[],
-): Promise<ServiceRecords> {
-  const keys = rows.map(({ key }) => key)
-  const records = await store.listFoundRecords(tx, source.name, keys, numbersOf(services))
-  const before = services.slice(
-    0,
-    services.findIndex((one) => one.source === source),
-  )
-  const found = new Set(records.filter((one) => isTakenBy(before, one)).map(({ key }) => key))
-  const own = records.filter(({ service }) => number === null || service === number)
-  const cells = earlier.flatMap(({ row, diff }) =>
-    (diff?.cells ?? []).map(({ column }) => toCellName(row.key, column)),
-  )
-  const filled = new Set(cells)
-  const [after, alone] = [own.filter(({ key }) => found.has(key)), own.filter(({ key }) => !found.has(key))]
-  const isFilled = (key: string, column: string): boolean => filled.has(toCellName(key, column))
+/** What the record of one service would change in its row. */
+interface PreviewedRemap extends Omit<PreviewedRow, 'outcome'> {
+  readonly record: store.FoundRecord
+  /** A service before has found the row: only its blank cells are filled. */
+  readonly onlyBlanks: boolean
+  readonly outcome: RemapOutcome
+}
+
+function mergeFindings(before: Finding | undefined, { outcome, diff, record }: PreviewedRemap): Finding {
   return {
-    own: [
-      ...(await previewRemap(tx, source, alone)),
-      ...(await previewRemap(tx, source.afterFound ?? source, after, isFilled)),
-    ],
-    found,
+    outcome: OUTCOMES.find((one) => one === outcome || one === before?.outcome) ?? outcome,
+    diff: mergeDiffs(before?.diff ?? null, diff),
+    isUndone: before?.isUndone ?? record.undone,
   }
 }
 
-const toCellName = (key: string, column: string): string => JSON.stringify([key, column])
-
-/** Whether a record is of one of these services, and has the confidence that the source requires of it. */
-const isTakenBy = (services: readonly RemapService[], { service, confidence }: FoundRecord): boolean =>
-  services.some(
-    ({ source, service: number }) =>
-      number === service &&
-      afterAnswer({ state: 'found', reason: null, confidence }, source.mapping.minConfidence) === null,
-  )
-
-/** Queues the rows that would change, and notes what is skipped of the others. */
-async function requeue(tx: Tx, source: string, run: number, { own, found }: ServiceRecords): Promise<void> {
-  const rows = own.filter(needsWrite).map(({ row }) => ({ ...row, onlyBlanks: found.has(row.key) }))
-  await store.requeueForRecord(tx, source, run, rows)
-  await replaceSkippedCells(tx, source, own.filter(keepsState).map(toSkippedRow))
-}
-
-/** What decides about a row with records of several services, the first one first. */
-const OUTCOMES: readonly PreviewedRemap['outcome'][] = [
-  'changed',
-  'inputs_changed',
-  'row_missing',
-  'unchanged',
-  'below_confidence',
-]
-
-/** One finding for each row. */
-function mergeByRow(previewed: readonly PreviewedRemap[]): PreviewedRemap[] {
-  return [...Map.groupBy(previewed, ({ row }) => row.key).values()].flatMap((ofRow) => {
-    const [first] = ofRow
-    if (first === undefined || ofRow.length === 1) return ofRow
-    const diffs = ofRow.flatMap(({ diff }) => diff ?? [])
-    const [diff = null] = diffs
-    return {
-      row: first.row,
-      outcome: OUTCOMES.find((one) => ofRow.some(({ outcome }) => outcome === one)) ?? first.outcome,
-      diff: diff && { ...diff, cells: diffs.flatMap((one) => one.cells) },
-      skipped: ofRow.flatMap((one) => one.skipped),
-    }
-  })
-}
-
-/** Includes unchanged rows whose state is no longer true. */
-const needsWrite = ({ row, outcome }: PreviewedRemap): boolean =>
-  outcome === 'changed' || (outcome === 'unchanged' && !ROW_STATE_FACTS[row.state].isApplied)
-
-/** Rows that keep their state: what is skipped of them may have changed with the mapping. */
-const keepsState = (one: PreviewedRemap): boolean =>
-  !needsWrite(one) && (one.outcome === 'unchanged' || one.outcome === 'below_confidence')
-
-const toSkippedRow = ({ row, skipped }: PreviewedRemap) => ({
-  key: row.key,
-  lookup: row.lookup,
-  skipped,
-})
-
-async function writeRequeued(
-  deps: MaintenanceDeps,
-  source: Source,
-  run: number,
-  step: <T>(act: () => Promise<T>) => Promise<T>,
-): Promise<void> {
+/**
+ * Previews the records of one service, and writes them if the remap does.
+ * @param found what the services before it would change
+ */
+async function remapPage(
+  services: readonly RemapService[],
+  service: RemapService,
+  keys: readonly string[],
+  found: Findings,
+  { id, attempt }: RemapRun,
+): Promise<PreviewedRemap[]> {
+  const { deps, source } = service
+  const preview = async (tx: Tx): Promise<PreviewedRemap[]> => {
+    const previewed = await previewService(tx, services, service, keys, found)
+    if (id !== null) await requeue(tx, source, id, previewed)
+    return previewed
+  }
+  const previewed = await attempt(() => inTransaction(deps.db, preview, deps.policy.sourceTimeoutMs))
+  if (id === null) return previewed
   for (;;) {
-    await writeQueued(deps, source, step)
+    await writeQueued(service, attempt)
     // Locked rows are written at the end.
-    if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: false })))) return
+    const isLeft = () => store.hasRowsToWrite(deps.db, source.name, id, { left: false })
+    if (!(await attempt(isLeft))) return previewed
     // Another process is writing them.
     await sleep(50)
   }
 }
 
-/** Writes what is queued of a source, whichever run its rows wait in. */
-async function writeQueued(
-  deps: MaintenanceDeps,
-  source: Source,
-  step: <T>(act: () => Promise<T>) => Promise<T>,
-): Promise<void> {
-  for (let isDone = false; !isDone;) {
-    const { rows, more } = await step(() => writeBackBatch(deps, source))
-    isDone = rows === 0 && !more
-  }
-}
-
-/** Waits a while for locked rows, then leaves them to the next run or the daemon. */
-async function writeLockedRows(
-  deps: Pick<MaintenanceDeps, 'db' | 'policy'>,
-  { source, signal }: Pick<RemapOptions, 'source' | 'signal'>,
-  run: number,
-  step: <T>(act: () => Promise<T>) => Promise<T>,
-): Promise<void> {
-  const { lockedWaitMs } = deps.policy
-  for (
-    let lastProgressAt = performance.now();
-    !signal.aborted && performance.now() - lastProgressAt < lockedWaitMs;
-  ) {
-    if (!(await step(() => store.hasRowsToWrite(deps.db, source.name, run, { left: true })))) return
-    const { rows } = await step(() => writeBackBatch(deps, source))
-    if (rows > 0) lastProgressAt = performance.now()
-    else await sleep(POLL_MS, undefined, { signal }).catch(() => {})
-  }
-}
-
-/**
- * Compares stored records with their rows under the current mapping. Takes no locks and writes nothing.
- * @param isDropped a cell that is filled otherwise
- */
-async function previewRemap(
+/** Compares the stored records of one service with their rows under the current mapping. */
+async function previewService(
   tx: Tx,
-  source: Source,
-  rows: readonly FoundRecord[],
-  isDropped: (key: string, column: string) => boolean = () => false,
+  services: readonly RemapService[],
+  { source, service: number }: RemapService,
+  keys: readonly string[],
+  found: Findings,
 ): Promise<PreviewedRemap[]> {
-  if (rows.length === 0) return []
-  const { minConfidence } = source.mapping
-  const isConfident = (row: FoundRecord): boolean =>
-    afterAnswer({ state: 'found', reason: null, confidence: row.confidence }, minConfidence) === null
-  const confident = rows.filter(isConfident)
-  const fitted = confident.map((row) => {
-    const one = fitRow(source, row)
-    const kept = Object.entries(one.write.values).filter(([column]) => !isDropped(row.key, column))
-    return { ...one, write: { ...one.write, values: Object.fromEntries(kept) } }
-  })
-  const batch = fitted.map(({ write }) => write)
-  const results = await writeBatch(tx, source, batch, { preview: true })
-  const byKey = new Map(fitted.map((one, n) => [one.row.key, { one, result: results[n] }]))
-  return rows.map((row) => {
-    const { one, result } = byKey.get(row.key) ?? {}
-    if (one === undefined || result === undefined)
-      return { row, outcome: 'below_confidence', diff: null, skipped: [] }
-    return {
-      row,
-      outcome: REMAP_OUTCOMES[result.outcome],
-      diff: toDiffRow(source, result, row.confidence),
-      skipped: listSkippedCells(source, one, result),
-    }
+  const records = await store.listFoundRecords(tx, source.name, keys, numbersOf(services))
+  const place = services.findIndex((one) => one.source === source)
+  const isTaken = ({ service, confidence }: store.FoundRecord): boolean =>
+    services.slice(0, place).some((one) => one.service === service && isConfident(one.source, confidence))
+  const taken = new Set(records.filter(isTaken).map(({ key }) => key))
+  const isOwn = ({ service }: store.FoundRecord): boolean => number === null || service === number
+  const own = new Map(records.filter(isOwn).map((record) => [record.key, record]))
+  const answered = [...own.values()].map((record) => ({
+    ...record,
+    run: null,
+    state: 'found' as const,
+    reason: null,
+    dueAt: null,
+    passed: {
+      onlyBlanks: taken.has(record.key),
+      cellsWritten: 0,
+      foundDueAt: null,
+      missedDueAt: null,
+      isRemapped: true,
+    },
+  }))
+  const isFilled = (key: string, column: string): boolean =>
+    found.get(key)?.diff?.cells.some((cell) => cell.column === column) === true
+  const previewed = await previewWriteBack(tx, source, answered, isFilled)
+  return previewed.flatMap(({ row, outcome, diff }) => {
+    const record = own.get(row.key)
+    const result = outcome === null ? 'below_confidence' : REMAP_OUTCOMES[outcome]
+    return record ? [{ row, diff, record, onlyBlanks: taken.has(row.key), outcome: result }] : []
   })
 }
 
-const REMAP_OUTCOMES: Readonly<Record<WriteResult['outcome'], RemapOutcome>> = {
+const isConfident = ({ mapping }: Source, confidence: number | null): boolean =>
+  afterAnswer({ state: 'found', reason: null, confidence }, mapping.minConfidence) === null
+
+const REMAP_OUTCOMES: Readonly<Record<NonNullable<PreviewedRow['outcome']>, RemapOutcome>> = {
   written: 'changed',
   rejected: 'changed',
   unchanged: 'unchanged',
@@ -336,4 +289,54 @@ const REMAP_OUTCOMES: Readonly<Record<WriteResult['outcome'], RemapOutcome>> = {
   row_missing: 'row_missing',
   // A preview takes no locks.
   locked: 'changed',
+}
+
+/** Queues the rows that would change, and notes what is skipped of those that keep their state. */
+async function requeue(
+  tx: Tx,
+  { name }: Source,
+  run: number,
+  previewed: readonly PreviewedRemap[],
+): Promise<void> {
+  // With unchanged rows whose state is no longer true.
+  const needsWrite = ({ outcome, record }: PreviewedRemap): boolean =>
+    outcome === 'changed' || (outcome === 'unchanged' && !ROW_STATE_FACTS[record.state].isApplied)
+  const keepsState = (one: PreviewedRemap): boolean =>
+    !needsWrite(one) && (one.outcome === 'unchanged' || one.outcome === 'below_confidence')
+  const toQueue = previewed.filter(needsWrite).map(({ record, onlyBlanks }) => ({ ...record, onlyBlanks }))
+  await store.requeueForRecord(tx, name, run, toQueue)
+  const kept = previewed.filter(keepsState).map(({ row, record }) => ({
+    key: row.key,
+    lookup: record.lookup,
+    skipped: row.skipped,
+  }))
+  await replaceSkippedCells(tx, name, kept)
+}
+
+/** Writes what is queued of a source, whichever run its rows wait in. */
+async function writeQueued(
+  { deps, source }: RemapService,
+  attempt: MaintenanceRun['attempt'],
+): Promise<void> {
+  for (let isDone = false; !isDone;) {
+    const { rows, more } = await attempt(() => writeBackBatch(deps, source))
+    isDone = rows === 0 && !more
+  }
+}
+
+/** Waits a while for locked rows, then leaves them to the next run or the daemon. */
+async function writeLockedRows(
+  { deps, source }: RemapService,
+  { id, attempt, signal }: MaintenanceRun,
+): Promise<void> {
+  const { lockedWaitMs } = deps.policy
+  for (
+    let lastProgressAt = performance.now();
+    !signal.aborted && performance.now() - lastProgressAt < lockedWaitMs;
+  ) {
+    if (!(await attempt(() => store.hasRowsToWrite(deps.db, source.name, id, { left: true })))) return
+    const { rows } = await attempt(() => writeBackBatch(deps, source))
+    if (rows > 0) lastProgressAt = performance.now()
+    else await sleep(POLL_MS, undefined, { signal }).catch(() => {})
+  }
 }

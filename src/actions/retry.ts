@@ -1,10 +1,8 @@
-import type { RetryState } from '../domain/row.ts'
 import type { TableDeps } from '../pipeline/deps.ts'
 import { listEmptied } from '../pipeline/emptied-rows.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/requeue-rows.ts'
-import { nameServices, toServiceName } from '../store/services.ts'
 import { inTransaction } from '../store/transaction.ts'
 
 /** Rows per batch, read from their source by key. */
@@ -22,7 +20,6 @@ export interface RetryReport {
   readonly dry_run: boolean
   /** Rows that the next run will pick. */
   readonly rows: number
-  readonly reasons: readonly RetryReason[]
   /** Distinct lookups that will be requested again. */
   readonly lookups: number
   /** Rows that will be written from their stored record, without a call. */
@@ -33,15 +30,6 @@ export interface RetryReport {
   readonly complete: number
 }
 
-interface RetryReason {
-  readonly source: string
-  /** The service that finished the rows. Absent: the database knows one alone. */
-  readonly service?: string
-  readonly state: RetryState
-  readonly reason: string
-  readonly rows: number
-}
-
 /**
  * Makes failed rows due, so that the next run picks them and no others. Rows with a stored record are then written
  * from it; failed lookups are requested again. It calls and writes nothing itself: what follows is paid by a run
@@ -49,28 +37,16 @@ interface RetryReason {
  */
 export async function retryFailedRows(deps: TableDeps, options: RetryOptions): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, row_missing: 0, complete: 0 }
-  const names = await nameServices(deps.db)
-  const reasons = new Map<string, RetryReason>()
   const lookups = new Set<number>()
   for (const source of options.sources) {
     let afterKey = ''
     for (;;) {
       options.signal.throwIfAborted()
-      const { read, ready: retryable, ...rest } = await retryPage(deps, source, options, afterKey)
-      counts.rows += retryable.length
-      counts.row_missing += rest.gone
-      counts.complete += rest.complete
-      for (const { state, reason, service: id, needsCall, lookup } of retryable) {
-        const service = toServiceName(names, id)
-        const name = JSON.stringify([source.name, service, state, reason])
-        const entry = reasons.get(name) ?? {
-          source: source.name,
-          ...service,
-          state,
-          reason: reason ?? '',
-          rows: 0,
-        }
-        reasons.set(name, { ...entry, rows: entry.rows + 1 })
+      const { read, ready, gone, complete } = await retryPage(deps, source, options, afterKey)
+      counts.rows += ready.length
+      counts.row_missing += gone
+      counts.complete += complete
+      for (const { needsCall, lookup } of ready) {
         if (!needsCall) counts.without_call++
         else if (lookup !== null) lookups.add(lookup)
       }
@@ -78,8 +54,7 @@ export async function retryFailedRows(deps: TableDeps, options: RetryOptions): P
       if (read.length < RETRY_BATCH_SIZE) break
     }
   }
-  const byRows = [...reasons.values()].sort((a, b) => b.rows - a.rows)
-  return { dry_run: options.dryRun, ...counts, lookups: lookups.size, reasons: byRows }
+  return { dry_run: options.dryRun, ...counts, lookups: lookups.size }
 }
 
 interface RetryPage {

@@ -61,7 +61,7 @@ const listConfigured = ({ sources, brokenSources }: OpenedSources): string[] => 
 ]
 
 /** @throws ConfigProblems: of the known names, the nearest is suggested */
-const refuseUnknownSource = (name: string, known: readonly string[]): never =>
+export const refuseUnknownSource = (name: string, known: readonly string[]): never =>
   refuseSource(name, 'no such source', `one of: ${listNames(known)}`, didYouMean(name, known))
 
 /** @throws ConfigProblems */

@@ -26,8 +26,8 @@ interface NotifyConfig {
   /** `json`: a signed JSON body; `slack`: `{ text }`, for Slack and compatible services. Default: json. */
   readonly form?: NotificationForm
   /**
-   * What to report: `error` (failed runs, late schedules and other troubles that need a person, and their end), `warning`
-   * (other troubles), `completed` (runs, live sync apart), `no_matches` (those that enriched nothing). Default: `error`.
+   * What to report: `error` (failed runs, late schedules and other conditions that need a person, and their end), `warning`
+   * (other conditions), `completed` (runs, live sync apart), `no_matches` (those that enriched nothing). Default: `error`.
    */
   readonly on?: readonly NotificationTopic[]
 }

@@ -29,7 +29,7 @@ export class DayBudget {
   }
 
   /**
-   * Reads what is spent today. A budget that is used up is a trouble, which is logged as one.
+   * Reads what is spent today. A budget that is used up is a condition, which is logged as one.
    * @returns the name of today's budget, which the runs of the day share; null: it is unlimited for every source
    */
   async refresh(): Promise<string | null> {

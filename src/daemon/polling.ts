@@ -107,7 +107,7 @@ export class Polling {
     const there = await readTriggerState(db, source)
     const why =
       there.state === 'right' ? null : there.state === 'wrong' ? there.why : 'its triggers are not there'
-    // Those of a table that is gone are part of its trouble.
+    // Those of a table that is gone are part of its condition.
     if (why !== null && (await checkBreakage(this.#deps, source))) return
     const isPolled = why !== null && source.mapping.changedAt !== null
     one.blindness = isPolled ? null : why

@@ -1,5 +1,4 @@
 import type { AnsweredState } from './lookup.ts'
-import { describeUndone, type UndoContext } from './undo.ts'
 
 /** `waiting` until its lookup has a result and the result is written; then one of the others, with a reason. */
 export const Row = {
@@ -156,12 +155,21 @@ export function afterWrite(outcome: WriteOutcome, reason: string | null): RowOut
   }
 }
 
+/** An undo that writes, as a run of its own. */
+export interface UndoContext {
+  readonly run: number
+  /** The run that it undoes. */
+  readonly undoes: number
+  /** That is an undo itself: its values are written again. */
+  readonly writesAgain: boolean
+}
+
 /**
  * The state of a row after an undo, or after undoing an undo. Final, so that the next run does not write the same values
  * again a minute later.
  */
-export function afterUndo({ run, target, writesAgain }: UndoContext): RowOutcome {
-  const by = `by run ${run}, which undid ${describeUndone(target.run)}`
+export function afterUndo({ run, undoes, writesAgain }: UndoContext): RowOutcome {
+  const by = `by run ${run}, which undid run ${undoes}`
   return writesAgain
     ? { state: 'enriched', reason: `written again ${by}` }
     : { state: 'unchanged', reason: `undone ${by}` }

@@ -1,7 +1,6 @@
 import { isObject } from './json.ts'
 import type { RouteOption } from './route.ts'
 import type { SpendAmount } from './spend.ts'
-import type { UndoneTarget } from './undo.ts'
 import { FillrateError } from '../util/error-text.ts'
 
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
@@ -34,7 +33,7 @@ export interface StoredRunOptions extends Omit<RunSpec, 'sources'> {
   /** Reports what it would write, and writes nothing. */
   readonly dry?: boolean
   /** The run that this one undoes. */
-  readonly undoes?: UndoneTarget
+  readonly undoes?: number
   /** It undoes an undo, and so writes again what was undone. */
   readonly writes_again?: boolean
   /** A live-sync run: its rows come by their keys. */

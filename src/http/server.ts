@@ -72,7 +72,7 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
       signature: options.signature,
       deliveries: options.deliveries,
       onFailed: (error) =>
-        // The sender repeats it; that Postgres is away is said once, as a trouble.
+        // The sender repeats it; that Postgres is away is said once, as a condition.
         options.log[isTransient(error) ? 'debug' : 'error'](
           { event: 'delivery_not_stored', reason: describeError(error) },
           'failed to store a delivery',

@@ -30,7 +30,7 @@ export interface DiffCell {
 }
 
 /** Converts a previewed write to the row's difference; null if nothing would change. Pure. */
-export function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
+function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
   const { before, after } = result
   if (after === null) return null
   const { service } = source.mapping.turn
@@ -48,9 +48,15 @@ export function toDiffRow(source: Source, result: WriteResult, confidence: numbe
   }
 }
 
+/** What one service after another would change in a row. */
+export const mergeDiffs = (before: DiffRow | null, diff: DiffRow | null): DiffRow | null =>
+  before === null || diff === null ? (before ?? diff) : { ...before, cells: [...before.cells, ...diff.cells] }
+
 export interface PreviewedRow {
   /** The state that the row would reach. */
   readonly row: FinishedRow
+  /** What became of the write; null: there is no record to write. */
+  readonly outcome: WriteResult['outcome'] | null
   /** What would be written; null if nothing. */
   readonly diff: DiffRow | null
 }
@@ -82,9 +88,9 @@ export async function previewWriteBack(
       throw new Error(`the preview of source ${source.name} returned no result for one of its rows`)
     const protectedColumns = [...new Set([...result.protectedColumns, ...filled])]
     const row = toFinishedRow(source, one, { ...result, protectedColumns })
-    return { row, diff: toDiffRow(source, result, one.row.confidence) }
+    return { row, outcome: result.outcome, diff: toDiffRow(source, result, one.row.confidence) }
   })
-  return [...finished.map((row) => ({ row, diff: null })), ...previewed]
+  return [...finished.map((row) => ({ row, outcome: null, diff: null })), ...previewed]
 }
 
 /** What a run would write. */
@@ -140,7 +146,7 @@ export class PreviewTally {
   }
 
   /** What a service would write to a row. */
-  addWrite({ name }: Source, service: number, { row, diff }: PreviewedRow): void {
+  addWrite({ name }: Source, service: number, { row, diff }: Pick<PreviewedRow, 'row' | 'diff'>): void {
     this.#cells.set(service, addCells(this.#cells.get(service) ?? NO_CELLS, row.cells))
     this.#skipped.add(name, row.skipped)
     for (const { column } of diff?.cells ?? []) {
@@ -153,7 +159,12 @@ export class PreviewTally {
   addRow({ name }: Source, service: number, state: RowState, diff: DiffRow | null): void {
     this.#states[state]++
     this.#rows.set(service, (this.#rows.get(service) ?? 0) + 1)
-    if (diff !== null) this.#samples.get(name)?.add(diff)
+    if (diff !== null) this.addSample(name, diff)
+  }
+
+  /** What would be written to a row. */
+  addSample(source: string, diff: DiffRow): void {
+    this.#samples.get(source)?.add(diff)
   }
 
   report(lookups: readonly number[]): Preview {

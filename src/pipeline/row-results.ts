@@ -18,8 +18,8 @@ import type * as rows from '../store/rows.ts'
 import type * as writeBackQueue from '../store/write-back-queue.ts'
 
 /** An answered row with the values for its columns. */
-export interface FittedRow<Answered = PlacedRow> {
-  readonly row: Answered
+export interface FittedRow {
+  readonly row: PlacedRow
   readonly write: WriteRow
   /** Outputs without a value to write. */
   readonly skipped: readonly SkippedCell[]
@@ -48,13 +48,8 @@ const keepsEarlier = ({ earlier }: PlacedRow, outcome: RowOutcome): RowOutcome =
     ? outcome
     : { ...outcome, reason: `${outcome.reason}; what was written for its earlier inputs stays` }
 
-type RowToFit = Pick<
-  PlacedRow,
-  'key' | 'inputHash' | 'record' | 'confidence' | 'written' | 'earlier' | 'passed'
->
-
 /** Fits the values of a row's record to its columns. Pure. */
-export function fitRow<Answered extends RowToFit>(source: Source, row: Answered): FittedRow<Answered> {
+function fitRow(source: Source, row: PlacedRow): FittedRow {
   const { values, skipped } = coerceRecord(source, row.record, row.confidence)
   const { key, inputHash, written, confidence } = row
   const earlier = toEarlierValues(row.earlier)
@@ -159,13 +154,9 @@ export function toFinishedRow(
  * The values of the record that were not written: those that do not fit, those that the database did not take, and all
  * of a rejected row. A field that the record lacks is none, and neither is a cell that the policy protects anyway.
  */
-export function listSkippedCells(
+function listSkippedCells(
   source: Source,
-  {
-    row,
-    write,
-    skipped,
-  }: Pick<FittedRow, 'write' | 'skipped'> & { readonly row: { readonly record: unknown } },
+  { row, write, skipped }: FittedRow,
   result: WriteResult,
 ): SkippedCell[] {
   if (result.outcome === 'row_missing') return []

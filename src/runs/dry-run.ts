@@ -10,6 +10,7 @@ import { pickPage } from '../pipeline/pick/pick.ts'
 import { readPhaseRows } from '../pipeline/pick/read-phase.ts'
 import {
   type DiffRow,
+  mergeDiffs,
   type Preview,
   PreviewTally,
   type PreviewedRow,
@@ -376,9 +377,6 @@ const toPassed = (row: SampledRow | undefined) => ({
 
 const filledBefore = (row: SampledRow | undefined): readonly string[] =>
   row?.diff?.cells.map(({ column }) => column) ?? []
-
-const mergeDiffs = (before: DiffRow | null, diff: DiffRow | null): DiffRow | null =>
-  before === null || diff === null ? (before ?? diff) : { ...before, cells: [...before.cells, ...diff.cells] }
 
 /** Reads rows where they are. What services before would fill is not blank, and after a record only blank cells are lacking. */
 async function readAtPlace(

@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
-import { type EarlierWrites, type RowOutcome, UNDONE_NOTE } from '../domain/row.ts'
-import type { UndoContext, UndoTarget } from '../domain/undo.ts'
+import { type EarlierWrites, type RowOutcome, type UndoContext, UNDONE_NOTE } from '../domain/row.ts'
 import { failureSql } from './failures.ts'
 import { jsonBatch, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -70,14 +69,10 @@ type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefo
   readonly earlierBefore: string | null
 }
 
-/** SQL: whether a row, or a change, was written last by what is undone. */
-const isOfTargetSql = (runId: RawBuilder<unknown>, { run }: UndoTarget): RawBuilder<boolean> =>
-  sql`${runId} = ${run}`
-
-/** The changes that an undo is about and that are not undone, newest first. @param below keyset: ids below this one */
+/** The changes of a run that are not undone, newest first. @param below keyset: ids below this one */
 export async function listUndoable(
   db: Connection,
-  target: UndoTarget,
+  run: number,
   below: number | null,
   limit: number,
 ): Promise<UndoableChange[]> {
@@ -85,7 +80,7 @@ export async function listUndoable(
     select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore",
            earlier_writes_before::text as "earlierBefore"
       from fillrate.changes
-     where ${isOfTargetSql(sql`run_id`, target)} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
+     where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
   return rows.map(({ before, after, writtenBefore, earlierBefore, ...row }) => ({
     ...row,
@@ -99,10 +94,10 @@ export async function listUndoable(
 const parseValues = (text: string): Values => parseExactJson(text) as Values
 
 /** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
-export async function lockUndoable(tx: Tx, target: UndoTarget, ids: readonly number[]): Promise<Set<number>> {
+export async function lockUndoable(tx: Tx, run: number, ids: readonly number[]): Promise<Set<number>> {
   const { rows } = await sql<{ id: number }>`
     select id from fillrate.changes
-     where ${isOfTargetSql(sql`run_id`, target)} and id = any(${[...ids]}::bigint[]) and undone_by_change_id is null
+     where run_id = ${run} and id = any(${[...ids]}::bigint[]) and undone_by_change_id is null
      order by id desc for no key update`.execute(tx)
   return new Set(rows.map((row) => row.id))
 }
@@ -143,27 +138,8 @@ export async function insertReverting(
 export const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writes_again' = 'true'))`
 
-/**
- * The latest run that wrote a row's cells after a change, by key; ignores undone writes.
- * @param sources those that share the rows
- * @param undoing the undo itself, whose writes do not count
- */
-export async function findLaterWriters(
-  db: Connection,
-  sources: readonly string[],
-  undoing: number | null,
-  cells: readonly { readonly change: number; readonly key: string; readonly columns: readonly string[] }[],
-): Promise<Map<string, number>> {
-  if (cells.length === 0) return new Map()
-  const { rows } = await sql<{ key: string; run: number }>`
-    select c.key, max(c.run_id) as run
-      from jsonb_to_recordset(${jsonBatch(cells)}) as v (change bigint, key text, columns jsonb)
-      join fillrate.changes c on c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.change
-      join fillrate.runs r on r.id = c.run_id
-     where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ?| array(select jsonb_array_elements_text(v.columns))
-     group by c.key`.execute(db)
-  return new Map(rows.map((row) => [row.key, row.run]))
-}
+/** By change and column: the latest run that has written the cell again. */
+export type LaterWrites = ReadonlyMap<number, ReadonlyMap<string, number>>
 
 /**
  * The columns of each change that a later, not undone write has written again: they belong to the later write, even if
@@ -171,23 +147,26 @@ export async function findLaterWriters(
  * @param sources those that share the rows
  * @param undoing the undo itself, whose writes do not count
  */
-export async function findColumnsWrittenLater(
+export async function findLaterWrites(
   db: Connection,
   sources: readonly string[],
   undoing: number | null,
   open: readonly Pick<UndoableChange, 'id' | 'key' | 'after'>[],
-): Promise<Map<number, readonly string[]>> {
+): Promise<LaterWrites> {
   if (open.length === 0) return new Map()
   const cells = open.map(({ id, key, after }) => ({ id, key, columns: Object.keys(after) }))
-  const { rows } = await sql<{ id: number; columns: readonly string[] }>`
-    select v.id, jsonb_agg(distinct n.name) as columns
+  const { rows } = await sql<{ id: number; column: string; run: number }>`
+    select v.id, n.name as "column", max(c.run_id) as run
       from jsonb_to_recordset(${jsonBatch(cells)}) as v (id bigint, key text, columns jsonb)
       join fillrate.changes c on c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id
       join fillrate.runs r on r.id = c.run_id
      cross join lateral jsonb_array_elements_text(v.columns) as n (name)
      where ${isStandingSql} and r.id is distinct from ${undoing}::bigint and c.after ? n.name
-     group by v.id`.execute(db)
-  return new Map(rows.map((row) => [row.id, row.columns]))
+     group by v.id, n.name`.execute(db)
+  const byChange = Map.groupBy(rows, ({ id }) => id)
+  return new Map(
+    [...byChange].map(([id, writes]) => [id, new Map(writes.map(({ column, run }) => [column, run]))]),
+  )
 }
 
 export interface UndoableSummary {
@@ -198,14 +177,14 @@ export interface UndoableSummary {
   readonly bySource: Readonly<Record<string, number>>
 }
 
-/** How many writes an undo is about, and how many of them were undone. */
-export async function summarizeUndoable(db: Connection, target: UndoTarget): Promise<UndoableSummary> {
+/** How many writes a run has made, and how many of them were undone. */
+export async function summarizeUndoable(db: Connection, run: number): Promise<UndoableSummary> {
   const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
     select c.source, count(*) as total, count(c.undone_by_change_id) as undone,
            coalesce(jsonb_agg(distinct u.run_id) filter (where u.run_id is not null), '[]') as by
       from fillrate.changes c
       left join fillrate.changes u on u.key = c.key and u.source = c.source and u.id = c.undone_by_change_id
-     where ${isOfTargetSql(sql`c.run_id`, target)} group by c.source`.execute(db)
+     where c.run_id = ${run} group by c.source`.execute(db)
   return {
     total: rows.reduce((sum, row) => sum + row.total, 0),
     undone: rows.reduce((sum, row) => sum + row.undone, 0),
@@ -273,7 +252,7 @@ export async function revertRows(
   const columns = sql`array(select jsonb_array_elements_text(v.columns))`
   const isOfRow = sql`r.input_hash = v."inputHash"::bigint`
   const written = sql`nullif((coalesce(r.last_written, '{}') - ${columns}) || case when ${isOfRow} then v.written else '{}' end, '{}')`
-  const isLast = sql`(${isOfTargetSql(sql`r.run_id`, undo.target)} and r.state <> 'waiting')`
+  const isLast = sql`(r.run_id = ${undo.undoes} and r.state <> 'waiting')`
   const ifLast = (value: RawBuilder<unknown>, column: string): RawBuilder<unknown> =>
     sql`${sql.id(column)} = case when ${isLast} then ${value} else ${sql.ref(`r.${column}`)} end`
   const notes = undo.writesAgain

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { nameServices, type ServiceNames, toServiceName } from './services.ts'
-import { inSourceSql, type SourceFilter } from './sql.ts'
+import { nameServices, toServiceName } from './services.ts'
+import { inSourceSql, readPages, type SourceFilter } from './sql.ts'
 
 /** Which failures: null is all. */
 export interface FailureFilter {
@@ -59,46 +59,39 @@ export interface FailedRow {
 
 type StoredFailure = Omit<FailedRow, 'service'> & { readonly service_id: number }
 
-const nameFailures = (rows: readonly StoredFailure[], names: ServiceNames): FailedRow[] =>
-  rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
-
-/** The latest failed rows. */
-export async function latestFailures(
+/** Some of the failed rows. */
+async function selectFailures(
   db: Database,
   filter: FailureFilter,
-  limit: number,
+  {
+    where = sql`true`,
+    orderBy,
+    limit,
+  }: { where?: RawBuilder<unknown>; orderBy: RawBuilder<unknown>; limit: number },
 ): Promise<FailedRow[]> {
   const names = await nameServices(db)
   const { rows } = await sql<StoredFailure>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
-     where ${matchesFilterSql(filter)}
-     order by settled_at desc, source, key limit ${limit}`.execute(db)
-  return nameFailures(rows, names)
+     where ${matchesFilterSql(filter)} and ${where} order by ${orderBy} limit ${limit}`.execute(db)
+  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
 }
 
-/**
- * Failed rows in the order of source and key, page by page, so that a million failures are never in memory at once.
- * @param limit maximum number of rows; null is all
- */
-export async function* iterateFailures(
+/** The latest failed rows. */
+export const latestFailures = (db: Database, filter: FailureFilter, limit: number): Promise<FailedRow[]> =>
+  selectFailures(db, filter, { orderBy: sql`settled_at desc, source, key`, limit })
+
+/** Failed rows by source and key, page by page, so that a million failures are never in memory at once. */
+export const iterateFailures = (
   db: Database,
   filter: FailureFilter,
-  limit: number | null,
-  size = 5_000,
-): AsyncGenerator<FailedRow[]> {
-  let after: Pick<FailedRow, 'source' | 'key'> | null = null
-  let left = limit ?? Number.POSITIVE_INFINITY
-  const names = await nameServices(db)
-  while (left > 0) {
-    const beyond: RawBuilder<unknown> =
-      after === null ? sql`true` : sql`(source, key) > (${after.source}, ${after.key})`
-    const { rows }: { rows: StoredFailure[] } = await sql<StoredFailure>`
-      select source, key, state, reason, settled_at, service_id from fillrate.rows
-       where ${matchesFilterSql(filter)} and ${beyond}
-       order by source, key limit ${Math.min(left, size)}`.execute(db)
-    if (rows.length > 0) yield nameFailures(rows, names)
-    if (rows.length < size) return
-    left -= rows.length
-    after = rows.at(-1) ?? null
-  }
-}
+  size?: number,
+): AsyncGenerator<FailedRow[]> =>
+  readPages<FailedRow>(
+    (after, limit) =>
+      selectFailures(db, filter, {
+        where: after ? sql`(source, key) > (${after.source}, ${after.key})` : sql`true`,
+        orderBy: sql`source, key`,
+        limit,
+      }),
+    size,
+  )

@@ -1,4 +1,4 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts'
 import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
@@ -46,13 +46,11 @@ export async function listKeysWithRecord(
   services: readonly number[] | null,
   after: string,
   limit: number,
-): Promise<{ readonly key: string }[]> {
-  const { rows } = await sql<{ key: string }>`
+): Promise<string[]> {
+  const listed = sql<{ key: string }>`
     select r.key from fillrate.rows r
-     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`.execute(
-    db,
-  )
-  return rows
+     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`
+  return (await listed.execute(db)).rows.map(({ key }) => key)
 }
 
 /** The number of those rows. */
@@ -66,7 +64,7 @@ export async function countRowsWithRecord(
   return (await readOne(db, counted)).count
 }
 
-/** The records that these services have found for rows, as the rows are now. */
+/** The records that these services have found for rows, as the rows are now. The last of a row is the latest. */
 export async function listFoundRecords(
   db: Connection,
   source: string,
@@ -79,7 +77,7 @@ export async function listFoundRecords(
            l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier, coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on ${isRecordSql(services)}
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${isFinishedSql}
-     order by r.key`.execute(db)
+     order by r.key, array_position(${lookupsSql}, l.id)`.execute(db)
   return parseRows<FoundRecord>(rows)
 }
 
@@ -87,7 +85,7 @@ export async function listFoundRecords(
  * Queues rows for write-back from the record of one of their lookups, which becomes the row's own until it is written. If it was another,
  * `missed_lookup_ids` has all lookups of the row in their order until then, its own included: from that `finishRows` restores both. A row
  * belongs to the run that took it last: one that another run has written since it was read would be missing from that run's report.
- * @throws ConflictError if a row has changed since it was read; the next attempt reads it again
+ * @throws ConflictError if a row has changed since it was read, or a record is gone: the next attempt reads anew
  */
 export async function requeueForRecord(
   tx: Tx,
@@ -98,6 +96,7 @@ export async function requeueForRecord(
     readonly onlyBlanks: boolean
   })[],
 ): Promise<void> {
+  if (rows.length === 0) return
   const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
     key,
     inputHash,
@@ -105,37 +104,21 @@ export async function requeueForRecord(
     lookup,
     onlyBlanks,
   }))
-  await queueForWrite(
-    tx,
-    rows,
-    sql`
+  const lookups = [...new Set(rows.map((row) => row.lookup))]
+  // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
+  const { rows: locked } = await sql`
+    select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
+     order by id for no key update`.execute(tx)
+  const { numAffectedRows: taken } = await sql`
     update fillrate.rows r
        set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
            missed_lookup_ids = case when r.lookup_id = v.lookup then r.missed_lookup_ids else ${lookupsSql} end, lookup_id = v.lookup, only_blanks = v."onlyBlanks",
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
-       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`,
+       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`.execute(
+    tx,
   )
-}
-
-/**
- * Queues found lookups for write-back together with their rows.
- * @param requeue makes these rows wait, unless they have changed
- * @throws ConflictError if it has left one out, or a lookup has lost its record
- */
-async function queueForWrite(
-  tx: Tx,
-  rows: readonly { readonly lookup: number }[],
-  requeue: RawBuilder<unknown>,
-): Promise<void> {
-  if (rows.length === 0) return
-  const lookups = [...new Set(rows.map((row) => row.lookup))]
-  // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
-  const { rows: locked } = await sql`
-    select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
-     order by id for no key update`.execute(tx)
-  const { numAffectedRows: taken } = await requeue.execute(tx)
   if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
     throw new ConflictError('rows have changed since they were read')
   await tx.insertInto('fillrate.write_back_queue').values({ lookup_ids: lookups }).execute()

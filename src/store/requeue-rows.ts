@@ -6,9 +6,6 @@ import type { Connection, Tx } from './transaction.ts'
 export interface RetryRow {
   readonly key: string
   readonly state: RetryState
-  readonly reason: string | null
-  /** The one that finished it. */
-  readonly service: number
   readonly lookup: number | null
   /** A retry needs a call, because the lookup failed or is due for a refresh. */
   readonly needsCall: boolean
@@ -29,7 +26,7 @@ export async function listRetryRows(
   limit: number,
 ): Promise<RetryRow[]> {
   const { rows } = await sql<RetryRow>`
-    select r.key, ${retryStateSql} as state, r.reason, r.service_id as service, r.lookup_id as lookup,
+    select r.key, ${retryStateSql} as state, r.lookup_id as lookup,
            case when l.id is null or l.state in (${unansweredSql}) then true
                 else l.state in (${answeredSql}) and coalesce(l.refresh_at <= now(), false) end as "needsCall"
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id

@@ -7,8 +7,8 @@ import {
   type SkippedCell,
   type SkippedGroup,
 } from '../domain/skipped-cell.ts'
-import { nameServices, type ServiceNames, toServiceName } from './services.ts'
-import { inSourceSql, jsonBatch, type SourceFilter, unnestByRow } from './sql.ts'
+import { nameServices, toServiceName } from './services.ts'
+import { inSourceSql, jsonBatch, readPages, type SourceFilter, unnestByRow } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
@@ -183,68 +183,38 @@ type StoredSkippedRow = Omit<SkippedRow, 'description' | 'value' | 'service'> & 
   readonly service_id: number | null
 }
 
-const selectSkippedSql = sql`
-  select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at,
-         (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
-    from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null`
-
-const parseSkipped = (rows: readonly StoredSkippedRow[], names: ServiceNames): SkippedRow[] =>
-  rows.map(({ value, service_id: service, ...row }) => ({
+async function selectSkipped(
+  db: Connection,
+  where: RawBuilder<unknown>,
+  limit: number | null = null,
+): Promise<SkippedRow[]> {
+  const names = await nameServices(db)
+  const { rows } = await sql<StoredSkippedRow>`
+    select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at,
+           (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
+      from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null
+     where ${where} order by c.source, c.key, c."column" limit ${limit}`.execute(db)
+  return rows.map(({ value, service_id: service, ...row }) => ({
     ...row,
     ...toServiceName(names, service),
     description: describeSkip(row),
     value: value === null ? null : parseExactJson(value),
   }))
-
-/** The latest skipped cells. */
-export async function latestSkippedCells(
-  db: Connection,
-  filter: SkippedFilter,
-  limit: number,
-): Promise<SkippedRow[]> {
-  const { rows } = await sql<StoredSkippedRow>`
-    ${selectSkippedSql} where ${matchesSkippedSql(filter)}
-     order by c.skipped_at desc, c.source, c.key, c."column" limit ${limit}`.execute(db)
-  return parseSkipped(rows, await nameServices(db))
 }
 
 /** The skipped cells of one row. */
-export async function listSkippedCellsOfRow(
-  db: Connection,
-  source: string,
-  key: string,
-): Promise<SkippedRow[]> {
-  const { rows } = await sql<StoredSkippedRow>`
-    ${selectSkippedSql} where c.source = ${source} and c.key = ${key}`.execute(db)
-  return parseSkipped(rows, await nameServices(db))
-}
+export const listSkippedCellsOfRow = (db: Connection, source: string, key: string): Promise<SkippedRow[]> =>
+  selectSkipped(db, sql`c.source = ${source} and c.key = ${key}`)
 
-/**
- * Skipped cells in the order of source, key and column, page by page.
- * @param limit maximum number of cells; null is all
- */
-export async function* iterateSkippedCells(
+/** Skipped cells in the order of source, key and column, page by page. */
+export const iterateSkippedCells = (
   db: Connection,
   filter: SkippedFilter,
-  limit: number | null,
-  size = 5_000,
-): AsyncGenerator<SkippedRow[]> {
-  let after: SkippedRow | null = null
-  let left = limit ?? Number.POSITIVE_INFINITY
-  const names = await nameServices(db)
-  while (left > 0) {
-    const beyond: RawBuilder<unknown> =
-      after === null
-        ? sql`true`
-        : sql`(c.source, c.key, c."column") > (${after.source}, ${after.key}, ${after.column})`
-    const { rows }: { rows: StoredSkippedRow[] } = await sql<StoredSkippedRow>`
-      ${selectSkippedSql} where ${matchesSkippedSql(filter)} and ${beyond}
-       order by c.source, c.key, c."column" limit ${Math.min(left, size)}`.execute(db)
-    if (rows.length === 0) return
-    const page = parseSkipped(rows, names)
-    yield page
-    if (rows.length < size) return
-    left -= rows.length
-    after = page.at(-1) ?? null
-  }
-}
+  size?: number,
+): AsyncGenerator<SkippedRow[]> =>
+  readPages<SkippedRow>((after, limit) => {
+    const beyond = after
+      ? sql`(c.source, c.key, c."column") > (${after.source}, ${after.key}, ${after.column})`
+      : sql`true`
+    return selectSkipped(db, sql`${matchesSkippedSql(filter)} and ${beyond}`, limit)
+  }, size)

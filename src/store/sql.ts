@@ -101,3 +101,16 @@ export function inSourceSql(column: RawBuilder<unknown>, source: SourceFilter): 
     ? sql`${column} = ${source}`
     : sql`${column} = any(${[...source]}::text[])`
 }
+
+/** Rows page by page. @param read the rows after one of them, or from the first; at most `limit` */
+export async function* readPages<Row>(
+  read: (after: Row | null, limit: number) => Promise<Row[]>,
+  limit = 5_000,
+): AsyncGenerator<Row[]> {
+  for (let after: Row | null = null; ;) {
+    const page: Row[] = await read(after, limit)
+    if (page.length > 0) yield page
+    if (page.length < limit) return
+    after = page.at(-1) ?? null
+  }
+}

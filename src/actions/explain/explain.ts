@@ -30,7 +30,6 @@ import {
   toMappedInputs,
   toRowChange,
   type RowHistory,
-  type RowStatus,
   type SourceWrites,
 } from './row-history.ts'
 
@@ -71,6 +70,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   const inputsChanged =
     evaluation.inputHash !== null && row?.input_hash != null && row.input_hash !== evaluation.inputHash
   const proposed = choice?.lookup ?? null
+  const { freshUntil } = evaluation
   const isSuppressed = await hasSuppressedInputs(deps, source, evaluation)
   const own = { source, written: everWritten(row), changes }
   const columns = toColumnStates(source, current, [own, ...(await listOtherWrites(deps, source, key))], {
@@ -82,7 +82,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     {
       exclusion: current.exists ? findExclusion(evaluation) : 'deleted',
       hasBlanks: evaluation.lacks,
-      freshness: toFreshness(source, evaluation),
+      freshness: freshUntil === null ? null : { until: freshUntil, reason: describeFreshness(source) },
       lookupKind: proposed?.kind ?? null,
       isSuppressed,
       inputsChanged,
@@ -107,7 +107,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       unmet_conditions: evaluation.unmet,
       join_count: evaluation.joinCount,
       problem: evaluation.problem,
-      fresh_until: evaluation.freshUntil,
+      fresh_until: freshUntil,
       inputs: toMappedInputs(source, evaluation.inputs),
       lookup_request:
         proposed === null || isSuppressed ? null : { kind: proposed.kind, input: { ...proposed.input } },
@@ -117,10 +117,17 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
       columns,
     },
     // What Fillrate knew of its own writes is erased with a person, so its writes look like changes.
-    state:
-      row === null
-        ? null
-        : toRowStatus(row, { alive: run?.alive ?? false, inputs_changed: inputsChanged && !isSuppressed }),
+    state: row && {
+      state: row.state,
+      reason: row.reason,
+      notes: row.notes,
+      run: row.run,
+      alive: run?.alive ?? false,
+      inputs_changed: inputsChanged && !isSuppressed,
+      picked_at: row.picked_at,
+      settled_at: row.settled_at,
+      due_at: row.due_at,
+    },
     lookup: lookups[missed.length] ?? null,
     missed_lookups: lookups.slice(0, missed.length),
     job,
@@ -158,14 +165,6 @@ async function listOtherWrites(
 /** What Fillrate last wrote to each column, for whatever inputs. */
 const everWritten = (row: store.RowHistoryRow | null): Readonly<Record<string, unknown>> | null =>
   row === null ? null : { ...toEarlierValues(row.earlier), ...row.written }
-
-function toRowStatus(
-  row: store.RowHistoryRow,
-  extra: Pick<RowStatus, 'alive' | 'inputs_changed'>,
-): RowStatus {
-  const { state, reason, notes, run, picked_at, settled_at, due_at } = row
-  return { state, reason, notes, run, ...extra, picked_at, settled_at, due_at }
-}
 
 async function readRowValues(deps: ExplainDeps, source: Source, keyText: string): ReturnType<typeof readRow> {
   try {
@@ -215,12 +214,6 @@ async function evaluateInSource(
     return { ...NOT_IN_SOURCE, problem: describeError(error) }
   }
 }
-
-const toFreshness = (
-  source: Source,
-  { freshUntil }: SourceEvaluation,
-): NonNullable<RowSituation['freshness']> | null =>
-  freshUntil === null ? null : { until: freshUntil, reason: describeFreshness(source) }
 
 async function hasSuppressedInputs(
   { db }: ExplainDeps,

@@ -1,143 +1,125 @@
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import { byKind } from '../../domain/service/credits.ts'
+import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { byKind, shareCredits } from '../../domain/service/credits.ts'
 import { roundCredits } from '../../domain/spend.ts'
-import { type KindCounts, sumCredits, sumOf } from './lookup-estimate.ts'
+import { type KindCounts, sumOf } from './lookup-estimate.ts'
 
-/** What is left of a budget. */
-export class Purse {
-  readonly budget: number
-  /** Though what came before needs the most. */
-  sure: number
-  /** If it needs the least. */
-  open: number
-
-  constructor(budget: number) {
-    this.budget = budget
-    this.sure = budget
-    this.open = budget
-  }
-
-  take(part: 'sure' | 'open', amount: number): void {
-    this[part] = Math.max(0, roundCredits(this[part] - amount))
-  }
-}
-
-/** A service's own budget, and what budgets pay of its lookups. */
+/** A service's own budget, and what a lookup takes of all budgets, at most and at least. */
 export interface Account {
-  readonly purse: Purse
-  /** What a lookup takes of all budgets, at most and at least. */
+  readonly budget: number
   readonly most: KindCounts
   readonly least: KindCounts
-  certain: KindCounts
-  /** The most lookups besides. */
-  more: number
-  /** What one of these takes at least. */
-  cheapest: number
 }
 
 /** What a source wants of one of its services. */
 export interface WantedStep {
   readonly account: Account
-  /** Lookups of rows that come to it whatever the services before it answer. */
+  /** Lookups of rows that come to the service whatever the services before it answer. */
   readonly certain: KindCounts
   /** Further lookups, if every row goes on to the end. */
   readonly more: number
-  /** Of these, at most, those that do not depend on a lookup of the row's own being paid at a service before. */
-  readonly free: number
-  /** The most further lookups of a row that does depend on one. */
-  readonly deepest: number
 }
 
-/** A source with its services, in their order. */
+/** A source with its services. */
 export interface WantedSource {
-  /** The kinds of its lookups. */
-  readonly kinds: readonly LookupKind[]
   readonly budget: number
   readonly steps: readonly WantedStep[]
 }
 
+/** What budgets pay of the lookups of a service. */
+export interface PaidLookups {
+  readonly certain: KindCounts
+  /** The most, with the certain ones. */
+  readonly max: number
+}
+
+/** Certain lookups of a kind, as many as budgets pay. */
+interface Cell {
+  readonly account: Account
+  readonly kind: LookupKind
+  count: number
+}
+
+interface Step {
+  readonly source: WantedSource
+  readonly account: Account
+  readonly cells: readonly Cell[]
+  most: number
+}
+
 /**
- * Pays wanted lookups from the accounts of their services. A budget that several share is used by the services that come first:
- * these are charged while the table is read, and later ones when rows are handed on to them.
- * @param total the budget of all together
- * @returns the most lookups of all together, besides what is certain
+ * Bounds wanted lookups by the budgets of their sources and services, and by the budget of all together.
+ * Of a budget that does not pay all certain lookups, it takes the fewest that use it up, a part of each kind.
+ * @returns what each service may be requested with, and the most lookups of all services together
  */
 export function payWanted(
   sources: readonly WantedSource[],
   accounts: readonly Account[],
   total: number,
-): number {
-  const ofAll = new Purse(total)
-  const chains = sources.map((source) => ({ ...source, purse: new Purse(source.budget), paid: 0 }))
-  for (let place = 0; chains.some(({ steps }) => place < steps.length); place++) {
-    const turns = chains.flatMap((chain) => {
-      const step = chain.steps[place]
-      return step ? [{ ...step, chain, purses: [ofAll, step.account.purse, chain.purse] }] : []
-    })
-    const certain = payCertain(turns, ofAll)
-    for (const [n, { purses, ...turn }] of turns.entries()) {
-      const { account, chain } = turn
-      const unpaid = sumOf(turn.certain) - (certain[n] ?? 0)
-      const wanted = unpaid + Math.min(turn.more, turn.deepest * chain.paid + turn.free)
-      const cheapest = Math.min(...chain.kinds.map((kind) => account.least[kind]))
-      const more = Math.min(wanted, countPaid(purses, cheapest))
-      const dearest = Math.max(...chain.kinds.map((kind) => account.most[kind]))
-      for (const purse of purses) purse.take('sure', more * dearest)
-      chain.paid += (certain[n] ?? 0) + more
-      account.more += more
-      if (more > 0) account.cheapest = Math.min(account.cheapest, cheapest)
-    }
-  }
-  for (const account of accounts)
-    account.more = Math.min(account.more, countPaid([ofAll, account.purse], account.cheapest))
-  const more = accounts.reduce((sum, account) => sum + account.more, 0)
-  return Math.min(more, countPaid([ofAll], Math.min(...accounts.map(({ cheapest }) => cheapest))))
+): { readonly paid: readonly PaidLookups[]; readonly max: number } {
+  const steps = sources.flatMap((source) =>
+    source.steps.map(({ account, certain, more }): Step => {
+      const cells = ALL_LOOKUP_KINDS.map((kind) => ({ account, kind, count: certain[kind] }))
+      return { source, account, cells, most: sumOf(certain) + more }
+    }),
+  )
+  const ofSources = sources.map((source) =>
+    payFrom(
+      source.budget,
+      steps.filter((step) => step.source === source),
+    ),
+  )
+  const ofService = (account: Account): Step[] => steps.filter((step) => step.account === account)
+  const ofServices = accounts.map((account) => payFrom(account.budget, ofService(account)))
+  const ofAll = payFrom(total, steps)
+  const paid = accounts.map((account, n) => {
+    const own = ofService(account)
+    const cells = own.flatMap((step) => step.cells)
+    const certain = byKind((kind) => countCells(cells.filter((cell) => cell.kind === kind)))
+    return { certain, max: Math.min(ofAll, ofServices[n] ?? 0, sum(own.map(({ most }) => most))) }
+  })
+  return { paid, max: Math.min(ofAll, sum(ofSources), sum(paid.map(({ max }) => max))) }
 }
 
-/** How many lookups budgets pay, at a cost of each. */
-const countPaid = (purses: readonly Purse[], each: number): number =>
-  Math.min(...purses.map(({ open }) => (open === Infinity || each === 0 ? Infinity : roundDown(open / each))))
+/** Bounds the lookups that a budget pays. @returns the most of them together */
+function payFrom(budget: number, steps: readonly Step[]): number {
+  const cells = steps.flatMap((step) => step.cells)
+  const isEnough = costCells(cells, 'most') <= budget
+  if (!isEnough) cutCells(cells, budget)
+  // Lookups that are not certain, and cost the least, may take what the certain ones leave. A budget that
+  // does not pay all certain ones may be used for any lookups.
+  const left = isEnough ? budget - costCells(cells, 'least') : budget
+  const countMost = (some: readonly Cell[], each: number): number =>
+    (isEnough ? countCells(some) : 0) + (left === Infinity || each === 0 ? Infinity : roundDown(left / each))
+  const cheapest = ({ account }: Step): number => Math.min(...Object.values(account.least))
+  for (const step of steps) step.most = Math.min(step.most, countMost(step.cells, cheapest(step)))
+  return Math.min(sum(steps.map(({ most }) => most)), countMost(cells, Math.min(...steps.map(cheapest))))
+}
+
+/** Leaves the fewest lookups that use up a budget, which are the dearest, as a part of each kind. */
+function cutCells(cells: readonly Cell[], budget: number): void {
+  // What costs nothing is always paid.
+  const billed = cells.filter((cell) => mostOf(cell) > 0)
+  let [fewest, left] = [0, budget]
+  for (const cell of billed.toSorted((a, b) => mostOf(b) - mostOf(a))) {
+    const paid = Math.min(cell.count, roundDown(left / mostOf(cell)))
+    fewest += paid
+    left = roundCredits(left - paid * mostOf(cell))
+  }
+  const weights = billed.map((cell) => cell.count)
+  for (const [n, count] of shareCredits(fewest, weights).entries()) {
+    const cell = billed[n]
+    if (cell) cell.count = count
+  }
+}
+
+const mostOf = ({ account, kind }: Cell): number => account.most[kind]
+
+const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0)
+
+const countCells = (cells: readonly Cell[]): number => sum(cells.map(({ count }) => count))
+
+const costCells = (cells: readonly Cell[], at: 'most' | 'least'): number =>
+  roundCredits(sum(cells.map(({ account, kind, count }) => count * account[at][kind])))
 
 /** A quotient of decimals: 3 / 0.1 is 30. */
 const roundDown = (quotient: number): number => Math.floor(roundCredits(quotient))
-
-/**
- * Pays what is certain. Each source first gets an even part of the budget of all, and then what the others leave, as in a run;
- * within a source the kinds are taken in proportion.
- * @returns how many lookups of each
- */
-function payCertain(
-  turns: readonly (Pick<WantedStep, 'account' | 'certain'> & { readonly purses: readonly Purse[] })[],
-  ofAll: Purse,
-): number[] {
-  const paid = turns.map(() => 0)
-  for (const isShared of [true, false])
-    for (const [n, { account, certain, purses }] of turns.entries()) {
-      const share = isShared ? Math.ceil(roundCredits(ofAll.sure / (turns.length - n))) : Infinity
-      const unpaid = roundCredits(sumCredits(certain, account.most).all - (paid[n] ?? 0))
-      const added = Math.min(share, unpaid, ...purses.map(({ sure }) => sure))
-      paid[n] = roundCredits((paid[n] ?? 0) + added)
-      for (const purse of purses) purse.take('sure', added)
-    }
-  return turns.map(({ account, certain, purses }, n) => {
-    const counts = takeKinds(certain, paid[n] ?? 0, account.most)
-    for (const purse of purses) purse.take('open', sumCredits(counts, account.least).all)
-    account.certain = byKind((kind) => account.certain[kind] + counts[kind])
-    return sumOf(counts)
-  })
-}
-
-/** What an amount pays of some lookups. */
-function takeKinds(counts: KindCounts, amount: number, each: KindCounts): KindCounts {
-  let [open, left] = [sumCredits(counts, each).all, amount]
-  return byKind((kind) => {
-    // What costs nothing is always paid, and no part of a lookup is.
-    const part =
-      each[kind] === 0 || open === 0
-        ? counts[kind]
-        : Math.min(Math.round((counts[kind] * left) / open), roundDown(left / each[kind]))
-    open = roundCredits(open - counts[kind] * each[kind])
-    left = roundCredits(left - part * each[kind])
-    return part
-  })
-}

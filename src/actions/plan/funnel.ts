@@ -191,29 +191,26 @@ async function countOutside(
   if (isUnfiltered && where === null && read !== null)
     return { ...NOT_COUNTED, table: read, without_key: 0, filtered_out: 0, where_out: 0, conditions: [] }
   if (read === null && !listsFiltered) return NOT_COUNTED
-  const count = (conditions: boolean): Promise<RowCounts> =>
+  const count = (areConditionsCounted: boolean): Promise<RowCounts> =>
     inTransaction(
       db,
       async (tx) => {
-        const counted = await countTableRows(tx, source, { conditions })
+        const counted = await countTableRows(tx, source, { conditions: areConditionsCounted })
         if (counted.conditions === null || !listsFiltered) return counted
         const withKeys = await addLeftOutKeys(tx, source, counted.conditions, LISTED_OF_CONDITION)
         return { ...counted, conditions: withKeys }
       },
       policy.sourceTimeoutMs,
     )
-  let counted: RowCounts
   let conditions_error: string | null = null
-  try {
-    counted = await count(true)
-  } catch (error) {
+  const counted = await count(true).catch((error: unknown) => {
     conditions_error = describeUncounted(error)
-    if (read === null) return { ...NOT_COUNTED, conditions_error }
-    counted = await count(false)
-  }
-  const { withoutKey, conditions } = counted
-  if (read === null) return { ...NOT_COUNTED, conditions }
+    return read === null ? null : count(false)
+  })
+  const conditions = counted?.conditions ?? null
+  if (counted === null || read === null) return { ...NOT_COUNTED, conditions, conditions_error }
   const whereOut = where === null ? 0 : Math.max(0, counted.eligible - read)
+  const { withoutKey } = counted
   const filteredOut = Math.max(0, counted.table - read - whereOut - withoutKey)
   return {
     table: read + whereOut + filteredOut + withoutKey,

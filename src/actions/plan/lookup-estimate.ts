@@ -25,45 +25,40 @@ export function sumCredits(
  * What a lookup is to a plan; of several, the first of `FLAGS` counts.
  * - `stored`: a row needs it, and has its answer
  * - `certain`: it is requested
- * - `possible`: it is requested if its row comes to the service
- * - `further`: it is requested if the identifiers before it find nothing
+ * - `possible`: it is requested if its row comes to the service, or the identifiers before it find nothing
  */
 type LookupUse = keyof typeof FLAGS
-const FLAGS = { certain: 1, possible: 2, further: 4, stored: 8 } as const
+const FLAGS = { certain: 1, possible: 2, stored: 4 } as const
 /** Of lookups that may be requested. */
-export const USES = ['certain', 'possible', 'further'] as const
+const USES = ['certain', 'possible'] as const
 /** A row needs it for certain. */
 const IS_WANTED = FLAGS.certain | FLAGS.stored
 /** The kind of the lookup, above the flags. */
-const KIND_SHIFT = 4
-const FIRST_SLOTS = 1 << 12
-/** 9 MiB. */
-const MAX_SLOTS = 1 << 20
+const KIND_SHIFT = 3
+/** Some 60 MiB. */
+const MAX_COUNTED = 1 << 20
 
 /**
- * Counts the distinct lookups of a plan at one service, over all sources, in bounded memory: nine bytes for a lookup, and exact
- * up to 786,432. Of more it keeps a random sample, the lookups whose hash ends in one zero bit, then in two and so on, and
- * multiplies: the numbers are then within half a percent (four standard errors).
+ * Counts the distinct lookups of a plan at one service, over all sources, in bounded memory: exact up to a
+ * million. Of more it keeps a random sample, the lookups whose hash can be divided by two, then by four and so
+ * on, and multiplies: the numbers are then within half a percent (four standard errors).
  */
 export class LookupEstimate {
-  readonly #maxSlots: number
-  /** Two halves of a hash per slot. */
-  #hashes = new Uint32Array(2 * FIRST_SLOTS)
-  /** 0: the slot is free. */
-  #flags = new Uint8Array(FIRST_SLOTS)
-  #used = 0
-  /** Zero bits at the end of each hash that is kept. */
-  #sampledBits = 0
+  readonly #maxCounted: number
+  /** The flags of each lookup that is kept, by its hash. */
+  #flags = new Map<number, number>()
+  /** Each lookup that is kept stands for this many. */
+  #scale = 1
   #distinct = 0
-  readonly #requests = { certain: byKind(() => 0), possible: byKind(() => 0), further: byKind(() => 0) }
+  readonly #requests = { certain: byKind(() => 0), possible: byKind(() => 0) }
 
-  constructor(maxSlots = MAX_SLOTS) {
-    this.#maxSlots = maxSlots
+  constructor(maxCounted = MAX_COUNTED) {
+    this.#maxCounted = maxCounted
   }
 
   /** Whether the numbers are estimates. */
   get isSampled(): boolean {
-    return this.#sampledBits > 0
+    return this.#scale > 1
   }
 
   /** Lookups that rows need for certain. */
@@ -73,35 +68,21 @@ export class LookupEstimate {
 
   /** Those that may be requested. */
   get requests(): Readonly<Record<(typeof USES)[number], KindCounts>> {
-    const { certain, possible, further } = this.#requests
+    const { certain, possible } = this.#requests
     const scaled = (counts: KindCounts): KindCounts => byKind((kind) => counts[kind] * this.#scale)
-    return { certain: scaled(certain), possible: scaled(possible), further: scaled(further) }
+    return { certain: scaled(certain), possible: scaled(possible) }
   }
 
-  get #scale(): number {
-    return 2 ** this.#sampledBits
-  }
-
-  /**
-   * Adds a lookup of a row.
-   * @returns whether it is counted for this row, and was for none before
-   */
-  add(lookup: LookupSpec, use: LookupUse): boolean {
-    const [high, low] = hashLookup(lookup)
-    if (!this.#isKept(high)) return false
-    while (this.#used * 4 > this.#flags.length * 3) this.#makeRoom()
-    if (!this.#isKept(high)) return false
-    const slot = this.#slotOf(high, low)
-    const flagsBefore = this.#flags[slot] ?? 0
-    if (flagsBefore === 0) {
-      this.#used++
-      this.#hashes[2 * slot] = high
-      this.#hashes[2 * slot + 1] = low
-    } else this.#count(flagsBefore, -1)
-    const flagsAfter = flagsBefore | FLAGS[use] | (ALL_LOOKUP_KINDS.indexOf(lookup.kind) << KIND_SHIFT)
-    this.#flags[slot] = flagsAfter
-    this.#count(flagsAfter, 1)
-    return flagsBefore === 0
+  /** Adds a lookup of a row. */
+  add(lookup: LookupSpec, use: LookupUse): void {
+    const hash = hashLookup(lookup)
+    if (hash % this.#scale !== 0) return
+    const before = this.#flags.get(hash) ?? 0
+    const after = before | FLAGS[use] | (ALL_LOOKUP_KINDS.indexOf(lookup.kind) << KIND_SHIFT)
+    this.#count(before, -1)
+    this.#count(after, 1)
+    this.#flags.set(hash, after)
+    while (this.#flags.size > this.#maxCounted) this.#keepHalf()
   }
 
   #count(flags: number, by: 1 | -1): void {
@@ -111,46 +92,15 @@ export class LookupEstimate {
     if (kind !== undefined && use !== undefined) this.#requests[use][kind] += by
   }
 
-  /** By the other half than the slot, which would be one of a few otherwise. */
-  #isKept(high: number): boolean {
-    return (high & (this.#scale - 1)) === 0
-  }
-
-  /** The slot of a hash, or the free slot for it. */
-  #slotOf(high: number, low: number): number {
-    const mask = this.#flags.length - 1
-    for (let slot = low & mask; ; slot = (slot + 1) & mask) {
-      if (this.#flags[slot] === 0) return slot
-      if (this.#hashes[2 * slot] === high && this.#hashes[2 * slot + 1] === low) return slot
-    }
-  }
-
-  /** Doubles the slots, or halves what is kept. */
-  #makeRoom(): void {
-    const [hashes, flags] = [this.#hashes, this.#flags]
-    const slots = Math.min(2 * flags.length, this.#maxSlots)
-    if (slots === flags.length) this.#sampledBits++
-    this.#hashes = new Uint32Array(2 * slots)
-    this.#flags = new Uint8Array(slots)
-    this.#used = 0
-    for (const [from, flag] of flags.entries()) {
-      if (flag === 0) continue
-      const [high = 0, low = 0] = [hashes[2 * from], hashes[2 * from + 1]]
-      if (!this.#isKept(high)) {
-        this.#count(flag, -1)
-        continue
-      }
-      const slot = this.#slotOf(high, low)
-      this.#hashes[2 * slot] = high
-      this.#hashes[2 * slot + 1] = low
-      this.#flags[slot] = flag
-      this.#used++
+  #keepHalf(): void {
+    this.#scale *= 2
+    for (const [hash, flags] of this.#flags) {
+      if (hash % this.#scale === 0) continue
+      this.#flags.delete(hash)
+      this.#count(flags, -1)
     }
   }
 }
 
-/** The first 64 bits of a SHA-256, in two halves. */
-function hashLookup(lookup: LookupSpec): readonly [high: number, low: number] {
-  const bytes = sha('sha256', lookupKey(lookup), 'buffer')
-  return [bytes.readUInt32LE(0), bytes.readUInt32LE(4)]
-}
+/** The first 48 bits of a SHA-256. */
+const hashLookup = (lookup: LookupSpec): number => sha('sha256', lookupKey(lookup), 'buffer').readUIntLE(0, 6)

@@ -1,4 +1,4 @@
-import { ALL_LOOKUP_KINDS, endpointOf, LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
+import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind } from '../../domain/service/credits.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
 import {
@@ -15,7 +15,7 @@ import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
 import * as pauses from '../../store/paused-sources.ts'
 import { toBudgetLimit } from '../validate-request.ts'
-import { type Account, payWanted, Purse, type WantedSource } from './budgets.ts'
+import { type Account, type PaidLookups, payWanted, type WantedSource } from './budgets.ts'
 import { type CallCounts, estimateCalls, estimateTime, type PlannedTime } from './calls.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
 import { type KindCounts, LookupEstimate, sumCredits, sumOf } from './lookup-estimate.ts'
@@ -53,10 +53,10 @@ export async function createPlan(
     const walk = new SourceWalk(steps)
     sources.push(await planSource(first, walk, options))
     const budget = resolveSourceBudgets([mapping], total).get(name) ?? Infinity
-    wanted.push({ kinds: LOOKUP_KINDS[mapping.kind], budget, steps: walk.wanted })
+    wanted.push({ budget, steps: walk.wanted })
   }
   const accounts = services.map(({ account }) => account)
-  const more = payWanted(wanted, accounts, total ?? Infinity)
+  const bounds = payWanted(wanted, accounts, total ?? Infinity)
   const toRequest = byKind((kind) =>
     services.reduce((sum, { estimate }) => sum + estimate.requests.certain[kind], 0),
   )
@@ -73,7 +73,12 @@ export async function createPlan(
       requested,
       is_estimate: services.some(({ estimate }) => estimate.isSampled),
     },
-    ...costServices(services, options, requested, more),
+    ...costServices(
+      services.map((service, n) => ({ ...service, paid: bounds.paid[n] ?? NOTHING_PAID })),
+      options,
+      requested,
+      bounds.max,
+    ),
   }
 }
 
@@ -103,14 +108,14 @@ function openAccount(
   const most = byKind((kind) => budget.charge({ kind }))
   const least = Math.min(...Object.values(credits.least))
   return {
-    purse: new Purse(budget.ownLimit ?? Infinity),
+    budget: budget.ownLimit ?? Infinity,
     most,
     least: credits.isFlat ? most : byKind(() => least),
-    certain: byKind(() => 0),
-    more: 0,
-    cheapest: Infinity,
   }
 }
+
+type PaidService = PlannedService & CountedService & { readonly paid: PaidLookups }
+const NOTHING_PAID: PaidLookups = { certain: byKind(() => 0), max: 0 }
 
 interface CostedService extends ServicePlan {
   readonly credits: CountRange
@@ -119,13 +124,13 @@ interface CostedService extends ServicePlan {
 /**
  * What the services cost within the budgets, each and together.
  * @param requested certain lookups of all, whatever budgets pay
- * @param more the most that all may be requested with besides what is certain and paid
+ * @param max the most lookups of all
  */
 export function costServices(
-  services: readonly (PlannedService & CountedService)[],
+  services: readonly PaidService[],
   options: PlanOptions,
   requested: number,
-  more: number,
+  max: number,
 ): Pick<Plan, 'calls' | 'cost' | 'time' | 'services'> {
   const { budget, mixed } = options
   const total = toTotal(options) ?? Infinity
@@ -134,13 +139,8 @@ export function costServices(
     roundCredits(costed.reduce((all, service) => all + of(service), 0))
   const calls = (name: keyof CallCounts): number => sum((service) => service.calls[name])
   const lookups = sum((service) => service.lookups.certain)
-  const prices = services.flatMap(
-    ({
-      deps: {
-        policy: { price },
-      },
-    }) => (price ? [price.person, price.company] : []),
-  )
+  const prices = services.map(({ deps }) => deps.policy.price)
+  const highest = Math.max(0, ...prices.flatMap((price) => (price ? [price.person, price.company] : [])))
   const most = sumCosts(costed.map(({ cost }) => cost.max_amount))
   const slowest = costed.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
   const longest = (of: (time: PlannedTime) => number | null): number | null => {
@@ -148,11 +148,7 @@ export function costServices(
     return known.length < costed.length ? null : Math.max(...known)
   }
   const isFlat = services.every(({ deps }) => deps.adapter.credits.isFlat)
-  const inCredits = mixed === null ? total : Infinity
-  const mostCredits = Math.min(
-    inCredits,
-    sum(({ credits }) => credits.max),
-  )
+  const mostCredits = sum(({ credits }) => credits.max)
   return {
     calls: {
       person: calls('person'),
@@ -163,11 +159,15 @@ export function costServices(
     },
     cost: {
       lookups,
-      max_lookups: lookups + Math.min(more, sum((service) => service.lookups.max) - lookups),
-      ...(!isFlat && { credits: { min: sum(({ credits }) => credits.min), max: mostCredits } }),
+      max_lookups: max,
+      ...(!isFlat && {
+        credits: {
+          min: sum(({ credits }) => credits.min),
+          max: mixed === null ? Math.min(total, mostCredits) : mostCredits,
+        },
+      }),
       amount: sumCosts(costed.map(({ cost }) => cost.amount)),
-      max_amount:
-        mixed === null ? limitCost(most, total, Math.max(0, ...prices)) : limitCost(most, mixed.amount, 1),
+      max_amount: mixed === null ? limitCost(most, total, highest) : limitCost(most, mixed.amount, 1),
       budget,
       beyond_budget: requested - lookups,
     },
@@ -191,35 +191,26 @@ const limitCost = (cost: Money | null, credits: number, price: number): Money | 
 
 /** @param total the budget of all services */
 function costService(
-  { name, deps, budget, estimate, account, ...service }: PlannedService & CountedService,
+  { name, deps, budget, estimate, account, paid, ...service }: PaidService,
   { route }: PlanOptions,
   total: number,
 ): CostedService {
   const { adapter, policy } = deps
   const { credits } = adapter
   const { price } = policy
-  const { certain } = account
-  const { requests } = estimate
-  // Certain ones that are paid only if others cost less than they may, and identifiers after the first, which follow a miss.
-  const inTurn = byKind(
-    (kind) => Math.max(0, requests.certain[kind] - certain[kind]) + requests.further[kind],
-  )
-  const optional = addKinds(inTurn, requests.possible)
-  const more = Math.min(account.more, sumOf(optional))
+  const { certain } = paid
+  const { certain: wanted, possible } = estimate.requests
   const priceOf = (kind: LookupKind): number => price?.[endpointOf(kind)] ?? 1
   const worth = byKind((kind) => credits.most[kind] * priceOf(kind))
-  const most = addKinds(certain, takeDearest(optional, more, worth))
-  const callsFor = (counts: KindCounts, singly: number): CallCounts => {
-    const options = { ...service, route, bulkCalls: listBulkCalls(adapter) }
-    const calls = estimateCalls(counts, options, policy.bulkMinimum)
-    return { ...calls, person: calls.person + singly, total: calls.total + singly }
-  }
-  const calls = callsFor(certain, 0)
-  const singly = Math.min(more, sumOf(inTurn))
-  const atOnce = takeDearest(requests.possible, more - singly, worth)
-  const mostCalls = callsFor(addKinds(certain, atOnce), singly)
+  // With certain ones that are paid only if others cost less than they may.
+  const optional = byKind((kind) => Math.max(0, wanted[kind] - certain[kind]) + possible[kind])
+  const more = takeDearest(optional, Math.min(paid.max - sumOf(certain), sumOf(optional)), worth)
+  const most = byKind((kind) => certain[kind] + more[kind])
+  const callsFor = (counts: KindCounts): CallCounts =>
+    estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
+  const calls = callsFor(certain)
   const [least, reserved] = [sumCredits(certain, credits.least), sumCredits(most, credits.most)]
-  const limit = credits.isFlat ? Infinity : Math.min(account.purse.budget, total)
+  const limit = credits.isFlat ? Infinity : Math.min(account.budget, total)
   const dearest = Math.max(...ALL_LOOKUP_KINDS.map((kind) => (most[kind] > 0 ? priceOf(kind) : 0)))
   return {
     service: name ?? '',
@@ -230,12 +221,10 @@ function costService(
       max_amount: limitCost(costOf(reserved, price), limit, dearest),
       budget: toBudgetLimit(toLookupBudget(budget, [price])),
     },
-    time: estimateTime(calls, mostCalls, { ...service, documented: adapter.rateLimits }),
+    time: estimateTime(calls, callsFor(most), { ...service, documented: adapter.rateLimits }),
     credits: { min: least.all, max: Math.min(reserved.all, limit) },
   }
 }
-
-const addKinds = (a: KindCounts, b: KindCounts): KindCounts => byKind((kind) => a[kind] + b[kind])
 
 /** Some of these lookups, so that no others are worth more. */
 function takeDearest(counts: KindCounts, some: number, worth: KindCounts): KindCounts {

@@ -54,9 +54,9 @@ export interface Plan {
   }
   readonly calls: CallCounts
   readonly cost: {
-    /** Lookups that would be requested, within the budget. */
+    /** Lookups that would be requested within the budget, at least. */
     readonly lookups: number
-    /** The same, if every row of a cascade reaches its last identifier. */
+    /** At most: every row reaches its last identifier and service. */
     readonly max_lookups: number
     /** What these cost, only where a lookup does not cost one credit: the least, and the most, which a run reserves. */
     readonly credits?: CountRange

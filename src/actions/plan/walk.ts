@@ -14,7 +14,7 @@ import type { Source } from '../../sources/source-model.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { type LookupSpec, readStoredAnswers, type StoredAnswer } from '../../store/upsert-lookups.ts'
 import type { Account, WantedStep } from './budgets.ts'
-import { type LookupEstimate, sumOf, USES } from './lookup-estimate.ts'
+import { type LookupEstimate, sumOf } from './lookup-estimate.ts'
 
 /** What is counted of a service, over all sources. */
 export interface CountedService {
@@ -41,42 +41,31 @@ interface RowEnd {
 /** A row on its way along the services. */
 interface WalkingRow {
   readonly candidate: PickCandidate
-  /** A service before is called first. */
-  readonly isCalled: boolean
+  /** It comes to the service whatever the services before it answer. */
+  readonly isCertain: boolean
   /** A record of a service before is stored. */
   readonly isFound: boolean
-  /** It is the first of the rows that one of these calls is counted for. */
-  readonly isPayer: boolean
-}
-
-/** With what `WantedStep` says of it. */
-interface CountedStep extends PlannedStep {
-  readonly before: LookupEstimate['requests']
-  free: number
-  deepest: number
 }
 
 /** States of a lookup that decide where its row goes. */
 const ANSWERS: ReadonlySet<LookupState | null> = new Set([Lookup.found, Lookup.notFound, Lookup.rejected])
 const NO_ANSWER: StoredAnswer = { costs: true, state: null, confidence: null }
 
-/** Follows the rows of a source along its services, and counts what each would be requested with. */
+/** Follows the rows of a source along its services, and counts what each may be requested with. */
 export class SourceWalk {
-  readonly #steps: readonly CountedStep[]
+  readonly #steps: readonly (PlannedStep & { readonly before: LookupEstimate['requests'] })[]
 
   /** @param steps in their order */
   constructor(steps: readonly PlannedStep[]) {
-    const uncounted = { free: 0, deepest: 0 }
-    this.#steps = steps.map((step) => ({ ...step, ...uncounted, before: step.service.estimate.requests }))
+    this.#steps = steps.map((step) => ({ ...step, before: step.service.estimate.requests }))
   }
 
   /** What the rows so far want of each service. */
   get wanted(): WantedStep[] {
-    return this.#steps.map(({ service: { account, estimate }, before, free, deepest }) => {
+    return this.#steps.map(({ service: { account, estimate }, before }) => {
       const now = estimate.requests
       const certain = byKind((kind) => Math.max(0, now.certain[kind] - before.certain[kind]))
-      const added = USES.reduce((sum, use) => sum + sumOf(now[use]) - sumOf(before[use]), 0)
-      return { account, certain, more: Math.max(0, added - sumOf(certain)), free, deepest }
+      return { account, certain, more: Math.max(0, sumOf(now.possible) - sumOf(before.possible)) }
     })
   }
 
@@ -86,8 +75,11 @@ export class SourceWalk {
    * @returns how each leaves that service
    */
   async follow(candidates: readonly PickCandidate[], live: readonly number[]): Promise<RowEnd[]> {
-    const unseen = { isCalled: false, isFound: false, isPayer: false }
-    let rows: readonly WalkingRow[] = candidates.map((candidate) => ({ candidate, ...unseen }))
+    let rows: readonly WalkingRow[] = candidates.map((candidate) => ({
+      candidate,
+      isCertain: true,
+      isFound: false,
+    }))
     let ends: RowEnd[] | null = null
     for (const step of this.#steps) {
       if (ends !== null) rows = await asSeenBy(step, this.#steps[0]?.source, rows)
@@ -102,7 +94,7 @@ export class SourceWalk {
         reason,
         ...pass(step, row, lookups, answers),
       }))
-      ends ??= passed.map(({ row, ...end }) => ({ key: row.candidate.key, ...end }))
+      ends ??= passed.map(({ row, kind, reason }) => ({ key: row.candidate.key, kind, reason }))
       const { next } = step.source.mapping.turn
       rows = passed.flatMap(({ row }) =>
         next === null || (row.isFound && next.when === 'miss') ? [] : [row],
@@ -114,36 +106,24 @@ export class SourceWalk {
 
 /** Counts what a row wants of a service. @returns the row as it leaves it, and how it does */
 function pass(
-  step: CountedStep,
+  { service: { estimate }, source: { mapping } }: PlannedStep,
   row: WalkingRow,
   lookups: readonly LookupSpec[],
   answers: LookupMap<StoredAnswer>,
 ): { readonly row: WalkingRow; readonly kind: RowEnd['kind'] } {
-  const { estimate } = step.service
-  const { mapping } = step.source
-  const { candidate, isCalled, isFound, isPayer } = row
-  // It comes to the service whatever those before it answer.
-  const isCertain = !isCalled && !isFound
-  if (!candidate.lacks) return { row: { ...row, isFound: true }, kind: 'stored' }
+  const { candidate, isCertain, isFound } = row
+  if (!candidate.lacks) return { row: { candidate, isCertain: false, isFound: true }, kind: 'stored' }
   for (const [n, lookup] of lookups.entries()) {
     const { costs, state, confidence } = answers.get(lookup) ?? NO_ANSWER
-    const use = costs ? (isCertain ? 'certain' : 'possible') : 'stored'
-    const isNew = (costs || isCertain) && estimate.add(lookup, use)
+    if (costs || isCertain) estimate.add(lookup, !costs ? 'stored' : isCertain ? 'certain' : 'possible')
     if (!costs && state === Lookup.notFound && hasCascade(mapping)) continue
-    const further = lookups.slice(n + 1).filter((one) => answers.get(one)?.costs === true)
-    for (const one of further) estimate.add(one, 'further')
-    const more = further.length + (use === 'possible' ? 1 : 0)
-    if (isPayer) step.deepest = Math.max(step.deepest, more)
-    else step.free += more
+    for (const further of lookups.slice(n + 1))
+      if (answers.get(further)?.costs === true) estimate.add(further, 'possible')
     const isOpen = costs || !ANSWERS.has(state)
-    const isTaken = state === Lookup.found && (confidence === null || confidence >= mapping.minConfidence)
+    const isTaken =
+      !isOpen && state === Lookup.found && (confidence === null || confidence >= mapping.minConfidence)
     return {
-      row: {
-        candidate,
-        isCalled: isCalled || isOpen,
-        isFound: isFound || (!isOpen && isTaken),
-        isPayer: isPayer || (costs && isNew),
-      },
+      row: { candidate, isCertain: isCertain && !isOpen && !isTaken, isFound: isFound || isTaken },
       kind: costs ? 'call' : 'stored',
     }
   }

@@ -1,6 +1,5 @@
 import { isTouchColumn } from '../../pipeline/row-results.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
-import type { UndoneTarget } from '../../domain/undo.ts'
 import type { RevertOutcome } from './revert-batch.ts'
 
 /**
@@ -11,7 +10,8 @@ import type { RevertOutcome } from './revert-batch.ts'
 export interface UndoReport {
   /** The undo's own run; undoing that writes the values again. Null: nothing was written. */
   readonly run: number | null
-  readonly undoes: UndoneTarget
+  /** The run that was undone. */
+  readonly undoes: number
   /** The undone run was an undo itself, so its values were written again. */
   readonly writes_again: boolean
   readonly dry_run: boolean

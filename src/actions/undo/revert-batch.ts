@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { afterUndo } from '../../domain/row.ts'
-import type { UndoContext } from '../../domain/undo.ts'
+import { afterUndo, type UndoContext } from '../../domain/row.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { TableDeps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
@@ -8,7 +7,7 @@ import type { Source } from '../../sources/source-model.ts'
 import { restoreBatch } from '../../sources/write/restore.ts'
 import type { WriteResult } from '../../sources/write/write.ts'
 import * as changes from '../../store/changes.ts'
-import type { UndoableChange } from '../../store/changes.ts'
+import type { LaterWrites, UndoableChange } from '../../store/changes.ts'
 import { passOnParents, passOnPreviousValues } from '../../store/pass-on-changes.ts'
 import { inTransaction, type Tx, withTableTimeouts } from '../../store/transaction.ts'
 
@@ -56,14 +55,14 @@ export function revertBatch(
     deps.db,
     async (tx) => {
       const ids = batch.map((change) => change.id)
-      const open = await changes.lockUndoable(tx, context.target, ids)
+      const open = await changes.lockUndoable(tx, context.undoes, ids)
       const undoable = batch.filter((change) => open.has(change.id))
       if (undoable.length === 0) return { outcomes: [], lockedChanges: [] }
       const keys = undoable.map((change) => change.key)
       const owned = await changes.lockRows(tx, source.name, keys)
       const sharing = listSharingSources(source, deps.sources)
-      const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, context.run, undoable)
-      const results = await restoreCells(tx, deps, source, undoable, laterColumns)
+      const later = await changes.findLaterWrites(tx, sharing, context.run, undoable)
+      const results = await restoreCells(tx, deps, source, undoable, later)
       const restored = undoable.flatMap((change, n) => {
         const {
           before = null,
@@ -89,7 +88,7 @@ export function revertBatch(
       })
       await passOnParents(tx, sharing, parents)
       const passedOn = restored.flatMap(({ change, kept }) => {
-        const columns = listPassedOn(source, change, kept, laterColumns.get(change.id) ?? [])
+        const columns = listPassedOn(source, change, kept, listWrittenLater(later, change))
         return columns.length > 0 ? [{ id: change.id, key: change.key, columns }] : []
       })
       await passOnPreviousValues(tx, sharing, passedOn)
@@ -101,7 +100,7 @@ export function revertBatch(
         return { key, inputHash, columns, written, earlier, ownWrites, cells }
       })
       await changes.revertRows(tx, source.name, context, afterUndo(context), rows)
-      return toRevertResult(tx, source, { sharing, undoing: context.run }, undoable, results)
+      return toRevertResult(source, later, undoable, results)
     },
     deps.policy.sourceTimeoutMs,
   )
@@ -140,13 +139,13 @@ export function previewRevert(
     deps.db,
     async (tx) => {
       const sharing = listSharingSources(source, deps.sources)
-      const laterColumns = await changes.findColumnsWrittenLater(tx, sharing, null, batch)
-      const results = await restoreCells(tx, deps, source, batch, laterColumns, { preview: true })
+      const later = await changes.findLaterWrites(tx, sharing, null, batch)
+      const results = await restoreCells(tx, deps, source, batch, later, { preview: true })
       const adjusted =
         previewed === null
           ? results
           : results.map((result, n) => afterNewerUndos(source, batch[n], result, previewed))
-      return toRevertResult(tx, source, { sharing, undoing: null }, batch, adjusted)
+      return toRevertResult(source, later, batch, adjusted)
     },
     deps.policy.sourceTimeoutMs,
   )
@@ -176,30 +175,30 @@ function restoreCells(
   { policy }: RevertDeps,
   source: Source,
   batch: readonly UndoableChange[],
-  laterColumns: ReadonlyMap<number, readonly string[]>,
+  later: LaterWrites,
   options: { readonly preview?: boolean } = {},
 ): Promise<WriteResult[]> {
-  const rows = batch.map((change) => ({ ...change, writtenLater: laterColumns.get(change.id) ?? [] }))
+  const rows = batch.map((change) => ({ ...change, writtenLater: listWrittenLater(later, change) }))
   const limitMs = statementTimeoutMs(batch.length, policy.sourceTimeoutMs)
   return withTableTimeouts(tx, limitMs, () => restoreBatch(tx, source, rows, options))
 }
 
-async function toRevertResult(
-  tx: Tx,
+const listWrittenLater = (later: LaterWrites, { id }: UndoableChange): string[] => [
+  ...(later.get(id)?.keys() ?? []),
+]
+
+function toRevertResult(
   source: Source,
-  { sharing, undoing }: { readonly sharing: readonly string[]; readonly undoing: number | null },
+  later: LaterWrites,
   batch: readonly UndoableChange[],
   results: readonly WriteResult[],
-): Promise<RevertResult> {
-  const protectedCells = results.flatMap(({ key, protectedColumns: columns }, n) =>
-    columns.length > 0 ? [{ change: batch[n]?.id ?? 0, key, columns }] : [],
-  )
-  const laterWriters = await changes.findLaterWriters(tx, sharing, undoing, protectedCells)
+): RevertResult {
   const lockedChanges = batch.filter((_, n) => results[n]?.outcome === 'locked')
   const outcomes = results.flatMap((result, n): RevertOutcome[] => {
     const { key, outcome, reason, protectedColumns: kept } = result
     if (outcome === 'locked') return []
     const all = Object.keys(batch[n]?.after ?? {})
+    const writers = kept.flatMap((column) => later.get(batch[n]?.id ?? 0)?.get(column) ?? [])
     const restored = outcome === 'written' ? all.filter((column) => !kept.includes(column)) : []
     return [
       {
@@ -209,7 +208,7 @@ async function toRevertResult(
         reason,
         restored: sortByConfig(source, restored),
         kept: sortByConfig(source, kept),
-        writtenBy: laterWriters.get(key) ?? null,
+        writtenBy: writers.length > 0 ? Math.max(...writers) : null,
         isOther: outcome === 'inputs_changed',
       },
     ]

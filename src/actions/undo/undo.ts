@@ -1,5 +1,4 @@
 import { ConfigProblems } from '../../config/problems.ts'
-import type { UndoTarget } from '../../domain/undo.ts'
 import { runMaintenance, type SourceDeps } from '../../runs/maintenance.ts'
 import { type LeftOutSource, listLeftOut } from '../../runs/source-health.ts'
 import * as changes from '../../store/changes.ts'
@@ -18,7 +17,9 @@ import {
 } from './revert-batch.ts'
 import { CHANGES_PER_BATCH, RevertQueue } from './revert-queue.ts'
 
-export type UndoOptions = Pick<UndoTarget, 'run'> & {
+export interface UndoOptions {
+  /** The run to undo. */
+  readonly run: number
   /** Reports what would be reverted, and writes nothing. */
   readonly dryRun: boolean
   readonly signal: AbortSignal
@@ -43,16 +44,15 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
   const { db } = deps
   const { run: undoes, dryRun, signal } = options
   const undoneRun = await findEndedRun(db, undoes)
-  const target: UndoTarget = { run: undoes }
   const writesAgain = undoneRun.options.undoes !== undefined && undoneRun.options.writes_again !== true
-  const totals = await changes.summarizeUndoable(db, target)
+  const totals = await changes.summarizeUndoable(db, undoes)
   const leftOut = listLeftOut(deps, Object.keys(totals.bySource))
   const summary = new UndoSummary()
 
   const report = async (run: number | null, interrupted: boolean): Promise<UndoReport> => {
     // Another undo of the same run may have run concurrently.
-    const currentTotals = run === null ? totals : await changes.summarizeUndoable(db, target)
-    const ownChanges = run === null ? 0 : (await changes.summarizeUndoable(db, { run })).total
+    const currentTotals = run === null ? totals : await changes.summarizeUndoable(db, undoes)
+    const ownChanges = run === null ? 0 : (await changes.summarizeUndoable(db, run)).total
     return summary.report({
       run,
       undoes,
@@ -77,7 +77,7 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
       (name) => (deps.sources.get(name)?.mapping.turn.services.length ?? 0) > 1,
     )
     const previewed: PreviewedCells | null = hasShared || isTurn ? new Map() : null
-    await forEachBatch({ ...deps, leftOut }, { ...options, target }, totals, summary, (batch) =>
+    await forEachBatch({ ...deps, leftOut }, options, totals, summary, (batch) =>
       previewRevert(deps, batch, previewed),
     )
     return report(null, signal.aborted)
@@ -85,13 +85,9 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
   const run = { sources: Object.keys(totals.bySource), options: { undoes, writes_again: writesAgain } }
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
     options.onStarted?.(id)
-    const undoing = { run: id, target, writesAgain }
-    await forEachBatch(
-      { ...deps, leftOut },
-      { ...options, target, signal: stopping },
-      totals,
-      summary,
-      (batch) => attempt(() => revertBatch(deps, undoing, batch)),
+    const undoing = { run: id, undoes, writesAgain }
+    await forEachBatch({ ...deps, leftOut }, { ...options, signal: stopping }, totals, summary, (batch) =>
+      attempt(() => revertBatch(deps, undoing, batch)),
     )
     return report(id, stopping.aborted)
   })
@@ -124,18 +120,17 @@ async function forEachBatch(
     policy,
     leftOut,
   }: Pick<SourceDeps, 'db' | 'sources' | 'policy'> & { readonly leftOut: readonly LeftOutSource[] },
-  options: UndoOptions & { readonly target: UndoTarget },
+  { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.UndoableSummary,
   summary: UndoSummary,
   revert: (batch: RevertBatch) => Promise<RevertResult>,
 ): Promise<void> {
-  const { target, signal, onProgress } = options
   const broken = new Set(leftOut.map(({ source }) => source))
   const fit = new Map([...sources].filter(([name]) => !broken.has(name)))
   const queue = new RevertQueue({ db, revert, onOutcome: (outcome) => summary.add(outcome), policy })
   let belowId: number | null = null
   while (!signal.aborted) {
-    const page: changes.UndoableChange[] = await changes.listUndoable(db, target, belowId, CHANGES_PER_BATCH)
+    const page: changes.UndoableChange[] = await changes.listUndoable(db, run, belowId, CHANGES_PER_BATCH)
     if (page.length === 0) break
     const { batches, unknown: unconfigured } = toRevertBatches(page, fit)
     for (const batch of batches) {

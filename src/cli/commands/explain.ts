@@ -68,9 +68,14 @@ function renderState({ state, row }: RowHistory, output: Output, now: number): s
   const { paint } = output
   const { join_count: joined, problem } = row
   const exclusion = describeExclusion(row)
+  const reason = state?.reason ?? ''
+  const unused = row.input_notes
+    .map((note) => `${note.input}: ${note.reason}`)
+    .filter((note) => !reason.includes(note))
   const lines = compact([
     state === null ? 'never picked' : formatRowState(state, output, now),
-    ...(state === null ? [] : formatNotes(state)),
+    reason !== '' && sanitize(reason),
+    unused.length > 0 && sanitize(`not looked up by: ${unused.join('; ')}`),
     !row.exists && paint('warn', 'the row is deleted'),
     exclusion !== null && paint('warn', exclusion),
     joined > 1 && paint('bad', `the joins return ${joined} rows for this key; expected one`),
@@ -93,19 +98,6 @@ function formatRowState(
   const by = run === null || state === Row.suppressed ? '' : ` by run ${run}`
   return `${words}${by}, ${relativeTime(settledAt, now)}`
 }
-
-/** The reason, and inputs that were not used. */
-function formatNotes({ reason, notes }: RowStatus): string[] {
-  const inputs = objectsIn(notes?.['inputs']).map((one) => `${one['input']}: ${one['reason']}`)
-  const text = reason ?? ''
-  return compact([
-    text !== '' && text,
-    !inputs.every((input) => text.includes(input)) && `not looked up by: ${inputs.join('; ')}`,
-  ]).map(sanitize)
-}
-
-const objectsIn = (value: unknown): Record<string, unknown>[] =>
-  Array.isArray(value) ? value.filter((one) => typeof one === 'object' && one !== null) : []
 
 function renderValues({ row, source }: RowHistory, output: Output): string[] {
   const filled: Readonly<Record<string, string>> = row.filled_inputs
@@ -160,10 +152,9 @@ function renderLookups(
       : row.lookup_request === null
         ? 'no valid input'
         : `not yet; next lookup ${describeRequest(row.lookup_request)}`
-  const notes = row.input_notes.map((note) => `${note.input}: ${note.reason}`).join('; ')
   return renderFields(output, [
     ...missed_lookups.map((one): Field => ['Before', describeWithService(one), describeResult(one, now)]),
-    lookup === null && row.exists && ['Lookup', next, notes],
+    lookup === null && row.exists && ['Lookup', next],
     lookup && ['Lookup', describeWithService(lookup), describeCalls(lookup, now)],
     lookup && ['Result', describeResult(lookup, now)],
     malformed && ['Malformed', ...describeMalformed(malformed, now)],

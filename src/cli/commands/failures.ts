@@ -1,3 +1,5 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
@@ -5,31 +7,29 @@ import type { FailedRow, FailureFilter, FailureReason } from '../../store/failur
 import type { SkippedRow } from '../../store/skipped-cells.ts'
 import { type Answer, type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
-import { formatChoices, parseText, parseWholeFrom, statesOption } from '../options.ts'
-import { csvOption, openCsvFile } from '../csv-file.ts'
+import { formatChoices, parseText, statesOption } from '../options.ts'
 import type { Output } from '../terminal.ts'
 import { pluralize, formatCount, relativeTime } from '../../util/format.ts'
-import { didYouMean, listNames } from '../../util/text.ts'
 import type { SkippedGroup, SkipReason } from '../../domain/skipped-cell.ts'
-import type { RetiredSource } from '../../store/retire-source.ts'
 import { renderFields, renderSection, renderText, stateStyle } from '../views/layout.ts'
 import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
-import { retiredFields } from '../views/status.ts'
 
-/** Rows shown by default; a file gets all. */
+/** Rows shown; a file gets all. */
 const SHOWN = 10
 
 const failuresParser = createParser('failures')
   .summary('lists rows that could not be enriched and cells that were skipped, by reason')
   .description(
     'Reasons with their number of rows and how to fix them, the cells that were skipped with their values, then the ' +
-      'rows themselves. Rows without a match are not included.',
+      'latest ten rows. Rows without a match are not included.',
   )
-  .addOption(
-    csvOption(
-      'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, value, with several services service',
-    ),
+  .option(
+    '--csv <FILE>',
+    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, ' +
+      'value, with several services service; - for standard output',
+    parseText,
+    null,
   )
   .option(
     '--source <SOURCE>',
@@ -45,12 +45,6 @@ const failuresParser = createParser('failures')
       null,
     ),
   )
-  .option(
-    '--limit <N>',
-    'maximum number of rows, and of skipped cells with --json or --csv; default: 10, with --csv all',
-    parseWholeFrom(1),
-    null,
-  )
 
 export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
@@ -63,26 +57,18 @@ export const failuresCommand = defineCommand(failuresParser, {
     const { flags, stdout } = call
     const store = await import('../../store/failures.ts')
     const skippedCells = await import('../../store/skipped-cells.ts')
-    const { listRetiredSources } = await import('../../store/retire-source.ts')
     const config = await readConfigOrProblems(call)
     // Null: without a configuration it is unknown which sources have left it.
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     const db = await useDatabase(call)
     const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
     if (flags.csv !== null) return writeCsv(db, filter, flags.csv, call)
-    const retired =
-      configured === null || flags.source !== null ? [] : await listRetiredSources(db, configured)
-    const limit = flags.limit ?? SHOWN
     const reasons = await store.countFailureReasons(db, filter)
-    const rows = await store.latestFailures(db, filter, limit)
+    const rows = await store.latestFailures(db, filter, SHOWN)
     const cells = await skippedCells.groupSkippedCells(db, filter)
     const total = reasons.reduce((sum, reason) => sum + reason.rows, 0)
-    const found = { total, reasons, cells, rows, retired: retired.filter(({ failed }) => failed > 0) }
-    const skipped = flags.json ? await skippedCells.latestSkippedCells(db, filter, limit) : []
-    return {
-      json: { ...found, skipped_cells: skipped },
-      text: () => renderFailures(found, stdout, call.now()),
-    }
+    const found = { total, reasons, cells, rows }
+    return { json: found, text: () => renderFailures(found, stdout, call.now()) }
   },
 })
 
@@ -94,18 +80,11 @@ async function chooseFilter(
 ): Promise<readonly string[] | null> {
   if (source === null) return configured
   const { listSourceNames } = await import('../../store/rows.ts')
-  const { expandSourceNames } = await import('../../actions/validate-request.ts')
+  const { expandSourceNames, refuseUnknownSource } = await import('../../actions/validate-request.ts')
   const known = await listSourceNames(db)
-  if (known.includes(source)) return [source]
-  if (source.includes('*') && known.length > 0) return expandSourceNames([source], known)
-  throw new ConfigProblems('the command', [
-    {
-      place: '--source',
-      found: `'${source}', which has no picked rows`,
-      expected: known.length === 0 ? 'no source: no row was picked yet' : `one of: ${listNames(known)}`,
-      todo: didYouMean(source, known),
-    },
-  ])
+  return source.includes('*') || known.includes(source)
+    ? expandSourceNames([source], known)
+    : refuseUnknownSource(source, known)
 }
 
 const COLUMNS = ['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value']
@@ -114,39 +93,41 @@ async function writeCsv(
   db: Database,
   filter: FailureFilter,
   target: string,
-  call: CliCallOf<typeof failuresParser>,
+  { flags, stdout, stderr, signal, cwd }: CliCallOf<typeof failuresParser>,
 ): Promise<Answer | ExitCode> {
-  const { flags, stderr, signal } = call
   const { iterateFailures } = await import('../../store/failures.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
   const { hasNamedServices } = await import('../../store/services.ts')
   const isNamed = await hasNamedServices(db)
-  const toLine = (fields: readonly (string | null)[], service: string | undefined) =>
-    isNamed ? [...fields, service ?? null] : fields
-  const file = await openCsvFile(target, isNamed ? [...COLUMNS, 'service'] : COLUMNS, call)
-  let rows = 0
-  let cells = 0
+  const file = target === '-' ? null : await openCsvFile(target, cwd)
+  const write = async (lines: readonly (readonly (string | null)[])[]): Promise<void> => {
+    const text = lines.map((fields) => formatCsvLine(isNamed ? fields : fields.slice(0, -1))).join('')
+    if (file === null) stdout.write(text)
+    else await file.write(text)
+  }
+  let [rows, cells] = [0, 0]
   try {
-    for await (const page of iterateFailures(db, filter, flags.limit)) {
+    await write([[...COLUMNS, 'service']])
+    for await (const page of iterateFailures(db, filter)) {
       signal.throwIfAborted()
-      await file.write(page.map((row) => toLine(toFailedFields(row), row.service)))
+      await write(page.map(toFailedFields))
       rows += page.length
     }
-    for await (const page of iterateSkippedCells(db, filter, flags.limit)) {
+    for await (const page of iterateSkippedCells(db, filter)) {
       signal.throwIfAborted()
-      await file.write(page.map((cell) => toLine(toSkippedFields(cell), cell.service)))
+      await write(page.map(toSkippedFields))
       cells += page.length
     }
   } finally {
-    await file.close()
+    await file?.close()
   }
-  if (flags.json && !file.isStdout) return { json: { csv: target, rows, cells }, text: () => [] }
+  if (flags.json && file !== null) return { json: { csv: target, rows, cells }, text: () => [] }
   const and = cells === 0 ? '' : ` and ${pluralize(cells, 'skipped cell')}`
-  stderr.line(`Wrote ${pluralize(rows, 'row')}${and}${file.isStdout ? '' : ` to ${target}`}.`)
+  stderr.line(`Wrote ${pluralize(rows, 'row')}${and}${file === null ? '' : ` to ${target}`}.`)
   return Exit.done
 }
 
-const toFailedFields = ({ source, key, state, reason, settled_at: at }: FailedRow) => [
+const toFailedFields = ({ source, key, state, reason, settled_at: at, service }: FailedRow) => [
   source,
   key,
   state,
@@ -154,6 +135,7 @@ const toFailedFields = ({ source, key, state, reason, settled_at: at }: FailedRo
   at.toISOString(),
   null,
   null,
+  service ?? null,
 ]
 
 /** A value that is no text is written as JSON. */
@@ -165,7 +147,30 @@ const toSkippedFields = (cell: SkippedRow) => [
   cell.skipped_at.toISOString(),
   cell.column,
   typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
+  cell.service ?? null,
 ]
+
+/** @throws ConfigProblems if the file cannot be written */
+async function openCsvFile(target: string, cwd: string): Promise<FileHandle> {
+  try {
+    // Personal data: for the user alone.
+    return await open(resolve(cwd, target), 'w', 0o600)
+  } catch (cause) {
+    const found = `${target}: ${(cause as Error).message}`
+    const problem = { place: '--csv', found, expected: 'a writable file', todo: null }
+    throw new ConfigProblems('the command', [problem], { cause })
+  }
+}
+
+/** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
+export function formatCsvLine(fields: readonly (string | null)[]): string {
+  return `${fields.map((field) => quoteField(field ?? '')).join(',')}\r\n`
+}
+
+function quoteField(field: string): string {
+  const plain = /^[=+\-@\t\r]/.test(field) && !/^[+-]?[\d.]+$/.test(field) ? `'${field}` : field
+  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
+}
 
 export interface FailureOverview {
   readonly total: number
@@ -174,8 +179,6 @@ export interface FailureOverview {
   readonly cells: readonly SkippedGroup[]
   /** The latest rows. */
   readonly rows: readonly FailedRow[]
-  /** Sources that left the configuration, and have failed rows beside these. */
-  readonly retired: readonly RetiredSource[]
 }
 
 /** Reasons shown; of the others, only the number is. */
@@ -187,15 +190,7 @@ const STATE_COLUMN = {
   style: ({ state }: { readonly state: RowState }) => stateStyle(state),
 }
 
-export function renderFailures(found: FailureOverview, output: Output, now: number): string[] {
-  const retired = found.retired.map((one) => ({ ...one, rows: one.failed, deleted: 0 }))
-  return [
-    ...renderFound(found, output, now),
-    ...(retired.length === 0 ? [] : ['', ...renderFields(output, retiredFields(retired))]),
-  ]
-}
-
-function renderFound(
+export function renderFailures(
   { total, reasons, cells, rows }: FailureOverview,
   output: Output,
   now: number,

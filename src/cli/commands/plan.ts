@@ -2,13 +2,11 @@ import { Option } from '@commander-js/extra-typings'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import type { Plan } from '../../actions/plan/report.ts'
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
-import { type CliCall, Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
+import { Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
-import { describeRefusal } from '../../domain/refusal.ts'
-import type { Database } from '../../store/open.ts'
 import type { Output } from '../terminal.ts'
-import { renderFilteredRows, renderInvalidRows, renderPlan } from '../views/plan.ts'
+import { renderPlan } from '../views/plan.ts'
 import { explainWhereError, useApp } from '../settings.ts'
 
 /** Rows that `--list` shows. */
@@ -29,8 +27,8 @@ export const planCommand = defineCommand(
     .addOption(
       new Option(
         '--list <WHICH>',
-        `also list rows: without a usable input (\`invalid\`), by key and reason, the first ${MAX_LISTED}; ` +
-          'or some keys that each condition leaves out (`filtered`)',
+        `also name rows by their keys: without a usable input (\`invalid\`), the first ${MAX_LISTED}; ` +
+          'or some of those that each condition leaves out (`filtered`)',
       )
         .choices(['invalid', 'filtered'])
         .default(null),
@@ -51,9 +49,7 @@ export const planCommand = defineCommand(
       const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
       const invalid: InvalidInputRow[] = []
-      let listed = 0
       const onInvalid = (rows: readonly InvalidInputRow[]): void => {
-        listed += rows.length
         invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
       }
       const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
@@ -66,16 +62,12 @@ export const planCommand = defineCommand(
       )
       printAnswer(call, {
         json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulkOf(sources)) },
-        text: () => [
-          ...renderPlan(plan, stdout, {
-            budget: budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config),
-          }),
-          ...(list === 'invalid' ? renderInvalidRows(invalid, listed, plan.sources, stdout) : []),
-          ...(list === 'filtered' ? renderFilteredRows(plan.sources, stdout) : []),
-        ],
+        text: () => {
+          const budgetOfRun = budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config)
+          return renderPlan(plan, stdout, { budget: budgetOfRun, invalid })
+        },
       })
       warnOfUnreviewed(config, plan, stderr)
-      await warnOfRefusal(app.db, call)
       return Exit.done
     },
   },
@@ -89,11 +81,4 @@ function warnOfUnreviewed({ sources }: Config, plan: Plan, stderr: Output): void
       `${stderr.paint('warn', `Not reviewed: ${names.join(', ')}.`)} A run leaves out what no person has read: ` +
         'read it in the configuration, then take out `reviewed: false`.',
     )
-}
-
-/** A run would end at once, or wait. */
-async function warnOfRefusal(db: Database, { stderr }: Pick<CliCall, 'stderr'>): Promise<void> {
-  const { tryWrite } = await import('../../store/connectivity.ts')
-  const refused = describeRefusal(await tryWrite(db))
-  if (refused !== null) stderr.line(`${stderr.paint('warn', `${refused.title}.`)} ${refused.action}`)
 }

@@ -1,5 +1,5 @@
-import { pluralize, formatCount } from '../../util/format.ts'
-import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, formatState } from '../../domain/row.ts'
+import { pluralize } from '../../util/format.ts'
+import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
 import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { actOnJob } from '../job-action.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
@@ -7,7 +7,6 @@ import { auditCommand, useApp } from '../settings.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
 import { compact, renderFields, renderSuggestions } from '../views/layout.ts'
-import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
@@ -55,41 +54,24 @@ export const retryCommand = defineCommand(
         () => app.retry({ sources, states, reason, dryRun, signal: call.signal }),
         ({ rows }) => ({ outcome: 'done', detail: `${pluralize(rows, 'row')} queued` }),
       )
-      return { json: report, text: () => renderRetry(report, call.stdout) }
+      return { json: report, text: () => renderRetry(report, sources, call.stdout) }
     },
   },
 )
 
-/** Reasons shown; `--json` has all. */
-const MAX_REASONS = 25
-
-/** The queued rows by reason, their cost, and the next commands. */
-function renderRetry(report: RetryReport, output: Output): string[] {
+/** The queued rows, their cost, and the next commands. */
+function renderRetry(report: RetryReport, names: readonly string[], output: Output): string[] {
   const { paint } = output
-  const { rows, reasons, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
+  const { rows, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
   const left = compact([
     row_missing > 0 && `${pluralize(row_missing, 'row')} no longer in the source`,
     complete > 0 && `${pluralize(complete, 'row')} already complete`,
   ]).join(', ')
   if (rows === 0)
     return [`${paint('good', '✓')} No failed rows to retry.${left === '' ? '' : ` Skipped: ${left}.`}`]
-  const sources = [...new Set(reasons.map((one) => one.source))].join(' ')
+  const command = (name: string): string => ['fillrate', name, ...names].join(' ')
   return [
     paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
-    '',
-    ...renderTable(
-      output,
-      reasons,
-      [
-        { title: 'rows', text: (one) => formatCount(one.rows), number: true },
-        { title: 'state', text: (one) => formatState(one.state) },
-        { ...SOURCE_COLUMN, ifDifferent: true },
-        { title: 'service', text: (one) => one.service ?? '', minColumns: 6 },
-        { title: 'reason', text: (one) => one.reason, minColumns: 12 },
-      ],
-      { max: MAX_REASONS, describeRest: (rest) => `and ${formatCount(rest.length)} more reasons` },
-    ),
-    '',
     ...renderFields(output, [
       ['To look up', lookups === 0 ? 'none' : pluralize(lookups, 'lookup')],
       ['Without a call', free === 0 ? 'none' : `${pluralize(free, 'row')} with a stored record`],
@@ -100,8 +82,8 @@ function renderRetry(report: RetryReport, output: Output): string[] {
       dry
         ? [['fillrate retry', 'queues them; use the same options']]
         : [
-            [`fillrate run ${sources}`, 'picks them, and all other rows that are due'],
-            [`fillrate plan ${sources}`, 'estimates lookups and cost'],
+            [command('run'), 'picks them, and all other rows that are due'],
+            [command('plan'), 'estimates lookups and cost'],
           ],
     ),
   ]

@@ -1,7 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
 import { ConfigProblems } from '../../config/problems.ts'
 import { Run, readTotal, runOutcome } from '../../domain/run.ts'
-import { describeUndone } from '../../domain/undo.ts'
 import type { SpendAmount } from '../../domain/spend.ts'
 import type { StoredRun } from '../../store/runs.ts'
 import { createParser, defineCommand } from '../command.ts'
@@ -101,7 +100,7 @@ const STATE_STYLES = {
 
 /** What started a run, and its kind if it is not an ordinary one. */
 function describeTrigger({ trigger, options: { dry, undoes, remap } }: StoredRun): string {
-  if (undoes !== undefined) return `undo of ${describeUndone(undoes)}`
+  if (undoes !== undefined) return `undo of run ${undoes}`
   if (remap) return 'remap'
   return dry ? `${trigger}, dry` : trigger
 }

@@ -1,6 +1,6 @@
 import type { UndoReport } from '../../actions/undo/report.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
-import { pluralize, formatCount, formatDuration, toSentenceCase } from '../../util/format.ts'
+import { pluralize, formatCount, formatDuration } from '../../util/format.ts'
 import { type CliCall, Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
@@ -9,7 +9,6 @@ import { auditCommand, useApp } from '../settings.ts'
 import { type Suggestion, compact, renderCounts, renderSuggestions } from '../views/layout.ts'
 import { SOURCE_COLUMN, renderKeyedRows, renderTable } from '../views/table.ts'
 import { renderLeftOut } from '../views/report.ts'
-import { describeUndone, commandToUndo } from '../../domain/undo.ts'
 
 export const undoCommand = defineCommand(
   createParser('undo')
@@ -111,7 +110,7 @@ function renderUndo(
   { isQuestion = false }: { readonly isQuestion?: boolean } = {},
 ): string[] {
   const { changes, undoes } = report
-  if (changes.total === 0) return [`${toSentenceCase(describeUndone(undoes))} has written nothing.`]
+  if (changes.total === 0) return [`Run ${undoes} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
   const failed = report.failed.filter((row) => row.outcome === 'rejected')
   const verb = report.writes_again ? 'written again' : 'restored'
@@ -121,7 +120,7 @@ function renderUndo(
     '',
     ...renderCounts(
       output,
-      [changes.total, `writes of ${describeUndone(undoes)}`],
+      [changes.total, `writes of run ${undoes}`],
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
         [undone_before, `undone before${byRuns(report.undone_by)}`],
@@ -154,7 +153,7 @@ function formatHeadline(
   { paint }: Output,
   isQuestion: boolean,
 ): string {
-  const what = `${again ? 'undo ' : ''}${describeUndone(undoes)}`
+  const what = `${again ? 'undo ' : ''}run ${undoes}`
   if (isQuestion) return `Undoing ${what} has this result:`
   if (dry)
     return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`
@@ -192,9 +191,9 @@ function suggestAfterUndo(report: UndoReport): Suggestion[] {
   const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
   const undo = run ?? before.at(-1)
   return [
-    dry && changes.restored > 0 && [commandToUndo(undoes), 'writes this'],
+    dry && changes.restored > 0 && [`fillrate undo ${undoes}`, 'writes this'],
     (changes.remaining > 0 || (changes.rejected > 0 && !dry)) && [
-      commandToUndo(undoes),
+      `fillrate undo ${undoes}`,
       changes.remaining > 0
         ? 'continues with the rest'
         : 'retries the rest, once the database accepts the previous values',
@@ -215,7 +214,7 @@ function suggestAfterUndo(report: UndoReport): Suggestion[] {
       ],
     waiting > 0 && [
       'fillrate status',
-      `${pluralize(waiting, 'row')} of ${describeUndone(undoes)} still waiting; they will be written when results arrive`,
+      `${pluralize(waiting, 'row')} of run ${undoes} still waiting; they will be written when results arrive`,
     ],
   ]
 }

@@ -1,28 +1,24 @@
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
-import { SOURCE_COLUMN, renderTable } from './table.ts'
+import { renderTable } from './table.ts'
 import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
+import { describeBeyondBudget, type ServicePlan } from '../../actions/plan/report.ts'
+import { formatLimit } from '../../domain/rate-status.ts'
+import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
-import {
-  type Field,
-  compact,
-  formatCounts,
-  formatSum,
-  placeBeside,
-  renderFields,
-  renderSection,
-} from './layout.ts'
-import {
-  formatAmounts,
-  formatPlanBudget,
-  formatRange,
-  formatTimeEstimate,
-  type PlanSettings,
-} from './plan-cost.ts'
-import { renderServicePlans } from './plan-services.ts'
+import { type Field, compact, formatCounts, formatSum, placeBeside, renderFields } from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { squashText } from '../../sources/problems.ts'
-import { formatCount, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
+
+export interface PlanSettings {
+  /** From the command line or the configuration; null if neither sets it. */
+  readonly budget: ConfiguredBudget | null
+  /** Rows without a usable input that are named beside their reason. */
+  readonly invalid?: readonly InvalidInputRow[]
+  /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
+  readonly maxReasons?: number
+}
 
 /** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
 export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
@@ -41,57 +37,9 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
       '',
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
-    ...(plan.services === undefined
-      ? renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)])
-      : renderServicePlans({ ...plan, services: plan.services }, settings, output)),
+    ...(plan.services === undefined ? [] : [...renderServices(plan.services, output), '']),
+    ...renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)]),
   ]
-}
-
-/** Rows without a usable input, by key. The heading names their source where all of them are of one, listed or not. */
-export function renderInvalidRows(
-  rows: readonly InvalidInputRow[],
-  total: number,
-  sources: readonly SourcePlan[],
-  output: Output,
-): string[] {
-  if (total === 0) return ['', 'Every row to pick has a usable input.']
-  const names = sources.flatMap((one) => (Object.keys(one.invalid_input).length > 0 ? [one.source] : []))
-  const first = rows.length < total ? `The first ${formatCount(rows.length)} of ` : ''
-  const ofSource = names.length === 1 ? ` of ${names[0]}` : ''
-  const title = `${first}${pluralize(total, 'row')}${ofSource} without a usable input`
-  return renderSection(
-    output,
-    title,
-    renderTable(output, rows, [
-      ...(names.length === 1 ? [] : [SOURCE_COLUMN]),
-      { title: 'key', text: (row) => row.key, minColumns: 4 },
-      { title: 'reason', text: (row) => row.reason, minColumns: 12, wraps: true },
-    ]),
-  )
-}
-
-/** What each condition leaves out, with the keys of some of these rows. */
-export function renderFilteredRows(sources: readonly SourcePlan[], output: Output): string[] {
-  const rows = sources.flatMap(({ source, conditions }) =>
-    (conditions ?? []).map((condition) => ({ source, ...condition })),
-  )
-  const failed = sources.flatMap(({ source, conditions_error: error }) =>
-    error === null
-      ? []
-      : wrapText(
-          `The conditions of ${source} were not counted, each of which is evaluated on rows that another may leave out: ${error}`,
-          output.textColumns,
-        ),
-  )
-  if (rows.length + failed.length === 0) return ['', 'No source has a condition.']
-  const table = renderTable(output, rows, [
-    ...(new Set(rows.map(({ source }) => source)).size > 1 ? [SOURCE_COLUMN] : []),
-    { title: 'rows', text: (row) => formatCount(row.rows), number: true },
-    { title: 'by it alone', text: (row) => formatCount(row.alone), number: true },
-    { title: 'condition', text: (row) => squashText(row.condition), minColumns: 20 },
-    { title: 'keys', text: (row) => (row.keys ?? []).join(', '), minColumns: 12, wraps: true },
-  ])
-  return renderSection(output, 'What each condition leaves out', [...table, ...failed])
 }
 
 /** A line of a funnel. A sum is what is left of the lines above it. */
@@ -101,7 +49,7 @@ interface FunnelStep {
   readonly sum: boolean
   readonly why: string
   /** Lines under the reason. */
-  readonly notes?: readonly string[]
+  readonly notes: readonly string[]
 }
 
 const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
@@ -115,12 +63,15 @@ const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePla
     stoppedAt && STOPPED[stoppedAt],
   ]).join('; ')
 
-/** What each condition of the source's filter leaves out, a line each. */
+/** A line for each condition of the filter: what it leaves out, with keys where they were requested. */
 function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
   if (error !== null) return [`by condition: not counted: ${error}`]
   return (conditions ?? []).map(
-    ({ condition, rows, alone }) =>
-      `${formatCount(rows)} by ${squashText(condition)}${alone === rows ? '' : `, ${formatCount(alone)} by it alone`}`,
+    ({ condition, rows, alone, keys = [] }) =>
+      compact([
+        `${formatCount(rows)} by ${squashText(condition)}`,
+        alone < rows && `${formatCount(alone)} by it alone`,
+      ]).join(', ') + (keys.length === 0 ? '' : `: ${keys.join(', ')}`),
   )
 }
 
@@ -131,9 +82,26 @@ const describeTable = (rows: number): string =>
 /** Several inputs with a fault each have many combinations. */
 const MAX_REASONS = 12
 
-function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSettings): FunnelStep[] {
-  const left = (label: string, rows: number, why: string): FunnelStep => ({ label, rows, sum: false, why })
-  const total = (label: string, rows: number, why = ''): FunnelStep => ({ label, rows, sum: true, why })
+function funnelSteps(
+  source: SourcePlan,
+  { maxReasons = MAX_REASONS, invalid: listed = [] }: PlanSettings,
+): FunnelStep[] {
+  const listKeys = (reason: string, rows: number): string[] => {
+    const of = listed.filter((row) => row.source === source.source && row.reason === reason)
+    const keys = of.map(({ key }) => key).join(', ')
+    return of.length === 0 ? [] : [of.length < rows ? `${keys}, …` : keys]
+  }
+  const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => ({
+    label,
+    rows,
+    sum: false,
+    why,
+    notes,
+  })
+  const total = (label: string, rows: number, why = '', notes: readonly string[] = []): FunnelStep => ({
+    ...left(label, rows, why, notes),
+    sum: true,
+  })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
   // One more line names the reason itself.
   const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
@@ -146,16 +114,13 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
       ? [
           total('in the table', table),
           left('without a key', withoutKey, 'NULL in a column of the key: nothing identifies them'),
-          {
-            ...left('filtered out', filteredOut, "by the source's filter and joins"),
-            notes: describeConditions(source),
-          },
+          left('filtered out', filteredOut, "by the source's filter and joins", describeConditions(source)),
           left('filtered out', whereOut, 'by --where'),
         ]
       : []),
     isWhole
       ? total('eligible', source.rows, isFiltered ? '' : describeTable(source.rows))
-      : total('read', source.rows, describeRead(source)),
+      : total('read', source.rows, describeRead(source), describeConditions(source)),
     left('complete', source.complete, 'nothing to fill'),
     left(
       'fresh',
@@ -165,7 +130,7 @@ function funnelSteps(source: SourcePlan, { maxReasons = MAX_REASONS }: PlanSetti
     left('recent', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
     left('held', source.held, 'by a run in progress'),
     total('to pick', source.picked),
-    ...named.map(([reason, rows]) => left('invalid input', rows, reason)),
+    ...named.map(([reason, rows]) => left('invalid input', rows, reason, listKeys(reason, rows))),
     left(
       'invalid input',
       rest.reduce((all, [, rows]) => all + rows, 0),
@@ -185,7 +150,7 @@ function renderSourceFunnel(
   const { paint } = output
   const lines = steps
     .filter((step) => step.sum || step.rows > 0)
-    .flatMap(({ label, rows, sum, why, notes = [] }, n) => {
+    .flatMap(({ label, rows, sum, why, notes }, n) => {
       const sign = n === 0 ? ' ' : sum ? '=' : '−'
       const start = `${sign} ${padText(label, widths.labels)}${formatCount(rows).padStart(widths.numbers)}`
       const room = (output.columns ?? Number.POSITIVE_INFINITY) - textWidth(start) - 4
@@ -220,13 +185,35 @@ function lookupFields({ lookups, calls }: Plan): Field[] {
   ]
 }
 
+/** The services in their order, each with its lookups, cost and time. */
+const renderServices = (services: readonly ServicePlan[], output: Output): string[] =>
+  renderTable(
+    output,
+    services,
+    [
+      { title: 'service', text: ({ service }) => service, minColumns: 8 },
+      { title: 'certain', text: ({ lookups }) => formatCount(lookups.certain), number: true },
+      { title: 'at most', text: ({ lookups }) => formatCount(lookups.max), number: true },
+      { title: 'cost', text: ({ cost }) => formatAmounts(cost) ?? '', number: true, dropOrder: 4 },
+      {
+        title: 'budget',
+        text: ({ cost: { budget } }) => (budget === null ? '' : formatCount(budget)),
+        number: true,
+      },
+      { title: 'time', text: ({ time }) => formatTime(time) ?? '?', number: true, dropOrder: 3 },
+    ],
+    { indent: 2 },
+  )
+
 function costFields(plan: Plan, settings: PlanSettings): Field[] {
-  const { cost, time } = plan
+  const { cost, time, services } = plan
   const isRange = cost.max_lookups > cost.lookups
   const more =
-    cost.credits === undefined
-      ? 'a row without a match is looked up by its next identifier'
-      : 'what the answers cost decides how many the budget pays'
+    services !== undefined
+      ? 'a row may go on to the next service'
+      : cost.credits === undefined
+        ? 'a row without a match is looked up by its next identifier'
+        : 'what the answers cost decides how many the budget pays'
   const amounts = compact([
     isRange
       ? `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`
@@ -236,6 +223,52 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
   ])
   return [
     ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, settings)}`],
-    cost.max_lookups > 0 && ['Time', formatTimeEstimate(time)],
+    cost.max_lookups > 0 && ['Time', ...formatPlanTime(time, services)],
   ]
+}
+
+const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
+  min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
+
+/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
+function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
+  if (amount === null || max === null) return null
+  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
+}
+
+function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
+  if (budget === null) return 'no budget is set: a run requires --budget'
+  const beyond = describeBeyondBudget(plan)
+  const { cost } = plan
+  // What the run's budget would pay. Of a service that bills unlike prices, only the sum of credits tells.
+  const isPaid =
+    budget === 'unlimited' || (!cost.credits && cost.budget !== null && cost.lookups < cost.budget)
+  if (beyond !== null && isPaid)
+    return `${beyond} beyond the budgets of ${plan.services ? 'services or sources' : 'sources'}`
+  if (budget === 'unlimited') return 'unlimited budget'
+  const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
+  return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
+}
+
+/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
+const formatTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
+  ms === null || most === null
+    ? null
+    : most > ms
+      ? `${formatDuration(ms)} to ${formatDuration(most)}`
+      : formatDuration(ms)
+
+function formatPlanTime(
+  time: Plan['time'],
+  services: readonly ServicePlan[] = [],
+): [text: string, note: string] {
+  const { limit, window_ms: windowMs, ms, max_ms: most } = time
+  const note = services.length > 0 ? 'all services work at the same time' : ''
+  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
+  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
+  if (limit === null) return ['unknown until the first call returns the rate limit', note]
+  const known = formatLimit(limit, windowMs)
+  const text = most === 0 ? 'one window' : formatTime(time)
+  if (text === null) return [`the rate limit is ${known}`, note]
+  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
 }

@@ -145,7 +145,7 @@ function toDeletedField({ source, rows, is_kept, since, held }: DeletedRowsStatu
 }
 
 /** Sources that left the configuration, and what to do about them. */
-export function retiredFields(retired: StatusReport['retired']): Field[] {
+function retiredFields(retired: StatusReport['retired']): Field[] {
   if (retired.length === 0) return []
   const named = retired.map(({ source, rows, deleted }) => `${source} (${pluralize(rows + deleted, 'row')})`)
   return [['Retired', foldNames(named), RETIRED_ADVICE]]

@@ -52,8 +52,9 @@ test('--list filtered names five rows of each, those that it alone leaves out fi
     },
   ])
   const text = await here(['plan', '--list', 'filtered'])
-  expect(text.stdout).toContain('What each condition leaves out')
-  expect(text.stdout).toMatch(/\n +10 +5 +t\.id > 10 +1, 2, 3, 4, 5\n/)
+  expect(text.stdout).toMatch(/\n +10 by t\.id > 10, 5 by it alone: 1, 2, 3, 4, 5\n/)
+  const limited = await here(['plan', '--list', 'filtered', '--limit', '1'])
+  expect(limited.stdout).toMatch(/\n +10 by t\.phone::bigint < 5: 31, 32, 33, 34, 35\n/)
   expect((await here(['plan', '--list', 'filtered', '--csv', '-'])).code).toBe(2)
 })
 

@@ -292,14 +292,14 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       'lock changes to undo',
       async (tx) => {
         const ids = written.map(({ id }) => id)
-        expect(await changes.lockUndoable(tx, { run: RUN }, ids)).toEqual(new Set(ids))
+        expect(await changes.lockUndoable(tx, RUN, ids)).toEqual(new Set(ids))
       },
     ],
     [
       'record an undo, and read it',
       async (tx) => {
         await changes.insertReverting(tx, 'contacts', reverting)
-        expect(await changes.summarizeUndoable(tx, { run: RUN })).toMatchObject({
+        expect(await changes.summarizeUndoable(tx, RUN)).toMatchObject({
           undone: WAITING,
           undoneBy: [RUN],
         })

@@ -1,5 +1,4 @@
 import { Run, readTotal, runOutcome, type Trigger } from '../../../domain/run.ts'
-import { describeUndone } from '../../../domain/undo.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import type { RunFilter } from '../../../store/run-history.ts'
 import type { StoredRun } from '../../../store/runs.ts'
@@ -87,7 +86,7 @@ const endTime = (run: StoredRun, now: number): number => run.finished_at?.getTim
 
 /** The kind of a run, if it is not an ordinary one; else its trigger. */
 export function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun): string {
-  if (undoes !== undefined) return `undo of ${describeUndone(undoes)}`
+  if (undoes !== undefined) return `undo of run ${undoes}`
   if (remap === true) return 'remap'
   return dry === true ? 'dry' : trigger
 }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check.ts'
-import { type FailureOverview, renderFailures } from '../../../../src/cli/commands/failures.ts'
-import { formatCsvLine } from '../../../../src/cli/csv-file.ts'
+import { type FailureOverview, formatCsvLine, renderFailures } from '../../../../src/cli/commands/failures.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
 import type { StatusReport } from '../../../../src/actions/status.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
@@ -41,7 +40,6 @@ describe('failures', () => {
         settled_at: new Date(now - 60_000),
       },
     ],
-    retired: [],
   }
 
   test('shows reasons with their numbers, how to fix them, then rows', () => {
@@ -64,7 +62,7 @@ describe('failures', () => {
       rows: 2,
     }))
     const text = renderFailures(
-      { total: 60, reasons, cells: [], rows: [], retired: [] },
+      { total: 60, reasons, cells: [], rows: [] },
       onTerminal(100).output,
       now,
     ).join('\n')
@@ -73,7 +71,7 @@ describe('failures', () => {
 
   test('says if there are none', () => {
     expect(
-      renderFailures({ total: 0, reasons: [], cells: [], rows: [], retired: [] }, onTerminal(80).output, now),
+      renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
     ).toEqual(['✓ No failed rows.'])
   })
 })

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderDiff } from '../../../../src/cli/views/diff.ts'
-import { renderInvalidRows, renderPlan } from '../../../../src/cli/views/plan.ts'
-import type { PlanSettings } from '../../../../src/cli/views/plan-cost.ts'
+import { type PlanSettings, renderPlan } from '../../../../src/cli/views/plan.ts'
 import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
@@ -60,19 +59,14 @@ test('rows that another program has enriched are shown apart, with the reason', 
   expect(text).toMatch(/− recent +1,000 +enriched_at is less than 90 d old/)
 })
 
-test('rows without a usable input are listed with their source: once in the heading, or in each line', () => {
-  const { output } = onTerminal(100)
-  const rows = [{ source: 'contacts', key: '7', reason: 'no input' }]
-  const accounts = { ...contacts, source: 'accounts' }
-  const none = { ...accounts, invalid_input: {} }
-  const ofOne = renderInvalidRows(rows, 92, [none, contacts], output).join('\n')
-  expect(ofOne).toMatch(
-    /The first 1 of 92 rows of contacts without a usable input\n+ *key +reason\n.*7 +no input$/,
-  )
-  const ofTwo = renderInvalidRows(rows, 184, [contacts, accounts], output).join('\n')
-  expect(ofTwo).toMatch(
-    /The first 1 of 184 rows without a usable input\n+ *source +key +reason\n.*contacts +7 +no input$/,
-  )
+test('rows without a usable input are named beside their reason', () => {
+  const row = { source: 'contacts', reason: 'no input' }
+  const invalid = [
+    { ...row, key: '7' },
+    { ...row, key: '9' },
+    { ...row, key: '8', source: 'accounts' },
+  ]
+  expect(textOf({}, { invalid })).toMatch(/− invalid input +12 {2}no input\n +7, 9, …\n/)
 })
 
 test('a price turns lookups into money', () => {
@@ -244,7 +238,7 @@ describe('several services', () => {
     const limited = { ...several, cost: { ...cost, budget: 4_200, beyond_budget: 800 } }
     for (const columns of [40, 60, 80]) {
       const lines = renderPlan(limited, onTerminal(columns).output, { budget: 4_200 })
-      expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('lookups beyond the budgets')
+      expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('lookups beyond the budget of 4,200')
       expect(Math.max(...lines.map(textWidth))).toBeLessThanOrEqual(columns)
     }
   })
