@@ -24,7 +24,7 @@ export interface ConditionDetails {
   /**
    * Which of several forms: a service that fails does not respond (`unreachable`) or answers with errors (`failing`); one that
    * throttles has banned the key (`banned`), serves another client with it too (`shared_key`), or grants no call (`limit`); late are
-   * a scheduled run (`schedule`), what live sync picks (`live_sync`), or its triggers (`triggers`).
+   * a scheduled run (`schedule`), what live sync picks (`live_sync`), or its triggers (`triggers`); `schema`: that of Fillrate does not fit.
    */
   readonly cause?: string | undefined
   /** In words, on one line: an error message, or what the service answered. */
@@ -106,8 +106,11 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
     delayMs: 30_000,
     describe: ({ details }) => {
       const refusal = describeRefusal(details.sqlstate)
+      const { cause, reason } = details
       return {
-        title: refusal?.title ?? `Postgres is away${withReason(details)}`,
+        title:
+          refusal?.title ??
+          (cause === 'schema' && reason ? reason : `Postgres is away${withReason(details)}`),
         meaning: 'Nothing is picked, called or written, and deliveries are not accepted. Nothing is lost.',
         mend: `${details.mend ?? refusal?.action ?? 'Check Postgres and the network in between.'} Fillrate continues by itself.`,
         proof: '`fillrate check`',
@@ -351,6 +354,7 @@ export const toOutageCondition = ({ details, forMs }: DatabaseOutage, now: numbe
 
 /** The schema does not fit this version. */
 export const SCHEMA_OUTDATED: ConditionDetails = {
-  reason: 'the schema "fillrate" does not fit this version',
+  cause: 'schema',
+  reason: 'The schema "fillrate" does not fit this version',
   mend: 'Run `fillrate migrate` with the version that the processes run.',
 }

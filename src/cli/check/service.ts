@@ -297,7 +297,12 @@ async function* endKeyRefusal(
   if (databaseUrl === null || address === null) return
   const db = openDatabase({ url: databaseUrl, max: 1 })
   try {
-    if ((await acceptKey(db, apiKeys.map((key) => `${address} ${toKeyId(key)}`))) > 0)
+    if (
+      (await acceptKey(
+        db,
+        apiKeys.map((key) => `${address} ${toKeyId(key)}`),
+      )) > 0
+    )
       yield createFinding('key', 'ok', 'accepted again', { todo: 'Running processes go on within seconds.' })
   } catch {
     // The check of the database has said what is wrong with it.

@@ -52,7 +52,7 @@ test('a table that is swapped by a rename is one condition, until its triggers a
     .poll(conditions)
     .toEqual([
       expect.stringMatching(
-        /^triggers_outdated: .* contacts: its triggers are on crm\.contacts_before, another table Run `fillrate follow install contacts`/,
+        /^late: .* contacts: its triggers are on crm\.contacts_before, another table Run `fillrate follow install contacts`/,
       ),
     ])
   const checked = await cli.run('check')

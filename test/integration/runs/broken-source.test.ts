@@ -71,7 +71,7 @@ test('triggers of a table that is gone are part of its condition, and those of a
   await harness.query('alter table crm.contacts rename to contacts_away')
   expect(await check()).toEqual(new Map())
   const rows = await harness.query('select kind, source from fillrate.conditions')
-  expect(rows).toEqual([{ code: 'source_broken', subject: 'contacts' }])
+  expect(rows).toEqual([{ kind: 'source_broken', source: 'contacts' }])
   await harness.query('create table crm.contacts (like crm.contacts_away including all)')
   expect(await check()).toEqual(new Map())
   // Once the mend is seen.

@@ -193,8 +193,8 @@ test('a table that is emptied is not erased without a confirmation, and a reload
   expect(await counted()).toMatchObject({ total: 28, deleted: [] })
   // Each of them began once and ended once, over several passes.
   expect(await listRecentConditions(app.db, 10)).toMatchObject([
-    { code: 'held', subject: 'contacts', endedAt: expect.any(Date) },
-    { code: 'held', subject: 'contacts', endedAt: expect.any(Date) },
+    { kind: 'held', source: 'contacts', endedAt: expect.any(Date) },
+    { kind: 'held', source: 'contacts', endedAt: expect.any(Date) },
   ])
 })
 

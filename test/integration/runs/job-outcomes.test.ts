@@ -281,7 +281,7 @@ describe('an account without credits', () => {
       expect(last).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
       expect(await countTitles(database, name)).toEqual({ own: 60, others: 0 })
       expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
-      expect(await conditions()).toEqual([])
+      await expect.poll(conditions).toEqual([])
     },
   )
 
