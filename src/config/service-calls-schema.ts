@@ -128,6 +128,11 @@ export const companyBulkEndpoint = z
     bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
   )
 
+export const accountEndpoint = z.strictObject(
+  { path: pathWith([]), credits: aFunction.optional() },
+  { error: objectLike("{ path: '/v2/account' }") },
+)
+
 const EXPECTED_DURATION = 'a duration such as 30s or 2m'
 export const pollEndpoint = z
   .strictObject(

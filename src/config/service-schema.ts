@@ -13,6 +13,7 @@ import {
   isPosted,
   listDetails,
   personEndpoint,
+  accountEndpoint,
   pollEndpoint,
 } from './service-calls-schema.ts'
 
@@ -102,6 +103,7 @@ export const serviceSchema = z
         )
         .optional(),
       poll: pollEndpoint.optional(),
+      account: accountEndpoint.optional(),
       rate: z
         .strictObject(
           {

@@ -1,4 +1,5 @@
 import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
+import { proveKeys } from '../../actions/try-service.ts'
 import type { Environment } from '../../config/environment.ts'
 import { readServiceEnvironment } from '../../config/service-environment.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
@@ -9,7 +10,6 @@ import { toKeyId } from '../../service/api-keys.ts'
 import { EnrichmentClient } from '../../service/client.ts'
 import { toServiceAddress } from '../../service/dispatcher.ts'
 import { openDatabase } from '../../store/open.ts'
-import { reportTroubles } from '../../store/troubles.ts'
 import { createFailedFinding, createFinding, type Finding, type FindingVerdict } from './finding.ts'
 
 type LookupInput = PersonInput | CompanyInput
@@ -84,13 +84,9 @@ async function* endKeyTroubles(
   if (databaseUrl === null || address === null) return
   const db = openDatabase({ url: databaseUrl, max: 1 })
   // Of several keys, the trouble is named after the last one that was rejected.
-  const proofs = apiKeys.map((key) => ({
-    code: 'key_refused' as const,
-    subject: `${address} ${toKeyId(key)}`,
-  }))
+  const scopes = apiKeys.map((key) => `${address} ${toKeyId(key)}`)
   try {
-    const report = { reporter: 'fillrate check', codes: ['key_refused'], proofs } as const
-    for (const trouble of (await reportTroubles(db, report, [])).ended)
+    for (const trouble of await proveKeys(db, 'fillrate check', scopes))
       yield createFinding('trouble', 'ok', `over: ${describeTrouble(trouble, Date.now()).title}`, {
         todo: 'Running processes go on within seconds.',
       })
