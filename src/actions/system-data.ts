@@ -3,7 +3,6 @@ import { nextTimes, scheduleName } from '../config/cron.ts'
 import { type AuditEvent, listAuditEvents } from '../store/audit.ts'
 import type { Database } from '../store/open.ts'
 import { listProcesses, type ListedProcess } from '../store/processes.ts'
-import { listNotifications, type ListedNotification } from '../store/notifications.ts'
 import { listRecentTroubles, type StoredTrouble } from '../store/troubles.ts'
 
 /** What runs by itself, and the processes that do it. */
@@ -19,8 +18,6 @@ export interface SystemData {
   readonly followed: readonly string[]
   /** Newest first, open ones and past ones. */
   readonly recentTroubles: readonly StoredTrouble[]
-  /** Newest first. */
-  readonly notifications: readonly ListedNotification[]
   /** What was changed, newest first. */
   readonly changes: readonly AuditEvent[]
 }
@@ -31,16 +28,14 @@ interface NextRun {
 }
 
 const RECENT_TROUBLES = 30
-const NOTIFICATIONS = 30
-const CHANGES = 20
+const CHANGES = 50
 
 /** Reads the processes, and the schedules and followed sources of the configurations that they have loaded. */
 export async function readSystemData(db: Database, now: number): Promise<SystemData> {
-  const [processes, recentTroubles, notifications, changes] = await Promise.all([
+  const [processes, recentTroubles, changes] = await Promise.all([
     listProcesses(db),
     listRecentTroubles(db, RECENT_TROUBLES),
-    listNotifications(db, NOTIFICATIONS),
-    listAuditEvents(db, null, CHANGES),
+    listAuditEvents(db, CHANGES),
   ])
   const alive = processes.filter((one) => one.isAlive)
   const daemons = alive.filter((one) => one.role === 'start')
@@ -57,7 +52,6 @@ export async function readSystemData(db: Database, now: number): Promise<SystemD
     ),
     followed: [...new Set(configs.flatMap(({ followed }) => followed))],
     recentTroubles,
-    notifications,
     changes,
   }
 }

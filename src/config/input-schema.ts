@@ -67,10 +67,6 @@ const liveSyncSettings = z
   .strictObject({ budget: orNull(lookupBudget) }, { error: objectLike('{ budget: 1000 }') })
   .prefault({})
 
-const dashboardSettings = z
-  .strictObject({ allowWhere: booleanFlag.prefault(false) }, { error: objectLike('{ allowWhere: true }') })
-  .prefault({})
-
 interface Priced {
   readonly budget: ConfiguredBudget | null
   readonly price: Price | null
@@ -132,7 +128,6 @@ export const createInputSchema = (known: SchemaServices) =>
             error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }",
           })
           .prefault([]),
-        dashboard: dashboardSettings,
       },
       { error: "an object such as { sources: { contacts: { kind: 'person', … } } }" },
     )

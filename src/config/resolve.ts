@@ -38,7 +38,6 @@ export function resolveConfig(parsed: ParsedConfig, configured: readonly Configu
       changesMs: parsed.keepChanges,
     },
     notify: parsed.notify.map(({ url = null, ...target }) => ({ ...target, url })),
-    dashboard: parsed.dashboard,
   }
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
-import { readTroubles, toTroubleReport } from '../actions/troubles.ts'
+import { toTroubleReport } from '../actions/troubles.ts'
 import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
@@ -11,18 +11,16 @@ import type { DashboardToken } from '../config/env-values.ts'
 import { authorize, isSameOrigin, type Access } from './auth.ts'
 import { logBlocked, WrongTokens } from './wrong-tokens.ts'
 import { registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
-import { registerAuditApi } from './dashboard/pages/audit.ts'
-import type { DashboardOptions } from './dashboard/dashboard-app.ts'
+import type { DashboardDeps, DashboardOptions } from './dashboard/dashboard-app.ts'
 import { registerPages } from './dashboard/page-routes.ts'
 import { SECURITY_HEADERS } from './dashboard/layout.ts'
 import type { MetricsInput } from './metric-gauges.ts'
 import { renderMetrics } from './metrics.ts'
-import { type DashboardData, listFollowed } from '../actions/dashboard-data.ts'
+import { listFollowed } from '../actions/dashboard-data.ts'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
-import fastifyStatic from '@fastify/static'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -43,7 +41,7 @@ const MAX_FORM_BYTES = 16_384
 
 /** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
-  const { db, log } = options
+  const { log } = options
   const wrongTokens = new WrongTokens()
   registerNotFound(server)
   void server.register(async (open) => {
@@ -62,13 +60,10 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       return sendFailure(request, reply, error, options.observer().own)
     })
     const read = registerPages(closed, options)
-    registerAuditApi(closed, db)
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
-    // What is wrong takes two small statements, and is not kept for as long as the counts.
-    const troubles = cached(() => readTroubles(options.db, options.observer()))
     closed.get('/api/status', async () => ({
       ...(await status()),
-      troubles: (await troubles()).map((one) => toTroubleReport(one, Date.now())),
+      troubles: (await read.readVerdict()).troubles.map((one) => toTroubleReport(one, Date.now())),
     }))
     closed.get('/metrics', async (_, reply) => {
       const text = await renderMetrics(options.metrics, ...(await readMetrics(options, read)))
@@ -86,11 +81,11 @@ const METRICS_TIMEOUT_MS = 5_000
  */
 async function readMetrics(
   { db, app, sources, log, observer }: DashboardServerOptions,
-  readData: () => Promise<DashboardData>,
+  { readData, readVerdict }: Pick<DashboardDeps, 'readData' | 'readVerdict'>,
 ): Promise<[MetricsInput | null, isUp: boolean]> {
   const followed = listFollowed(sources())
   const read = async (): Promise<MetricsInput> => ({
-    data: await readData(),
+    data: { ...(await readData()), troubles: (await readVerdict()).troubles },
     ...(await readStoredMetrics(db)),
     now: Date.now(),
     scopes: app()?.services.flatMap(({ scope }) => scope ?? []) ?? [],
@@ -181,26 +176,20 @@ async function readStatus({ db, sources, spendSettings, observer }: DashboardSer
 const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
 
 /** The served files: no other file of the folder is public. */
-const FILES = ['board.js', 'board.css', 'icon.svg']
+const FILES = {
+  'board.js': 'text/javascript; charset=utf-8',
+  'board.css': 'text/css; charset=utf-8',
+  'icon.svg': 'image/svg+xml',
+}
 
-/**
- * Registers scripts, styles and the icon. They need no token, because the page that denies access uses them. The ETag is a hash of the
- * content: the plugin's own is size and time, and npm gives the files of every release the same time.
- */
+/** Registers scripts, styles and the icon. They need no token, because the page that denies access uses them. */
 async function registerAssets(server: FastifyInstance): Promise<void> {
-  await server.register(fastifyStatic, {
-    root: OWN,
-    serve: false,
-    cacheControl: false,
-    lastModified: false,
-    etag: false,
-  })
-  for (const file of FILES) {
+  for (const [file, type] of Object.entries(FILES)) {
     const content = await readFile(join(OWN, file))
     const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
     server.get(`/assets/${file}`, (request, reply) => {
-      reply.header('cache-control', 'no-cache').header('etag', etag)
-      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file)
+      reply.header('cache-control', 'no-cache').header('etag', etag).type(type)
+      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.send(content)
     })
   }
 }

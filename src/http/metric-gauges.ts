@@ -1,4 +1,4 @@
-import type { DashboardData } from '../actions/dashboard-data.ts'
+import type { DashboardData, Verdict } from '../actions/dashboard-data.ts'
 import type { SpendReport } from '../actions/spend.ts'
 import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
@@ -9,7 +9,7 @@ import type { StoredMetrics } from '../store/metrics-data.ts'
 
 /** What is known of Fillrate's work: what the dashboard shows, and more. */
 export interface MetricsInput extends StoredMetrics {
-  readonly data: DashboardData
+  readonly data: DashboardData & Pick<Verdict, 'troubles'>
   /** The service and key of this process, whose series exist before the first call. Null: none is configured. */
   readonly scopes: readonly string[]
   /** When it was read, in milliseconds. */
@@ -167,12 +167,11 @@ function runGauges({ data: { runs, runningRuns }, runEnds }: MetricsInput): Gaug
 }
 
 /** Of one kind, runs in progress among them, the budget with the least left. */
-function spendGauges({ data: { spend, sources } }: MetricsInput): GaugeList {
+function spendGauges({ data: { spend, sources, lookupsToday: today } }: MetricsInput): GaugeList {
   const left = new Map<string, number>()
   for (const { kind, source, left: remaining } of spend.budgets)
     if (source === null && remaining !== null)
       left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
-  const today = spend.days.at(-1)?.by_source ?? {}
   const names = new Set([...sources.map(({ name }) => name), ...Object.keys(today)])
   return [
     [

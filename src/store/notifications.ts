@@ -187,9 +187,6 @@ export async function listFailingTargets(db: Connection): Promise<FailingTarget[
   return rows
 }
 
-/** A notification in the list that people see. */
-export type ListedNotification = Awaited<ReturnType<typeof listNotifications>>[number]
-
 /** The latest notifications, the latest first. */
 export function listNotifications(db: Connection, limit: number) {
   const latest = db.selectFrom('fillrate.notifications').orderBy('id', 'desc').limit(limit)

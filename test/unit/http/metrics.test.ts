@@ -146,10 +146,9 @@ test('troubles, circuits and backlogs are those of their subject', async () => {
 })
 
 test('of a budget the least that is left, and what every source has spent today', async () => {
-  const budget = { run: null, source: null, limit: 1_000, spent: 3, used_up_at: null }
+  const budget = { run: null, source: null, limit: 1_000, spent: 3 }
   const spend: SpendReport = {
     ...noSpend,
-    days: [{ day: '2026-11-22', calls: 5, lookups: 5, in_doubt: 0, cost: null, by_source: { people: 5 } }],
     budgets: [
       { ...budget, kind: 'live_sync', left: 997 },
       { ...budget, kind: 'run', run: 1, left: 40 },
@@ -159,7 +158,7 @@ test('of a budget the least that is left, and what every source has spent today'
   }
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
-    data: { ...EMPTY_METRICS.data, spend },
+    data: { ...EMPTY_METRICS.data, spend, lookupsToday: { people: 5 } },
   })
   expect(text.split('\n')).toEqual(
     expect.arrayContaining([

@@ -2,18 +2,15 @@ import { auditActionOnce } from '../../../actions/audit.ts'
 import type { RetryReport } from '../../../actions/retry.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, type RetryState, formatState } from '../../../domain/row.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
-import { clamped, dataTable, definitionList, empty, nameText, stateBadge } from '../components.ts'
+import { definitionList, empty } from '../components.ts'
 import { buildUrl, html, type Html } from '../html.ts'
 import { defineAction, previewWithin, requireApp } from './action.ts'
-
-/** Reasons listed by name. */
-const MAX_REASONS = 20
 
 /** Queues failed rows again: all, or those of a source, a state or a reason. */
 export const retryAction = defineAction({
   path: '/retry',
   find: ({ query }) => parseRetryFilter(query),
-  pageOf: failuresUrl,
+  pageOf: rowsUrl,
   confirm: async (filter, deps) => {
     const preview = await previewWithin((signal) =>
       requireApp(deps).retry({ ...filter, dryRun: true, signal }),
@@ -68,31 +65,17 @@ export function parseRetryFilter(query: URLSearchParams): RetryChoice {
   }
 }
 
-function retryPreview({ rows, lookups, without_call: withoutCall, reasons, ...rest }: RetryReport): Html {
+function retryPreview({ rows, lookups, without_call: withoutCall, ...rest }: RetryReport): Html {
   const left = rest.row_missing + rest.complete
-  return html`${definitionList([
+  return definitionList([
     ['Rows', formatCount(rows)],
     ['Looked up again', pluralize(lookups, 'lookup')],
     ['Written from the stored record', withoutCall === 0 ? null : pluralize(withoutCall, 'row')],
     ['Left out', left === 0 ? null : `${pluralize(left, 'row')}: deleted, or complete by now`],
-  ])}
-  ${
-    reasons.length > 0 &&
-    dataTable<RetryReport['reasons'][number]>(
-      'By reason',
-      [
-        { name: 'rows', kind: 'number', cell: (one) => formatCount(one.rows) },
-        { name: 'reason', kind: 'text', cell: (one) => clamped(one.reason) },
-        { name: 'state', cell: (one) => stateBadge(one.state) },
-        { name: 'source', cell: (one) => nameText(one.source) },
-      ],
-      reasons.slice(0, MAX_REASONS),
-      { isCaptionShown: true },
-    )
-  }`
+  ])
 }
 
-function failuresUrl({ sources, states, reason }: RetryChoice): string {
-  const state = states.length === 1 ? states[0] : null
-  return buildUrl('/failures', { source: sources[0], state, reason })
+function rowsUrl({ sources, states, reason }: RetryChoice): string {
+  const state = states.length === 1 ? states[0] : 'not_enriched'
+  return buildUrl('/rows', { source: sources[0], state, reason })
 }

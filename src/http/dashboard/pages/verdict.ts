@@ -1,140 +1,121 @@
-import { describeError } from '../../../util/error-text.ts'
-import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
+import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
 import { Run, readTotal } from '../../../domain/run.ts'
 import type { OwnTrouble } from '../../../domain/trouble-facts.ts'
-import { describeTrouble, type Trouble, type TroubleText, TROUBLES } from '../../../domain/trouble.ts'
+import { describeTrouble, type Trouble, type TroubleText } from '../../../domain/trouble.ts'
 import { isTransient } from '../../../store/connectivity.ts'
+import type { LivingRun } from '../../../store/runs.ts'
+import { describeError } from '../../../util/error-text.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
-import { countRows } from '../funnel.ts'
-import { type Html, html, livePart, type HtmlPart } from '../html.ts'
+import { type Html, html, type HtmlPart } from '../html.ts'
+import { countRows } from '../row-states.ts'
 import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each trouble with what it means and what to do, and below them what goes on. */
-export function healthSection(data: DashboardData, canAct: boolean): Html {
-  const { troubles, readAt: now } = data
-  const notes = listNotes(data)
-  const [tone, activity] = describeActivity(data)
-  return verdictSection(
-    troubles[0] === undefined ? (notes.length > 0 ? 'warn' : tone) : toTone(troubles[0]),
-    html`${troubles.slice(0, MAX_SHOWN_TROUBLES).map((trouble) => troubleBlock(trouble, now))}
-      ${troubles.slice(MAX_SHOWN_TROUBLES).map((trouble) => foldedTrouble(trouble, now))}
-      <p class="${troubles.length > 0 ? 'activity' : 'headline'}">${activity}</p>
-      ${
-        notes.length > 0 &&
-        html`<ul>
-          ${notes.map((note) => html`<li>${note}</li>`)}
-        </ul>`
-      }
-      ${canAct && html`<p class="actions">${START_RUN}</p>`}`,
-  )
+export function healthSection(
+  verdict: Verdict,
+  counts: DashboardData,
+  { canAct }: { readonly canAct: boolean },
+): Html {
+  const { troubles, paused, readAt: now } = verdict
+  const [tone, activity] = describeActivity(verdict, counts)
+  const [first] = troubles
+  return html`<section
+    id="verdict"
+    class="verdict ${first !== undefined ? toTone(first) : paused.length > 0 ? 'warn' : tone}"
+    aria-label="Health"
+  >
+    ${troubles.slice(0, MAX_SHOWN_TROUBLES).map((trouble) => troubleBlock(trouble, now, canAct))}
+    ${troubles.slice(MAX_SHOWN_TROUBLES).map((trouble) => foldedTrouble(trouble, now, canAct))}
+    <p class="${troubles.length > 0 ? 'activity' : 'headline'}">${activity}</p>
+    ${paused.length > 0 && html`<p>Paused: ${paused.map(({ source }) => source).join(', ')}.</p>`}
+    ${canAct && html`<p class="actions">${START_RUN}</p>`}
+  </section>`
 }
 
 /** Troubles in full; each further one is a line that opens, so that the figures below stay in sight. */
 const MAX_SHOWN_TROUBLES = 4
 
-const foldedTrouble = (trouble: Trouble, now: number): Html => {
-  const { title, meaning, action } = describeTrouble(trouble, now)
-  return html`<details
+/** Troubles that a call to the service proves, or ends: `Try now` makes it. */
+const TRIED = new Set<Trouble['code']>(['key_refused', 'out_of_credits', 'service_down', 'circuit_open'])
+
+/** The trouble of a service; undefined: it has none. */
+export const findServiceTrouble = (troubles: readonly Trouble[], host: string): Trouble | undefined =>
+  troubles.find(({ code, subject }) => SERVICE_CODES.has(code) && subject.split(' ')[0] === host)
+
+const SERVICE_CODES = new Set<Trouble['code']>([...TRIED, 'banned', 'shared_key', 'calls_waiting'])
+
+/** The trouble of a source that does not fit its table, and is left out; undefined: it fits. */
+export const findBreakage = (troubles: readonly Trouble[], source: string): Trouble | undefined =>
+  troubles.find(({ code, subject }) => code === 'source_broken' && subject === source)
+
+const foldedTrouble = (trouble: Trouble, now: number, canAct: boolean): Html =>
+  html`<details
     id="${`${trouble.code} ${trouble.subject}`.replaceAll(/\W+/g, '-')}"
     class="trouble folded ${toTone(trouble)}"
   >
-    <summary>${title}</summary>
-    ${troubleDetails({ meaning, action }, trouble.since, now)}
+    <summary>${describeTrouble(trouble, now).title}</summary>
+    ${troubleDetails(trouble, now, canAct)}
   </details>`
-}
-
-const verdictSection = (tone: string, body: Html): Html =>
-  livePart(
-    'verdict',
-    html`<section id="verdict" class="verdict ${tone}" aria-label="Health">${body}</section>`,
-  )
 
 const toTone = ({ severity }: Pick<Trouble, 'severity'>): Tone => (severity === 'error' ? 'bad' : 'warn')
 
-function troubleBlock(trouble: Omit<Trouble, 'endedAt'>, now: number): Html {
-  const { title, meaning, action } = describeTrouble(trouble, now)
-  return html`<div class="trouble ${toTone(trouble)}">
-    <p class="headline">${title}</p>
-    ${troubleDetails({ meaning, action }, trouble.since, now)}
+type ShownTrouble = Omit<Trouble, 'endedAt'>
+
+const troubleBlock = (trouble: ShownTrouble, now: number, canAct: boolean): Html =>
+  html`<div class="trouble ${toTone(trouble)}">
+    <p class="headline">${describeTrouble(trouble, now).title}</p>
+    ${troubleDetails(trouble, now, canAct)}
   </div>`
+
+function troubleDetails(trouble: ShownTrouble, now: number, canAct: boolean): Html {
+  const { meaning, action } = describeTrouble(trouble, now)
+  const [host = ''] = trouble.subject.split(' ')
+  return html`<p>${meaning} <span class="since">Began ${timeAgo(trouble.since, now)}.</span></p>
+    <p class="action"><b>What to do:</b> ${withCode(action)}</p>
+    ${canAct && TRIED.has(trouble.code) && html`<p class="actions"><a class="button" href="${tryUrl(host)}">Try now</a></p>`}`
 }
 
-const troubleDetails = (
-  { meaning, action }: Pick<TroubleText, 'meaning' | 'action'>,
-  since: Date,
-  now: number,
-): Html =>
-  html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
-    <p class="action"><b>What to do:</b> ${withCode(action)}</p>`
+export const tryUrl = (host: string): string => `/services/${encodeURIComponent(host)}/try`
 
-/**
- * The verdict of a process that cannot read its data: Postgres is away, or its schema is missing. Null: the error has
- * another cause.
- * @param own what the process knows of it
- */
-export function outageSection(error: unknown, own: readonly OwnTrouble[], now: number): Html | null {
-  const trouble = findOutage(error, own)
-  if (trouble === null) return null
-  const { severity } = TROUBLES[trouble.code]
-  return verdictSection(
-    'bad outage',
-    troubleBlock({ ...trouble, severity, since: new Date(now - trouble.forMs) }, now),
-  )
-}
-
-/** SQLSTATEs of a table, column or schema that does not exist. */
+/** SQLSTATEs of a table or schema that does not exist. */
 const MISSING = new Set(['42P01', '42703', '3F000'])
 
-/** The same in words, for a page that has nothing else to show. */
+/**
+ * What keeps a process from its data, in words: Postgres is away, or its schema is missing. Null: the error has another cause.
+ * @param own what the process knows of it
+ */
 export function describeOutage(error: unknown, own: readonly OwnTrouble[], now: number): TroubleText | null {
   const trouble = findOutage(error, own)
   return trouble && describeTrouble(trouble, now)
 }
 
-/** What keeps a process from its data, as it has noticed it, or as the error says. */
+/** As the process has noticed it, or as the error says: a name that is missing is Fillrate's own only where it says so. */
 function findOutage(error: unknown, own: readonly OwnTrouble[]): OwnTrouble | null {
-  const code = MISSING.has(networkErrorCode(error) ?? '')
-    ? 'schema_outdated'
-    : isTransient(error)
-      ? 'database_away'
-      : null
+  const isMissing = MISSING.has(networkErrorCode(error) ?? '')
+  const code = isMissing ? 'schema_outdated' : isTransient(error) ? 'database_away' : null
   if (code === null) return null
   const noticed = own.find((one) => one.code === code)
   if (noticed !== undefined) return noticed
+  if (isMissing && !/"fillrate[".]/.test(describeError(error))) return null
   const reason = networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
   const details = code === 'database_away' ? { reason } : {}
   return { code, subject: '', details, forMs: 0, seenAgoMs: 0 }
 }
 
-/** What needs no help, and must not be forgotten. */
-function listNotes({ jobs, sources }: DashboardData): string[] {
-  const inDoubt = jobs.find((group) => group.state === 'in_doubt')?.jobs ?? 0
-  const paused = sources.filter((source) => source.pause !== null).map((source) => source.name)
-  return [
-    ...(inDoubt > 0
-      ? [
-          `${pluralize(inDoubt, 'job')} in doubt: the submission may have arrived, so it is not repeated before the deadline.`,
-        ]
-      : []),
-    ...(paused.length > 0 ? [`Paused: ${paused.join(', ')}.`] : []),
-  ]
-}
-
-function describeActivity(data: DashboardData): [Tone, HtmlPart] {
-  const { runs, readAt: now } = data
-  const live = runs.filter((run) => run.alive)
+function describeActivity({ runs, watched, readAt: now }: Verdict, counts: DashboardData): [Tone, HtmlPart] {
   // A run of live sync stays open for a while after each change.
-  const working = live.filter((run) => run.options.follow !== true || (run.states?.waiting ?? 0) > 0)
-  const [first] = working
+  const [first, ...others] = runs.filter((run) => run.alive && run.options.follow !== true)
   if (first !== undefined)
     return [
       'busy',
-      working.length === 1 ? runningHeadline(first) : `${formatCount(working.length)} runs in progress.`,
+      others.length === 0
+        ? runningHeadline(first, counts)
+        : `${formatCount(others.length + 1)} runs in progress.`,
     ]
-  if (data.watched.length > 0)
-    return ['good', html`Watching ${listInWords(data.watched)} for changes. ${lastRun(runs, now)}`]
+  if (watched.length > 0)
+    return ['good', html`Watching ${listInWords(watched)} for changes. ${lastRun(runs, now)}`]
   const last = lastRun(runs, now)
   return last === null ? ['quiet', 'No runs yet.'] : ['good', html`Idle. ${last}`]
 }
@@ -145,7 +126,7 @@ const ENDED: Readonly<Record<string, string>> = {
 }
 
 /** The run that ended last, live sync apart. */
-function lastRun(runs: readonly RunOverview[], now: number): Html | null {
+function lastRun(runs: readonly LivingRun[], now: number): Html | null {
   const last = runs.find((run) => !run.alive && run.options.follow !== true) ?? runs.find((run) => !run.alive)
   if (last === undefined) return null
   const enriched = readTotal(last.totals, 'rows', 'enriched')
@@ -164,9 +145,11 @@ function lastRun(runs: readonly RunOverview[], now: number): Html | null {
     ${timeAgo(last.finished_at ?? last.started_at, now)}${did}.`
 }
 
-function runningHeadline({ id, states }: RunOverview): Html {
+/** With its progress, once that was counted. */
+function runningHeadline({ id, started_at: since }: LivingRun, { runs, readAt: now }: DashboardData): Html {
+  const { states = null } = runs.find((run) => run.id === id) ?? {}
   const rows = states === null ? 0 : countRows(states)
   const finished = rows - (states?.waiting ?? 0)
-  return html`<a href="/runs/${id}">Run ${id}</a> is in progress: ${formatCount(finished)} of
-    ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
+  return html`<a href="/runs/${id}">Run ${id}</a> is in
+    progress${rows === 0 ? [', started ', timeAgo(since, now)] : `: ${formatCount(finished)} of ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%)`}.`
 }
