@@ -24,23 +24,6 @@ export function parsePort(text: string): EnvValue<number> {
   }
 }
 
-/** Comma-separated addresses and ranges of addresses. */
-export function parseProxies(text: string): EnvValue<readonly string[]> {
-  const parts = text.split(/[,\s]+/).filter((part) => part !== '')
-  const wrong = parts.find((part) => {
-    const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(part) ?? []
-    return (
-      isIP(address) === 0 || Number(bits ?? 1) < 1 || Number(bits ?? 1) > (isIP(address) === 4 ? 32 : 128)
-    )
-  })
-  if (wrong === undefined) return { ok: true, value: parts }
-  return {
-    ok: false,
-    found: quoteText(wrong),
-    expected: "addresses or ranges of the reverse proxies, such as '127.0.0.1,10.0.0.0/8'",
-  }
-}
-
 /** Two at least, so that a long statement does not hold the only connection. */
 export function parseMaxConnections(text: string): EnvValue<number> {
   const count = /^\d{1,4}$/.test(text) ? Number(text) : 0

@@ -9,7 +9,6 @@ import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/env-values.ts'
 import { authorize, isSameOrigin, type Access } from './auth.ts'
-import { logBlocked, WrongTokens } from './wrong-tokens.ts'
 import { registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
 import type { DashboardDeps, DashboardOptions } from './dashboard/dashboard-app.ts'
 import { registerPages } from './dashboard/page-routes.ts'
@@ -42,7 +41,6 @@ const MAX_FORM_BYTES = 16_384
 /** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
   const { log } = options
-  const wrongTokens = new WrongTokens()
   registerNotFound(server)
   void server.register(async (open) => {
     await addPageHooks(open)
@@ -51,7 +49,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
   void server.register(async (closed) => {
     await addPageHooks(closed)
     closed.decorateRequest('access', null)
-    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, options, wrongTokens))
+    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, options))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
       log[retryLogLevel(error)](
         { event: 'page_failed', path: request.routeOptions.url, reason: describeError(error) },
@@ -114,49 +112,27 @@ function requireAuth(
   request: FastifyRequest,
   reply: FastifyReply,
   options: DashboardServerOptions,
-  wrongTokens: WrongTokens,
 ): FastifyReply | undefined {
-  const { headers, ip } = request
-  const wait = headers.authorization === undefined ? 0 : wrongTokens.waitMs(ip, Date.now())
-  if (wait > 0) {
-    reply.header('retry-after', String(Math.ceil(wait / 1_000)))
-    return sendError(request, reply, 429, 'Too many wrong tokens from this address. Try again in a minute.')
-  }
+  const { headers } = request
+  const deny = (status: number, reason: string): FastifyReply =>
+    sendErrorPage(request, reply, { status, title: 'Access denied', reason })
   const result = authorize(options, headers)
   if (!result.isAuthorized) {
-    const { attemptedToken, status, reason } = result
-    if (attemptedToken !== null && wrongTokens.record(ip, attemptedToken, Date.now()))
-      logBlocked(options.log, ip)
     // A browser prompts its user for the token by itself.
-    if (status === 401) reply.header('www-authenticate', 'Basic realm="Fillrate"')
-    return sendError(request, reply, status, reason)
+    if (result.status === 401) reply.header('www-authenticate', 'Basic realm="Fillrate"')
+    return deny(result.status, result.reason)
   }
   const { access } = result
   request.access = access
   if (request.method !== 'POST') return undefined
   if (!isSameOrigin(headers, access.method))
-    return sendError(
-      request,
-      reply,
+    return deny(
       403,
       'The request did not come from a page of this server, and changes nothing. A program sends its token as a bearer token.',
     )
-  if (!access.isOperator)
-    return sendError(
-      request,
-      reply,
-      403,
-      'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.',
-    )
-  return undefined
+  if (access.isOperator) return undefined
+  return deny(403, 'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.')
 }
-
-const sendError = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  status: number,
-  reason: string,
-): FastifyReply => sendErrorPage(request, reply, { status, title: 'Access denied', reason })
 
 async function readStatus({ db, sources, spendSettings, observer }: DashboardServerOptions): Promise<object> {
   const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}

@@ -63,7 +63,6 @@ export const LOG_EVENTS = {
   receiver_listening: 'The receiver listens.',
   receiver_shared: 'Another process on this machine receives deliveries for this one.',
   page_failed: 'A page of the dashboard could not be made.',
-  client_blocked: 'A client sent too many wrong tokens, and is blocked for a minute.',
   notification_failed: 'A notification was not accepted; it is sent again.',
   notification_given_up: 'A notification was not delivered, and is given up.',
   metrics_not_read: 'Postgres did not answer a scrape of /metrics (debug).',

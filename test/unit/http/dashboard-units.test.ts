@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { authorize, isSameOrigin } from '../../../src/http/auth.ts'
-import { WrongTokens } from '../../../src/http/wrong-tokens.ts'
 import { limitText } from '../../../src/http/dashboard/pages/overview.ts'
 import { statesTable } from '../../../src/http/dashboard/row-states.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
@@ -89,29 +88,6 @@ test('access says whose token it is, and whether it may change anything', () => 
     reason: expect.stringContaining('as the password'),
   })
   expect(access('')).toMatchObject({ status: 401 })
-})
-
-test('guesses block only their client; repeating a wrong token is not counted', () => {
-  const brake = new WrongTokens()
-  for (let n = 0; n < 100; n++) expect(brake.record('set up wrongly', 'an old token', n)).toBe(false)
-  for (let n = 0; n < 9; n++) expect(brake.record('guesser', String(n), n)).toBe(false)
-  expect(brake.record('guesser', '9', 9)).toBe(true)
-  expect(brake.waitMs('guesser', 10)).toBeGreaterThan(0)
-  expect(brake.waitMs('set up wrongly', 10)).toBe(0)
-  expect(brake.waitMs('guesser', 9 + 60_000)).toBe(0)
-  expect(brake.record('guesser', '10', 9 + 60_000)).toBe(false)
-  // A client has all addresses of an IPv6 network.
-  for (let n = 0; n < 10; n++) brake.record(`2001:db8::7:0:0:${n}`, String(n), 0)
-  expect(brake.waitMs('2001:db8:0:1::1', 1)).toBe(0)
-  expect(brake.waitMs('2001:db8::1', 1)).toBeGreaterThan(0)
-  for (let n = 0; n < 10; n++) brake.record('::ffff:192.0.2.1', String(n), 0)
-  expect(brake.waitMs('192.0.2.1', 1)).toBeGreaterThan(0)
-  expect(brake.waitMs('::ffff:192.0.2.2', 1)).toBe(0)
-  // Some proxies forward the port, another one for each connection.
-  for (let n = 0; n < 10; n++) brake.record(`203.0.113.5:${4000 + n}`, String(n), 0)
-  expect(brake.waitMs('203.0.113.5:5000', 1)).toBeGreaterThan(0)
-  for (let n = 0; n < 10; n++) brake.record(`[2001:db8:5::${n}]:443`, String(n), 0)
-  expect(brake.waitMs('[2001:db8:5::a]:5000', 1)).toBeGreaterThan(0)
 })
 
 test('only our own pages, or clients with the token, may change something', () => {
