@@ -24,8 +24,10 @@ export function statesTable(
       </th>
       <td class="n">${formatCount(counts[state])}</td>
       <td class="wide">
-        ${shareBar([{ share: ratio(counts[state], picked), look: stateTone(state) }])}
-        <span class="n">${percentOfTotal(counts[state], picked)}</span>
+        <div>
+          ${shareBar([{ share: ratio(counts[state], picked), look: stateTone(state) }])}
+          <span class="n">${percentOfTotal(counts[state], picked)}</span>
+        </div>
       </td>
     </tr>`
   }

@@ -65,7 +65,7 @@ const sourcesTable = ({ sources, paused }: Plan): Html =>
     [
       { name: 'source', kind: 'row', cell: ({ source }) => nameText(source) },
       { name: 'rows read', kind: 'number', cell: ({ rows }) => formatCount(rows) },
-      { name: 'complete', kind: 'number', cell: ({ complete, fresh }) => formatCount(complete + fresh) },
+      { name: 'nothing to do', kind: 'number', cell: ({ complete, fresh }) => formatCount(complete + fresh) },
       { name: 'held by a run', kind: 'number', cell: ({ held }) => held > 0 && formatCount(held) },
       { name: 'unusable input', kind: 'number', cell: (source) => formatCount(countInvalid(source)) },
       { name: 'picked', kind: 'number', cell: ({ picked }) => formatCount(picked) },

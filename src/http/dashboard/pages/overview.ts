@@ -4,7 +4,7 @@ import type { RateLimitStatus } from '../../../actions/status.ts'
 import type { SystemData } from '../../../actions/system-data.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
-import { describeTrouble } from '../../../domain/trouble.ts'
+import { formatState } from '../../../domain/row.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
@@ -40,7 +40,7 @@ const servicesCard = (data: DashboardData, { troubles }: Pick<Verdict, 'troubles
       'Services, with what was called today (UTC)',
       [
         { name: 'service', kind: 'row', cell: ({ name }) => nameText(name) },
-        { name: 'state', cell: (service) => serviceState(service, troubles, data.readAt) },
+        { name: 'state', cell: (service) => serviceState(service, troubles) },
         {
           name: 'limit',
           cell: ({ limits }) =>
@@ -76,11 +76,10 @@ function spendText(amount: SpendAmount): string {
 function serviceState(
   { host, limits }: Pick<ServiceOverview, 'host' | 'limits'>,
   troubles: Verdict['troubles'],
-  now: number,
 ): HtmlPart {
   const trouble = findServiceTrouble(troubles, host)
   if (trouble !== undefined)
-    return badge(describeTrouble(trouble, now).title, trouble.severity === 'error' ? 'bad' : 'warn')
+    return badge(formatState(trouble.code), trouble.severity === 'error' ? 'bad' : 'warn')
   const status = limits.find((one) => one.status?.isLive === true)?.status
   if (status == null) return badge('idle', 'quiet')
   return [
