@@ -24,7 +24,7 @@ import {
 } from './status.ts'
 import { readTroubles } from './troubles.ts'
 
-/** Whether Fillrate works, and what goes on: a few small statements, so that it is never as old as the counts. */
+/** Whether Fillrate works, and what goes on. A few small statements: it is never as old as the counts. */
 export interface Verdict {
   /** Milliseconds since the epoch. */
   readonly readAt: number

@@ -25,8 +25,8 @@ export const NO_SPEND_SETTINGS: SpendSettings = {
 }
 
 /**
- * The requests to the service, their cost, and what is left of each budget. Requests are counted with each answer, killed and
- * running runs included. Days are in UTC.
+ * The requests to the service, their cost, and what is left of each budget. Requests are counted with each answer,
+ * killed and running runs included. Days are in UTC.
  */
 export interface SpendReport {
   readonly today: SpendAmount
@@ -141,7 +141,7 @@ async function listBudgets(db: Database, settings: SpendSettings): Promise<Budge
 const toLimit = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' || budget === null ? null : budget
 
-/** A budget, and the shares of its sources. One that is all of it, of its only source, is the budget itself. */
+/** A budget, and the shares of its sources. Of an only source, the lower of both is the budget. */
 function listParts(
   of: Pick<BudgetReport, 'kind' | 'run' | 'limit'>,
   usage: budgets.ShownUsage,

@@ -55,8 +55,8 @@ export async function callAccount(service: Service, environment: Environment): P
 }
 
 /**
- * Ends what running processes have recorded of refused keys: a process that has nothing to look up would find out only with its next
- * lookup.
+ * Ends what running processes have recorded of refused keys: a process that has nothing to look up would find out only
+ * with its next lookup.
  * @param scopes the service and each of its keys
  * @returns what is over
  */

@@ -158,7 +158,7 @@ const FILES = {
   'icon.svg': 'image/svg+xml',
 }
 
-/** Registers scripts, styles and the icon. They need no token, because the page that denies access uses them. */
+/** Registers scripts, styles and the icon. They need no token: the page that denies access uses them. */
 async function registerAssets(server: FastifyInstance): Promise<void> {
   for (const [file, type] of Object.entries(FILES)) {
     const content = await readFile(join(OWN, file))

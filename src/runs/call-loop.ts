@@ -92,10 +92,10 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   }
 }
 
-/** How often a process that waits looks whether a person wants the service to be tried at once, in milliseconds. */
+/** How often a waiting process looks whether a person wants the service to be tried, in milliseconds. */
 const TRY_POLL_MS = 2_000
 
-/** Waits before a rejected key is tried again: less where another process has proved it, or a person wants to try. */
+/** Waits before a rejected key is tried again: less if it was proved, or a person wants it to be tried. */
 async function waitForKey(
   { deps: { db }, elector: { scope }, signal }: Pick<CallLoopOptions, 'deps' | 'elector' | 'signal'>,
   accepted: ReturnType<WakeSignal['listen']>,

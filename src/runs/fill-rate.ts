@@ -30,8 +30,8 @@ interface CountOptions {
 }
 
 /**
- * Counts how full a source is at the end of a run, unless the run has written nothing since the last count, or counting costs
- * too much. For display only: failures are logged at debug level.
+ * Counts how full a source is at the end of a run, unless the run has written nothing since the last count, or
+ * counting costs too much. For display only: failures are logged at debug level.
  * @returns null: it was not counted
  */
 async function countSource(

@@ -289,7 +289,7 @@ class RunExecution {
     for (const { workers } of this.#parts) workers.wakeWriters()
   }
 
-  /** How full the sources are at the end. Of a run that was interrupted it is not counted: its end must not wait. */
+  /** How full the sources are at the end. An interrupted run does not count: its end must not wait. */
   async #countSources(): Promise<readonly SourceCount[]> {
     if (this.#dry || this.#interrupted.aborted) return []
     // Counting reads the whole table, which a run of a few rows must not.

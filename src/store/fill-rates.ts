@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
 
-/** How many rows of a source had a value in each column, as a run counted them at its end. It is kept in the totals of the run. */
+/** How many rows of a source had a value in each column, as a run counted them at its end, in its totals. */
 export interface FillRate {
   readonly source: string
   readonly at: Date

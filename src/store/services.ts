@@ -58,7 +58,7 @@ export function toServiceName(names: ServiceNames, service: number | null): { re
 }
 
 /**
- * Lets a service be tried at once: by its leader, by a process that waits because its key was refused, and by the next leader.
+ * Lets a service be tried at once: by its leader, by a process whose key was refused, and by the next leader.
  * @param host the address of the service
  */
 export async function requestTry(db: Connection, host: string): Promise<void> {

@@ -38,8 +38,8 @@ export async function checkService(environment: Environment): Promise<Finding> {
 }
 
 /**
- * Checks that a key is set, and whether the service accepts it, by its free call for the account. Without one only a billable call would
- * show it, but for a client of OAuth, which is issued a token.
+ * Checks that a key is set, and whether the service accepts it, by its free call for the account. Without one only a
+ * billable call would show it, but for a client of OAuth, which is issued a token.
  */
 export async function checkApiKey(environment: Environment, service: Service): Promise<Finding> {
   const { apiKeys } = environment

@@ -210,9 +210,12 @@ export function defineService<const Person extends string, const Company extends
 }
 
 /**
- * A GET that is free and needs the key: `fillrate check` and "Try now" on the dashboard make it, to prove a key.
+ * A GET that is free and needs the key: `fillrate check` and "Try now" on the dashboard prove a key by it.
  * @example
- * const account: AccountEndpoint = { path: '/v2/account', credits: (body) => (body as { left: number }).left }
+ * const account: AccountEndpoint = {
+ *   path: '/v2/account',
+ *   credits: (body) => (body as { left: number }).left,
+ * }
  */
 export interface AccountEndpoint {
   readonly path: string

@@ -26,7 +26,7 @@ export interface DashboardOptions {
 
 /** What pages and actions read and change. */
 export interface DashboardDeps extends DashboardOptions {
-  /** Each is read once for all readers of about the same time. The verdict is a second old at most, the counts may be older. */
+  /** Each is read once for all readers of about the same time. The verdict is some seconds old at most. */
   readonly readVerdict: () => Promise<Verdict>
   readonly readData: () => Promise<DashboardData>
   readonly readSystem: () => Promise<SystemData>

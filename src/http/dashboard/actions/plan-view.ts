@@ -58,7 +58,7 @@ function describeTime({ limit, window_ms: windowMs, ms, max_ms: maxMs }: Plan['t
 const formatRange = (min: number, max: number): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-/** What each source has; the columns are those of every plan, so that one plan can be held against another. */
+/** What each source has. Every plan has the same columns. */
 const sourcesTable = ({ sources, paused }: Plan): Html =>
   html`${dataTable<SourcePlan>(
     'Rows of each source',

@@ -93,7 +93,7 @@ export async function daemonNotice(db: Database): Promise<Html | null> {
 const hasDaemon = async (db: Database): Promise<boolean> =>
   (await listProcesses(db)).some(({ role, isAlive }) => role === 'start' && isAlive)
 
-/** Stores a request, which a daemon takes within a second. @returns the page that lists its run, once it has begun */
+/** Stores a request, which a daemon takes within a second. @returns the page that then lists its run */
 async function requestRun(
   deps: DashboardDeps,
   { requestId: id, actor }: ActionRequest,

@@ -11,7 +11,7 @@ import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { runsTable } from './runs.ts'
 import { sourcesCard } from './sources-table.ts'
-import { findServiceTrouble, healthSection, tryUrl } from './verdict.ts'
+import { findServiceTrouble, healthSection, tryLink } from './verdict.ts'
 
 /** Runs on the overview; the others are on their own page. */
 const RUNS = 5
@@ -56,7 +56,7 @@ const servicesCard = (data: DashboardData, { troubles }: Pick<Verdict, 'troubles
         },
         canAct && {
           name: 'action',
-          cell: ({ host }) => html`<a class="button" href="${tryUrl(host)}">Try now</a>`,
+          cell: ({ host }) => tryLink(host),
         },
       ],
       data.services,

@@ -18,7 +18,7 @@ import { countRows } from '../row-states.ts'
 export interface RowSearch {
   readonly text: string | null
   readonly filter: Omit<RowFilter, 'identity'>
-  /** Null: the latest first, unless that takes too long. A page after the first has the order of the first. */
+  /** Null: the latest first, unless that takes too long. Further pages have the order of the first. */
   readonly sort: RowSort | null
   /** The last row of the page before. */
   readonly cursor: RowCursor | null

@@ -83,7 +83,7 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
   ])
 }
 
-/** What the leases of a process say about it. The key of a service is not named: its fingerprint says nothing to people. */
+/** What the leases of a process say about it. The fingerprint of a key says nothing to people. */
 const duties = ({ leases }: ListedProcess): HtmlPart =>
   leases.map((scope, n) => [
     n > 0 && ', ',

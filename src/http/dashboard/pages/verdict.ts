@@ -74,8 +74,10 @@ function troubleDetails(trouble: ShownTrouble, now: number, canAct: boolean): Ht
   const [host = ''] = trouble.subject.split(' ')
   return html`<p>${meaning} <span class="since">Began ${timeAgo(trouble.since, now)}.</span></p>
     <p class="action"><b>What to do:</b> ${withCode(action)}</p>
-    ${canAct && TRIED.has(trouble.code) && html`<p class="actions"><a class="button" href="${tryUrl(host)}">Try now</a></p>`}`
+    ${canAct && TRIED.has(trouble.code) && html`<p class="actions">${tryLink(host)}</p>`}`
 }
+
+export const tryLink = (host: string): Html => html`<a class="button" href="${tryUrl(host)}">Try now</a>`
 
 export const tryUrl = (host: string): string => `/services/${encodeURIComponent(host)}/try`
 
@@ -83,7 +85,7 @@ export const tryUrl = (host: string): string => `/services/${encodeURIComponent(
 const MISSING = new Set(['42P01', '42703', '3F000'])
 
 /**
- * What keeps a process from its data, in words: Postgres is away, or its schema is missing. Null: the error has another cause.
+ * What keeps a process from its data, in words: Postgres is away, or its schema is missing. Null: another cause.
  * @param own what the process knows of it
  */
 export function describeOutage(error: unknown, own: readonly OwnTrouble[], now: number): TroubleText | null {
@@ -91,7 +93,7 @@ export function describeOutage(error: unknown, own: readonly OwnTrouble[], now: 
   return trouble && describeTrouble(trouble, now)
 }
 
-/** As the process has noticed it, or as the error says: a name that is missing is Fillrate's own only where it says so. */
+/** As the process has noticed it, or as the error says. Other missing names are those of the user's tables. */
 function findOutage(error: unknown, own: readonly OwnTrouble[]): OwnTrouble | null {
   const isMissing = MISSING.has(networkErrorCode(error) ?? '')
   const code = isMissing ? 'schema_outdated' : isTransient(error) ? 'database_away' : null
@@ -150,6 +152,8 @@ function runningHeadline({ id, started_at: since }: LivingRun, { runs, readAt: n
   const { states = null } = runs.find((run) => run.id === id) ?? {}
   const rows = states === null ? 0 : countRows(states)
   const finished = rows - (states?.waiting ?? 0)
+  const percent = Math.floor(ratio(finished, rows) * 100)
+  const progress = `${formatCount(finished)} of ${pluralize(rows, 'row')} finished (${percent}%)`
   return html`<a href="/runs/${id}">Run ${id}</a> is in
-    progress${rows === 0 ? [', started ', timeAgo(since, now)] : `: ${formatCount(finished)} of ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%)`}.`
+    progress${rows === 0 ? [', started ', timeAgo(since, now)] : `: ${progress}`}.`
 }
