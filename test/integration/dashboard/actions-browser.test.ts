@@ -182,7 +182,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
   test('moves through the rows, and filters them', async () => {
     await enter('Rows', /\/rows$/)
     await enter('Next →', /after=/)
-    await Promise.all([page.waitForURL(/\/rows$/), page.keyboard.press('Alt+ArrowLeft')])
+    await page.goBack()
     await tabTo('source')
     await page.keyboard.type('contacts')
     await enter('Show', /source=contacts/)
