@@ -1,52 +1,39 @@
-// Live updates of the dashboard: replaces changed parts, updates relative times, and shows all times in the chosen zone.
+// Shows the page anew every few seconds, updates relative times, and shows all times in the chosen zone.
 // Without this script the page works, and shows the state at the time it was loaded, in UTC.
+const INTERVAL_MS = 3_000
 const connection = document.getElementById('connection')
-const address = document.body.dataset['live']
 
-/** @param {string} path */
-function live(path) {
-  const events = new EventSource(`/events?${new URLSearchParams({ path })}`)
-  let lastHeartbeat = Date.now()
-  /** @type {Map<string, string>} */
-  const postponed = new Map()
-  events.addEventListener('part', (event) => {
-    const { id, html } = JSON.parse(event.data)
-    if (!replace(id, html)) postponed.set(id, html)
-    else postponed.delete(id)
-  })
-  events.addEventListener('beat', () => {
-    lastHeartbeat = Date.now()
-    showConnection('live', false)
-    for (const [id, html] of postponed) if (replace(id, html)) postponed.delete(id)
-  })
-  const lose = (/** @type {string} */ text) =>
-    showConnection(`${text}; this is as of ${clockText(new Date(lastHeartbeat), false)}`, true)
-  events.addEventListener('fault', (event) => lose(event.data))
-  events.addEventListener('error', () => lose('no connection, trying again'))
-  // A connection can end without an error event.
-  setInterval(() => Date.now() - lastHeartbeat > 15_000 && lose('no connection'), 5_000)
+/** Fetches the page every few seconds, while it is in sight. */
+function live() {
+  let lastRead = Date.now()
+  let shown = withoutTimes(document.querySelector('main'))
+  const show = async () => {
+    if (document.hidden) return
+    const answer = await fetch(location.href, { headers: { accept: 'text/html' } }).catch(() => null)
+    const text = await answer?.text().catch(() => null)
+    // A page that waits for something leads to it.
+    if (answer?.redirected) return location.replace(answer.url)
+    const fresh = text ? new DOMParser().parseFromString(text, 'text/html').querySelector('main') : null
+    if (!fresh) {
+      showConnection(
+        `no connection, trying again; this is as of ${clockText(new Date(lastRead), false)}`,
+        true,
+      )
+      return
+    }
+    lastRead = Date.now()
+    showConnection(answer?.ok ? 'live' : 'trying again', false)
+    const next = withoutTimes(fresh)
+    if (next !== shown && replaceMain(fresh)) shown = next
+  }
+  const loop = () => setTimeout(() => show().finally(loop), INTERVAL_MS)
+  document.addEventListener('visibilitychange', () => void show())
+  showConnection('live', false)
+  loop()
 }
 
-/**
- * Loads the page again once it has something else to show: one that changes by itself, although nothing has, would take
- * the keyboard's place in it, and be read out again.
- * @param {number} seconds
- */
-function refresh(seconds) {
-  const shown = document.querySelector('main')?.innerHTML
-  setInterval(async () => {
-    const text = await fetch(location.href, { headers: { accept: 'text/html' } }).then(
-      (response) => response.text(),
-      () => null,
-    )
-    const fresh =
-      text === null ? null : new DOMParser().parseFromString(text, 'text/html').querySelector('main')
-    if (fresh && withoutTimes(fresh.innerHTML) !== withoutTimes(shown ?? '')) location.reload()
-  }, seconds * 1_000)
-}
-
-/** @param {string} html */
-const withoutTimes = (html) => html.replaceAll(/<time [^>]*>[^<]*/g, '')
+/** What a page says, without the relative times, which this script keeps. @param {Element | null} main */
+const withoutTimes = (main) => (main?.innerHTML ?? '').replaceAll(/(<time [^>]*>)[^<]*/g, '$1')
 
 /** @param {string} text @param {boolean} lost */
 function showConnection(text, lost) {
@@ -57,29 +44,50 @@ function showConnection(text, lost) {
   if (connection.textContent !== text) connection.textContent = text
 }
 
+const FIELDS = 'input:not([type=hidden]), select, textarea'
+const STOPS = `a[href], button, summary, ${FIELDS}`
+
+/** What an element is known by on both pages. @param {Element} element */
+const nameOf = (element) =>
+  element.id || element.getAttribute('href') || element.getAttribute('name') || element.textContent?.trim()
+
 /**
- * Replaces a part of the page, unless the user is in it: keyboard focus, or selected text.
- * @param {string} id @param {string} html @returns {boolean} whether the part was replaced
+ * Replaces what the page shows. What the user has typed, opened and scrolled stays, and so does the place of the keyboard.
+ * @param {Element} fresh @returns {boolean} whether it was replaced: not while text is selected
  */
-function replace(id, html) {
-  const old = document.getElementById(id)
-  if (!old) return true
-  const chosen = document.getSelection()
-  if (
-    old.contains(document.activeElement) ||
-    (chosen && !chosen.isCollapsed && chosen.containsNode(old, true))
-  )
-    return false
-  const template = document.createElement('template')
-  template.innerHTML = html
-  const fresh = template.content.firstElementChild
-  if (!fresh) return true
-  // What the user has opened stays open.
-  const opened = [old, ...old.querySelectorAll('details[id]')].filter((one) => one.matches('details[open]'))
-  for (const { id } of opened) fresh.parentNode?.querySelector(`#${CSS.escape(id)}`)?.setAttribute('open', '')
+function replaceMain(fresh) {
+  const old = document.querySelector('main')
+  const selection = document.getSelection()
+  if (!old || (selection && !selection.isCollapsed && selection.containsNode(old, true))) return false
+  for (const { id } of old.querySelectorAll('details[id][open]'))
+    fresh.querySelector(`#${CSS.escape(id)}`)?.setAttribute('open', '')
+  const fields = [...fresh.querySelectorAll(FIELDS)]
+  for (const [n, field] of old.querySelectorAll(FIELDS).entries()) {
+    const other = fields[n]
+    if (other && nameOf(other) === nameOf(field)) copyField(field, other)
+  }
+  const focused = document.activeElement
+  const wanted = focused && old.contains(focused) ? nameOf(focused) : null
+  const [x, y] = [window.scrollX, window.scrollY]
   old.replaceWith(fresh)
   updateTimes()
+  if (wanted !== null) {
+    const place = [...fresh.querySelectorAll(STOPS)].find((one) => nameOf(one) === wanted)
+    if (place instanceof HTMLElement) place.focus({ preventScroll: true })
+    if (place instanceof HTMLInputElement && focused instanceof HTMLInputElement && focused.type === 'text')
+      place.setSelectionRange(focused.selectionStart, focused.selectionEnd)
+  }
+  window.scrollTo(x, y)
   return true
+}
+
+/** @param {Element} from @param {Element} to */
+function copyField(from, to) {
+  if (from instanceof HTMLInputElement && to instanceof HTMLInputElement) {
+    to.value = from.value
+    to.checked = from.checked
+  }
+  if (from instanceof HTMLSelectElement && to instanceof HTMLSelectElement) to.value = from.value
 }
 
 const UNITS = /** @type {const} */ ([
@@ -125,7 +133,7 @@ function isLocal() {
   }
 }
 
-/** Lets the user choose the zone of all times: those of the page and of the filters. */
+/** Lets the user choose the zone of all times: on every page. */
 function offerZones() {
   const group = document.getElementById('zone')
   if (!group) return
@@ -135,8 +143,6 @@ function offerZones() {
       button.setAttribute('aria-pressed', String((button.dataset['zone'] === 'local') === isLocal()))
       if (button.dataset['zone'] === 'local') button.title = own
     }
-    for (const field of document.querySelectorAll('input[name="tz"]'))
-      if (field instanceof HTMLInputElement) field.value = isLocal() ? own : 'UTC'
   }
   group.addEventListener('click', (event) => {
     if (!(event.target instanceof HTMLButtonElement)) return
@@ -169,6 +175,5 @@ function clockText(at, withDay) {
 
 offerZones()
 updateTimes()
-if (address !== undefined) live(address)
-if (document.body.dataset['refresh'] !== undefined) refresh(Number(document.body.dataset['refresh']))
+if (document.body.dataset['live'] !== undefined) live()
 setInterval(updateTimes, 1_000)

@@ -71,6 +71,8 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)
   await sql`create index runs_running on fillrate.runs (id) where state = 'running'`.execute(db)
+  // Those that have counted how full their sources are: of a source that is dear to count, few.
+  await sql`create index runs_counted on fillrate.runs (id) where totals ? 'fill_rates'`.execute(db)
 
   await sql`create index runs_of_budget on fillrate.runs (budget_name, id) where budget_name is not null`.execute(
     db,
@@ -117,7 +119,8 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       id smallint primary key check (id >= 0),
       host text collate "C" not null unique,
       name text,
-      first_seen_at timestamptz not null default now()
+      first_seen_at timestamptz not null default now(),
+      try_at timestamptz
     )`.execute(db)
 
   // One distinct question to a service, with its answer. Many rows can share one lookup. `sync_only`: not to be part of
@@ -759,19 +762,6 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
 
 /** Written by the processes that do the work, and read by any other. Decides nothing. */
 async function createMonitoring(db: Kysely<unknown>): Promise<void> {
-  // The fill rate of a source over time, one row per measurement. The first of a source is never deleted: it is what
-  // later ones are compared with.
-  await sql`
-    create table fillrate.fill_rate_samples (
-      source text collate "C" not null,
-      at timestamptz not null default now(),
-      eligible bigint not null check (eligible >= 0),
-      filled jsonb not null,
-      took_ms integer not null check (took_ms >= 0),
-      table_node text,
-      primary key (source, at)
-    )`.execute(db)
-
   // What keeps rows from being enriched, one row from its begin to its end: domain/condition.ts has the kinds. The index
   // lets a condition begin once, however many processes see it. `seen_at`: when a process last saw that it holds. `is_reported`: a
   // part of the program has found it out, and ends it. `accepted_by`: the targets that have accepted its begin (`began KEY`) and its end.

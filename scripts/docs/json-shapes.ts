@@ -182,12 +182,6 @@ const scheduleEntry = object({
   catch_up: boolean('whether a missed run is made up for'),
   next: list('its next times', z.string().meta({ title: 'time' })),
 }).meta({ id: 'schedule-entry' })
-const forecast = object({
-  lookups: count('lookups foreseen, those already billed included'),
-  credits: number('only where a lookup does not cost one').optional(),
-  cost: orNull(money.describe('of these; null without a price')),
-}).meta({ id: 'forecast' })
-
 const followed = object({
   source: text('its name'),
   action: z.enum(['install', 'remove']).describe('the requested action'),
@@ -267,18 +261,6 @@ const retiredSource = object({
 const spendReport = object({
   today: spend.describe('since midnight UTC'),
   last_30_days: spend.describe('of the last 30 days, today included'),
-  days: list(
-    'the last 30 days in UTC, oldest first',
-    object({
-      day: text('`2026-05-31`'),
-      ...spendFields,
-      by_source: byName('lookups by source', integer),
-    }),
-  ),
-  sources: list(
-    'of the last 30 days, the most expensive first',
-    object({ source: text('its name'), ...spendFields }),
-  ),
   services: list(
     'by service, each at its own price; only where this database knows several',
     object({
@@ -288,18 +270,6 @@ const spendReport = object({
       last_30_days: spend.describe('of the last 30 days, today included'),
     }),
   ).optional(),
-  runs: list(
-    'the latest that requested anything, newest first',
-    object({
-      run: count('its number'),
-      trigger,
-      state: runState,
-      outcome: text('how it ended, such as `budget_reached` or `unauthorized`; its state while it runs'),
-      sources: texts('the sources that it picked from'),
-      started_at: time('when it started'),
-      ...spendFields,
-    }),
-  ),
   budgets: list(
     'what is left of each budget',
     object({
@@ -310,15 +280,12 @@ const spendReport = object({
       run: orNull(count('the run; null: a budget of the day')),
       source: orNull(text('the part of this source; null: all')),
       limit: orNull(count('in lookups or `unit`; null: unlimited')),
-      spent: number('what runs have claimed; a claim comes before the request'),
-      left: orNull(number('what may still be claimed; null: unlimited')),
-      used_up_at: orNull(time('foreseen at the pace of today; null: not today, or it is used up already')),
+      spent: number('billed, or in doubt because the answer was lost'),
+      left: orNull(
+        number('of the limit, without what is spent and what calls under way may cost; null: unlimited'),
+      ),
     }),
   ),
-  forecast: object({
-    today: forecast.describe('by midnight UTC, at the pace of today'),
-    next_30_days: forecast.describe('at the pace of the last seven days, or of those since the first spend'),
-  }).describe('what will be spent'),
 })
 
 const run = object({
@@ -404,7 +371,6 @@ export const SHARED_SHAPES = [
   problem,
   money,
   spend,
-  forecast,
   cell,
   diffRow,
   writtenColumn,

@@ -3,7 +3,7 @@ import type { SourceMapping } from '../domain/mapping.ts'
 import { firstPollMs, TABLE_POLICY } from '../pipeline/deps.ts'
 import type { SourceDeps } from '../runs/maintenance.ts'
 import { firstOf } from '../runs/run-part.ts'
-import { listLeftOut } from '../runs/source-health.ts'
+import { explainBreakage, listLeftOut } from '../runs/source-health.ts'
 import type { OpenedSources } from '../sources/open-sources.ts'
 import type { Source, WholeSource } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
@@ -98,12 +98,13 @@ export class Actions implements OpenedSources {
     const planned: PlannedService[] = []
     for (const service of this.servicesOf(request.sources))
       planned.push(await this.#preparePlan(service, request.sources, chosen))
-    return createPlan(this.db, planned, {
+    const plan = createPlan(this.db, planned, {
       ...request,
       budget: toBudgetLimit(request.budget ?? lookupBudgetOf(this.config)),
       isBoundedByBudget: request.budget !== undefined,
       mixed: request.budget === undefined ? mixedBudgetOf(this.config) : null,
     })
+    return this.#read(chosen, plan)
   }
 
   async #preparePlan(
@@ -130,7 +131,16 @@ export class Actions implements OpenedSources {
     const chosen = chooseSource(this, source)
     const served = new Map<number, Source>()
     for (const { step, service } of this.#listSteps(chosen)) served.set(await service.number(), step)
-    return explainRow({ ...this.base, served }, chosen, key)
+    return this.#read([chosen], explainRow({ ...this.base, served }, chosen, key))
+  }
+
+  /** What is read of the tables of some sources. @throws SourceProblems if one is broken */
+  #read<Result>(sources: readonly Source[], result: Promise<Result>): Promise<Result> {
+    return explainBreakage(
+      this.db,
+      sources.map(({ mapping }) => mapping),
+      () => result,
+    )
   }
 
   /** What each service earns. Reads all lookups and changes. */
@@ -147,7 +157,8 @@ export class Actions implements OpenedSources {
   async retry(
     options: Omit<RetryOptions, 'sources'> & { readonly sources: readonly string[] },
   ): Promise<RetryReport> {
-    return retryFailedRows(this.base, { ...options, sources: chooseSources(this, options.sources) })
+    const sources = chooseSources(this, options.sources)
+    return this.#read(sources, retryFailedRows(this.base, { ...options, sources }))
   }
 
   /** Writes stored records again under the current mapping. */

@@ -1,23 +1,20 @@
 import type { Backfill } from '../domain/backfill.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import type { Condition } from '../domain/condition.ts'
 import type { RowState } from '../domain/row.ts'
-import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import { type SpendAmount, sumSpend } from '../domain/spend.ts'
-import { countFailureReasons, type FailureReason } from '../store/failures.ts'
-import * as coverage from '../store/metrics.ts'
-import * as overview from '../store/metrics.ts'
+import type { Condition } from '../domain/condition.ts'
+import type { Observer } from '../store/condition-facts.ts'
+import { readConditions } from '../store/conditions.ts'
+import * as coverage from '../store/fill-rates.ts'
 import { currentLeaseOwner } from '../store/leases.ts'
+import { type JobGroup, listJobGroups } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
-import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
 import * as runHistory from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
-import { groupSkippedCells } from '../store/skipped-cells.ts'
-import { listDaySpend } from '../store/spend.ts'
-import type { Observer } from '../store/condition-facts.ts'
-import { listOpenConditions, readConditions } from '../store/conditions.ts'
+import { listServices } from '../store/services.ts'
+import { type DaySpend, listDaySpend } from '../store/spend.ts'
 import { readRunSpends, readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import {
   type DeletedRowsStatus,
@@ -27,32 +24,62 @@ import {
   type RateLimitStatus,
 } from './status.ts'
 
-/** Everything on the dashboard's first page, read at one moment. */
-export interface DashboardData {
+/** Whether Fillrate works, and what goes on. A few small statements: it is never as old as the counts. */
+export interface Verdict {
   /** Milliseconds since the epoch. */
   readonly readAt: number
-  /** What is wrong: errors first, then the oldest. */
+  /** What is wrong: the gravest kind first, then the oldest. */
   readonly conditions: readonly Condition[]
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
+  readonly paused: readonly pauses.PausedSource[]
+  /** The latest, newest first. */
+  readonly runs: readonly runs.LivingRun[]
+}
+
+/** Runs that are searched for those in progress, and for the one that ended last. */
+const RUNS = 12
+
+export async function readVerdict(
+  db: Database,
+  sources: ReadonlyMap<string, SourceMapping>,
+  observer: Observer,
+): Promise<Verdict> {
+  return {
+    readAt: Date.now(),
+    conditions: await readConditions(db, observer),
+    watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
+    paused: (await pauses.listPaused(db)).filter(({ source }) => sources.has(source)),
+    runs: await runHistory.listRunPage(db, null, null, RUNS),
+  }
+}
+
+/** The counts of the first page, read at one moment. */
+export interface DashboardData {
+  /** Milliseconds since the epoch. */
+  readonly readAt: number
   readonly sources: readonly SourceOverview[]
-  /** Sources that left the configuration, in none of the counts. */
-  readonly retired: readonly RetiredSource[]
+  readonly services: readonly ServiceOverview[]
   /** Newest first. */
   readonly runs: readonly RunOverview[]
   /** In progress, also those before the listed ones. */
   readonly runningRuns: number
-  readonly jobs: readonly overview.JobGroup[]
+  readonly jobs: readonly JobGroup[]
   /** Most recent first. */
   readonly rateLimits: readonly RateLimitStatus[]
-  /** Since midnight UTC. */
-  readonly callsToday: { readonly calls: number; readonly throttled: number }
-  readonly failures: readonly FailureReason[]
-  /** Skipped cells of all rows, most frequent first. */
-  readonly skippedCells: readonly SkippedGroup[]
-  /** By the runs of the last 30 days, less those undone since. */
-  readonly cellsWritten: number
   readonly spend: SpendReport
+}
+
+/** A service, and what was called there since midnight UTC. */
+export interface ServiceOverview {
+  /** Its name in the configuration; its address if it has none. */
+  readonly name: string
+  readonly host: string
+  /** Null: it was not called in the last 30 days. */
+  readonly today: { readonly calls: number; readonly throttled: number; readonly failed: number } | null
+  readonly last30Days: SpendAmount
+  /** Of each of its keys. */
+  readonly limits: readonly RateLimitStatus[]
 }
 
 export interface SourceOverview {
@@ -62,11 +89,9 @@ export interface SourceOverview {
   /** The source's outputs, in configuration order. */
   readonly columns: readonly string[]
   readonly pause: pauses.PausedSource | null
-  /** The trouble of a source that does not fit its table, and is left out; null: it fits. */
-  readonly breakage: Condition | null
   readonly states: Readonly<Record<RowState, number>>
-  /** Oldest first; empty before the first run. On the overview: the first and the last. */
-  readonly fillRates: readonly coverage.FillRateSample[]
+  /** As runs have counted them, oldest first. */
+  readonly fillRates: readonly coverage.FillRate[]
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
   /** How far it has come, if its last run stopped at its budget; null: it did not, or nothing remains. */
@@ -75,22 +100,25 @@ export interface SourceOverview {
   readonly lastRun: runHistory.SourceRun | null
 }
 
-export interface RunOverview extends runs.StoredRun {
-  readonly alive: boolean
+export interface RunOverview extends runs.LivingRun {
   /** Of a running run: its rows so far. */
   readonly states: Readonly<Record<RowState, number>> | null
   /** Without its cost. */
   readonly spend: SpendAmount
 }
 
-/** A page of runs, newest first. @param before only runs with a lower id; null: the first page */
+/**
+ * A page of runs, newest first.
+ * @param source null: of any
+ * @param before only runs with a lower id; null: the first page
+ */
 export async function listRunOverviews(
   db: Database,
-  filter: runHistory.RunFilter,
+  source: string | null,
   before: number | null,
   limit: number,
 ): Promise<RunOverview[]> {
-  const list = await runHistory.listRunPage(db, filter, before, limit)
+  const list = await runHistory.listRunPage(db, source, before, limit)
   const spends = await readRunSpends(
     db,
     list.map(({ id }) => id),
@@ -105,12 +133,6 @@ export async function listRunOverviews(
   )
 }
 
-const USAGE_MS = 30 * 24 * 3_600_000
-const RUNS = 12
-const ALL_RUNS = { source: null, state: null, trigger: null }
-/** Samples of one source on its own page. */
-const MEASUREMENTS = 900
-
 export const listFollowed = (sources: ReadonlyMap<string, SourceMapping>): string[] =>
   [...sources.values()].filter(({ follow }) => follow).map(({ name }) => name)
 
@@ -119,82 +141,80 @@ export async function readDashboardData(
   db: Database,
   sources: ReadonlyMap<string, SourceMapping>,
   settings: SpendSettings,
-  observer: Observer,
   now: number,
 ): Promise<DashboardData> {
-  const pausedSources = await pauses.listPaused(db)
-  const lastRuns = await runHistory.listLastRuns(db, [...sources.keys()])
-  const backfills = await readBackfills(db, [...sources.keys()], now)
-  const configured = toSourceFilter(sources)
-  const conditions = await readConditions(db, observer)
+  const rateLimits = await readRateLimits(db)
+  const spend = await readSpend(db, settings, now)
+  const days = await listDaySpend(db, 30)
+  const ofToday = days.filter(({ day }) => day === new Date(now).toISOString().slice(0, 10))
   return {
     readAt: now,
-    conditions,
-    watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
-    sources: await Promise.all(
-      [...sources.values()].map((source) =>
-        readSource(db, source, { pausedSources, conditions, lastRuns, backfills, samples: 1 }),
-      ),
-    ),
-    retired: configured === null ? [] : await listRetiredSources(db, configured),
-    runs: await listRunOverviews(db, ALL_RUNS, null, RUNS),
+    sources: await readSourceOverviews(db, [...sources.values()]),
+    services: await readServices(db, { days, ofToday, rateLimits, spend }),
+    runs: await listRunOverviews(db, null, null, RUNS),
     runningRuns: (await runs.listRunning(db)).length,
-    jobs: await overview.listJobGroups(db),
-    rateLimits: await readRateLimits(db),
-    callsToday: await readCallsToday(db),
-    failures: await countFailureReasons(db, { source: configured, states: null }),
-    skippedCells: await groupSkippedCells(db, { source: configured }),
-    cellsWritten: await overview.countWrittenCells(db, USAGE_MS),
-    spend: await readSpend(db, settings, now),
+    jobs: await listJobGroups(db),
+    rateLimits,
+    spend,
   }
 }
 
-async function readCallsToday(db: Database): Promise<DashboardData['callsToday']> {
-  const ofDay = await listDaySpend(db, 1)
-  const sum = (count: 'calls' | 'throttled'): number => ofDay.reduce((all, one) => all + one[count], 0)
-  return { calls: sum('calls'), throttled: sum('throttled') }
-}
-
-/** What sums are about: all sources of the configuration; null: none is loaded. */
-export const toSourceFilter = (sources: ReadonlyMap<string, SourceMapping>): string[] | null =>
-  sources.size === 0 ? null : [...sources.keys()]
-
-/** One source as on its own page, with its fill rates over time. */
-export async function readSourceOverview(db: Database, source: SourceMapping): Promise<SourceOverview> {
-  return readSource(db, source, {
-    pausedSources: await pauses.listPaused(db),
-    conditions: await listOpenConditions(db),
-    lastRuns: await runHistory.listLastRuns(db, [source.name]),
-    backfills: await readBackfills(db, [source.name], Date.now()),
-    samples: MEASUREMENTS,
+async function readServices(
+  db: Database,
+  {
+    days,
+    ofToday,
+    rateLimits,
+    spend,
+  }: Pick<DashboardData, 'rateLimits' | 'spend'> & {
+    readonly days: readonly DaySpend[]
+    readonly ofToday: readonly DaySpend[]
+  },
+): Promise<ServiceOverview[]> {
+  return (await listServices(db)).map(({ id, host, name }) => {
+    const own = ofToday.filter((one) => one.service_id === id)
+    const sum = (count: 'calls' | 'throttled' | 'retried'): number =>
+      own.reduce((all, one) => all + one[count], 0)
+    return {
+      name: name ?? host,
+      host,
+      today: days.some((one) => one.service_id === id)
+        ? { calls: sum('calls'), throttled: sum('throttled'), failed: sum('retried') }
+        : null,
+      last30Days: spend.services?.find((one) => one.host === host)?.last_30_days ?? spend.last_30_days,
+      limits: rateLimits.filter(({ service }) => service === (name ?? host)),
+    }
   })
 }
 
-async function readSource(
+/** Sources as on their own pages. */
+export async function readSourceOverviews(
   db: Database,
-  { name, kind, table, outputs }: SourceMapping,
-  known: {
-    readonly pausedSources: readonly pauses.PausedSource[]
-    readonly conditions: readonly Condition[]
-    readonly lastRuns: readonly runHistory.SourceRun[]
-    readonly backfills: Readonly<Record<string, Backfill>>
-    readonly samples: number
-  },
-): Promise<SourceOverview> {
-  const states = await rows.countRowStates(db, { sources: [name] })
-  const total = Object.values(states).reduce((sum, one) => sum + one, 0)
-  return {
-    name,
-    kind,
-    table,
-    columns: outputs.map(({ column }) => column),
-    pause: known.pausedSources.find((one) => one.source === name) ?? null,
-    breakage:
-      known.conditions.find(({ kind, source }) => kind === 'source_broken' && source === name) ?? null,
-    states,
-    deleted: await readDeletedRows(db, new Map([[name, total]])),
-    fillRates: await coverage.listFillRateSamples(db, name, known.samples),
-    backfill: known.backfills[name] ?? null,
-    lastRun: known.lastRuns.find((one) => one.source === name) ?? null,
-  }
+  sources: readonly SourceMapping[],
+): Promise<SourceOverview[]> {
+  const names = sources.map(({ name }) => name)
+  const [paused, lastRuns, backfills, fillRates] = await Promise.all([
+    pauses.listPaused(db),
+    runHistory.listLastRuns(db, names),
+    readBackfills(db, names, Date.now()),
+    coverage.listFillRates(db, names),
+  ])
+  return Promise.all(
+    sources.map(async ({ name, kind, table, outputs }) => {
+      const states = await rows.countRowStates(db, { sources: [name] })
+      const total = Object.values(states).reduce((sum, one) => sum + one, 0)
+      return {
+        name,
+        kind,
+        table,
+        columns: outputs.map(({ column }) => column),
+        pause: paused.find(({ source }) => source === name) ?? null,
+        states,
+        deleted: await readDeletedRows(db, new Map([[name, total]])),
+        fillRates: fillRates.filter(({ source }) => source === name),
+        backfill: backfills[name] ?? null,
+        lastRun: lastRuns.find(({ source }) => source === name) ?? null,
+      }
+    }),
+  )
 }

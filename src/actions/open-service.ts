@@ -6,16 +6,19 @@ import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.
 import { LeaderElector } from '../runs/leader.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { RunDeps } from '../runs/run-part.ts'
+import { toKeyId } from '../service/api-keys.ts'
 import { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
 import { UnauthorizedError } from '../service/errors.ts'
 import { type OpenedSources, type OpenedSteps, toSteps } from '../sources/open-sources.ts'
 import type { Database } from '../store/open.ts'
+import { acceptKey } from '../store/rate-limits.ts'
 import * as services from '../store/services.ts'
 import type { Log } from '../util/log.ts'
 import { toJobAddress } from '../webhook/address.ts'
 import { type BulkAvailability, checkBulkAvailability } from './bulk-availability.ts'
 import { openServiceClient } from './service-client.ts'
+import { type AccountAnswer, callAccount } from './try-service.ts'
 
 /** What a configuration is opened with. */
 export interface OpenedConfig extends OpenedSources {
@@ -144,6 +147,26 @@ export class OpenService {
       this.#metrics,
       () => onKeyAccepted(this.scope ?? ''),
     ))
+  }
+
+  /**
+   * Proves its key by its free call for the account, if its description names one, and lets the next lookup of any
+   * process be tried at once, unless the account has just shown that it would be in vain.
+   * @returns null: there is no such call
+   */
+  async tryNow(): Promise<AccountAnswer | null> {
+    const { db } = this.#opened
+    const { address } = this
+    const answer = await callAccount(this.config.adapter, this.#environment)
+    if (address === null || answer?.isAccepted === false) return answer
+    const keys = this.config.account === null ? this.#environment.apiKeys.map(toKeyId) : [this.config.account]
+    if (answer !== null)
+      await acceptKey(
+        db,
+        keys.map((key) => `${address} ${key}`),
+      )
+    if (answer?.credits !== 0) await services.requestTry(db, address)
+    return answer
   }
 
   /** Closes what is its own, and not the connections to Postgres. */

@@ -12,6 +12,7 @@ import type { Observer } from '../store/condition-facts.ts'
 import { readConditions } from '../store/conditions.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
 import * as deliveries from '../store/deliveries.ts'
+import { findFillRate } from '../store/fill-rates.ts'
 import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
@@ -243,14 +244,14 @@ export async function readLastFillRates(
   source: string,
   columns: readonly string[],
 ): Promise<StatusReport['fill_rate'][string]> {
-  const lastSample = await metrics.latestFillRateSample(db, source)
-  if (lastSample === null) return 'unknown: it is counted by runs, and there was none yet'
-  const { filled } = lastSample
+  const last = await findFillRate(db, source)
+  if (last === null) return 'unknown: it is counted by runs, and there was none yet'
+  const { filled } = last
   return {
-    eligible: lastSample.eligible,
+    eligible: last.eligible,
     columns: columns.flatMap((column) =>
       filled[column] === undefined ? [] : [{ column, filled: filled[column] }],
     ),
-    measured_at: lastSample.at,
+    measured_at: last.at,
   }
 }

@@ -28,14 +28,14 @@ interface NextRun {
 }
 
 const RECENT_CONDITIONS = 30
-const CHANGES = 20
+const CHANGES = 50
 
 /** Reads the processes, and the schedules and followed sources of the configurations that they have loaded. */
 export async function readSystemData(db: Database, now: number): Promise<SystemData> {
   const [processes, recentConditions, changes] = await Promise.all([
     listProcesses(db),
     listRecentConditions(db, RECENT_CONDITIONS),
-    listAuditEvents(db, null, CHANGES),
+    listAuditEvents(db, CHANGES),
   ])
   const alive = processes.filter((one) => one.isAlive)
   const daemons = alive.filter((one) => one.role === 'start')

@@ -107,14 +107,6 @@ export interface ConfigInput<
   readonly keepChanges?: Duration
   /** Receivers of notifications, by default of what needs a person, and of its end: docs/notifications.md. */
   readonly notify?: readonly NotifyConfig[]
-  /** What the dashboard may do. */
-  readonly dashboard?: {
-    /**
-     * Whether a run that is started on the dashboard may have a condition in SQL, which runs as the user of DATABASE_URL.
-     * Default: false.
-     */
-    readonly allowWhere?: boolean
-  }
 }
 
 /** A configuration for the built-in service, or for another one. */

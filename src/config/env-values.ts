@@ -30,18 +30,6 @@ export function parseWhole(text: string, what: string, least: number, most: numb
   throw new InvalidValue(quoteText(text), `${what}: a whole number from ${least} to ${most}`)
 }
 
-/** Comma-separated addresses and ranges of addresses. */
-export function parseProxies(text: string): readonly string[] {
-  const parts = text.split(/[,\s]+/).filter((part) => part !== '')
-  const wrong = parts.find((part) => {
-    const [, address = '', bits = '1'] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(part) ?? []
-    return isIP(address) === 0 || Number(bits) < 1 || Number(bits) > (isIP(address) === 4 ? 32 : 128)
-  })
-  if (wrong === undefined) return parts
-  const expected = "addresses or ranges of the reverse proxies, such as '127.0.0.1,10.0.0.0/8'"
-  throw new InvalidValue(quoteText(wrong), expected)
-}
-
 export function parseHost(text: string): string {
   const host = text.replace(/^\[(.*)\]$/, '$1')
   if (isIP(host) !== 0 || /^(?:[a-z0-9-]{1,63}\.)*[a-z0-9-]{1,63}$/i.test(host)) return host

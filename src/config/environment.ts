@@ -5,7 +5,6 @@ import {
   parseDatabaseUrl,
   parseHost,
   parseLabel,
-  parseProxies,
   parseSecretAddress,
   parseSecrets,
   parseTokens,
@@ -54,8 +53,6 @@ export interface Environment extends ServiceEnvironment {
   readonly host: string | null
   /** Of operators and readers. Empty: the dashboard is open on loopback only. */
   readonly dashboardTokens: readonly DashboardToken[]
-  /** Reverse proxies whose X-Forwarded-For is trusted: addresses and ranges. */
-  readonly trustedProxies: readonly string[]
   /** Where people open the dashboard, without a trailing slash. Default: the public URL. */
   readonly dashboardUrl: string | null
   /** What this installation is called in notifications: `production`. */
@@ -90,7 +87,6 @@ export const ENVIRONMENT_VARIABLES = {
   FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
   FILLRATE_DASHBOARD_TOKEN: 'token(s) of operators for dashboard and metrics; required outside loopback',
   FILLRATE_DASHBOARD_READ_TOKEN: 'token(s) that only read the dashboard and metrics',
-  FILLRATE_TRUSTED_PROXIES: 'address(es) of reverse proxies whose X-Forwarded-For is trusted',
   FILLRATE_DASHBOARD_URL:
     'address of the dashboard, for the links of notifications; default: FILLRATE_PUBLIC_URL',
   FILLRATE_ENVIRONMENT: 'name of this installation in notifications, such as production',
@@ -184,7 +180,6 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
       ...(read('FILLRATE_DASHBOARD_TOKEN', (text) => parseTokens(text, 'operator')) ?? []),
       ...(read('FILLRATE_DASHBOARD_READ_TOKEN', (text) => parseTokens(text, 'reader')) ?? []),
     ],
-    trustedProxies: read('FILLRATE_TRUSTED_PROXIES', parseProxies) ?? [],
     dashboardUrl:
       read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/runs' })) ??
       publicUrl,

@@ -67,11 +67,6 @@ const notifyTarget = objectOf(
 
 const liveSyncSettings = objectOf({ budget: orNull(lookupBudget) }, '{ budget: 1000 }').prefault({})
 
-const dashboardSettings = objectOf(
-  { allowWhere: booleanFlag.prefault(false) },
-  '{ allowWhere: true }',
-).prefault({})
-
 interface Priced {
   readonly budget: ConfiguredBudget | null
   readonly price: Price | null
@@ -131,7 +126,6 @@ export const createInputSchema = (known: SchemaServices) =>
           error: "a list of targets such as { url: 'https://ops.example.com/fillrate' }",
         })
         .prefault([]),
-      dashboard: dashboardSettings,
     },
     "{ sources: { contacts: { kind: 'person', … } } }",
   ).superRefine(checkPrices)

@@ -38,7 +38,6 @@ function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredServ
       changesMs: parsed.keepChanges,
     },
     notify: parsed.notify.map(({ url = null, ...target }) => ({ ...target, url })),
-    dashboard: parsed.dashboard,
   }
 }
 

@@ -325,6 +325,10 @@ export const serviceSchema = objectOf(
       "{ signature: { header: 'x-signature' } }",
     ).optional(),
     poll: pollEndpoint.optional(),
+    account: objectOf(
+      { path: pathWith([]), credits: aFunction.optional() },
+      "{ path: '/v2/account' }",
+    ).optional(),
     rate: objectOf(
       {
         headers: z

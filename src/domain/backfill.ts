@@ -8,7 +8,7 @@ export interface Backfill {
   readonly picked: number
   /** Rows of the source, at the last count: at most these remain to be picked, because complete rows are among them. */
   readonly eligible: number
-  /** Rows a day, over the last week; null: unknown. */
+  /** Rows a day, over the last week; null: unknown, also on the first day. */
   readonly per_day: number | null
   /** When the last row is picked at this pace, at the latest; null: unknown. */
   readonly done_at: Date | null
@@ -27,9 +27,9 @@ export function foreseeBackfill(
   now: number,
 ): Backfill | null {
   if (picked >= eligible) return null
-  if (week.since === null || week.picked === 0) return { picked, eligible, per_day: null, done_at: null }
-  // The first run of a nightly schedule counts for its whole day.
-  const days = Math.max(1, Math.ceil((now - week.since.getTime()) / DAY_MS))
+  const days = week.since === null ? 0 : Math.ceil((now - week.since.getTime()) / DAY_MS)
+  // One run is no pace.
+  if (days < 2 || week.picked === 0) return { picked, eligible, per_day: null, done_at: null }
   const perDay = week.picked / days
   const left = (eligible - picked) / perDay
   const at = new Date(now + left * DAY_MS)

@@ -17,51 +17,36 @@ export type RowState = (typeof Row)[keyof typeof Row]
 
 export const ROW_STATES = Object.values(Row)
 
-/** The way of a row, in order. */
-export const ROW_STEPS = [
-  'valid input',
-  'answered',
-  'found',
-  'above confidence threshold',
-  'enriched',
-] as const
-
 interface RowStateFacts {
   /** What a report says of the rows. */
   readonly meaning: string
-  /** The first step that they miss; null: none. */
-  readonly missedStep: (typeof ROW_STEPS)[number] | null
   /** Their record is in the table as far as it may be: `remap` has nothing to write where no cell changes. */
   readonly isApplied: boolean
 }
 
 export const ROW_STATE_FACTS: Readonly<Record<RowState, RowStateFacts>> = {
-  waiting: { meaning: 'rows picked, and without a result yet', missedStep: 'answered', isApplied: false },
-  enriched: { meaning: 'rows with at least one written cell', missedStep: null, isApplied: true },
+  waiting: { meaning: 'rows picked, and without a result yet', isApplied: false },
+  enriched: { meaning: 'rows with at least one written cell', isApplied: true },
   unchanged: {
     meaning: 'rows with a record that had nothing to write',
-    missedStep: 'enriched',
     isApplied: true,
   },
-  not_found: { meaning: 'rows that the service knows nothing about', missedStep: 'found', isApplied: false },
+  not_found: { meaning: 'rows that the service knows nothing about', isApplied: false },
   below_confidence: {
     meaning: 'rows whose record is below `minConfidence`',
-    missedStep: 'above confidence threshold',
     isApplied: false,
   },
-  invalid_input: { meaning: 'rows without a usable input', missedStep: 'valid input', isApplied: false },
-  rejected: { meaning: 'rows whose input the service rejects', missedStep: 'answered', isApplied: false },
+  invalid_input: { meaning: 'rows without a usable input', isApplied: false },
+  rejected: { meaning: 'rows whose input the service rejects', isApplied: false },
   suppressed: {
     meaning: 'rows about an erased person or company: never looked up',
-    missedStep: 'valid input',
     isApplied: false,
   },
   write_rejected: {
     meaning: 'rows that the database does not let Fillrate write',
-    missedStep: 'enriched',
     isApplied: false,
   },
-  failed: { meaning: 'rows whose lookup failed at every attempt', missedStep: 'answered', isApplied: false },
+  failed: { meaning: 'rows whose lookup failed at every attempt', isApplied: false },
 }
 
 /** States of rows that could not be enriched, the most actionable first. A miss is not one. */

@@ -174,24 +174,3 @@ export function resolveSourceBudgets(
     }),
   )
 }
-
-const DAY_MS = 86_400_000
-
-/** How much of the day (UTC) has passed, 0 to 1. At least a quarter of an hour: a first call at midnight is no pace. */
-const elapsedDay = (now: number): number => Math.max(900_000, now % DAY_MS) / DAY_MS
-
-/**
- * What today's lookups come to by midnight (UTC), if they go on as they have so far.
- * @param spent since midnight
- */
-export const forecastDay = (spent: number, now: number): number => Math.round(spent / elapsedDay(now))
-
-/**
- * When a budget that restarts at midnight (UTC) is used up, at today's pace. Null: not today, or it is used up already.
- * @param spent since midnight
- */
-export function foreseeExhaustion(spent: number, limit: number, now: number): Date | null {
-  if (spent === 0 || spent >= limit || forecastDay(spent, now) < limit) return null
-  const midnight = now - (now % DAY_MS)
-  return new Date(Math.max(now, Math.round(midnight + (limit / spent) * elapsedDay(now) * DAY_MS)))
-}

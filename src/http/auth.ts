@@ -24,13 +24,7 @@ export interface Access {
 
 type AuthResult =
   | { readonly isAuthorized: true; readonly access: Access }
-  | {
-      readonly isAuthorized: false
-      readonly status: 401 | 403
-      readonly reason: string
-      /** The wrong token; null if there was none. */
-      readonly attemptedToken: string | null
-    }
+  | { readonly isAuthorized: false; readonly status: 401 | 403; readonly reason: string }
 
 /**
  * Authorizes a request. If a token is set, every request needs it, also from loopback: a proxy on this machine makes
@@ -49,7 +43,6 @@ export function authorize(policy: AccessPolicy, headers: IncomingHttpHeaders): A
   return denied(
     401,
     'A token of FILLRATE_DASHBOARD_TOKEN or FILLRATE_DASHBOARD_READ_TOKEN is required: as the password, with any user name, or as a bearer token',
-    given?.token ?? null,
   )
 }
 
@@ -112,12 +105,7 @@ function readCredentials({ authorization = '' }: IncomingHttpHeaders): Credentia
   return { method: 'basic', token: pair.slice(pair.indexOf(':') + 1) }
 }
 
-const denied = (status: 401 | 403, reason: string, attemptedToken: string | null = null): AuthResult => ({
-  isAuthorized: false,
-  status,
-  reason,
-  attemptedToken,
-})
+const denied = (status: 401 | 403, reason: string): AuthResult => ({ isAuthorized: false, status, reason })
 
 /**
  * Whether a state-changing request came from one of our pages, or from a program, which sends the token itself: a

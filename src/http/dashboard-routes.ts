@@ -4,26 +4,22 @@ import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
 import { toConditionReport } from '../domain/condition.ts'
-import { readConditions } from '../store/conditions.ts'
 import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics-data.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/env-values.ts'
 import { authorize, isSameOrigin, type Access } from './auth.ts'
-import { logBlocked, WrongTokens } from './wrong-tokens.ts'
 import { registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
-import { registerAuditApi } from './dashboard/pages/audit.ts'
-import type { DashboardOptions } from './dashboard/dashboard-app.ts'
+import type { DashboardDeps, DashboardOptions } from './dashboard/dashboard-app.ts'
 import { registerPages } from './dashboard/page-routes.ts'
 import { SECURITY_HEADERS } from './dashboard/layout.ts'
 import type { MetricsInput } from './metric-gauges.ts'
 import { renderMetrics } from './metrics.ts'
-import { type DashboardData, listFollowed } from '../actions/dashboard-data.ts'
+import { listFollowed } from '../actions/dashboard-data.ts'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
-import fastifyStatic from '@fastify/static'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -44,8 +40,7 @@ const MAX_FORM_BYTES = 16_384
 
 /** Registers the dashboard, `/api/status` and `/metrics`, with one access control. */
 export function registerDashboard(server: FastifyInstance, options: DashboardServerOptions): void {
-  const { db, log } = options
-  const wrongTokens = new WrongTokens()
+  const { log } = options
   registerNotFound(server)
   void server.register(async (open) => {
     await addPageHooks(open)
@@ -54,7 +49,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
   void server.register(async (closed) => {
     await addPageHooks(closed)
     closed.decorateRequest('access', null)
-    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, options, wrongTokens))
+    closed.addHook('onRequest', async (request, reply) => requireAuth(request, reply, options))
     closed.setErrorHandler<FastifyError>((error, request, reply) => {
       log[retryLogLevel(error)](
         { event: 'page_failed', path: request.routeOptions.url, reason: describeError(error) },
@@ -63,13 +58,10 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       return sendFailure(request, reply, error, options.observer().outage)
     })
     const read = registerPages(closed, options)
-    registerAuditApi(closed, db)
     const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
-    // What is wrong takes two small statements, and is not kept for as long as the counts.
-    const conditions = cached(() => readConditions(options.db, options.observer()))
     closed.get('/api/status', async () => ({
       ...(await status()),
-      conditions: (await conditions()).map((one) => toConditionReport(one, Date.now())),
+      conditions: (await read.readVerdict()).conditions.map((one) => toConditionReport(one, Date.now())),
     }))
     closed.get('/metrics', async (_, reply) => {
       const text = await renderMetrics(options.metrics, ...(await readMetrics(options, read)))
@@ -87,11 +79,11 @@ const METRICS_TIMEOUT_MS = 5_000
  */
 async function readMetrics(
   { db, sources, log, observer }: DashboardServerOptions,
-  readData: () => Promise<DashboardData>,
+  { readData, readVerdict }: Pick<DashboardDeps, 'readData' | 'readVerdict'>,
 ): Promise<[MetricsInput | null, isUp: boolean]> {
   const followed = listFollowed(sources())
   const read = async (): Promise<MetricsInput> => ({
-    data: await readData(),
+    data: { ...(await readData()), conditions: (await readVerdict()).conditions },
     ...(await readStoredMetrics(db)),
     now: Date.now(),
     followed,
@@ -119,49 +111,27 @@ function requireAuth(
   request: FastifyRequest,
   reply: FastifyReply,
   options: DashboardServerOptions,
-  wrongTokens: WrongTokens,
 ): FastifyReply | undefined {
-  const { headers, ip } = request
-  const wait = headers.authorization === undefined ? 0 : wrongTokens.waitMs(ip, Date.now())
-  if (wait > 0) {
-    reply.header('retry-after', String(Math.ceil(wait / 1_000)))
-    return sendError(request, reply, 429, 'Too many wrong tokens from this address. Try again in a minute.')
-  }
+  const { headers } = request
+  const deny = (status: number, reason: string): FastifyReply =>
+    sendErrorPage(request, reply, { status, title: 'Access denied', reason })
   const result = authorize(options, headers)
   if (!result.isAuthorized) {
-    const { attemptedToken, status, reason } = result
-    if (attemptedToken !== null && wrongTokens.record(ip, attemptedToken, Date.now()))
-      logBlocked(options.log, ip)
     // A browser prompts its user for the token by itself.
-    if (status === 401) reply.header('www-authenticate', 'Basic realm="Fillrate"')
-    return sendError(request, reply, status, reason)
+    if (result.status === 401) reply.header('www-authenticate', 'Basic realm="Fillrate"')
+    return deny(result.status, result.reason)
   }
   const { access } = result
   request.access = access
   if (request.method !== 'POST') return undefined
   if (!isSameOrigin(headers, access.method))
-    return sendError(
-      request,
-      reply,
+    return deny(
       403,
       'The request did not come from a page of this server, and changes nothing. A program sends its token as a bearer token.',
     )
-  if (!access.isOperator)
-    return sendError(
-      request,
-      reply,
-      403,
-      'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.',
-    )
-  return undefined
+  if (access.isOperator) return undefined
+  return deny(403, 'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.')
 }
-
-const sendError = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  status: number,
-  reason: string,
-): FastifyReply => sendErrorPage(request, reply, { status, title: 'Access denied', reason })
 
 async function readStatus({ db, sources, spendSettings, observer }: DashboardServerOptions): Promise<object> {
   const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
@@ -181,26 +151,20 @@ async function readStatus({ db, sources, spendSettings, observer }: DashboardSer
 const OWN = join(dirname(findPackageJSON(import.meta.url) ?? ''), 'assets')
 
 /** The served files: no other file of the folder is public. */
-const FILES = ['board.js', 'board.css', 'icon.svg']
+const FILES = {
+  'board.js': 'text/javascript; charset=utf-8',
+  'board.css': 'text/css; charset=utf-8',
+  'icon.svg': 'image/svg+xml',
+}
 
-/**
- * Registers scripts, styles and the icon. They need no token, because the page that denies access uses them. The ETag is a hash of the
- * content: the plugin's own is size and time, and npm gives the files of every release the same time.
- */
+/** Registers scripts, styles and the icon. They need no token: the page that denies access uses them. */
 async function registerAssets(server: FastifyInstance): Promise<void> {
-  await server.register(fastifyStatic, {
-    root: OWN,
-    serve: false,
-    cacheControl: false,
-    lastModified: false,
-    etag: false,
-  })
-  for (const file of FILES) {
+  for (const [file, type] of Object.entries(FILES)) {
     const content = await readFile(join(OWN, file))
     const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
     server.get(`/assets/${file}`, (request, reply) => {
-      reply.header('cache-control', 'no-cache').header('etag', etag)
-      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.sendFile(file)
+      reply.header('cache-control', 'no-cache').header('etag', etag).type(type)
+      return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.send(content)
     })
   }
 }

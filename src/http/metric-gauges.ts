@@ -1,4 +1,4 @@
-import type { DashboardData } from '../actions/dashboard-data.ts'
+import type { DashboardData, Verdict } from '../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../actions/status.ts'
 import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
@@ -9,7 +9,7 @@ import type { StoredMetrics } from '../store/metrics-data.ts'
 
 /** What is known of Fillrate's work: what the dashboard shows, and more. */
 export interface MetricsInput extends StoredMetrics {
-  readonly data: DashboardData
+  readonly data: DashboardData & Pick<Verdict, 'conditions'>
   /** When it was read, in milliseconds. */
   readonly now: number
   /** Sources in live sync. */

@@ -78,7 +78,6 @@ export async function openReceiver(options: ReceiverOptions): Promise<Receiver> 
         tokens: environment.dashboardTokens,
         publicUrl: environment.publicUrl,
       },
-      trustedProxies: environment.trustedProxies,
       log,
     })
     const url = localUrl(host, server.port)

@@ -24,8 +24,6 @@ export interface HttpServerOptions {
   readonly notReadyReason: () => Promise<string | null>
   /** The dashboard and its APIs. Null: none. */
   readonly dashboard: Omit<DashboardServerOptions, 'host'> | null
-  /** Proxies whose X-Forwarded-For is trusted; default: none. */
-  readonly trustedProxies?: readonly string[]
   readonly log: Log
 }
 
@@ -61,7 +59,6 @@ export async function openHttpServer(options: HttpServerOptions): Promise<HttpSe
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: TIMEOUT_CHECK_MS,
     },
-    trustProxy: [...(options.trustedProxies ?? [])],
     forceCloseConnections: 'idle',
     logger: false,
   })

@@ -9,6 +9,7 @@ import { OutOfCreditsError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
+import { readTry } from '../store/services.ts'
 import { type Cached, cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Elector } from './leader.ts'
@@ -86,8 +87,26 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     if (stopped.hasAnswered) rejections = 0
     if (!stopped.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
-    await accepted.wait(pauseMs(++rejections), signal)
+    await waitForKey(options, accepted, pauseMs(++rejections))
     deps.client.resetKeys()
+  }
+}
+
+/** How often a waiting process looks whether a person wants the service to be tried, in milliseconds. */
+const TRY_POLL_MS = 2_000
+
+/** Waits before a rejected key is tried again: less if it was proved, or a person wants it to be tried. */
+async function waitForKey(
+  { deps: { db }, elector: { scope }, signal }: Pick<CallLoopOptions, 'deps' | 'elector' | 'signal'>,
+  accepted: ReturnType<WakeSignal['listen']>,
+  ms: number,
+): Promise<void> {
+  const until = performance.now() + ms
+  const before = await readTry(db, scope).catch(() => null)
+  while (!signal.aborted) {
+    const left = until - performance.now()
+    if (left <= 0 || (await accepted.wait(Math.min(left, TRY_POLL_MS), signal))) return
+    if ((await readTry(db, scope).catch(() => before)) !== before) return
   }
 }
 
@@ -215,7 +234,7 @@ class LeaderCalls {
     if (!this.#deps.breaker.isOutOfCredits) return
     const isUntried = ({ id, options: { follow } }: runs.RunningRun): boolean =>
       follow !== true && !this.#triedFor.has(id)
-    if (listed.some(isUntried)) this.#deps.breaker.probeCredits()
+    if (listed.some(isUntried)) this.#deps.breaker.probe()
     this.#triedFor = new Set([...this.#triedFor, ...this.#listed])
   }
 

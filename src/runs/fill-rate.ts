@@ -4,92 +4,101 @@ import { countFilled, readTableNode } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
 import { hasWrittenRows, lastWriteOf } from '../store/changes.ts'
-import * as store from '../store/metrics.ts'
+import * as store from '../store/fill-rates.ts'
 import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
 
 /** Counting reads the whole table; longer than this is not worth it. */
 const COUNT_TIMEOUT_MS = 30_000
-/** If counting takes longer than this (milliseconds), spend at most 1/COST_FACTOR of the time on it. */
+/** If counting takes longer than this (milliseconds), at most 1/COST_FACTOR of the time is spent on it. */
 const CHEAP_COUNT_MS = 100
 const COST_FACTOR = 100
 /** Nor is it spent, within a day, on a run that has written less than this share of the rows. */
 const MIN_SHARE = 0.01
 
-/** A run that has written nothing counts only if the last sample is older than this, or of another table. */
+/** A run that has written nothing counts only if the last count is older than this, or of another table. */
 const DAY_MS = 24 * 3_600_000
-/** A batch is written before its time is seen: a sample that is newer by less than this may lack it. */
+/** A batch is written before its time is seen: a count that is newer by less than this may lack it. */
 const WRITE_MS = 5_000
 
-export interface FillRateSampleOptions {
+/** How full a source is. */
+export type SourceCount = Omit<store.FillRate, 'at'>
+
+interface CountOptions {
   readonly run: number
-  /** Minimum age of the last sample, in milliseconds. */
-  readonly minAgeMs: number
-  /** When the run started, at its end: what it has counted itself is counted once more, whatever it costs. */
-  readonly startedAt?: number
   /** Rows of the largest table that is counted; absent: of any size. */
   readonly maxRows?: number
 }
 
 /**
- * Stores a sample of a source's fill rates, unless the last one is recent, the run has written nothing since, or counting
- * costs too much. For display only: failures are logged at debug level.
- * @returns whether it was counted
+ * Counts how full a source is at the end of a run, unless the run has written nothing since the last count, or
+ * counting costs too much. For display only: failures are logged at debug level.
+ * @returns null: it was not counted
  */
-async function sampleFillRate(
+async function countSource(
   { db, log, now }: Pick<Deps, 'db' | 'log' | 'now'>,
   source: Source,
-  {
-    run,
-    minAgeMs,
-    startedAt: runStartedAt = Number.POSITIVE_INFINITY,
-    maxRows = Number.POSITIVE_INFINITY,
-  }: FillRateSampleOptions,
-): Promise<boolean> {
+  { run, maxRows = Number.POSITIVE_INFINITY }: CountOptions,
+): Promise<SourceCount | null> {
   try {
-    const lastSample = await store.latestFillRateSample(db, source.name)
+    const last = await store.findFillRate(db, source.name)
     const tableNode = await readTableNode(db, source)
-    if (lastSample !== null) {
-      const ageMs = now() - lastSample.at.getTime()
-      const isOwn = lastSample.at.getTime() >= runStartedAt
-      if (ageMs < Math.max(minAgeMs, isOwn ? 0 : minIntervalMs(lastSample.took_ms))) return false
+    if (last !== null) {
+      const ageMs = now() - last.at.getTime()
+      const isDear = last.took_ms > CHEAP_COUNT_MS
+      if (isDear && ageMs < COST_FACTOR * last.took_ms) return null
       // What was counted in a table that has been swapped, truncated or rewritten since says nothing.
-      if (ageMs < DAY_MS && lastSample.table_node === tableNode) {
-        const countedAt = lastSample.at.getTime() - lastSample.took_ms - WRITE_MS
-        if (countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return false
-        const rows = Math.ceil(lastSample.eligible * MIN_SHARE)
-        const isDear = lastSample.took_ms > CHEAP_COUNT_MS
-        if (isDear && !(await hasWrittenRows(db, run, source.name, rows))) return false
+      if (ageMs < DAY_MS && last.table_node === tableNode) {
+        const countedAt = last.at.getTime() - last.took_ms - WRITE_MS
+        if (countedAt > ((await lastWriteOf(db, run))?.getTime() ?? 0)) return null
+        const rows = Math.ceil(last.eligible * MIN_SHARE)
+        if (isDear && !(await hasWrittenRows(db, run, source.name, rows))) return null
       }
     }
-    if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return false
+    if (maxRows !== Number.POSITIVE_INFINITY && (await estimateRows(db, source)) > maxRows) return null
     const startedAt = performance.now()
     const { eligible, columns } = await inTransaction(db, (tx) =>
       withTableTimeouts(tx, COUNT_TIMEOUT_MS, () => countFilled(tx, source)),
     )
-    await store.saveFillRateSample(db, {
+    return {
       source: source.name,
       eligible,
       filled: Object.fromEntries(columns.map(({ column, filled }) => [column, filled])),
-      took_ms: performance.now() - startedAt,
+      took_ms: Math.round(performance.now() - startedAt),
       table_node: tableNode,
-    })
-    return true
+    }
   } catch (error) {
-    log.debug(
-      { event: 'fill_rate_not_measured', source: source.name, reason: describeError(error) },
-      'fill rates not sampled',
-    )
-    return false
+    logNotCounted(log, error, source.name)
+    return null
   }
 }
 
-const minIntervalMs = (tookMs: number): number => (tookMs > CHEAP_COUNT_MS ? COST_FACTOR * tookMs : 0)
+const logNotCounted = (log: Deps['log'], error: unknown, source: string): void =>
+  log.debug(
+    { event: 'fill_rate_not_measured', source, reason: describeError(error) },
+    'fill rates not counted',
+  )
 
-/** Samples sources one after the other. */
-export async function sampleFillRates(
+/** Counts sources one after the other. */
+export async function countSources(
   deps: Pick<Deps, 'db' | 'log' | 'now'>,
   sources: readonly Source[],
-  options: FillRateSampleOptions,
+  options: CountOptions,
+): Promise<SourceCount[]> {
+  const counted: SourceCount[] = []
+  for (const source of sources) {
+    const one = await countSource(deps, source, options)
+    if (one !== null) counted.push(one)
+  }
+  return counted
+}
+
+/** Keeps what was counted with its run, which is closed. */
+export async function saveCounts(
+  { db, log }: Pick<Deps, 'db' | 'log'>,
+  run: number,
+  counted: readonly SourceCount[],
 ): Promise<void> {
-  for (const source of sources) await sampleFillRate(deps, source, options)
+  await store
+    .saveFillRates(db, run, counted)
+    .catch((error: unknown) => logNotCounted(log, error, counted.map(({ source }) => source).join(', ')))
 }

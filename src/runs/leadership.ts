@@ -15,6 +15,7 @@ import { retryLogLevel } from '../store/connectivity.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as rateLimits from '../store/rate-limits.ts'
+import { readTry } from '../store/services.ts'
 import type { Log } from '../util/log.ts'
 
 export interface LeaderOptions {
@@ -30,7 +31,7 @@ export interface LeaderOptions {
   /** Limits that the service documents. Default: none. */
   readonly documented?: readonly DocumentedLimit[]
   /** Restored from the previous leader's circuit; its own is stored for the next leader. */
-  readonly breaker: Pick<Breaker, 'snapshot' | 'restore'>
+  readonly breaker: Pick<Breaker, 'snapshot' | 'restore' | 'probe'>
   readonly now?: () => number
 }
 
@@ -51,6 +52,8 @@ interface LeaderLease extends rateLimits.ServiceScope {
 interface StoredRate extends Pick<LimiterOptions, 'warm' | 'exhaustedFor' | 'previous'> {
   readonly usage: LimitUsage | null
   readonly circuit: rateLimits.KnownCircuit | null
+  /** When a person wanted the service to be tried last. */
+  readonly triedAt: number | null
 }
 
 /**
@@ -70,6 +73,8 @@ export class Leadership {
   #failure: unknown = null
   #hasStoredCircuit: boolean
   #isLearntLogged = false
+  /** When a person wanted the service to be tried last, as of the last look. */
+  #triedAt: number | null
   #savingLimit: Promise<void> = Promise.resolve()
 
   static async begin(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
@@ -82,20 +87,22 @@ export class Leadership {
     }
     const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
+    const triedAt = await readTry(db, scope)
     await rateLimits.deleteReplacedCircuits(db, lease)
     if (circuit !== null) breaker.restore(circuit)
-    return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit })
+    return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit, triedAt })
   }
 
   private constructor(
     options: LeaderOptions,
     lease: LeaderLease,
     acquiredAt: number,
-    { usage, circuit, ...stored }: StoredRate,
+    { usage, circuit, triedAt, ...stored }: StoredRate,
   ) {
     this.#options = options
     this.#lease = lease
     this.#renewedAt = acquiredAt
+    this.#triedAt = triedAt
     this.#hasStoredCircuit = circuit !== null
     this.limiter = new Limiter({
       reserve: options.reserve,
@@ -241,8 +248,16 @@ export class Leadership {
     )
   }
 
+  /** Whether a person wants the service to be tried, since this leader looked last. */
+  async #isTryWanted(): Promise<boolean> {
+    const before = this.#triedAt
+    this.#triedAt = await readTry(this.#options.db, this.scope)
+    return this.#triedAt !== before
+  }
+
   async #saveCircuit(): Promise<void> {
     const { db, breaker } = this.#options
+    if (breaker.snapshot() !== null && (await this.#isTryWanted())) breaker.probe()
     const snapshot = breaker.snapshot()
     if (snapshot !== null || this.#hasStoredCircuit) await rateLimits.saveCircuit(db, this.#lease, snapshot)
     this.#hasStoredCircuit = snapshot !== null

@@ -6,9 +6,9 @@ import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunProgress } from './counters.ts'
 import { DryRun } from './dry-run.ts'
-import { type FillRateSampleOptions, sampleFillRates } from './fill-rate.ts'
+import { countSources, saveCounts, type SourceCount } from './fill-rate.ts'
 import { heartbeat } from './heartbeat.ts'
-import { isAbort, repeating, runLoop } from './loop.ts'
+import { isAbort } from './loop.ts'
 import { finishRun, finishWorkUnderWay } from './finish.ts'
 import { monitorRun, pickRequeued } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
@@ -197,11 +197,7 @@ class RunExecution {
             ),
           ),
       )
-    const steps = [
-      this.#pick(),
-      ...(this.#dry ? [] : [isUnderWay.then(() => this.#measure())]),
-      this.#monitor().finally(() => this.#finished.abort()),
-    ]
+    const steps = [this.#pick(), this.#monitor().finally(() => this.#finished.abort())]
     return [...own, ...steps.map((step) => step.catch(this.#onFailure))]
   }
 
@@ -293,24 +289,15 @@ class RunExecution {
     for (const { workers } of this.#parts) workers.wakeWriters()
   }
 
-  /** Samples fill rates while the run writes. */
-  #measure(): Promise<void> {
-    const loop = { name: 'measure', signal: this.#stopping, log: this.#deps.log }
-    return runLoop(
-      repeating(loop, async () => {
-        await this.#sample({ minAgeMs: FILL_RATE_INTERVAL_MS })
-        return FILL_RATE_INTERVAL_MS
-      }),
-    )
-  }
-
-  #sample(options: Pick<FillRateSampleOptions, 'minAgeMs' | 'startedAt'>): Promise<void> {
+  /** How full the sources are at the end. An interrupted run does not count: its end must not wait. */
+  async #countSources(): Promise<readonly SourceCount[]> {
+    if (this.#dry || this.#interrupted.aborted) return []
     // Counting reads the whole table, which a run of a few rows must not.
-    const counted = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
+    const most = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
     const sources = this.#run.parts
       .flatMap((part) => part.sources.filter(({ mapping }) => mapping.turn.isFirst))
       .map((source) => ({ ...source, outputs: source.allOutputs ?? source.outputs }))
-    return sampleFillRates(this.#deps, sources, { ...options, ...counted, run: this.#run.id })
+    return countSources(this.#deps, sources, { ...most, run: this.#run.id })
   }
 
   /** Waits until the run is complete. */
@@ -333,16 +320,8 @@ class RunExecution {
   }
 
   async #finish(): Promise<RunReport> {
-    const { startedAt } = this.#run
-    const sampleLast = async (): Promise<void> => {
-      if (this.#dry || this.#interrupted.aborted) return
-      await this.#sample({
-        minAgeMs: 0,
-        startedAt: this.#deps.now() - (performance.now() - startedAt),
-      })
-    }
     // Side by side: the heartbeat has ended, and counting a large table may take longer than its lease lasts.
-    const [ended] = await Promise.allSettled([
+    const [ended, counted] = await Promise.allSettled([
       finishRun(
         { ...this.#run, preview: this.#dry?.report() ?? null },
         {
@@ -351,8 +330,9 @@ class RunExecution {
           areWorkersShared: this.#parts.some(({ areShared }) => areShared),
         },
       ),
-      sampleLast(),
+      this.#countSources(),
     ])
+    if (counted.status === 'fulfilled') await saveCounts(this.#deps, this.#run.id, counted.value)
     if (ended.status === 'rejected') throw ended.reason
     return ended.value
   }
@@ -363,7 +343,5 @@ const FIRST_PAGE_MS = 500
 /** How often rows that have gone on to the next service are looked for while sources are read, and those that the budget could not pay, in milliseconds. */
 const HANDED_ON_POLL_MS = 200
 const UNPAID_POLL_MS = 2_000
-/** How often fill rates are sampled during a run, if that is cheap. */
-const FILL_RATE_INTERVAL_MS = 5_000
-/** Rows of the largest table whose fill rates a run with a limit samples. */
+/** Rows of the largest table that a run with a limit counts. */
 const LIMITED_COUNT_ROWS = 100_000

@@ -77,6 +77,25 @@ export async function unlessBroken<Result>(
   }
 }
 
+/**
+ * Reads the tables of some sources for a person. Records nothing.
+ * @throws SourceProblems where they do not fit, in place of what Postgres says of a missing name or privilege
+ */
+export async function explainBreakage<Result>(
+  db: Deps['db'],
+  mappings: readonly Source['mapping'][],
+  read: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await read()
+  } catch (error) {
+    if (!SOURCE_STATES.test(sqlStateOf(error))) throw error
+    const found = await Promise.all(mappings.map((mapping) => resolveSteps(db, mapping)))
+    const problems = found.flatMap((one) => one.problems)
+    throw problems.length > 0 ? new SourceProblems(problems, { cause: error }) : error
+  }
+}
+
 /** Checks an opened source, and records whether it is broken. */
 export async function checkBreakage(deps: HealthDeps, source: Source): Promise<boolean> {
   const { problems } = await resolveSteps(deps.db, source.mapping)

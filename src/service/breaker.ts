@@ -124,10 +124,9 @@ export class Breaker {
     this.#open({ probeAt: Date.now() + Math.max(0, probeInMs), backoffMs: Math.max(1, backoffMs) })
   }
 
-  /** Lets the next call find out whether the account has credits again. */
-  probeCredits(): void {
-    if (this.isOutOfCredits && this.state === 'open' && this.#pause !== null)
-      this.#open({ ...this.#pause, probeAt: Date.now() })
+  /** Lets the next call find out whether the service works, or the account has credits again. */
+  probe(): void {
+    if (this.state === 'open' && this.#pause !== null) this.#open({ ...this.#pause, probeAt: Date.now() })
   }
 
   #open(pause: Pause): void {

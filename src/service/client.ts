@@ -184,6 +184,18 @@ export class EnrichmentClient {
     return own ?? readJob(this.#service.readDelivery, response, job)
   }
 
+  /**
+   * Requests the account, which is free.
+   * @returns the credits that are left; null: they are not known
+   * @throws ServiceError if the key is not accepted; TypeError if the service does not describe how
+   */
+  async readAccount(options: CallOptions = {}): Promise<number | null> {
+    const account = this.#service.account
+    if (account === null) throw this.#missing('account')
+    const body = parseSuccessBody(await this.#transport.send(account, {}, options))
+    return account.credits?.(body) ?? null
+  }
+
   /** Waits for the calls in flight, then closes the connections. */
   close(): Promise<void> {
     return this.#transport.close()

@@ -18,6 +18,7 @@ type AuditAction =
   | 'follow install'
   | 'follow remove'
   | 'source rename'
+  | 'try now'
 
 /** Who acts, and where. */
 export interface Actor {
@@ -41,8 +42,6 @@ export interface AuditEvent {
   readonly detail: string | null
   /** The run that it is about, or that it started. */
   readonly run: number | null
-  /** The request on the dashboard that a process executes, at `/requests/ID`. */
-  readonly request: string | null
   readonly finished_at: Date | null
 }
 
@@ -82,17 +81,10 @@ export async function attachAuditRun(db: Connection, id: number, run: number): P
   await db.updateTable('fillrate.audit_events').set({ run_id: run }).where('id', '=', id).execute()
 }
 
-/** The latest events, newest first. @param beforeId keyset: older ones than this; null: from the newest */
-export async function listAuditEvents(
-  db: Connection,
-  beforeId: number | null,
-  limit: number,
-): Promise<AuditEvent[]> {
+/** The latest events, newest first. */
+export async function listAuditEvents(db: Connection, limit: number): Promise<AuditEvent[]> {
   const { rows } = await sql<AuditEvent>`
-    select id, at, actor, origin, action, parameters, outcome, detail, run_id as run, finished_at,
-           case when action = 'run' then request_id end as request
-      from fillrate.audit_events
-     where ${beforeId === null ? sql`true` : sql`id < ${beforeId}`}
-     order by id desc limit ${limit}`.execute(db)
+    select id, at, actor, origin, action, parameters, outcome, detail, run_id as run, finished_at
+      from fillrate.audit_events order by id desc limit ${limit}`.execute(db)
   return rows
 }

@@ -367,8 +367,26 @@ export async function readProspect(db: Connection, { run, service }: RunService)
   return (await readOne(db, found)).prospect
 }
 
+/** What a page shows of a budget. */
+export interface ShownUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
+  /** Of it, what is billed, or may be because the answer was lost. */
+  readonly billed: number
+  readonly billedBySource: Readonly<Record<string, number>>
+}
+
+const SHOWN_COLUMNS = sql`${usageColumns(null, false)},
+           (select coalesce(jsonb_object_agg(source, units), '{}')
+              from (select source, sum(s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)}) as units
+                      from spent s cross join budget group by source) b) as "billedBySource"`
+
+const toShownUsage = (usage: BudgetUsage & Pick<ShownUsage, 'billedBySource'>): ShownUsage => {
+  const { spent, bySource } = toUsage(usage)
+  const billed = Object.values(usage.billedBySource).reduce((sum, units) => sum + units, 0)
+  return { spent, bySource, billed: roundCredits(billed), billedBySource: usage.billedBySource }
+}
+
 /** The budget that all runs of live sync share on a day, by Postgres's clock, and what it has spent. */
-export interface DayUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
+export interface DayUsage extends ShownUsage {
   readonly name: string
   /** Of the latest run. Null: it has none, or there was no run. */
   readonly bound: RunBound | null
@@ -380,15 +398,14 @@ export async function readDayBudget(db: Connection): Promise<DayUsage> {
   const latest = sql<boolean>`r.id = (select max(id) from fillrate.runs where budget_name = ${today})`
   const { name, bound, ...usage } = await readOne(
     db,
-    sql<BudgetUsage & Pick<DayUsage, 'name' | 'bound'>>`
-    with ${budgetSql(latest)} select ${today} as name, (select bound from budget) as bound, ${usageColumns(null, false)}`,
+    sql<BudgetUsage & Pick<DayUsage, 'name' | 'bound' | 'billedBySource'>>`
+    with ${budgetSql(latest)} select ${today} as name, (select bound from budget) as bound, ${SHOWN_COLUMNS}`,
   )
-  const { spent, bySource } = toUsage(usage)
-  return { name, bound, spent, bySource }
+  return { name, bound, ...toShownUsage(usage) }
 }
 
 /** The budget of a run in progress. */
-interface RunBudgetUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
+interface RunBudgetUsage extends ShownUsage {
   readonly id: number
   readonly isScheduled: boolean
   /** Null is unlimited. */
@@ -398,7 +415,7 @@ interface RunBudgetUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
 
 /** The budgets of the runs in progress, except those of live sync, which share the budget of the day. */
 export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> {
-  const { rows } = await sql<Omit<RunBudgetUsage, 'spent' | 'bySource'>>`
+  const { rows } = await sql<Omit<RunBudgetUsage, keyof ShownUsage>>`
     select id, trigger = 'schedule' as "isScheduled", (bound ->> 'limit')::float8 as "limit", sources
       from fillrate.runs
      where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}' order by id`.execute(
@@ -406,9 +423,9 @@ export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> 
   )
   const listed: RunBudgetUsage[] = []
   for (const run of rows) {
-    const usage = sql<BudgetUsage>`with ${budgetSql(sql`r.id = ${run.id}`)} select ${usageColumns(null, false)}`
-    const { spent, bySource } = toUsage(await readOne(db, usage))
-    listed.push({ ...run, spent, bySource })
+    const usage = sql<BudgetUsage & Pick<ShownUsage, 'billedBySource'>>`
+      with ${budgetSql(sql`r.id = ${run.id}`)} select ${SHOWN_COLUMNS}`
+    listed.push({ ...run, ...toShownUsage(await readOne(db, usage)) })
   }
   return listed
 }

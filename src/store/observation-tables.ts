@@ -1,19 +1,10 @@
 import type { Generated, JSONColumnType } from 'kysely'
 import type { ConditionDetails, ConditionKind } from '../domain/condition.ts'
 
-type Json<Value extends object> = JSONColumnType<Value, string, string>
 type DefaultJson<Value extends object> = JSONColumnType<Value, string | undefined, string>
 
 /** Tables of what was observed, for display and notifications: no step reads them. */
 export interface ObservationTables {
-  'fillrate.fill_rate_samples': {
-    source: string
-    at: Generated<Date>
-    eligible: number
-    filled: Json<Record<string, number>>
-    took_ms: number
-    table_node: string | null
-  }
   'fillrate.audit_events': {
     id: Generated<number>
     at: Generated<Date>

@@ -29,7 +29,7 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   // Its trigger moves the counts, and lists what is due under the new name.
   await sql`update fillrate.rows set source = ${to} where source = ${from}`.execute(tx)
   await sql`delete from fillrate.due_rows where source = ${from}`.execute(tx)
-  for (const table of ['skipped_cells', 'changes', 'fill_rate_samples', 'spend'])
+  for (const table of ['skipped_cells', 'changes', 'spend'])
     await sql`update ${sql.id('fillrate', table)} set source = ${to} where source = ${from}`.execute(tx)
   // Of an answered lookup it is read no more: a new request sets it again. To write millions of records anew would take long.
   await sql`update fillrate.lookups set source = ${to} where source = ${from} and resolved_at is null`.execute(
@@ -55,6 +55,7 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
            bound = bound || jsonb_build_object('sources', ${keySql(sql`(bound -> 'sources')`, names)}),
            totals = totals || ${inTotals('rows_by_source', keySql)} || ${inTotals('unread_over_budget', listSql)}
                            || ${inTotals('unread_sources', listSql)} || ${inTotals('skipped_cells', cellsSql)}
+                           || ${inTotals('fill_rates', keySql)}
      where ${from} = any(sources)`.execute(tx)
   await sql`update fillrate.pending_lookups set source = ${names.to} where source = ${from}`.execute(tx)
   await sql`

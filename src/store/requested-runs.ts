@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
 import { REQUEST_LIFETIME_MS, RESUME_LIFETIME_MS, type RequestedRun } from '../domain/requested-run.ts'
-import type { ScheduledRunState } from '../domain/schedule.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -13,13 +12,6 @@ export interface StoredRequest {
   readonly work: RequestedRun
   /** Who requested it. */
   readonly by: string
-}
-
-export interface RequestState extends StoredRequest {
-  readonly state: ScheduledRunState
-  readonly reason: string | null
-  readonly run_id: number | null
-  readonly requested_at: Date
 }
 
 /** The schedule's name of a request, which is unique. */
@@ -42,16 +34,6 @@ export async function insertRequest(
             ${JSON.stringify({ id, work, by, service })}::jsonb)
     on conflict (schedule) where request is not null do nothing`.execute(db)
   return result.numAffectedRows === 1n
-}
-
-/** A request by its id. Null if there is none. */
-export async function findRequest(db: Connection, id: string): Promise<RequestState | null> {
-  const runs = db.selectFrom('fillrate.scheduled_runs').where('schedule', '=', scheduleOf(id))
-  const requests = runs.select(['request', 'state', 'reason', 'run_id', 'at as requested_at'])
-  const row = await requests.where('request', 'is not', null).executeTakeFirst()
-  if (!row?.request) return null
-  const { request, ...rest } = row
-  return { id: request.id, work: request.work, by: request.by, ...rest }
 }
 
 /** What a process can execute. */

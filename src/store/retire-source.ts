@@ -33,7 +33,7 @@ export async function listRetiredSources(
     select source, coalesce(c.rows, 0) as rows, coalesce(c.waiting, 0) as waiting, coalesce(c.failed, 0) as failed,
            coalesce(d.rows, 0) as deleted
       from counted c full join deleted d using (source)
-      full join (select source from fillrate.paused_sources union select source from fillrate.fill_rate_samples) other using (source)
+      full join fillrate.paused_sources other using (source)
      where source <> all(${[...configured]}::text[]) order by source`.execute(db)
   return rows
 }

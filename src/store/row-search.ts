@@ -16,11 +16,6 @@ export interface RowFilter {
   readonly reason: string | null
   /** The run that finished the row last, or that holds it. */
   readonly run: number | null
-  /** Days of the last event of a row, both included: `2026-11-22`, in `timezone`. */
-  readonly from: string | null
-  readonly to: string | null
-  /** IANA name. */
-  readonly timezone: string
   readonly identity: RowIdentity | null
 }
 
@@ -30,9 +25,8 @@ export interface RowIdentity {
   readonly lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }>
 }
 
-/** `key`: by source and key. `newest`, `oldest`: by the time at which the row was finished, or picked if it waits. */
-export const ROW_SORTS = ['key', 'newest', 'oldest'] as const
-export type RowSort = (typeof ROW_SORTS)[number]
+/** `key`: by source and key. `newest`: by the time at which the row was finished, or picked if it waits. */
+export type RowSort = 'key' | 'newest'
 
 export interface FoundRow {
   readonly source: string
@@ -68,7 +62,6 @@ const atSql = sql`coalesce(r.settled_at, r.picked_at)`
 /**
  * One page of the rows that match a filter. By key it costs the same at any size of the table; by time it sorts the rows
  * that match.
- * @param page.direction `before`: the page that ends before the cursor
  * @throws Postgres's error 57014 if it takes longer than eight seconds
  */
 export async function searchRows(
@@ -77,13 +70,11 @@ export async function searchRows(
   page: {
     readonly sort: RowSort
     readonly cursor: RowCursor | null
-    readonly direction: 'after' | 'before'
     readonly limit: number
   },
 ): Promise<FoundRow[]> {
   const { sort, cursor, limit } = page
-  const isReversed = page.direction === 'before'
-  const isDescending = (sort === 'newest') !== isReversed
+  const isDescending = sort === 'newest'
   const order = sql.raw(isDescending ? 'desc' : 'asc')
   const beyond = sql.raw(isDescending ? '<' : '>')
   const [place, columns] =
@@ -112,12 +103,11 @@ export async function searchRows(
        order by ${sort === 'key' ? sql`r.source ${order}, r.key ${order}` : sql`r.at ${order}, r.source ${order}, r.key ${order}`}`.execute(
       tx,
     )
-    const found = rows.map(({ cursorAt, service, ...row }) => ({
+    return rows.map(({ cursorAt, service, ...row }) => ({
       ...row,
       ...toServiceName(names, service),
       cursor: { at: cursorAt, source: row.source, key: row.key },
     }))
-    return isReversed ? found.toReversed() : found
   })
 }
 
@@ -129,7 +119,7 @@ async function listRunsWithWaiting(tx: Tx, source: string | null): Promise<Array
 }
 
 function matchesSql(filter: RowFilter, waitingRuns: ReadonlyArray<number | null>): RawBuilder<unknown> {
-  const { source, state, reason, run, from, to, timezone, identity } = filter
+  const { source, state, reason, run, identity } = filter
   const states = state === 'not_enriched' ? FAILURE_STATES : state === null ? null : [state]
   const conditions = [
     sql`r.deleted_at is null`,
@@ -141,8 +131,6 @@ function matchesSql(filter: RowFilter, waitingRuns: ReadonlyArray<number | null>
       sql`${sql.ref(isFailure(states) ? 'r.failure' : 'r.state')} in (${sql.join(states.map((one) => sql.lit(one)))})`,
     reason !== null && sql`${sharedReasonSql} = ${reason}`,
     run !== null && sql`r.run_id = ${run}`,
-    from !== null && sql`${atSql} >= (${from}::date::timestamp at time zone ${timezone})`,
-    to !== null && sql`${atSql} < ((${to}::date + 1)::timestamp at time zone ${timezone})`,
     identity !== null && hasIdentitySql(identity),
   ].filter((one) => one !== false)
   return sql.join(conditions, sql` and `)

@@ -1,50 +1,32 @@
 import { sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import type { RunState, Trigger } from '../domain/run.ts'
 import type { NotifiedRun } from '../domain/notification.ts'
 import type { Database } from './open.ts'
 import { type LivingRun, selectLivingRuns, type StoredRun } from './runs.ts'
 import type { RowStateCounts } from './rows.ts'
 import type { Connection, Tx } from './transaction.ts'
 
-/** Which runs; null is any. */
-export interface RunFilter {
-  readonly source: string | null
-  readonly state: RunState | null
-  readonly trigger: Trigger | null
-}
-
-/** A page of runs, newest first. @param before only runs with a lower id; null: the first page */
+/**
+ * A page of runs, newest first.
+ * @param source null: of any
+ * @param before only runs with a lower id; null: the first page
+ */
 export async function listRunPage(
   db: Database,
-  { source, state, trigger }: RunFilter,
+  source: string | null,
   before: number | null,
   limit: number,
 ): Promise<LivingRun[]> {
   let runs = selectLivingRuns(db).limit(limit)
   if (before !== null) runs = runs.where('id', '<', before)
-  if (state !== null) runs = runs.where('state', '=', state)
-  if (trigger !== null) runs = runs.where('trigger', '=', trigger)
   if (source !== null) runs = runs.where(sql<boolean>`${source} = any(sources)`)
   return runs.execute()
 }
 
-/** When the phases of a run began and ended; null: not yet, or it had none. */
-export interface RunPhases {
-  readonly pickingFinishedAt: Date | null
-  readonly firstWriteAt: Date | null
-  readonly lastWriteAt: Date | null
-  /** The process that runs it, or did. */
-  readonly owner: string
-}
-
-export async function readRunPhases(db: Database, run: number): Promise<RunPhases | null> {
-  const { rows } = await sql<RunPhases>`
-    select r.picking_finished_at as "pickingFinishedAt", r.owner,
-           (select written_at from fillrate.changes where run_id = r.id order by id limit 1) as "firstWriteAt",
-           (select written_at from fillrate.changes where run_id = r.id order by id desc limit 1) as "lastWriteAt"
-      from fillrate.runs r where r.id = ${run}`.execute(db)
-  return rows[0] ?? null
+/** The process that runs a run, or did; null: there is no such run. */
+export async function readRunProcess(db: Database, run: number): Promise<string | null> {
+  const found = db.selectFrom('fillrate.runs').select('owner').where('id', '=', run)
+  return (await found.executeTakeFirst())?.owner ?? null
 }
 
 /** The rows of a run by source and state, as they are now: a later run takes over the rows that it picks. */
@@ -67,30 +49,6 @@ export async function countRunRowsBySource(
       ) as RowStateCounts,
     ]),
   )
-}
-
-/** One write of a run to one row. */
-export interface RunChange {
-  readonly id: number
-  readonly source: string
-  readonly key: string
-  readonly writtenAt: Date
-  readonly before: Readonly<Record<string, unknown>>
-  readonly after: Readonly<Record<string, unknown>>
-  readonly isUndone: boolean
-}
-
-/** A page of what a run has written, in the order of the writes. @param after an id; 0: the first page */
-export async function listRunChanges(
-  db: Database,
-  run: number,
-  after: number,
-  limit: number,
-): Promise<RunChange[]> {
-  const { rows } = await sql<RunChange>`
-    select id, source, key, written_at as "writtenAt", before, after, undone_by_change_id is not null as "isUndone"
-      from fillrate.changes where run_id = ${run} and id > ${after} order by id limit ${limit}`.execute(db)
-  return rows
 }
 
 /** The latest run over a source. `totals` of its report: how it ended. */
@@ -143,7 +101,10 @@ export async function listBackfills(db: Database, sources: readonly string[]): P
            f.eligible, w.picked as week_picked, w.since
       from latest l
      cross join lateral (
-       select eligible from fillrate.fill_rate_samples where source = l.source order by at desc limit 1) f
+       select (totals #>> array['fill_rates', l.source, 'eligible'])::bigint as eligible
+         from fillrate.runs
+        where totals ? 'fill_rates' and totals -> 'fill_rates' ? l.source
+        order by id desc limit 1) f
      cross join lateral (
        select coalesce(sum(e.picked), 0)::bigint as picked, min(e.started_at) as since
          from ended e where e.source = l.source and e.started_at > now() - interval '7 days') w

@@ -230,10 +230,6 @@ export async function listRuns(
   return (state === null ? runs : runs.where('state', '=', state)).execute()
 }
 
-/** Runs by their ids, newest first; those that were deleted are missing. */
-export const findRuns = (db: Connection, ids: readonly number[]): Promise<StoredRun[]> =>
-  selectRuns(db).where('id', '=', anyOf(ids)).execute()
-
 /** A run by its id, and whether its process is alive. Null if there is none. */
 export async function findRun(db: Connection, id: number): Promise<LivingRun | null> {
   return (await selectLivingRuns(db).where('id', '=', id).executeTakeFirst()) ?? null

@@ -45,6 +45,8 @@ export interface Schema extends ObservationTables {
     owed: Generated<string[]>
   }
   'fillrate.services': {
+    /** When a person wanted it to be tried at once, last. */
+    try_at: Date | null
     id: number
     /** The host, with the path in front of `/v1` if there is one. */
     host: string

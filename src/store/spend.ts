@@ -229,15 +229,6 @@ export async function listServiceSpend(
   return rows
 }
 
-/** The latest runs that requested something, newest first. */
-export async function listSpendingRuns(db: Connection, limit: number): Promise<number[]> {
-  const { rows } = await sql<{ run: number }>`
-    select distinct run_id as run from fillrate.spend where run_id > 0 order by run_id desc limit ${limit}`.execute(
-    db,
-  )
-  return rows.map((row) => row.run)
-}
-
 /** The most that answers of today and yesterday have stated to cost, by service, where that is more than was expected of them. */
 export async function readOverruns(
   db: Connection,

@@ -65,8 +65,6 @@ export const LOG_EVENTS = {
   receiver_listening: 'The receiver listens.',
   receiver_shared: 'Another process on this machine receives deliveries for this one.',
   page_failed: 'A page of the dashboard could not be made.',
-  dashboard_data_failed: 'The data of the dashboard could not be read.',
-  client_blocked: 'A client sent too many wrong tokens, and is blocked for a minute.',
   notification_failed: 'A notification was not accepted; it is sent again.',
   metrics_not_read: 'Postgres did not answer a scrape of /metrics (debug).',
   process_not_reported: 'The process could not report that it is alive; it is tried again (debug).',

@@ -28,7 +28,6 @@ export async function openBrowserDashboard(): Promise<BrowserDashboard> {
     config: {
       ...withAccounts,
       budget: 500,
-      dashboard: { allowWhere: true },
       price: { currency: 'EUR', lookup: { person: 0.05, company: 0.02 } },
     },
     sandbox: { notFoundShare: 0.1, missingShare: 0 },

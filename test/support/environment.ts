@@ -65,7 +65,6 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   port: null,
   host: null,
   dashboardTokens: [],
-  trustedProxies: [],
   dashboardUrl: null,
   name: null,
   notifyUrl: null,

@@ -2,6 +2,7 @@ import { type Dispatcher, request } from 'undici'
 import { type OAuthClient, isOAuth } from '../../domain/service/auth.ts'
 import type { Service } from '../../domain/service/service.ts'
 import { type Environment, variableOf, readServiceEnvironment } from '../../config/environment.ts'
+import { callAccount, describeAccount } from '../../actions/try-service.ts'
 import { ClientToken } from '../../service/client-token.ts'
 import {
   type ProxySettings,
@@ -60,21 +61,27 @@ async function checkAddress(environment: Environment): Promise<Finding> {
 }
 
 /**
- * Checks that a key is set. Only a billable call would show whether the service accepts it, but for a client of OAuth, which
- * is issued a token.
+ * Checks that a key is set, and whether the service accepts it, by its free call for the account. Without one only a
+ * billable call would show it, but for a client of OAuth, which is issued a token.
  */
-export async function checkApiKey(
-  environment: Environment,
-  { auth: ownAuth }: Pick<Service, 'auth'>,
-): Promise<Finding> {
+export async function checkApiKey(environment: Environment, service: Service): Promise<Finding> {
   const { apiKeys } = environment
-  const auth = ownAuth ?? environment.auth
+  const auth = service.auth ?? environment.auth
   if (apiKeys.length === 0)
     return createUnsetFinding(
       'key',
       variableOf(environment, 'API_KEY'),
       'an API key of the enrichment service',
     )
+  const account = await callAccount(service, environment)
+  if (account?.isAccepted === false)
+    return createFailedFinding('key', {
+      place: variableOf(environment, 'API_KEY'),
+      found: account.reason,
+      expected: 'a key that the service accepts',
+      todo: 'Correct the key, or the path of `account` in the description.',
+    })
+  if (account !== null) return createFinding('key', 'ok', describeAccount(account))
   if (isOAuth(auth)) return checkClient(environment, auth.oauth)
   return createFinding(
     'key',

@@ -215,11 +215,10 @@ const describeShare = ({ service, status, lookups, cells }: ServiceTotals): [str
   `found ${formatCount(lookups.found)} of ${pluralize(lookups.requested, 'lookup')}, ${pluralize(cells.written, 'cell')} written`,
 ]
 
-/** What was spent, what is foreseen, and what is left of each budget. */
-function spendFields({ today, last_30_days: month, forecast, budgets, services = [] }: SpendReport): Field[] {
-  const foreseen = today.lookups === 0 ? '' : `${formatSpend(forecast.today)} by midnight UTC at this pace`
+/** What was spent, and what is left of each budget. */
+function spendFields({ today, last_30_days: month, budgets, services = [] }: SpendReport): Field[] {
   return [
-    ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`, foreseen],
+    ['Spend', `${formatSpend(today)} today, ${formatSpend(month)} in 30 days`],
     ...services.map((one, n): Field => [
       n === 0 ? 'By service' : '',
       `${one.service}: ${formatSpend(one.last_30_days)} in 30 days`,
@@ -229,11 +228,7 @@ function spendFields({ today, last_30_days: month, forecast, budgets, services =
       .map((budget, n): Field => [
         n === 0 ? 'Budgets' : '',
         `${describeBudget(budget)}: ${formatCount(budget.left ?? 0)} of ${pluralize(budget.limit ?? 0, budget.unit ?? 'lookup')} left`,
-        budget.used_up_at === null
-          ? budget.left === 0
-            ? 'used up'
-            : ''
-          : `used up ${budget.used_up_at.toISOString().slice(11, 16)} UTC at this pace`,
+        budget.left === 0 ? 'used up' : '',
       ]),
   ]
 }

@@ -183,6 +183,7 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly webhook?: WebhookDefinition
   /** How jobs are fetched whose delivery is lost, or that have none. */
   readonly poll?: PollEndpoint
+  readonly account?: AccountEndpoint
   readonly rate?: RateDefinition
   readonly credits?: CreditsDefinition
   /** The fields of a record, which outputs may copy: a dot leads into an object. */
@@ -206,6 +207,20 @@ export function defineService<const Person extends string, const Company extends
   definition: ServiceDefinition<Person, Company>,
 ): ServiceDefinition<Person, Company> {
   return definition
+}
+
+/**
+ * A GET that is free and needs the key: `fillrate check` and "Try now" on the dashboard prove a key by it.
+ * @example
+ * const account: AccountEndpoint = {
+ *   path: '/v2/account',
+ *   credits: (body) => (body as { left: number }).left,
+ * }
+ */
+export interface AccountEndpoint {
+  readonly path: string
+  /** The credits that are left, by the body of the answer. Default: not known. */
+  readonly credits?: (body: unknown) => number
 }
 
 export const BULK_RESULTS = ['webhook', 'answer', 'poll'] as const

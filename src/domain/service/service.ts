@@ -5,6 +5,7 @@ import type { CalledEndpoint } from '../spend.ts'
 import { createRecordReader, toRecordShape, type RecordReader } from '../record.ts'
 import { completeShape, type RecordShapes } from '../record-fields.ts'
 import {
+  type AccountEndpoint,
   type BulkEndpoint,
   type CompanyInput,
   type LookupEndpoint,
@@ -93,6 +94,7 @@ export interface Service {
   readonly bulk: BulkCall | null
   readonly companyBulk: BulkCall | null
   readonly poll: PollCall | null
+  readonly account: (CalledPath & Pick<AccountEndpoint, 'credits'>) | null
   readonly normalizeHead: NormalizeHead
   /** None: each job has an address of its own (`webhook/address.ts`). */
   readonly signature: SignatureScheme | 'none'
@@ -109,7 +111,7 @@ const PLACEHOLDER = /\{(\w+)\}/g
 
 /** Completes a definition. It must be valid: `parseService` checks it. */
 export function createService(definition: ServiceDefinition): Service {
-  const { person, company, bulk, companyBulk, webhook, poll, rate, fields } = definition
+  const { person, company, bulk, companyBulk, webhook, poll, account, rate, fields } = definition
   const shapes: RecordShapes = {
     person: completeShapes(fields?.person),
     company: completeShapes(fields?.company),
@@ -135,6 +137,9 @@ export function createService(definition: ServiceDefinition): Service {
     bulk: bulk ? createBulkCall(bulk, bulk.inputs ?? ['email'], definition) : null,
     companyBulk: companyBulk ? createBulkCall(companyBulk, ['domain'], definition) : null,
     poll: poll ? createPollCall(poll) : null,
+    account: account
+      ? { ...account, endpoint: `GET ${account.path}` as ServiceEndpoint, kind: 'poll' }
+      : null,
     normalizeHead: createNormalizer(definition),
     signature: completeSignature(webhook?.signature),
     readDelivery: webhook?.read ?? null,

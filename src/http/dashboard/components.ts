@@ -5,7 +5,7 @@ import { formatState, type RowState } from '../../domain/row.ts'
 import type { RunState } from '../../domain/run.ts'
 import type { ScheduledRunState } from '../../domain/schedule.ts'
 import type { RunStatus } from '../../runs/report.ts'
-import { html, livePart, sourceUrl, type Html, type HtmlPart } from './html.ts'
+import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */
 export const timeAgo = (date: Date, now: number): Html =>
@@ -94,15 +94,6 @@ export function shareBar(parts: ReadonlyArray<{ readonly share: number; readonly
   </svg>`
 }
 
-/** A line through points with x and y from 0 to 1. Decorative. */
-export function sparkline(points: ReadonlyArray<readonly [x: number, y: number]>): Html | null {
-  if (points.length < 2) return null
-  const at = points.map(([x, y]) => `${(x * 100).toFixed(1)},${(22 - y * 20).toFixed(1)}`)
-  return html`<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true">
-    <polyline points="${at.join(' ')}" />
-  </svg>`
-}
-
 export const ratio = (part: number, whole: number): number => (whole === 0 ? 0 : part / whole)
 export const percentOfTotal = (part: number, whole: number): string =>
   whole === 0 ? '–' : formatPercent(part / whole)
@@ -115,10 +106,6 @@ export const nameText = (text: string): Html =>
 /** A text without blanks that may be broken after its separators. */
 export const breakable = (text: string): HtmlPart =>
   text.split(/(?<=[_.@/-])/).map((part, n) => [n > 0 && html`<wbr />`, part])
-/** A few names in a sentence, or how many there are. */
-export const namesOf = (sources: readonly string[]): string =>
-  sources.length > 3 ? pluralize(sources.length, 'source') : sources.join(', ')
-
 /** `host:1234` of the owner of a lease. */
 export const processName = (owner: string): string => owner.split(':').slice(0, 2).join(':')
 
@@ -153,31 +140,13 @@ export const countLink = (n: number, url: string): HtmlPart =>
 
 /** A titled section, addressable by its id. */
 export const card = (id: string, title: HtmlPart, body: HtmlPart, aside: HtmlPart = null): Html =>
-  livePart(
-    id,
-    html`<section id="${id}" class="card" aria-labelledby="${id}-title">
-      <header class="card-head">
-        <h2 id="${id}-title">${title}</h2>
-        ${aside}
-      </header>
-      ${body}
-    </section>`,
-  )
-
-/** A key figure with its label. */
-export const tile = (name: string, value: HtmlPart, more: HtmlPart): Html =>
-  html`<div class="tile">
-    <dt>${name}</dt>
-    <dd><b>${value}</b> <span>${more}</span></dd>
-  </div>`
-
-export const tiles = (id: string, label: string, shown: readonly Html[]): Html =>
-  livePart(
-    id,
-    html`<section id="${id}" class="tiles" aria-label="${label}">
-      <dl>${shown}</dl>
-    </section>`,
-  )
+  html`<section id="${id}" class="card" aria-labelledby="${id}-title">
+    <header class="card-head">
+      <h2 id="${id}-title">${title}</h2>
+      ${aside}
+    </header>
+    ${body}
+  </section>`
 
 export const empty = (text: HtmlPart): Html => html`<p class="empty">${text}</p>`
 
@@ -221,8 +190,6 @@ export interface DataColumn<Line> {
   readonly cell: (line: Line) => HtmlPart
   /** `row`: the header of its line. `number`: to the right. `text`: takes the room that is left. `wide`: half of it. */
   readonly kind?: 'row' | 'number' | 'text' | 'wide'
-  /** Where the table is sorted by this column; `order`: it is. */
-  readonly sort?: { readonly url: string; readonly order: 'ascending' | 'descending' | null }
 }
 
 /** Whether a cell shows nothing. */
@@ -232,13 +199,6 @@ const isBlank = (cell: HtmlPart): boolean =>
   cell === undefined ||
   cell === false ||
   (Array.isArray(cell) && cell.every((one: HtmlPart) => isBlank(one)))
-
-const columnHead = ({ name, sort }: Pick<DataColumn<never>, 'name' | 'sort'>, look: string): Html =>
-  sort === undefined
-    ? html`<th scope="col" class="${look}">${name}</th>`
-    : html`<th scope="col" class="${look}" ${sort.order !== null && html` aria-sort="${sort.order}"`}>
-        <a class="sort" href="${sort.url}">${name}</a>
-      </th>`
 
 /**
  * A table. On a narrow screen each line is a card, with the names of the columns before the values.
@@ -267,7 +227,7 @@ export function dataTable<Line>(
     </caption>
     <thead>
       <tr>
-        ${shown.map((column) => columnHead(column, look(column)))}
+        ${shown.map((column) => html`<th scope="col" class="${look(column)}">${column.name}</th>`)}
       </tr>
     </thead>
     <tbody>

@@ -1,7 +1,9 @@
 import type { Actions } from '../../actions/actions.ts'
 import type { SpendSettings } from '../../actions/spend.ts'
-import type { DashboardData } from '../../actions/dashboard-data.ts'
+import type { DashboardData, Verdict } from '../../actions/dashboard-data.ts'
 import type { SystemData } from '../../actions/system-data.ts'
+import type { SkippedGroup } from '../../domain/skipped-cell.ts'
+import type { FailureReason } from '../../store/failures.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { DatabaseOutage } from '../../domain/condition.ts'
 import type { Observer } from '../../store/condition-facts.ts'
@@ -25,7 +27,12 @@ export interface DashboardOptions {
 
 /** What pages and actions read and change. */
 export interface DashboardDeps extends DashboardOptions {
-  /** Each is read once for all readers of about the same time. */
+  /** Each is read once for all readers of about the same time. The verdict is some seconds old at most. */
+  readonly readVerdict: () => Promise<Verdict>
   readonly readData: () => Promise<DashboardData>
   readonly readSystem: () => Promise<SystemData>
+  /** Why rows of the configured sources are not enriched, the most frequent reason first. */
+  readonly readReasons: () => Promise<readonly FailureReason[]>
+  /** Why cells of the configured sources were skipped. */
+  readonly readSkipped: () => Promise<readonly SkippedGroup[]>
 }

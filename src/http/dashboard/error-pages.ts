@@ -5,9 +5,6 @@ import { html, type HtmlPart } from './html.ts'
 import { renderPage, SECURITY_HEADERS } from './layout.ts'
 import { describeOutage } from './pages/verdict.ts'
 
-/** Seconds after which a page that could not be read is loaded again. */
-const RETRY_SECONDS = 10
-
 const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accept ?? '').includes('text/html')
 
 /** Sends an error as a page to a browser, and as JSON to a program. */
@@ -33,14 +30,14 @@ export function sendErrorPage(
       <p>${reason}</p>
       ${advice}
       <p>
-        ${isRetried && html`<a class="button" href="${request.url}">Try again</a> It is tried again every ${RETRY_SECONDS} seconds. `}
+        ${isRetried && html`<a class="button" href="${request.url}">Try again</a> It is tried again every few seconds. `}
         ${!isRetried && html`<a class="button" href="/">Overview</a>`}
       </p>
     </section>`
   return reply
     .type('text/html; charset=utf-8')
     .header('cache-control', 'no-store')
-    .send(renderPage({ title, ...(isRetried && { refreshSeconds: RETRY_SECONDS }) }, body))
+    .send(renderPage({ title, isLive: isRetried }, body))
 }
 
 /** An address that no page has. */

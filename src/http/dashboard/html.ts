@@ -1,11 +1,8 @@
 /** Safe HTML, created by `html` only. */
 export class Html {
   readonly text: string
-  /** The HTML of the elements in it that live updates replace, by their id. */
-  readonly parts: ReadonlyMap<string, string>
-  constructor(text: string, parts: ReadonlyMap<string, string>) {
+  constructor(text: string) {
     this.text = text
-    this.parts = parts
   }
   toString(): string {
     return this.text
@@ -25,28 +22,16 @@ const ENTITIES: Readonly<Record<string, string>> = {
 
 const escapeHtml = (text: string): string => text.replaceAll(/[&<>"']/g, (one) => ENTITIES[one] ?? one)
 
-function render(part: HtmlPart, parts: Map<string, string>): string {
-  if (part instanceof Html) {
-    for (const [id, one] of part.parts) parts.set(id, one)
-    return part.text
-  }
+function render(part: HtmlPart): string {
+  if (part instanceof Html) return part.text
   if (part === null || part === undefined || part === false) return ''
-  if (typeof part === 'object') return part.map((one) => render(one, parts)).join('')
+  if (typeof part === 'object') return part.map(render).join('')
   return escapeHtml(String(part))
 }
 
 /** Template tag that escapes everything except `Html`. Attribute values must be quoted. */
-export function html(texts: TemplateStringsArray, ...values: readonly HtmlPart[]): Html {
-  const parts = new Map<string, string>()
-  return new Html(texts.map((text, n) => text + render(values[n], parts)).join(''), parts)
-}
-
-/** An element that live updates replace whole; if it holds others that they replace, only those. */
-export const livePart = (id: string, { text, parts }: Html): Html =>
-  new Html(text, parts.size > 0 ? parts : new Map([[id, text]]))
-
-/** Shows nothing, until a live update has something to show there. */
-export const hiddenPart = (id: string): Html => livePart(id, html`<div id="${id}" hidden></div>`)
+export const html = (texts: TemplateStringsArray, ...values: readonly HtmlPart[]): Html =>
+  new Html(texts.map((text, n) => text + render(values[n])).join(''))
 
 /** A URL with an encoded query; null values are omitted. */
 export function buildUrl(path: string, query: Readonly<Record<string, string | null | undefined>>): string {

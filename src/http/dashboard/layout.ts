@@ -10,17 +10,13 @@ interface HtmlPageOptions {
   readonly title: string
   /** Missing: it is beside the pages (errors). */
   readonly place?: PagePlace
-  /** The page receives live updates from this path; without JavaScript, it reloads now and then. Null: it does not. */
-  readonly live?: string | null
-  /** The page loads itself again after this long: something that it waits for has no other news. */
-  readonly refreshSeconds?: number
-  /** What is searched for. */
-  readonly search?: string
+  /** Its script shows it anew every few seconds; without JavaScript, it reloads now and then. */
+  readonly isLive?: boolean
 }
 
 /** A complete page. It has no inline scripts or styles, which the Content-Security-Policy forbids. */
 export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
-  const { title, place, live = null, refreshSeconds } = options
+  const { title, place, isLive = false } = options
   return html`<!doctype html>
 <html lang="en">
   <head>
@@ -28,20 +24,19 @@ export function renderPage(options: HtmlPageOptions, body: HtmlPart): string {
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="color-scheme" content="light dark" />
     <meta name="referrer" content="same-origin" />
-    ${live !== null && html`<noscript><meta http-equiv="refresh" content="15" /></noscript>`}
-    ${refreshSeconds !== undefined && html`<noscript><meta http-equiv="refresh" content="${refreshSeconds}" /></noscript>`}
+    ${isLive && html`<noscript><meta http-equiv="refresh" content="15" /></noscript>`}
     <title>${title} · Fillrate</title>
     <link rel="icon" href="/assets/icon.svg" type="image/svg+xml" />
     <link rel="stylesheet" href="/assets/board.css" />
     <script type="module" src="/assets/board.js"></script>
   </head>
-  <body${live !== null && html` data-live="${live}"`}${refreshSeconds !== undefined && html` data-refresh="${refreshSeconds}"`}>
+  <body${isLive && html` data-live`}>
     <a class="skip" href="#main">Skip to content</a>
     <header class="top">
       <div class="bar-row">
         <a class="brand" href="/"><svg viewBox="0 0 24 24" aria-hidden="true"><rect class="cup" x="3" y="3" width="18" height="18" rx="5" /><path class="level" d="M3 13c3-2.6 6-2.6 9 0s6 2.6 9 0v3a5 5 0 0 1-5 5H8a5 5 0 0 1-5-5z" /></svg>Fillrate</a>
-        ${live !== null && html`<p id="connection" role="status" class="sr">not live</p>`}
-        ${place !== undefined && [rowFinder(options), ZONE_CHOICE]}
+        ${isLive && html`<p id="connection" role="status" class="sr">not live</p>`}
+        ${place !== undefined && ZONE_CHOICE}
       </div>
       ${place !== undefined && navigation(place)}
     </header>
@@ -68,24 +63,6 @@ const navigation = (place: PagePlace): Html =>
 
 const isWithin = ({ path }: PagePlace, entry: string): boolean =>
   path === entry || (entry !== '/' && path.startsWith(`${entry}/`))
-
-const rowFinder = ({ search = '' }: HtmlPageOptions): Html =>
-  html`<form class="finder" role="search" action="/rows">
-    <label class="sr" for="find"
-      >Find a row by its key, or by the e-mail, profile or domain it was looked up by</label
-    >
-    <input
-      id="find"
-      name="q"
-      type="search"
-      required
-      placeholder="E-mail, domain or key"
-      value="${search}"
-      autocomplete="off"
-      spellcheck="false"
-    />
-    <button>Find</button>
-  </form>`
 
 /** Shown by the page's script: without it, all times are in UTC. */
 const ZONE_CHOICE = html`<div id="zone" class="zone" role="group" aria-label="Time zone of all times" hidden>

@@ -1,15 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type DashboardData, readDashboardData } from '../../actions/dashboard-data.ts'
+import { readDashboardData, readVerdict } from '../../actions/dashboard-data.ts'
 import { readSystemData } from '../../actions/system-data.ts'
-import { ConfigProblems } from '../../config/problems.ts'
+import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import { SourceProblems } from '../../sources/problems.ts'
+import { countFailureReasons } from '../../store/failures.ts'
+import { groupSkippedCells } from '../../store/skipped-cells.ts'
 import { cached } from '../../util/cached.ts'
 import type { DashboardDeps, DashboardOptions } from './dashboard-app.ts'
-import { html } from './html.ts'
-import { type PagePlace, renderPage, SECURITY_HEADERS } from './layout.ts'
-import { type Page, PageRefused, type PageRequest, refused, toPageRequest } from './page.ts'
+import { html, type Html } from './html.ts'
+import { type PagePlace, renderPage } from './layout.ts'
+import { type Page, PageRefused, refused, toPageRequest } from './page.ts'
 import { ACTIONS, PAGES } from './pages.ts'
-import { type LiveContent, LiveUpdates } from './sse.ts'
 
 const ENTRIES: PagePlace['entries'] = PAGES.flatMap(({ path, name }) =>
   name === undefined ? [] : [{ path, name }],
@@ -17,22 +18,25 @@ const ENTRIES: PagePlace['entries'] = PAGES.flatMap(({ path, name }) =>
 
 /**
  * Registers the pages and actions of the dashboard. Access control and the origin of a request are checked before.
- * @returns reads the data of the overview page
+ * @returns what the pages read, which others may read, too
  */
 export function registerPages(
   server: FastifyInstance,
   options: DashboardOptions,
-): () => Promise<DashboardData> {
+): Pick<DashboardDeps, 'readData' | 'readVerdict'> {
   const { db } = options
-  const readData = cached(() =>
-    readDashboardData(db, options.sources(), options.spendSettings(), options.observer(), Date.now()),
-  )
+  const readData = cached(() => readDashboardData(db, options.sources(), options.spendSettings(), Date.now()))
+  const verdict = cached(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
+  const listNames = (): string[] => [...options.sources().keys()]
+  const reasons = cached(() => countFailureReasons(db, { source: listNames(), states: null }))
   const deps: DashboardDeps = {
     ...options,
     readData,
+    readVerdict: verdict,
     readSystem: cached(() => readSystemData(db, Date.now())),
+    readReasons: reasons,
+    readSkipped: cached(() => groupSkippedCells(db, { source: listNames() })),
   }
-  const live = registerLiveUpdates(server, deps)
 
   /** Answers with what a page shows, or with why it does not. */
   const answer = async (
@@ -53,7 +57,7 @@ export function registerPages(
       {
         title: page.name ?? 'Fillrate',
         place: { path: page.within ?? page.path, entries: ENTRIES },
-        live: page.isLive === true && !isRefused && !isFinal ? request.url : null,
+        isLive: page.isLive === true && !isRefused && !isFinal,
         ...view,
       },
       body,
@@ -73,13 +77,12 @@ export function registerPages(
     server.post(action.path, (request, reply) =>
       answer(request, reply, page, async () => {
         const redirect = await action.perform(request, deps)
-        readData.invalidate()
-        live.invalidate()
+        for (const one of [readData, verdict, reasons]) one.invalidate()
         return { redirect }
       }),
     )
   }
-  return readData
+  return deps
 }
 
 const READ_ONLY = refused(
@@ -91,64 +94,18 @@ const READ_ONLY = refused(
 /** @throws what is not about the request */
 function toRefusal(error: unknown): PageRefused {
   if (error instanceof PageRefused) return error
-  if (!(error instanceof ConfigProblems || error instanceof SourceProblems)) throw error
-  return refused(
-    409,
-    'Not possible',
-    error.problems.map(
-      ({ place, found, expected, todo }) =>
-        html`<p class="fault">${place}: ${found}. Expected: ${expected}. ${todo}</p>`,
-    ),
-  )
-}
-
-const LIVE_PAGES = PAGES.filter(({ isLive }) => isLive === true).map(({ path, show }) => ({
-  pattern: new RegExp(`^${path.replaceAll(/:(\w+)/g, '(?<$1>[^/]+)')}$`),
-  show,
-}))
-
-/** Registers the stream of what changes on a page, which open pages read. */
-function registerLiveUpdates(server: FastifyInstance, deps: DashboardDeps): LiveUpdates {
-  const live = new LiveUpdates({
-    outage: () => deps.observer().outage,
-    log: deps.log,
-  })
-  server.addHook('preClose', () => live.close())
-  server.get<{ Querystring: { path?: string } }>('/events', (request, reply) => {
-    const { path = '/' } = request.query
-    const { pathname, searchParams: query } = new URL(path, 'http://dashboard.invalid')
-    const page = LIVE_PAGES.find(({ pattern }) => pattern.test(pathname))
-    if (page === undefined) return reply.code(404).send({ error: 'this page has no live updates' })
-    if (!live.hasRoom)
-      return reply.code(503).header('retry-after', '30').send({ error: 'too many pages are open' })
-    reply.hijack()
-    const { canAct } = toPageRequest(request)
-    live.subscribe(
-      `${canAct} ${path}`,
-      async () => {
-        const params = Object.entries(page.pattern.exec(pathname)?.groups ?? {})
-        const decoded = params.map(([name, text]) => [name, decodeURIComponent(text)] as const)
-        return readParts(page.show, { params: Object.fromEntries(decoded), query, canAct }, deps)
-      },
-      reply.raw,
-      SECURITY_HEADERS,
+  if (error instanceof SourceProblems) {
+    const names = [...new Set(error.problems.map(({ source }) => source))]
+    return refused(
+      409,
+      `${names.length === 1 ? 'The source' : 'The sources'} ${names.join(', ')} ${names.length === 1 ? 'does' : 'do'} not fit the database`,
+      error.problems.map(describeProblem),
     )
-    return undefined
-  })
-  return live
+  }
+  if (error instanceof ConfigProblems)
+    return refused(409, 'Not possible', error.problems.map(describeProblem))
+  throw error
 }
 
-/** Nothing, once what the page is about no longer exists. */
-async function readParts(
-  show: Page['show'],
-  request: PageRequest,
-  deps: DashboardDeps,
-): Promise<LiveContent> {
-  try {
-    const shown = await show(request, deps)
-    return 'redirect' in shown ? new Map() : shown.body.parts
-  } catch (error) {
-    if (error instanceof PageRefused) return new Map()
-    throw error
-  }
-}
+const describeProblem = ({ place, found, expected, todo }: Problem): Html =>
+  html`<p class="fault">${place}: ${found}. Expected: ${expected}. ${todo}</p>`

@@ -12,7 +12,7 @@ export interface Page {
   readonly name?: string
   /** The page of the navigation that it belongs to, if its path is not below that one's. */
   readonly within?: string
-  /** Live updates replace its parts: every card, and whatever else is a `livePart`. */
+  /** It shows itself anew every few seconds. */
   readonly isLive?: boolean
   readonly isOperatorOnly?: boolean
   /** Reads and renders it. @throws PageRefused if there is no such thing */
@@ -32,10 +32,6 @@ export interface View {
   readonly body: Html
   /** A live page that changes no more. */
   readonly isFinal?: boolean
-  /** The page loads itself again after this long: something that it waits for has no other news. */
-  readonly refreshSeconds?: number
-  /** What is searched for. */
-  readonly search?: string
 }
 
 /** Another page shows it. */
@@ -50,10 +46,10 @@ export class PageRefused extends FillrateError {
   readonly view: View & { readonly title: string }
 
   /** @param body with its own heading and its own way back, such as a form to correct */
-  constructor(status: number, title: string, body: Html, more: Pick<View, 'search'> = {}) {
+  constructor(status: number, title: string, body: Html) {
     super(title)
     this.status = status
-    this.view = { title, body, ...more }
+    this.view = { title, body }
   }
 }
 
@@ -61,20 +57,16 @@ export const refused = (status: number, title: string, reason: HtmlPart): PageRe
   new PageRefused(
     status,
     title,
-    html`<h1>${title}</h1>
-      ${reason}
-      <p><a class="button" href="/">Back to the dashboard</a></p>`,
+    html`${pageHead(title)}
+      <section class="card error-page">
+        ${reason}
+        <p><a class="button" href="/">Overview</a></p>
+      </section>`,
   )
 
-/** What was requested does not exist, or no longer does. @param search what to search for instead */
-export const missing = (title: string, reason: HtmlPart, search?: string): PageRefused =>
-  new PageRefused(
-    404,
-    title,
-    html`${pageHead(title)}
-      <section class="card error-page"><p>${reason}</p></section>`,
-    search === undefined ? {} : { search },
-  )
+/** What was requested does not exist, or no longer does. */
+export const missing = (title: string, reason: HtmlPart): PageRefused =>
+  refused(404, title, html`<p>${reason}</p>`)
 
 export const toPageRequest = (request: FastifyRequest): PageRequest => ({
   params: request.params as Record<string, string>,

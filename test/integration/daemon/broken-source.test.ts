@@ -96,7 +96,7 @@ test.each(breakages)(
     await day.see('source_broken')
     for (const page of ['/api/status', '/', '/sources/contacts'])
       expect((await day.read(page)).toLowerCase()).toContain(says)
-    expect(await day.read('/sources')).toContain('left out')
+    expect(await day.read('/')).toContain('left out')
     await addAccounts(title.replaceAll(/[^a-z]/g, ''))
     await missNight()
     await expect.poll(() => day.database.count('crm.accounts where industry is null')).toBe(0)

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { findRequest, insertRequest } from '../../../src/store/requested-runs.ts'
+import { insertRequest } from '../../../src/store/requested-runs.ts'
 import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -83,7 +83,9 @@ test('a run requested on the dashboard outlives its process in the same way', as
   first.child.kill('SIGKILL')
   await first.ended
   await continueElsewhere()
-  await expect.poll(async () => (await findRequest(harness.database.db, id))?.state).toBe('done')
-  expect((await findRequest(harness.database.db, id))?.reason).toContain('budget of 60')
+  const stored = `select state, reason from fillrate.scheduled_runs where schedule = 'request ' || $1`
+  await expect
+    .poll(() => harness.query(stored, [id]))
+    .toEqual([{ state: 'done', reason: expect.stringContaining('budget of 60') as string }])
   await expectSpent(60, BUDGET)
 })

@@ -117,10 +117,10 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
   test('without a token a page says what it needs; with one it opens, and skips to the content', async () => {
     // Chromium asks its user for a password, and has none here.
     const asked = await browser.newPage()
-    await expect(asked.goto(`${at}/failures`)).rejects.toThrow('ERR_INVALID_AUTH_CREDENTIALS')
+    await expect(asked.goto(`${at}/rows`)).rejects.toThrow('ERR_INVALID_AUTH_CREDENTIALS')
     await asked.close()
     const stranger = await browser.newPage({ httpCredentials: { username: 'anna', password: 'wrong' } })
-    expect((await stranger.goto(`${at}/failures`))?.status()).toBe(401)
+    expect((await stranger.goto(`${at}/rows`))?.status()).toBe(401)
     expect(await stranger.locator('main').innerText()).toContain('FILLRATE_DASHBOARD_TOKEN')
     expect((await inspectPage(stranger)).map((text) => `denied: ${text}`)).toEqual([])
     await stranger.close()
@@ -155,13 +155,15 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
     }
     await tabTo('#budget')
     await page.keyboard.type('80')
-    await tabTo('#where')
-    await page.keyboard.type('t.id < 60')
+    await tabTo('#limit')
+    await page.keyboard.type('59')
     await enter('Preview', /\/runs\/start/)
     await heading('Start this run?')
     expect(await page.locator('#cost .figure').innerText()).toMatch(/^\d+$/)
     await inspect('run-preview')
-    await enter('Start the run', /\/runs\/1$/)
+    await enter('Start the run', /\/runs\?requested=1$/)
+    await page.locator('#runs th a', { hasText: '1' }).waitFor()
+    await enter(/^\/runs\/1$/, /\/runs\/1$/)
     await expect
       .poll(async () => (await page.reload(), page.locator('main').innerText()))
       .toContain('completed')
@@ -169,18 +171,18 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
   })
 
   test('queues failed rows again', async () => {
-    await enter('Failures', /\/failures$/)
+    await enter('Rows', /\/rows$/)
     await enter('Retry', /\/retry/)
     await heading('Retry failed rows')
     await inspect('retry')
-    await enter(/queue|retry/i, /\/runs\/new|\/retry|\/failures/)
+    await enter(/queue|retry/i, /\/runs\/new/)
     expect(await page.locator('.notice.good').innerText()).toContain('queued again')
   })
 
   test('moves through the rows, and filters them', async () => {
     await enter('Rows', /\/rows$/)
     await enter('Next →', /after=/)
-    await enter('← Previous', /before=/)
+    await page.goBack()
     await tabTo('source')
     await page.keyboard.type('contacts')
     await enter('Show', /source=contacts/)
@@ -194,8 +196,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
   })
 
   test('pauses a source, and resumes it without JavaScript', async () => {
-    await enter('Sources', /\/sources$/)
-    await enter('contacts', /\/sources\/contacts$/)
+    await enter('Sources', /\/sources\/contacts$/)
     await enter('Pause', /\/pause$/)
     await inspect('pause')
     await tabTo('#reason')
@@ -215,16 +216,28 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
     expect(await harness.count('fillrate.paused_sources')).toBe(0)
   })
 
+  test('tries a service at once, and says what came of it', async () => {
+    await page.goto(`${at}/`)
+    await enter('Try now', /\/services\/.*\/try$/)
+    await inspect('try')
+    await Promise.all([
+      page.waitForResponse(/\/try$/),
+      tabTo('Try now').then(() => page.keyboard.press('Enter')),
+    ])
+    await page.locator('.notice.good', { hasText: 'the next lookup is tried at once' }).waitFor()
+    expect(await harness.query('select from fillrate.services where try_at is not null')).toHaveLength(1)
+  })
+
   test('lists who did what, and shows it to a reader without any button', async () => {
     await page.goto(`${at}/system`)
     const actions = await page.locator('#audit tbody th').allInnerTexts()
-    expect(actions).toEqual(['resume', 'pause', 'retry', 'run'])
+    expect(actions).toEqual(['try now', 'resume', 'pause', 'retry', 'run'])
     expect(await page.locator('#audit tbody tr').last().innerText()).toMatch(/anna[\s\S]*accounts[\s\S]*done/)
     await inspect('system')
     const reading = await browser.newContext({ httpCredentials: { username: 'any', password: READER } })
     const reader = await reading.newPage()
     await reader.goto(`${at}/`)
-    // Live updates replace parts of the page: they must not bring the buttons back.
+    // What the page shows later must not bring the buttons back.
     await reader.locator('#connection', { hasText: 'live' }).waitFor()
     expect(await reader.locator('main a.button').count()).toBe(0)
     expect(await page.goto(at).then(() => page.locator('main a.button').count())).toBeGreaterThan(0)
@@ -238,10 +251,10 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
        delete from crm.contacts where id::text in (select key from gone)`,
     )
     await harness.run({ sources: ['contacts'], budget: 0 })
-    const first = page.locator('#sources tbody tr').first()
+    const first = page.locator('#sources tbody tr', { hasText: 'contacts' })
     // What was read a moment ago may be shown again.
     await expect
-      .poll(async () => (await page.goto(`${at}/sources?sort=deleted`), first.innerText()))
+      .poll(async () => (await page.goto(`${at}/`), first.innerText()))
       .toMatch(/contacts[\s\S]*15[\s\S]*held/)
     await first.locator('td[data-label=deleted] a').click()
     expect(await page.locator('#deleted').innerText()).toContain('fillrate forget --deleted contacts')

@@ -40,7 +40,7 @@ async function startBeside(): Promise<Stop> {
 }
 
 const harness = useHarness({
-  config: { ...withAccounts, budget: 500, dashboard: { allowWhere: true } },
+  config: { ...withAccounts, budget: 500 },
   sandbox: { notFoundShare: 0, missingShare: 0 },
   prepare: ({ pool }) => createCrm(pool, 40, 5),
 })
@@ -65,10 +65,11 @@ test('without a daemon, a requested run says so, and waits', async () => {
   expect(preview.text).toMatch(/<b class="figure">\s*18\s*<\/b>/)
   const fields = await anna.readForm(START)
   const { location } = await anna.post(START, fields)
-  expect(location).toBe(`/requests/${fields['request_id']}`)
-  expect((await anna.get(location ?? '')).text).toContain('Waiting for a process')
+  expect(location).toBe('/runs?requested=1')
+  expect((await anna.get(location ?? '')).text).toContain('No daemon is running')
   // Sent twice: the same request.
-  expect((await anna.post(START, fields)).location).toBe(location)
+  await anna.post(START, fields)
+  expect(await harness.query('select from fillrate.scheduled_runs where request is not null')).toHaveLength(1)
   expect(harness.calls()).toBe(0)
   await harness.query('delete from fillrate.scheduled_runs')
 })
@@ -116,9 +117,11 @@ test('a run is started once from its preview, and its end is in the audit list',
   const end = await startBeside()
   const fields = await anna.readForm(START)
   const [first, second] = await Promise.all([anna.post(START, fields), anna.post(START, fields)])
-  expect(first.location).toMatch(/^\/runs\/\d+$/)
-  expect(second.location).toBe(first.location)
-  const run = Number(first.location?.split('/')[2])
+  for (const { location } of [first, second]) expect(location).toBe('/runs?requested=1')
+  const run = 2
+  await expect
+    .poll(async () => (await anna.get('/runs?requested=1')).text)
+    .toContain(`<a href="/runs/${run}">${run}</a>`)
   await expect.poll(lastAudit).toMatchObject({
     actor: 'anna',
     origin: 'dashboard',
@@ -133,15 +136,15 @@ test('a run is started once from its preview, and its end is in the audit list',
     [run],
   )
   expect(options).toMatchObject({ limit: 20, budget: 30, route: 'auto' })
-  // With a condition, as a dry run: it looks up and writes nothing.
+  // As a dry run: it looks up and writes nothing.
   const before = await harness.query('select * from crm.contacts order by id')
-  const dry = `/runs/start?${new URLSearchParams({ source: 'contacts', where: 't.id > 35', dry: '1' })}`
-  const location = await anna.confirm(dry)
+  const dry = `/runs/start?${new URLSearchParams({ source: 'contacts', limit: '5', dry: '1' })}`
+  await anna.confirm(dry)
   await expect.poll(lastAudit).toMatchObject({ outcome: 'done', parameters: { isDryRun: true } })
   expect(await harness.query('select * from crm.contacts order by id')).toEqual(before)
   const [{ picked } = { picked: 0 }] = await harness.query<{ picked: number }>(
     `select (totals #>> '{rows,picked}')::int as picked from fillrate.runs where id = $1`,
-    [Number(location.split('/')[2])],
+    [run + 1],
   )
   expect(picked).toBe(5)
   await end()
@@ -154,7 +157,6 @@ test('what is wrong in the form is said beside the field, and nothing starts', a
     ['budget=5', 'Choose at least one source'],
     ['source=contacts&budget=lots', 'Expected a whole number of lookups'],
     ['source=contacts&limit=0', 'Expected a whole number from 1'],
-    ['source=contacts&where=no_such_column', 'no_such_column'],
   ]) {
     for (const answer of [
       await anna.get(`/runs/start?${wrong}`),
@@ -284,18 +286,24 @@ test('changes from the command line are in the same list, without the data that 
   }
 })
 
-const ACTIONS = ['/runs/start?source=contacts', '/runs/1/cancel', '/retry', '/sources/contacts/pause']
+const ACTIONS = [
+  '/runs/start?source=contacts',
+  '/runs/1/cancel',
+  '/retry',
+  '/sources/contacts/pause',
+  '/services/any/try',
+]
 
 test('a reader sees no button, and can do nothing', async () => {
   const reader = new DashboardClient(at, READER)
   const shown: string[] = []
-  for (const path of ['/', '/sources/contacts', '/runs/1', '/failures']) {
+  for (const path of ['/', '/sources/contacts', '/runs/1', '/rows']) {
     const [seen, acting] = [await reader.get(path), await anna.get(path)]
     expect(seen.status).toBe(200)
     const links = (text: string): string[] =>
-      [...text.matchAll(/href="(\/(?:runs\/(?:new|\d+\/cancel)|retry|sources\/[^/"]+\/)[^"]*)"/g)].map(
-        ([, url]) => url ?? '',
-      )
+      [
+        ...text.matchAll(/href="(\/(?:runs\/(?:new|\d+\/cancel)|retry|services\/|sources\/[^/"]+\/)[^"]*)"/g),
+      ].map(([, url]) => url ?? '')
     expect(links(seen.text)).toEqual([])
     shown.push(...links(acting.text))
   }
@@ -346,30 +354,14 @@ test('nothing that another site sends does anything; a program needs no page', a
   expect(await lastAudit()).toMatchObject({ actor: 'anna', action: 'resume' })
 })
 
-test('the audit list is shown on System and as JSON, newest first, in pages', async () => {
-  const page = await new DashboardClient(at, READER).get('/system')
-  expect(page.text).toContain('import of the fair')
-  const read = async (path: string) => {
-    const { body } = await request(at + path, { headers: { authorization: `Bearer ${READER.secret}` } })
-    return (await body.json()) as {
-      events: { id: number; action: string; request: string | null }[]
-      next: number | null
-    }
-  }
-  const all = await read('/api/audit?limit=1000')
-  expect(all.next).toBeNull()
-  const first = await read('/api/audit?limit=2')
-  expect(first).toEqual({ events: all.events.slice(0, 2), next: all.events[1]?.id })
-  const requested = all.events.filter(({ request }) => request !== null)
-  expect(new Set(requested.map(({ action }) => action))).toEqual(new Set(['run']))
-  expect((await read(`/api/audit?limit=2&before=${first.next}`)).events).toEqual(all.events.slice(2, 4))
+test('the audit list is shown on System, newest first', async () => {
+  const { text } = await new DashboardClient(at, READER).get('/system')
+  expect(text).toContain('import of the fair')
+  expect(text.indexOf('import of the fair')).toBeGreaterThan(text.lastIndexOf('resume'))
 })
 
 test('a request that no process executes in time is dropped, one of removed sources too', async () => {
-  const waiting = [
-    await anna.confirm('/runs/start?source=accounts&budget=5'),
-    await anna.confirm('/runs/start?source=contacts&budget=5'),
-  ]
+  for (const source of ['accounts', 'contacts']) await anna.confirm(`/runs/start?source=${source}&budget=5`)
   await harness.query(
     `update fillrate.scheduled_runs
         set at = at - interval '61 minutes', sources = case when 'contacts' = any(sources) then '{removed}' else sources end
@@ -377,10 +369,8 @@ test('a request that no process executes in time is dropped, one of removed sour
   )
   const before = await harness.query('select from fillrate.runs')
   const end = await startBeside()
-  for (const location of waiting)
-    await expect
-      .poll(async () => (await anna.get(location)).text)
-      .toContain('no process with its sources executed it in time')
+  const said = 'no process with its sources executed it in time'
+  await expect.poll(async () => (await anna.get('/system')).text.split(said)).toHaveLength(3)
   expect(await lastAudit()).toMatchObject({ action: 'run', outcome: 'failed', run: null })
   await end()
   expect(await harness.query('select from fillrate.runs')).toHaveLength(before.length)

@@ -6,15 +6,15 @@ import { basicAuth } from '../../support/dashboard-client.ts'
 import { freePort } from '../../support/free-port.ts'
 import { runRequest, useHarness, type Harness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
-import { Agent, request } from 'undici'
+import { request } from 'undici'
 
 const TOKEN = 'a-token-that-is-hard-to-guess'
 const PROTECTED_PATHS = [
   '/',
   '/api/status',
   '/metrics',
-  '/events',
-  '/failures',
+  '/rows',
+  '/system',
   '/row?source=contacts&key=1',
   '/runs/1',
 ]
@@ -81,7 +81,7 @@ describe('with a token', () => {
 
   test('it is the password of any user name, or a bearer token', async () => {
     for (const authorization of [basicAuth(TOKEN), basicAuth(TOKEN, 'ben'), `Bearer ${TOKEN}`])
-      for (const path of ['/', '/failures', '/api/status', '/metrics']) {
+      for (const path of ['/', '/rows', '/api/status', '/metrics']) {
         const got = await send(at + path, { headers: { authorization, accept: 'text/html' } })
         expect([path, got.status]).toEqual([path, 200])
         expect(got.headers['set-cookie']).toBeUndefined()
@@ -96,75 +96,6 @@ describe('with a token', () => {
     expect((await send(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}' })).text).toContain(
       'signature',
     )
-  })
-
-  test('without a trusted proxy, X-Forwarded-For and its like give a client no other address', async () => {
-    const direct = await serve({
-      environment: { dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }] },
-    })
-    const statuses: number[] = []
-    for (let n = 0; n < 20; n++) {
-      const name = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'][n % 4] ?? ''
-      const headers = { authorization: `Bearer guess-${n}`, [name]: `198.51.100.${n}` }
-      statuses.push((await send(`${direct}/metrics`, { headers })).status)
-    }
-    expect(statuses).toEqual([...Array<number>(10).fill(401), ...Array<number>(10).fill(429)])
-  })
-
-  test('guessing is throttled per client: a stranger blocks only itself', async () => {
-    const at = await serve({
-      environment: {
-        dashboardTokens: [{ name: 'anna', role: 'operator', secret: TOKEN }],
-        trustedProxies: ['127.0.0.0/8'],
-      },
-    })
-    // The proxy has written the last entry; those before it are what the client says.
-    let forged = 0
-    const stranger = {
-      get 'x-forwarded-for'() {
-        return `192.0.2.${forged++}, 198.51.100.66`
-      },
-    }
-    const other = { 'x-forwarded-for': '198.51.100.1' }
-    const guess = (n: number, ways: Record<string, string>) =>
-      send(`${at}/metrics`, {
-        headers: { ...ways, authorization: n % 2 === 0 ? `Bearer guess-${n}` : basicAuth(`guess-${n}`) },
-      })
-    const statuses: number[] = []
-    for (let n = 0; n < 30; n++) statuses.push((await guess(n, stranger)).status)
-    expect(statuses.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 401))
-    expect(new Set(statuses.slice(10))).toEqual(new Set([429]))
-    const right = { authorization: `Bearer ${TOKEN}` }
-    const waits = await send(`${at}/metrics`, { headers: { ...stranger, ...right } })
-    expect(waits.status).toBe(429)
-    expect(Number(waits.headers['retry-after'])).toBeGreaterThan(0)
-    expect((await send(`${at}/metrics`, { headers: { ...other, ...right } })).status).toBe(200)
-    expect((await send(`${at}/metrics`, { headers: right })).status).toBe(200)
-    const browser = { ...other, authorization: basicAuth(TOKEN) }
-    expect((await send(`${at}/`, { headers: browser })).status).toBe(200)
-  })
-
-  test('the number of live pages is bounded', async () => {
-    const stop = new AbortController()
-    const headers = { authorization: `Bearer ${TOKEN}` }
-    const dispatcher = new Agent({ connections: 200 })
-    try {
-      const open = Array.from({ length: 120 }, async () => {
-        const { statusCode, body } = await request(`${at}/events`, {
-          headers,
-          signal: stop.signal,
-          dispatcher,
-        })
-        body.on('error', () => {})
-        return statusCode
-      })
-      const statuses = await Promise.all(open)
-      expect(statuses.filter((status) => status === 200)).toHaveLength(100)
-      expect(statuses.filter((status) => status === 503)).toHaveLength(20)
-    } finally {
-      stop.abort()
-      await dispatcher.destroy()
-    }
   })
 })
 
@@ -276,7 +207,6 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
   const cli = await createCommandLine(harness.database.url, harness.sandbox, withAccounts)
   interface Status {
     readonly fill_rate: Record<string, { readonly columns: readonly { readonly column: string }[] }>
-    readonly spend: { readonly forecast: object }
   }
   try {
     const { stdout } = await runProgram({ cwd: cli.folder, env: cli.environment }, 'status', '--json')
@@ -285,12 +215,11 @@ test('/api/status reports what `fillrate status --json` does, and leaves the tab
     try {
       await client.query('begin; lock table crm.contacts, crm.accounts in access exclusive mode')
       const { fill_rate: coverage, ...state } = JSON.parse((await send(`${at}/api/status`)).text) as Status
-      // What is foreseen of a day that has just begun changes with each second.
-      const spend = { ...counted.spend, forecast: expect.any(Object) as object }
-      expect({ ...state, fill_rate: {} }).toEqual({ ...counted, spend, fill_rate: {} })
+      expect({ ...state, fill_rate: {} }).toEqual({ ...counted, fill_rate: {} })
       // Counted by the run, which leaves a count out where counting costs too much: it may be an older one.
       const rows = await harness.query<{ source: string; at: Date; eligible: number }>(
-        'select distinct on (source) source, at, eligible::int from fillrate.fill_rate_samples order by source, at desc',
+        `select distinct on (source) source, (f ->> 'at')::timestamptz as at, (f ->> 'eligible')::int as eligible
+           from fillrate.runs, jsonb_each(totals -> 'fill_rates') c (source, f) order by source, id desc`,
       )
       expect(Object.entries(coverage).map(([source, one]) => ({ ...one, source }))).toEqual(
         rows.toReversed().map(({ source, at: measuredAt, eligible }) => ({

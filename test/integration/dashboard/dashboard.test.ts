@@ -16,9 +16,11 @@ if (skipped)
 
 /** Every page of the dashboard, each with content. */
 const PAGES =
-  '/ /sources /sources/contacts /rows?source=accounts /failures /runs /runs/2 /system /row?source=contacts&key=3 /nowhere'.split(
+  '/ /sources/contacts /rows /rows?source=accounts&state=not_enriched /runs /runs/new /runs/2 /system /row?source=contacts&key=3 /nowhere'.split(
     ' ',
   )
+
+const NAVIGATION = ['Overview', 'Runs', 'Rows', 'Sources', 'System']
 
 describe.skipIf(skipped)('the dashboard, in a browser', () => {
   let browser: Browser
@@ -66,11 +68,13 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
       .evaluateAll((links) => links.map((link) => link.textContent ?? ''))
   }
 
-  test('shows sources on the overview, and row states in a funnel that adds up on their pages', async () => {
+  test('shows services and sources on the overview, and row states that add up on their pages', async () => {
     const page = await open()
-    expect(await page.locator('#quota').innerText()).toMatch(/rate limit/i)
+    expect(await page.locator('#services tbody tr').count()).toBe(1)
+    expect(await page.locator('#services').innerText()).toMatch(/idle\s+(?:–|\d+ calls)/)
     expect(await page.locator('#verdict').innerText()).toMatch(/^Idle\. Run 2 completed/)
     expect(await page.locator('#runs tbody tr').count()).toBe(2)
+    expect(await page.locator('nav a').allInnerTexts()).toEqual(NAVIGATION)
     for (const [source, picked] of [
       ['contacts', 120],
       ['accounts', 8],
@@ -78,56 +82,80 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
       await page.goto(at)
       await page.locator('#sources a', { hasText: source }).click()
       await page.waitForLoadState()
-      const lines = await page.locator('.funnel tbody tr').evaluateAll((rows) =>
-        rows.map((row) => ({
-          isStep: row.classList.contains('step'),
-          rows: Number(row.querySelector('td')?.textContent?.replaceAll(',', '')),
-        })),
-      )
-      expect(lines[0]).toEqual({ isStep: true, rows: picked })
-      // Each step is the remainder of the one before.
-      const lost = (to: number): number =>
-        lines.slice(0, to).reduce((sum, line) => sum + (line.isStep ? 0 : line.rows), 0)
-      const steps = lines.flatMap((line, n) => (line.isStep ? [line.rows + lost(n)] : []))
-      expect(new Set(steps)).toEqual(new Set([picked]))
+      const numbers = await page.locator('.states td.n').allInnerTexts()
+      const rows = numbers.map((text) => Number(text.replaceAll(',', '')))
+      expect(rows.pop()).toBe(picked)
+      expect(rows.reduce((sum, one) => sum + one, 0)).toBe(picked)
     }
     await page.goto(`${at}/sources/contacts`)
     const rows = await harness.query<{ share: string }>(
-      `select round(100.0 * count(nullif(trim(title), '')) / count(*), 1) || '%' as share from crm.contacts`,
+      // A run on a busy machine may leave its count out.
+      `select round(100.0 * (f #>> '{filled,title}')::int / (f ->> 'eligible')::int, 1) || '%' as share
+         from fillrate.runs, lateral (select totals #> '{fill_rates,contacts}' as f) c
+        where f is not null order by id desc limit 1`,
     )
     const title = page.locator('.coverage tr', { hasText: 'title' })
     expect(await title.locator('td.n').first().innerText()).toBe(rows[0]?.share)
+    // The entry leads to a source, and each source to the others.
+    await page.locator('nav a', { hasText: 'Sources' }).click()
+    await page.waitForURL(/\/sources\/contacts$/)
+    await page.locator('.others a', { hasText: 'accounts' }).click()
+    await page.waitForURL(/\/sources\/accounts$/)
     await page.close()
   })
 
-  test('sources are sorted by a column, and stay sorted', async () => {
-    const page = await open('/sources')
-    await page.getByRole('link', { name: 'rows', exact: true }).click()
+  test('addresses that were pages are none', async () => {
+    for (const path of [
+      '/failures',
+      '/audit',
+      '/api/audit',
+      '/events',
+      '/services',
+      '/spend',
+      '/jobs',
+      '/schedule',
+      '/requests/1',
+    ]) {
+      const answer = await fetch(at + path, { headers: { accept: 'text/html' } })
+      expect([path, answer.status]).toEqual([path, 404])
+      expect(await answer.text()).toContain('Page not found')
+    }
+  })
+
+  test('what a user does on a page survives what the page learns', async () => {
+    const page = await open('/sources/contacts')
     await page.locator('#connection', { hasText: 'live' }).waitFor()
-    expect(await keysOn(page)).toEqual(['contacts', 'accounts'])
-    await page.getByRole('link', { name: 'source', exact: true }).press('Enter')
-    await page.locator('[aria-sort=ascending]', { hasText: 'source' }).waitFor()
-    expect(await keysOn(page)).toEqual(['accounts', 'contacts'])
+    const link = page.locator('#rows a', { hasText: 'All rows' })
+    await link.focus()
+    await page.evaluate('document.querySelector("main").dataset.old = "true"')
+    await harness.query(
+      `insert into fillrate.paused_sources (source, paused_by, reason) values ('contacts', 'ben', 'a fair')`,
+    )
+    await page.locator('.about', { hasText: 'a fair' }).waitFor()
+    expect(await page.locator('main[data-old]').count()).toBe(0)
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('All rows')
+    await harness.query('delete from fillrate.paused_sources')
+    await page.locator('.about', { hasText: 'a fair' }).waitFor({ state: 'detached' })
     await page.close()
   })
 
   test('updates live: a pause on one page shows on another', async () => {
-    const [acting, watching] = [await open('/sources/accounts'), await open()]
+    const [acting, watching] = [await open('/sources/accounts'), await open('/')]
     await watching.locator('#connection', { hasText: 'live' }).waitFor()
-    await acting.locator('#actions a', { hasText: 'Pause' }).click()
+    await acting.locator('.actions a', { hasText: 'Pause' }).click()
     await acting.locator('form.confirm button').click()
     await watching.locator('#sources .badge', { hasText: 'paused' }).waitFor()
     const report = await harness.run()
     expect(report.reason).toContain('accounts is paused')
     await watching.locator('#runs th a', { hasText: '3' }).waitFor()
     await acting.goto(`${at}/sources/accounts`)
-    await acting.locator('#actions a', { hasText: 'Resume' }).press('Enter')
+    await acting.locator('.actions a', { hasText: 'Resume' }).press('Enter')
     await acting.locator('form.confirm button').press('Enter')
     await watching.locator('#sources .badge', { hasText: 'paused' }).waitFor({ state: 'detached' })
     await Promise.all([acting.close(), watching.close()])
   })
 
-  test('rows: a search by e-mail or key, filters, an order, pages there and back', async () => {
+  test('rows: a search by e-mail or key, filters, pages there and back', async () => {
     const page = await open('/rows')
     expect(await page.locator('main').innerText()).toContain('128 rows')
     const first = await keysOn(page)
@@ -137,10 +165,9 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     const last = await keysOn(page)
     expect(last).toHaveLength(28)
     expect(await page.locator('a[rel=next]').count()).toBe(0)
-    await page.click('a[rel=prev]')
-    await page.click('a[rel=prev]')
+    await page.goBack()
+    await page.goBack()
     expect(await keysOn(page)).toEqual(first)
-    expect(await page.locator('a[rel=prev]').count()).toBe(0)
 
     const people = await harness.query<{ email: string }>('select email from crm.contacts where id = 33')
     await page.fill('#find', ` ${people[0]?.email.toUpperCase()} `)
@@ -156,17 +183,15 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.press('#find', 'Enter')
     await page.locator('main', { hasText: 'No row matches.' }).waitFor()
 
-    // The latest first, unless another order is chosen.
+    // The latest first.
     await page.goto(`${at}/rows?source=contacts`)
     const latest = await harness.query<{ key: string }>(
       `select key from fillrate.rows where source = 'contacts'
         order by coalesce(settled_at, picked_at) desc, source desc, key desc limit 50`,
     )
     expect(await keysOn(page)).toEqual(latest.map(({ key }) => key))
-    expect(await page.inputValue('.filters [name=sort]')).toBe('newest')
     await page.selectOption('.filters [name=state]', 'enriched')
     await page.fill('.filters [name=run]', '2')
-    await page.selectOption('.filters [name=sort]', 'newest')
     await page.click('.filters button')
     const expected = await harness.query<{ key: string }>(
       `select key from fillrate.rows where source = 'contacts' and state = 'enriched' and run_id = 2
@@ -174,17 +199,11 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     )
     expect(expected.length).toBeGreaterThan(10)
     expect(await keysOn(page)).toEqual(expected.slice(0, 50).map(({ key }) => key))
-
-    const today = new Date().toISOString().slice(0, 10)
-    await page.goto(`${at}/rows?to=2020-01-01`)
-    expect(await page.locator('main').innerText()).toContain('No row matches.')
-    await page.goto(`${at}/rows?from=${today}&tz=Pacific/Kiritimati&to=2999-01-01`)
-    expect(await keysOn(page)).toHaveLength(50)
     await page.close()
   })
 
-  test('a reason leads to its rows, a run to what it wrote, a row to its history; values are escaped', async () => {
-    const page = await open('/failures')
+  test('a reason leads to its rows, a run to its rows, a row to its history; values are escaped', async () => {
+    const page = await open('/rows')
     await page.locator('#reasons a', { hasText: 'email' }).first().click()
     expect(await keysOn(page)).toEqual(['2', '1'])
     await page.locator('tbody th a').last().click()
@@ -197,14 +216,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     expect(await page.locator('main').innerText()).toContain('Expected: a key of the source contacts')
 
     await page.goto(`${at}/runs/2`)
-    const rows = await harness.query<{ key: string; after: object }>(
-      'select key, after from fillrate.changes where run_id = 2 order by id',
-    )
-    const shown = page.locator('#changes tbody tr')
-    expect(await shown.first().locator('a').innerText()).toBe(rows[0]?.key)
-    for (const column of Object.keys(rows[0]?.after ?? {}))
-      expect(await shown.first().innerText()).toContain(column)
-    await page.locator('#by-source a', { hasText: /^\d+$/ }).first().click()
+    await page.locator('#rows .states a').first().click()
     expect(page.url()).toContain('run=2')
     await page.close()
   })
@@ -225,7 +237,7 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     expect(paths.size).toBeGreaterThan(128)
   })
 
-  test('the zone of all times is chosen once, and holds on every page and in every filter', async () => {
+  test('the zone of all times is chosen once, and holds on every page', async () => {
     const context = await browser.newContext({ timezoneId: 'Asia/Kolkata' })
     const page = await context.newPage()
     await page.goto(`${at}/runs/2`)
@@ -238,9 +250,6 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await page.goto(`${at}/rows`)
     expect(await page.locator('#zone [data-zone=local]').getAttribute('aria-pressed')).toBe('true')
     expect(await page.locator('tbody time').first().getAttribute('title')).toContain('UTC+5:30')
-    await page.fill('.filters [name=from]', '2020-01-01')
-    await page.click('.filters button')
-    expect(await page.locator('main').innerText()).toContain('days in Asia/')
     await context.close()
   })
 

@@ -11,7 +11,7 @@ const SCOPE = 'api.example.com 62af8704'
 const { contacts, accounts } = withAccounts.sources
 const config = {
   ...withAccounts,
-  sources: { contacts: { ...contacts, follow: true }, accounts },
+  sources: { contacts: { ...contacts, follow: true, budget: '100%' }, accounts },
   liveSync: { budget: 100 },
 }
 let at: string
@@ -92,6 +92,24 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
     // What was read a moment ago may be shown again.
     await expect.poll(() => metric(`fillrate_budget_remaining_lookups{budget="${kind}"}`)).toBe(left)
   }
+  // What is under way is left to nobody else, and not spent; and one budget stands once.
+  const manual = expected.find(({ kind }) => kind === 'run')
+  await harness.query(
+    `with leased as (
+       insert into fillrate.lookups (kind, key, input, state, run_id, source, lease_token)
+       select 'email', 'leased' || n, '{}', 'leased', $1::bigint, 'contacts', '00000000-0000-4000-8000-000000000001'
+         from generate_series(1, 4) n returning id, lease_token, run_id)
+     insert into fillrate.lookup_leases (lease_token, run_id, service_id, lookup_ids, leased_until)
+     select lease_token, run_id, 0, array_agg(id), now() + interval '1 hour' from leased group by 1, 2`,
+    [manual?.run],
+  )
+  const { limit = 0, spent = 0, run } = manual ?? {}
+  const own = async () => (await readStatus()).spend.budgets.filter((one) => one.run === run)
+  await expect
+    .poll(own, { timeout: 20_000 })
+    .toMatchObject([{ source: null, limit, spent, left: limit - spent - 4 }])
+  await harness.query('delete from fillrate.lookup_leases')
+  await harness.query(`delete from fillrate.lookups where key like 'leased%'`)
   await harness.query('delete from fillrate.runs where id = any($1)', [runs.map(({ id }) => id)])
   await harness.query('delete from fillrate.spend where run_id = any($1)', [runs.map(({ id }) => id)])
 })

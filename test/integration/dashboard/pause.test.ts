@@ -74,11 +74,14 @@ test('only sources of the configuration can be paused', async () => {
   expect((await command('resume', 'accounts')).stdout).toBe('accounts was not paused.\n')
 })
 
-test('runs keep the coverage before the first and after each', async () => {
-  const rows = await harness.query<{ source: string; filled: Record<string, number> }>(
-    'select source, filled from fillrate.fill_rate_samples order by source, at',
+test('runs keep how full their sources were at the end of each', async () => {
+  const rows = await harness.query<{ filled: Record<string, number> }>(
+    `select totals #> '{fill_rates,contacts,filled}' as filled from fillrate.runs
+      where totals -> 'fill_rates' ? 'contacts' order by id`,
   )
-  const contacts = rows.filter((row) => row.source === 'contacts').map((row) => row.filled['phone'] ?? -1)
-  expect(contacts[0]).toBe(0)
-  expect(contacts.at(-1)).toBeGreaterThan(0)
+  expect(rows.length).toBeGreaterThan(1)
+  // A run on a busy machine may leave its count out.
+  const filled = rows.map((row) => row.filled['phone'] ?? -1)
+  expect(filled.at(-1)).toBeGreaterThan(filled[0] ?? 0)
+  expect(filled.at(-1)).toBeLessThanOrEqual(await harness.count('crm.contacts where phone is not null'))
 })

@@ -17,7 +17,7 @@ const harness = useHarness({
 beforeEach(async () => {
   await harness.query(`
     truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.write_back_queue, fillrate.runs,
-             fillrate.spend, fillrate.fill_rate_samples, crm.contacts, crm.accounts restart identity cascade;
+             fillrate.spend, crm.contacts, crm.accounts restart identity cascade;
     insert into crm.contacts (email) select 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
 })
 
@@ -208,6 +208,14 @@ test.each([{ dryRun: { sample: 5 } }, {}])(
   },
 )
 
+/** Changes what runs have counted of contacts. */
+const setCounts = (changes: object): Promise<unknown> =>
+  harness.query(
+    `update fillrate.runs set totals = jsonb_set(totals, '{fill_rates,contacts}', totals #> '{fill_rates,contacts}' || $1)
+      where totals -> 'fill_rates' ? 'contacts'`,
+    [JSON.stringify(changes)],
+  )
+
 test('a run that writes nothing does not count the table for the fill rate', async () => {
   const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
   await harness.query('delete from crm.contacts where id > 20')
@@ -216,7 +224,7 @@ test('a run that writes nothing does not count the table for the fill rate', asy
   const before = reads.length
   await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
   expect(reads.slice(before).filter(countsAll)).toEqual([])
-  await harness.query(`update fillrate.fill_rate_samples set at = at - interval '2 days'`)
+  await setCounts({ at: new Date(Date.now() - 2 * 86_400_000) })
   await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
   expect(reads.slice(before).filter(countsAll)).toHaveLength(1)
 })
@@ -224,8 +232,8 @@ test('a run that writes nothing does not count the table for the fill rate', asy
 test('a run that writes a hundredth of a table counts it only if that is cheap', async () => {
   const { app, reads } = await open({ config: parseConfig(crmConfig, null) })
   await harness.query('delete from crm.contacts where id > 20')
-  const counts = async (sample: string): Promise<number> => {
-    await harness.query(`update fillrate.fill_rate_samples set at = at - interval '1 hour', ${sample}`)
+  const counts = async (sample: object): Promise<number> => {
+    await setCounts({ at: new Date(Date.now() - 3_600_000), ...sample })
     await harness.query(
       `update crm.contacts set title = null, email = 'again.' || email where title is not null`,
     )
@@ -235,9 +243,9 @@ test('a run that writes a hundredth of a table counts it only if that is cheap',
     return reads.slice(before).filter(countsAll).length
   }
   await app.run(runRequest({ ...CONTACTS, route: 'sync' }))
-  expect(await counts('took_ms = 600, eligible = 20000')).toBe(0)
-  expect(await counts('took_ms = 600, eligible = 200')).toBe(1)
-  expect(await counts('took_ms = 100, eligible = 20000')).toBe(1)
+  expect(await counts({ took_ms: 600, eligible: 20_000 })).toBe(0)
+  expect(await counts({ took_ms: 600, eligible: 200 })).toBe(1)
+  expect(await counts({ took_ms: 100, eligible: 20_000 })).toBe(1)
 })
 
 test('a limited run does not count a large table for the fill rate', async () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
@@ -16,6 +17,7 @@ import { Breaker } from '../../../src/service/breaker.ts'
 import { EnrichmentClient } from '../../../src/service/client.ts'
 import { Limiter } from '../../../src/service/rate-limit/limiter.ts'
 import * as runs from '../../../src/store/runs.ts'
+import { requestTry } from '../../../src/store/services.ts'
 import { POLICY } from '../../support/answered-people.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
@@ -137,6 +139,48 @@ test('a rejected key is retried with one call each time, and calls continue when
   expect(logged.filter(({ msg }) => /the service (refuses|accepts)/.test(msg)).map(({ msg }) => msg)).toEqual(
     ['the service refuses a key', 'the service accepts the key again'],
   )
+})
+
+test('a process that waits with a refused key tries it at once if somebody wants to', async () => {
+  const fixture = await createFixture(people(5))
+  const { deps, sandbox, database } = fixture
+  const keys = [...sandbox.keys]
+  sandbox.configure({ keys: ['another key'] })
+  await database.query(`insert into fillrate.services (id, host) values (0, 'api.example')`)
+  const scope = 'api.example 62af8704'
+  await database.query('update fillrate.runs set scopes = $1', [JSON.stringify({ 0: scope })])
+  const stopping = new AbortController()
+  const refused = new WakeSignal()
+  const isRefused = refused.listen()
+  const callLoop = runCallLoop({
+    deps,
+    elector: new LeaderElector({ ...deps, scope: () => scope, owner: 'test', reserve: 0.1 }),
+    runIds: () => [],
+    isCurrent: () => true,
+    onLeaderStatus: () => {},
+    countFor: () => {},
+    lookUpSignal: new WakeSignal(),
+    syncSignal: new WakeSignal(),
+    submitSignal: new WakeSignal(),
+    keyAccepted: new WakeSignal(),
+    onAnswers: () => {},
+    signal: stopping.signal,
+    onLeadership: () => {},
+    onStop: () => {},
+    pauseMs: () => {
+      refused.notify()
+      return 15 * 60_000
+    },
+  })
+  await isRefused.wait(20_000, stopping.signal)
+  sandbox.configure({ keys })
+  await requestTry(database.db, 'another.example')
+  await sleep(3_000)
+  expect(await states(fixture)).toEqual({ pending: 5 })
+  await requestTry(database.db, 'api.example')
+  await expect.poll(() => states(fixture), { timeout: 10_000 }).not.toHaveProperty('pending')
+  stopping.abort()
+  await callLoop
 })
 
 test('an error within a tick ends it, is thrown and logged, and loses no other response', async () => {

@@ -243,20 +243,14 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
     update fillrate.rows set state = 'failed', failure = 'failed', reason = 'no answer', due_at = now() - interval '1 minute' where key in ('1', '9');
     update crm.contacts set title = null where id in (1, 9);
     insert into fillrate.skipped_cells (source, key, "column", reason) values ('contacts', '2', 'phone', 'unmapped')`)
-  const all = { source: null, state: null, reason: null, run: null, from: null, to: null, identity: null }
+  const all = { source: null, state: null, reason: null, run: null, identity: null }
   const read = async () => ({
     due: await listDueRows(app.db, 'contacts', '', 10),
     dueSorted: await listDueRows(app.db, 'contacts', '', 10, 0),
     failures: await countFailureReasons(app.db, { source: null, states: null }),
     skipped: (await iterateSkippedCells(app.db, {}).next()).value ?? [],
     skippedOfState: await groupSkippedCells(app.db, { states: ['enriched'] }),
-    found: (
-      await searchRows(
-        app.db,
-        { ...all, timezone: 'UTC' },
-        { sort: 'key', cursor: null, direction: 'after', limit: 99 },
-      )
-    ).length,
+    found: (await searchRows(app.db, all, { sort: 'key', cursor: null, limit: 99 })).length,
     retried: await app.retry({ states: ['failed'], reason: null, sources: [], dryRun: true, signal }),
     remapped: (await app.remap({ source: 'contacts', dryRun: true, sample: 0, signal })).examined.rows,
   })

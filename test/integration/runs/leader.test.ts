@@ -8,6 +8,7 @@ import type { Leadership } from '../../../src/runs/leadership.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
 import { saveRateLimit, saveRateStatus } from '../../../src/store/rate-limits.ts'
 import { openDatabase } from '../../../src/store/open.ts'
+import { requestTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
@@ -22,7 +23,7 @@ beforeEach(() =>
 
 async function lead(
   owner: string,
-  { db = database.db, log = pino({ level: 'silent' }) } = {},
+  { db = database.db, log = pino({ level: 'silent' }), breaker = new Breaker() } = {},
 ): Promise<Leadership> {
   const elector = new LeaderElector({
     db,
@@ -31,7 +32,7 @@ async function lead(
     owner,
     log,
     reserve: 0,
-    breaker: new Breaker(),
+    breaker,
   })
   const leadership = await elector.acquire()
   if (leadership === null) throw new Error('another process is the leader')
@@ -79,6 +80,23 @@ test('another client that was seen an hour ago is not there because it was', asy
   expect(next.limiter.state().sharedKey).toBe(false)
   expect(await listCauses()).toEqual([])
   await next.end()
+})
+
+test('a circuit is probed at once where somebody wants to, by its leader and by the next one', async () => {
+  await database.query(`insert into fillrate.services (id, host) values (3, 'api.example.com')`)
+  const breaker = new Breaker()
+  const leader = await lead('leader', { breaker })
+  breaker.restore({ probeInMs: 3_600_000, backoffMs: 60_000, reason: 'HTTP 503', cause: 'failing' })
+  const stored = () => database.query('select probe_at > now() as later from fillrate.circuit_breakers')
+  await expect.poll(stored, { timeout: 5_000 }).toEqual([{ later: true }])
+  await requestTry(database.db, 'api.example.com')
+  await expect.poll(() => (breaker.nextProbeAt ?? Infinity) <= Date.now(), { timeout: 5_000 }).toBe(true)
+  await leader.end()
+  // Without a leader, what is stored says so to the next one.
+  await database.query(`update fillrate.circuit_breakers set probe_at = now() + interval '1 hour'`)
+  await requestTry(database.db, 'api.example.com')
+  expect(await stored()).toEqual([{ later: false }])
+  await database.query('delete from fillrate.circuit_breakers')
 })
 
 test('a lease that is lost while Postgres is away is not logged above debug, and once in all', async () => {

@@ -70,7 +70,6 @@ describe('a valid configuration', () => {
       liveSync: { budget: null },
       schedule: [],
       keep: { recordsMs: null, deliveriesMs: 30 * 86_400_000, changesMs: null },
-      dashboard: { allowWhere: false },
       notify: [],
     })
   })

@@ -21,12 +21,11 @@ test('a backfill ends when what remains is picked at the pace of the last week',
   )
 })
 
-test('a first run counts for a whole day: the next one comes tomorrow', () => {
-  const week = { picked: 4_100, since: hoursAgo(1) }
-  expect(foreseeBackfill({ picked: 4_100, eligible: 8_200 }, week, now)).toMatchObject({
-    per_day: 4_100,
-    done_at: new Date('2026-12-02T06:00:00Z'),
-  })
+test('nothing is foreseen on the first day: one run is no pace', () => {
+  for (const hours of [0.1, 1, 24])
+    expect(
+      foreseeBackfill({ picked: 4_100, eligible: 8_200 }, { picked: 4_100, since: hoursAgo(hours) }, now),
+    ).toMatchObject({ per_day: null, done_at: null })
 })
 
 test('an unknown pace foresees nothing, and a pace of nearly nothing no date beyond the calendar', () => {

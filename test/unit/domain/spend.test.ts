@@ -3,8 +3,6 @@ import { expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import {
   costOf,
-  forecastDay,
-  foreseeExhaustion,
   type Price,
   resolveSourceBudgets,
   shareOfHighest,
@@ -15,7 +13,6 @@ import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { formatMoney } from '../../../src/util/format.ts'
 
 const price: Price = { currency: 'EUR', person: 0.1, company: 0.02 }
-const NOON = Date.parse('2026-11-22T12:00:00Z')
 
 test('lookups of people, in bulk too, and of companies have their price; calls and those in doubt have none', () => {
   const counts = { calls: 1, retried: 0, throttled: 0, in_doubt: 2 }
@@ -51,18 +48,6 @@ test('a source has a number of lookups, or a share of the budget; a share of not
     ['b', 301],
   ])
   expect([...resolveSourceBudgets(sources, null)]).toEqual([['a', 2_000]])
-})
-
-test('at noon, half of the day is over', () => {
-  expect(forecastDay(500, NOON)).toBe(1_000)
-  expect(foreseeExhaustion(500, 750, NOON)).toEqual(new Date('2026-11-22T18:00:00Z'))
-  expect(foreseeExhaustion(500, 1_001, NOON)).toBeNull()
-  expect(foreseeExhaustion(500, 500, NOON)).toBeNull()
-  expect(foreseeExhaustion(0, 500, NOON)).toBeNull()
-})
-
-test('the first minutes after midnight are no pace', () => {
-  expect(forecastDay(3, Date.parse('2026-11-22T00:00:01Z'))).toBe(288)
 })
 
 test('a source is paid within its own budget, its share and the budget of the run', () => {

@@ -1,35 +1,26 @@
 import { expect, test } from 'vitest'
-import { toRequestProgress } from '../../../src/domain/requested-run.ts'
+import type { LookupBudget } from '../../../src/domain/spend.ts'
 import { parsePassForm } from '../../../src/http/dashboard/actions/pass-form.ts'
 import { parseRetryFilter } from '../../../src/http/dashboard/actions/retry.ts'
 
-const parse = (query: string, config: Partial<Parameters<typeof parsePassForm>[2]> = {}) =>
-  parsePassForm(new URLSearchParams(query), ['contacts', 'accounts'], {
-    budget: null,
-    dashboard: { allowWhere: false },
-    ...config,
-  })
+const parse = (query: string, budget: LookupBudget | null = null) =>
+  parsePassForm(new URLSearchParams(query), ['contacts', 'accounts'], budget)
 
 test('the form of a run is read with the defaults of the configuration', () => {
-  expect(parse('source=contacts&source=contacts&budget=1,000&limit=50&route=sync&dry=1').pass).toEqual({
+  expect(
+    parse('source=contacts&source=contacts&budget=1,000&limit=50&route=sync&where=true&dry=1').pass,
+  ).toEqual({
     sources: ['contacts'],
     limit: 50,
     budget: 1_000,
+    // Fields that the form does not have say nothing.
     where: null,
-    route: 'sync',
+    route: 'auto',
     isDryRun: true,
   })
-  expect(parse('source=accounts', { budget: 500 }).pass).toMatchObject({
-    limit: null,
-    budget: 500,
-    route: 'auto',
-    isDryRun: false,
-  })
+  expect(parse('source=accounts', 500).pass).toMatchObject({ limit: null, budget: 500, isDryRun: false })
   expect(parse('source=accounts&budget=Unlimited').pass).toMatchObject({ budget: null })
   expect(parse('source=accounts&budget=0').pass).toMatchObject({ budget: 0 })
-  expect(parse('source=accounts&route=fast&budget=1').pass).toMatchObject({ route: 'auto' })
-  const where = 'source=accounts&budget=1&where=t.id > 5'
-  expect(parse(where, { dashboard: { allowWhere: true } }).pass).toMatchObject({ where: 't.id > 5' })
 })
 
 test.each([
@@ -42,7 +33,6 @@ test.each([
   ['source=contacts&budget=99999999999999999999', 'budget'],
   ['source=contacts&budget=1&limit=0', 'limit'],
   ['source=contacts&budget=1&limit=1.5', 'limit'],
-  ['source=contacts&budget=1&where=true', 'where'],
 ])('a form with a fault starts nothing, and names its field: %s', (query, field) => {
   const { pass, problems } = parse(query)
   expect(pass).toBeNull()
@@ -60,16 +50,5 @@ test('a retry without a state is about the failed ones; unknown states are left 
     sources: ['contacts'],
     states: ['failed'],
     reason: 'a timeout',
-  })
-})
-
-test('a request leads to its run as soon as there is one, however it ended', () => {
-  const row = { state: 'waiting', run_id: null, reason: null }
-  expect(toRequestProgress(row)).toEqual({ state: 'waiting' })
-  expect(toRequestProgress({ ...row, state: 'running' })).toEqual({ state: 'waiting' })
-  expect(toRequestProgress({ ...row, state: 'done', run_id: 7 })).toEqual({ state: 'started', run: 7 })
-  expect(toRequestProgress({ ...row, state: 'skipped', reason: 'not in time' })).toEqual({
-    state: 'ended',
-    reason: 'not in time',
   })
 })

@@ -1,40 +1,28 @@
 import { type Config, lookupBudgetOf } from '../../../config/config.ts'
 import type { RequestedRun } from '../../../domain/requested-run.ts'
-import type { RouteOption } from '../../../domain/route.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
 import { formatCount } from '../../../util/format.ts'
 import { badge, nameText } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import type { Actions } from '../../../actions/actions.ts'
-
-const ROUTES: Readonly<Record<RouteOption, string>> = {
-  auto: 'automatic: bulk for many lookups',
-  sync: 'one call a lookup',
-  bulk: 'lookups in bulk jobs',
-}
-
-/** The budget without another one, and whether a run may have a condition in SQL. */
-type FormConfig = Pick<Config, 'dashboard'> & { readonly budget: LookupBudget | null }
 
 /** A problem of each field that has one. */
-export type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget' | 'where', string>>>
+export type PassProblems = Readonly<Partial<Record<'source' | 'limit' | 'budget', string>>>
 
 /**
  * Parses the form of a run. Pure.
+ * @param configuredBudget the budget of a run without another one
  * @returns the run, or what is wrong with which field
  */
 export function parsePassForm(
   query: URLSearchParams,
   configured: readonly string[],
-  config: FormConfig,
+  configuredBudget: LookupBudget | null,
 ): { readonly pass: RequestedRun | null; readonly problems: PassProblems } {
   const names = [...new Set(query.getAll('source'))]
   const unknown = names.filter((name) => !configured.includes(name))
   const limit = parseCount(query.get('limit'), 1)
   const budgetText = (query.get('budget') ?? '').trim()
-  const budget = budgetText === '' ? config.budget : parseBudget(budgetText)
-  const where = (query.get('where') ?? '').trim() || null
-  const route = (Object.keys(ROUTES) as RouteOption[]).find((one) => one === query.get('route')) ?? 'auto'
+  const budget = budgetText === '' ? configuredBudget : parseBudget(budgetText)
   const problems: PassProblems = {
     ...(names.length === 0 && { source: 'Choose at least one source.' }),
     ...(unknown.length > 0 && { source: `The configuration has no source ${unknown.join(', ')}.` }),
@@ -43,7 +31,6 @@ export function parsePassForm(
     ...(budget === null && {
       budget: 'A run needs a budget: a whole number of lookups, or “unlimited”.',
     }),
-    ...(where !== null && !config.dashboard.allowWhere && { where: 'Conditions are not allowed here.' }),
   }
   if (Object.keys(problems).length > 0 || limit === undefined || budget === undefined || budget === null)
     return { pass: null, problems }
@@ -51,8 +38,8 @@ export function parsePassForm(
     sources: names,
     limit,
     budget: budget === 'unlimited' ? null : budget,
-    where,
-    route,
+    where: null,
+    route: 'auto',
     isDryRun: query.get('dry') === '1',
   }
   return { pass, problems }
@@ -73,20 +60,16 @@ interface PassFormView {
   readonly query: URLSearchParams
   readonly problems: PassProblems
   readonly sources: readonly { readonly name: string; readonly isPaused: boolean }[]
-  readonly app: Pick<Actions, 'bulkOf' | 'config'>
+  readonly config: Config
 }
 
 const CHECKED = html` checked`
-const SELECTED = html` selected`
-const DISABLED = html` disabled`
 
 /** The form of a run, with what was entered before. */
 export function passForm(view: PassFormView): Html {
-  const { dashboard } = view.app.config
-  const budget = lookupBudgetOf(view.app.config)
+  const budget = lookupBudgetOf(view.config)
   const help =
     budget === null ? '“unlimited” sets no limit.' : `The configuration has ${formatBudget(budget)}.`
-  const isDry = view.query.get('dry') === '1'
   return html`<form class="card run-form" action="/runs/start">
     ${sourceBoxes(view)}
     <div class="fields-row">
@@ -99,27 +82,10 @@ export function passForm(view: PassFormView): Html {
       )}
       ${textField(view, 'limit', 'Rows of each source', 'Empty: all rows that lack data.')}
     </div>
-    ${routeField(view)}
-    ${
-      dashboard.allowWhere &&
-      textField(
-        view,
-        'where',
-        'Only rows where (SQL)',
-        html`A condition over the source, whose table is <code>t</code>: <code>t.country = 'NO'</code>`,
-      )
-    }
-    <fieldset>
-      <legend>Result</legend>
-      <label class="box"
-        ><input type="radio" name="dry" value="0" ${!isDry && CHECKED} />
-        <span>Write it to the tables</span></label
-      >
-      <label class="box"
-        ><input type="radio" name="dry" value="1" ${isDry && CHECKED} />
-        <span>Dry run: look up and store the records, and only report what would be written</span></label
-      >
-    </fieldset>
+    <label class="box"
+      ><input type="checkbox" name="dry" value="1" ${view.query.get('dry') === '1' && CHECKED} />
+      <span>Dry run: look up and store the records, and only report what would be written</span></label
+    >
     <p class="choices">
       <button>Preview</button>
       <a class="button" href="/">Cancel</a>
@@ -146,33 +112,13 @@ function sourceBoxes({ query, problems, sources }: PassFormView): Html {
   </fieldset>`
 }
 
-function routeField({ query, app }: PassFormView): Html {
-  const bulk = app.bulkOf([])
-  const route = query.get('route') ?? 'auto'
-  return html`<div class="field">
-    <label for="route">Route</label>
-    <select id="route" name="route" ${!bulk.isPossible && html` aria-describedby="route-help"`}>
-      ${Object.entries(ROUTES).map(
-        ([value, text]) =>
-          html`<option
-            value="${value}"
-            ${value === route && SELECTED}${value === 'bulk' && !bulk.isPossible && DISABLED}
-          >
-            ${text}
-          </option>`,
-      )}
-    </select>
-    ${!bulk.isPossible && html`<p id="route-help" class="sub">Bulk is off${bulk.todo === null ? `: ${bulk.reason}` : `. To enable it, ${bulk.todo}`}.</p>`}
-  </div>`
-}
-
 export const formatBudget = (budget: LookupBudget | null): string =>
   budget === null || budget === 'unlimited' ? 'no limit' : `${formatCount(budget)} lookups`
 
 /** @param otherwise what it holds before anything was entered */
 function textField(
   { query, problems }: PassFormView,
-  name: 'limit' | 'budget' | 'where',
+  name: 'limit' | 'budget',
   label: string,
   help: HtmlPart,
   otherwise = '',
@@ -185,10 +131,11 @@ function textField(
       id="${name}"
       name="${name}"
       value="${query.get(name) ?? otherwise}"
+      inputmode="numeric"
       autocomplete="off"
       spellcheck="false"
       aria-describedby="${describedBy}"
-      ${problem !== undefined && html` aria-invalid="true"`}${name !== 'where' && html` inputmode="numeric"`}
+      ${problem !== undefined && html` aria-invalid="true"`}
     />
     ${fault(name, problem)}
     <p id="${name}-help" class="sub">${help}</p>

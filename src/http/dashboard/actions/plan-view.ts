@@ -1,7 +1,7 @@
 import type { SourcePlan } from '../../../actions/plan/funnel.ts'
 import { describeBeyondBudget, type Plan } from '../../../actions/plan/report.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
-import { badge, card, type DataColumn, dataTable, definitionList, nameText, withCode } from '../components.ts'
+import { badge, card, dataTable, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 
 /** Cards that show what a run would request and pick. */
@@ -16,26 +16,12 @@ export const planCards = (plan: Plan): readonly Html[] => [
 function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
   const { lookups, calls, cost } = plan
   const about = lookups.is_estimate ? 'about ' : ''
-  const byRoute = [
-    [calls.person, `${formatCount(calls.person)} for people`],
-    [calls.company, `${formatCount(calls.company)} for companies`],
-    [calls.bulk, pluralize(calls.bulk, 'bulk job')],
-    [calls.polls, `at least ${pluralize(calls.polls, 'poll')} of jobs`],
-  ] as const
   return [
     ['Lookups', html`<b class="figure">${about}${formatRange(cost.lookups, cost.max_lookups)}</b>`],
     ['Cost', describeAmount(cost)],
     ['Answered already', lookups.stored === 0 ? null : `${pluralize(lookups.stored, 'lookup')}, free`],
     ['Beyond the budget', describeBeyondBudget(plan)],
-    [
-      'API calls',
-      calls.total === 0
-        ? 'none'
-        : `${formatCount(calls.total)}: ${byRoute
-            .filter(([count]) => count > 0)
-            .map(([, name]) => name)
-            .join(', ')}`,
-    ],
+    ['API calls', calls.total === 0 ? 'none' : formatCount(calls.total)],
     ['Time', calls.total === 0 ? null : describeTime(plan.time)],
   ]
 }
@@ -72,52 +58,22 @@ function describeTime({ limit, window_ms: windowMs, ms, max_ms: maxMs }: Plan['t
 const formatRange = (min: number, max: number): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-type CountColumn = readonly [name: string, count: (source: SourcePlan) => number]
-
-const COLUMNS: readonly CountColumn[] = [
-  ['rows read', ({ rows }) => rows],
-  ['complete', ({ complete }) => complete],
-  ['up to date', ({ fresh }) => fresh],
-  ['held by a run', ({ held }) => held],
-  ['picked', ({ picked }) => picked],
-  ['unusable input', (source) => countInvalid(source)],
-]
-
-function sourcesTable({ sources, paused }: Plan): Html {
-  // Columns of zeros would push the others out of a phone.
-  const columns = COLUMNS.filter(
-    ([name, count]) =>
-      name === 'rows read' || name === 'picked' || sources.some((source) => count(source) > 0),
-  )
-  const lines = [
-    ...sources.map((source) => ({ name: source.source, source })),
-    ...paused.map((name) => ({ name, source: null })),
-  ]
-  return html`${dataTable<(typeof lines)[number]>(
+/** What each source has. Every plan has the same columns. */
+const sourcesTable = ({ sources, paused }: Plan): Html =>
+  html`${dataTable<SourcePlan>(
     'Rows of each source',
     [
-      {
-        name: 'source',
-        kind: 'row',
-        cell: ({ name, source }) => [
-          nameText(name),
-          source === null && [
-            ' ',
-            badge('paused', 'warn'),
-            html` <span class="soft">the run skips it</span>`,
-          ],
-        ],
-      },
-      ...columns.map(([name, count]): DataColumn<(typeof lines)[number]> => ({
-        name,
-        kind: 'number',
-        cell: ({ source }) => source && formatCount(count(source)),
-      })),
+      { name: 'source', kind: 'row', cell: ({ source }) => nameText(source) },
+      { name: 'rows read', kind: 'number', cell: ({ rows }) => formatCount(rows) },
+      { name: 'nothing to do', kind: 'number', cell: ({ complete, fresh }) => formatCount(complete + fresh) },
+      { name: 'held by a run', kind: 'number', cell: ({ held }) => held > 0 && formatCount(held) },
+      { name: 'unusable input', kind: 'number', cell: (source) => formatCount(countInvalid(source)) },
+      { name: 'picked', kind: 'number', cell: ({ picked }) => formatCount(picked) },
     ],
-    lines,
+    sources,
   )}
+  ${paused.map((name) => html`<p class="sub">${nameText(name)} ${badge('paused', 'warn')} the run skips it</p>`)}
   ${sources.some(({ stopped_at: stoppedAt }) => stoppedAt !== null) && html`<p class="sub">Read up to the limit or the budget, as the run would.</p>`}`
-}
 
 /** The sources that are left out because they are broken, and what to do about each. */
 const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>

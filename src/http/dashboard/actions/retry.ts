@@ -10,7 +10,7 @@ import { defineAction, previewWithin, requireApp } from './action.ts'
 export const retryAction = defineAction({
   path: '/retry',
   find: ({ query }) => parseRetryFilter(query),
-  pageOf: failuresUrl,
+  pageOf: rowsUrl,
   confirm: async (filter, deps) => {
     const preview = await previewWithin((signal) =>
       requireApp(deps).retry({ ...filter, dryRun: true, signal }),
@@ -75,7 +75,7 @@ function retryPreview({ rows, lookups, without_call: withoutCall, ...rest }: Ret
   ])
 }
 
-function failuresUrl({ sources, states, reason }: RetryChoice): string {
-  const state = states.length === 1 ? states[0] : null
-  return buildUrl('/failures', { source: sources[0], state, reason })
+function rowsUrl({ sources, states, reason }: RetryChoice): string {
+  const state = states.length === 1 ? states[0] : 'not_enriched'
+  return buildUrl('/rows', { source: sources[0], state, reason })
 }

@@ -1,49 +1,150 @@
-import type { DashboardData } from '../../../actions/dashboard-data.ts'
-import type { SystemData } from '../../../actions/system-data.ts'
+import { severityOf } from '../../../domain/condition.ts'
+import type { DashboardData, ServiceOverview, Verdict } from '../../../actions/dashboard-data.ts'
+import type { BudgetReport } from '../../../actions/spend.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
+import type { SystemData } from '../../../actions/system-data.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
-import { FAILURE_STATES, formatState, type RowState } from '../../../domain/row.ts'
-import { billedUnits } from '../../../domain/spend.ts'
-import { formatCount, formatDuration, formatMoney, formatPercent, pluralize } from '../../../util/format.ts'
-import {
-  badge,
-  card,
-  countLink,
-  definitionList,
-  namesOf,
-  ratio,
-  shareBar,
-  tile,
-  tiles,
-  timeAgo,
-} from '../components.ts'
-import { countRows } from '../funnel.ts'
-import { html, livePart, type Html, type HtmlPart } from '../html.ts'
+import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
+import { formatState } from '../../../domain/row.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
+import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { runsTable } from './runs.ts'
-import { sourcesSummary } from './sources.ts'
-import { healthSection } from './verdict.ts'
+import { sourcesCard } from './sources-table.ts'
+import { findServiceCondition, healthSection, tryLink } from './verdict.ts'
 
 /** Runs on the overview; the others are on their own page. */
-const RUNS = 6
+const RUNS = 5
 
 /** Whether Fillrate works, what needs attention, what it does now and next. */
 export const overviewPage: Page = {
   path: '/',
   name: 'Overview',
   isLive: true,
-  show: async ({ canAct }, { readData, readSystem }) => {
-    const data = await readData()
-    const system = await readSystem()
+  show: async ({ canAct }, { readData, readSystem, readVerdict }) => {
+    const [data, system, verdict] = await Promise.all([readData(), readSystem(), readVerdict()])
     return {
       body: html`<h1 class="sr">Overview</h1>
-        ${healthSection(data, canAct)} ${metricTiles(data)} ${sourcesSummary(data, system.followed)}
-        ${runsSection(data, system)} ${card('rate', 'API calls', rateLimitStatus(data))}`,
+        ${healthSection(verdict, data, { canAct })} ${servicesCard(data, verdict, canAct)}
+        ${sourcesCard(data, verdict, system.followed)} ${budgetsCard(data)} ${runsCard(data, system)}`,
     }
   },
 }
 
-const runsSection = (data: DashboardData, system: SystemData): Html =>
+/** One line a service. */
+const servicesCard = (
+  data: DashboardData,
+  { conditions }: Pick<Verdict, 'conditions'>,
+  canAct: boolean,
+): Html =>
+  card(
+    'services',
+    'Services',
+    dataTable<ServiceOverview>(
+      'Services, with what was called today (UTC)',
+      [
+        { name: 'service', kind: 'row', cell: ({ name }) => nameText(name) },
+        { name: 'state', cell: (service) => serviceState(service, conditions) },
+        {
+          name: 'limit',
+          cell: ({ limits }) =>
+            limits.length === 0 ? '–' : limits.map((one) => limitText(one, data.readAt)),
+        },
+        { name: 'calls today', kind: 'number', cell: ({ today }) => countOrDash(today?.calls) },
+        { name: '429s', kind: 'number', cell: ({ today }) => countOrDash(today?.throttled) },
+        { name: 'errors', kind: 'number', cell: ({ today }) => countOrDash(today?.failed) },
+        {
+          name: 'billed in 30 days',
+          kind: 'number',
+          cell: ({ today, last30Days }) => (today === null ? '–' : spendText(last30Days)),
+        },
+        canAct && {
+          name: 'action',
+          cell: ({ name }) => tryLink(name),
+        },
+      ],
+      data.services,
+      { none: 'No service was called yet.' },
+    ),
+  )
+
+const countOrDash = (count: number | undefined): string => (count === undefined ? '–' : formatCount(count))
+
+/** `1,234 lookups, 12.34 EUR`, with those in doubt. */
+function spendText(amount: SpendAmount): string {
+  const { count, inDoubt, noun } = billedUnits(amount)
+  const doubt = inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''
+  return `${pluralize(count, noun)}${doubt}${amount.cost === null ? '' : `, ${formatMoney(amount.cost)}`}`
+}
+
+function serviceState(
+  { name, limits }: Pick<ServiceOverview, 'name' | 'limits'>,
+  conditions: Verdict['conditions'],
+): HtmlPart {
+  const condition = findServiceCondition(conditions, name)
+  if (condition !== undefined)
+    return badge(formatState(condition.kind), severityOf(condition) === 'error' ? 'bad' : 'warn')
+  const status = limits.find((one) => one.status?.isLive === true)?.status
+  if (status == null) return badge('idle', 'quiet')
+  return [
+    badge('calling', 'busy'),
+    status.stallReason !== null && html` <span class="soft">${status.stallReason}</span>`,
+  ]
+}
+
+/** The limit of a key: `150 calls in 2 s`, how much of it is used now, and whether it is stated too high. */
+export function limitText({ limit, windowMs, status }: RateLimitStatus, now: number): Html {
+  const next = status?.nextWindowAt ?? null
+  return html`<span class="limit"
+    >${formatLimit(limit, windowMs, status?.windowAtMostMs)}${
+      status?.isLive === true &&
+      html`<span class="soft">
+        ${formatCount(status.windowUsed)}
+        used${next !== null && next > now && `, resets in ${formatDuration(next - now)}`}</span
+      >`
+    }${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
+  >`
+}
+
+const BUDGETS: Readonly<Record<BudgetReport['kind'], string>> = {
+  run: 'run',
+  schedule: 'scheduled run',
+  live_sync: 'live sync today',
+}
+
+/** What is left of each budget; nothing while there is none. */
+function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
+  const limited = budgets.filter(({ limit }) => limit !== null)
+  if (limited.length === 0) return null
+  return card(
+    'budgets',
+    'Budgets',
+    dataTable<BudgetReport>(
+      'Budgets of today and of runs in progress',
+      [
+        {
+          name: 'budget',
+          kind: 'row',
+          cell: ({ kind, run, source }) => [
+            run === null ? BUDGETS[kind] : html`<a href="/runs/${run}">${BUDGETS[kind]} ${run}</a>`,
+            source !== null && [', ', nameText(source)],
+          ],
+        },
+        { name: 'of', kind: 'number', cell: ({ limit, unit }) => pluralize(limit ?? 0, unit ?? 'lookup') },
+        { name: 'billed', kind: 'number', cell: ({ spent }) => formatCount(spent) },
+        {
+          name: 'left',
+          kind: 'number',
+          cell: ({ left }) => (left === 0 ? badge('used up', 'warn') : formatCount(left ?? 0)),
+        },
+      ],
+      limited,
+    ),
+  )
+}
+
+const runsCard = (data: DashboardData, system: SystemData): Html =>
   card(
     'runs',
     'Runs',
@@ -52,141 +153,21 @@ const runsSection = (data: DashboardData, system: SystemData): Html =>
   )
 
 /** When a run starts by itself, in one sentence; what to do if none does. */
-function nextRunSentence({ nextRuns, hasDaemon, readAt, followed }: SystemData): HtmlPart {
+function nextRunSentence({ nextRuns, hasDaemon, readAt, followed }: SystemData): Html {
   const [next] = nextRuns.toSorted((a, b) => a.at.getTime() - b.at.getTime())
   if (next !== undefined)
-    return html`<p class="sub">
+    return html`<div class="sub">
       ${
         hasDaemon
-          ? html`Next scheduled run ${timeAgo(next.at, readAt)}, of ${namesOf(next.sources)}.`
-          : html`<strong>No daemon is running:</strong> the scheduled run of ${namesOf(next.sources)} due
-              ${timeAgo(next.at, readAt)} will not start. Start <code>fillrate start</code>.`
+          ? html`Next scheduled run ${timeAgo(next.at, readAt)}, of ${sourceLinks(next.sources)}`
+          : html`<strong>No daemon is running:</strong> the scheduled run due ${timeAgo(next.at, readAt)} will
+              not start. Start <code>fillrate start</code>.`
       }
-    </p>`
+    </div>`
   if (followed.length > 0)
-    return html`<p class="sub">No schedule; live sync watches ${namesOf(followed)}.</p>`
+    return html`<div class="sub">No schedule; live sync watches ${sourceLinks(followed)}</div>`
   return html`<p class="sub">
     No schedule: runs start with <code>fillrate run</code>, or with <code>schedule</code> in the configuration
     and <code>fillrate start</code>.
   </p>`
 }
-
-/** Key figures: what was filled, what it cost, what is stuck. */
-function metricTiles(data: DashboardData): Html {
-  const sumOf = (states?: readonly RowState[]): number =>
-    data.sources.reduce((sum, source) => sum + countRows(source.states, states), 0)
-  const all = sumOf()
-  const enriched = sumOf(['enriched'])
-  const billed = billedUnits(data.spend.last_30_days)
-  const { calls, throttled } = data.callsToday
-  if (all === 0 && data.runs.length === 0) return firstSteps()
-  return tiles('tiles', 'Key figures', [
-    countTile('Cells written', data.cellsWritten, 'in 30 days, less those undone'),
-    countTile(
-      'Rows enriched',
-      enriched,
-      all === 0
-        ? 'no rows picked yet'
-        : `${formatPercent(ratio(enriched, all))} of ${formatCount(all)} picked`,
-      '/rows?state=enriched',
-    ),
-    countTile(billed.noun === 'credit' ? 'Credits' : 'Lookups (billable)', billed.count, spendText(data)),
-    countTile(
-      'API calls',
-      calls,
-      throttled === 0 ? 'today (UTC), none throttled' : `today (UTC), ${formatCount(throttled)} throttled`,
-    ),
-    countTile('Rows waiting', sumOf(['waiting']), 'for an answer or a run', '/rows?state=waiting'),
-    countTile('Not enriched', sumOf(FAILURE_STATES), 'rows, by reason', '/failures'),
-  ])
-}
-
-/** In place of six zeros. */
-const firstSteps = (): Html =>
-  livePart(
-    'tiles',
-    html`<section id="tiles" class="card" aria-label="First steps">
-      <ol class="steps">
-        <li><code>fillrate check</code> tries the configuration, the tables and the webhook.</li>
-        <li>
-          <code>fillrate plan</code> shows what a run would request and what it costs, and calls nothing.
-        </li>
-        <li>
-          <code>fillrate run --dry-run --sample 20</code> looks up a few rows and reports what it would write.
-        </li>
-        <li><code>fillrate start</code> runs the schedule, live sync, and what is started here.</li>
-      </ol>
-    </section>`,
-  )
-
-/** What the lookups of the tile cost, if there is a price. */
-const spendText = ({ spend: { last_30_days: month } }: DashboardData): string =>
-  month.cost === null ? 'in 30 days' : `in 30 days: ${formatMoney(month.cost)}`
-
-/** A number that leads to what it counts. */
-const countTile = (name: string, value: number, more: string, link: string | null = null): Html =>
-  tile(name, link === null ? formatCount(value) : countLink(value, link), more)
-
-type LeaderStatus = NonNullable<RateLimitStatus['status']>
-
-/** The rate limit, as the leader reported it last. */
-export function rateLimitStatus({
-  rateLimits,
-  readAt: at,
-}: Pick<DashboardData, 'rateLimits' | 'readAt'>): Html {
-  const body =
-    rateLimits.length === 0
-      ? html`<p class="empty">
-          The service has not reported a rate limit yet: it does with its first answers.
-        </p>`
-      : rateLimits.map((one) => rateLimitFields(one, at))
-  return livePart('quota', html`<div id="quota">${body}</div>`)
-}
-
-function rateLimitFields(
-  { service, limit, windowMs, observedAt, status }: RateLimitStatus,
-  at: number,
-): Html {
-  const isNow = status?.isLive === true
-  const fields: [string, HtmlPart][] = [
-    ['Rate limit', formatLimit(limit, windowMs, status?.windowAtMostMs)],
-    ...(isNow ? currentWindowFields(status, limit, at) : []),
-    ...(status === null || status.limit === null ? [] : usageFields(status)),
-  ]
-  return html`<p class="sub">
-      <strong>${service}</strong>
-      ·
-      ${
-        isNow
-          ? badge('calling', 'busy')
-          : html`idle; last reported ${timeAgo(status?.reportedAt ?? new Date(observedAt), at)}`
-      }
-    </p>
-    ${definitionList(fields)}`
-}
-
-function currentWindowFields(status: LeaderStatus, limit: number, at: number): [string, HtmlPart][] {
-  const { windowUsed: used, nextWindowAt: next } = status
-  return [
-    [
-      'Used in this window',
-      html`${formatCount(used)} of ${formatCount(limit)}
-      ${shareBar([{ share: ratio(used, limit), look: 'flow' }])}`,
-    ],
-    ['Resets', next === null ? 'not known yet' : next <= at ? 'now' : `in ${formatDuration(next - at)}`],
-    ['State', status.stallReason ?? formatState(status.state)],
-  ]
-}
-
-const usageFields = (status: LeaderStatus): [string, HtmlPart][] => [
-  [
-    'Utilisation',
-    status.utilisation === null
-      ? null
-      : `${formatPercent(status.utilisation)} (${pluralize(status.used, 'call')})`,
-  ],
-  ['Throttled', status.throttled === 0 ? 'never' : `${formatCount(status.throttled)} (429)`],
-  ...(status.overstated
-    ? [['Too high', `${formatOverstated(status.overstated)}: ${CHANGE_LIMIT}`] as [string, HtmlPart]]
-    : []),
-]

@@ -4,7 +4,6 @@ import { normalizeProfileUrl } from '../../../domain/identifiers/profile-url.ts'
 import { FAILURE_STATES, ROW_STATES } from '../../../domain/row.ts'
 import type { Database } from '../../../store/open.ts'
 import {
-  ROW_SORTS,
   type FoundRow,
   type RowCursor,
   type RowFilter,
@@ -13,23 +12,22 @@ import {
   searchRows,
 } from '../../../store/row-search.ts'
 import { countRowStates, listSourceNames } from '../../../store/rows.ts'
-import { countRows } from '../funnel.ts'
+import { countRows } from '../row-states.ts'
 
 /** What the page shows: the filter in the form of its query, and where in the order it is. */
 export interface RowSearch {
   readonly text: string | null
   readonly filter: Omit<RowFilter, 'identity'>
-  /** Null: the latest first, unless that takes too long. */
+  /** Null: the latest first, unless that takes too long. Further pages have the order of the first. */
   readonly sort: RowSort | null
+  /** The last row of the page before. */
   readonly cursor: RowCursor | null
-  readonly direction: 'after' | 'before'
 }
 
 /** Reads a query. What is not valid counts as not given. Pure. */
 export function parseRowQuery(query: URLSearchParams): RowSearch {
   const given = (name: string): string | null => query.get(name)?.trim() || null
   const run = Number(given('run'))
-  const before = parseCursor(query.get('before'))
   return {
     text: given('q'),
     filter: {
@@ -38,25 +36,9 @@ export function parseRowQuery(query: URLSearchParams): RowSearch {
       // A reason may be empty: rows without one.
       reason: query.get('reason'),
       run: Number.isSafeInteger(run) && run > 0 ? run : null,
-      from: parseDay(given('from')),
-      to: parseDay(given('to')),
-      timezone: isTimeZone(given('tz')) ? (given('tz') ?? 'UTC') : 'UTC',
     },
-    sort: ROW_SORTS.find((one) => one === query.get('sort')) ?? null,
-    cursor: before ?? parseCursor(query.get('after')),
-    direction: before === null ? 'after' : 'before',
-  }
-}
-
-const parseDay = (text: string | null): string | null =>
-  text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) ? text : null
-
-function isTimeZone(name: string | null): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: name ?? '' }).format(0)
-    return name !== null
-  } catch {
-    return false
+    sort: (['key', 'newest'] as const).find((one) => one === query.get('sort')) ?? null,
+    cursor: parseCursor(query.get('after')),
   }
 }
 
@@ -82,9 +64,6 @@ export function toRowQuery({ text, filter, sort }: RowSearch): Record<string, st
     state: filter.state,
     reason: filter.reason,
     run: filter.run === null ? null : String(filter.run),
-    from: filter.from,
-    to: filter.to,
-    tz: filter.timezone === 'UTC' ? null : filter.timezone,
     sort,
   }
 }
@@ -117,8 +96,8 @@ export interface RowPage {
   readonly sources: readonly string[]
   /** In order; null: the search took too long. */
   readonly rows: readonly FoundRow[] | null
-  readonly hasBefore: boolean
-  readonly hasAfter: boolean
+  /** The last row, if there are more; null: there are none. */
+  readonly last: FoundRow | null
   /** How many rows match; null: not counted. */
   readonly total: number | null
 }
@@ -130,28 +109,24 @@ const MAX_SORTED_ROWS = 300_000
 const CANCELLED = '57014'
 
 export async function readRowPage(db: Database, search: RowSearch): Promise<RowPage> {
-  const { cursor, direction } = search
+  const { cursor } = search
   const sources = await listSourceNames(db)
   const total = await countMatches(db, search, sources)
   const find = (sort: RowSort): Promise<FoundRow[] | null> =>
     // One more, to see whether there are more.
-    searchRows(db, toRowFilter(search), { sort, cursor, direction, limit: PAGE_SIZE + 1 }).catch(
-      (error: unknown) => {
-        if ((error as { code?: string }).code !== CANCELLED) throw error
-        return null
-      },
-    )
+    searchRows(db, toRowFilter(search), { sort, cursor, limit: PAGE_SIZE + 1 }).catch((error: unknown) => {
+      if ((error as { code?: string }).code !== CANCELLED) throw error
+      return null
+    })
   let sort = search.sort ?? ((total ?? 0) > MAX_SORTED_ROWS ? 'key' : 'newest')
   let found = await find(sort)
   if (found === null && search.sort === null) found = await find((sort = 'key'))
-  const hasExtra = (found?.length ?? 0) > PAGE_SIZE
-  const isBackward = direction === 'before'
+  const rows = found && found.slice(0, PAGE_SIZE)
   return {
     search: { ...search, sort },
     sources,
-    rows: found && (isBackward ? found.slice(-PAGE_SIZE) : found.slice(0, PAGE_SIZE)),
-    hasBefore: isBackward ? hasExtra : cursor !== null,
-    hasAfter: isBackward || hasExtra,
+    rows,
+    last: (found?.length ?? 0) > PAGE_SIZE ? (rows?.at(-1) ?? null) : null,
     total,
   }
 }
@@ -162,8 +137,8 @@ async function countMatches(
   { text, filter }: RowSearch,
   sources: readonly string[],
 ): Promise<number | null> {
-  const { source, state, reason, run, from, to } = filter
-  if ([text, reason, run, from, to].some((one) => one !== null)) return null
+  const { source, state, reason, run } = filter
+  if ([text, reason, run].some((one) => one !== null)) return null
   const counts = await countRowStates(db, { sources: source === null ? sources : [source] })
   return countRows(counts, state === null ? ROW_STATES : state === 'not_enriched' ? FAILURE_STATES : [state])
 }

@@ -1,5 +1,4 @@
 import { ConfigProblems } from '../../../config/problems.ts'
-import { SourceProblems } from '../../../sources/problems.ts'
 import { pluralize, toSentenceCase } from '../../../util/format.ts'
 import { describeExclusion } from '../../../actions/explain/next-step.ts'
 import type {
@@ -10,7 +9,7 @@ import type {
   RowHistory,
 } from '../../../actions/explain/row-history.ts'
 import { Row, formatState } from '../../../domain/row.ts'
-import { type InputName, POLICY_RULES } from '../../../domain/mapping.ts'
+import { POLICY_RULES } from '../../../domain/mapping.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { requireApp } from '../actions/action.ts'
@@ -34,19 +33,17 @@ export const rowPage: Page = {
   show: async ({ query }, deps) => {
     const source = query.get('source') ?? ''
     const key = query.get('key') ?? ''
-    const history = await requireApp(deps)
-      .explain(source, key.trim())
-      .catch((error: unknown) => refuseRow(error, key))
+    const history = await requireApp(deps).explain(source, key.trim()).catch(refuseRow)
     return { title: `${source} ${history.key}`, body: rowBody(history, Date.now()) }
   },
 }
 
-/** @throws PageRefused if there is no such source or row, with the key to search for */
-function refuseRow(error: unknown, search: string): never {
-  if (!(error instanceof ConfigProblems || error instanceof SourceProblems)) throw error
+/** @throws PageRefused if there is no such source or row */
+function refuseRow(error: unknown): never {
+  if (!(error instanceof ConfigProblems)) throw error
   const [problem] = error.problems
   const text = problem ? toSentenceCase(`${problem.found}. Expected: ${problem.expected}.`) : error.message
-  throw missing('No such row', html`${text} <a href="/rows">All rows</a>`, search)
+  throw missing('No such row', html`${text} <a href="/rows">All rows</a>`)
 }
 
 function rowBody(history: RowHistory, now: number): Html {
@@ -62,7 +59,7 @@ function rowBody(history: RowHistory, now: number): Html {
             ${listNotes(history).map((note) => html`<li>${note}</li>`)}
           </ul>`,
         ])}
-        ${card('values', 'Current values', row.columns.length === 0 ? empty('The row is deleted.') : [inputsTable(row), columnsTable(row.columns, history.source)])}
+        ${card('values', 'Current values', row.columns.length === 0 ? empty('The row is deleted.') : [inputsList(row), columnsTable(row.columns, history.source)])}
         ${(history.fields.length > 0 || history.record !== null) && card('record', 'Enrichment record', [history.fields.length > 0 && fieldsTable(history.fields), wholeRecord(history.record)])}
       </div>
       <div class="stack">
@@ -87,17 +84,12 @@ function listNotes({ state, row }: RowHistory): string[] {
   ]
 }
 
-/** Formats a value; blank values are named, and a time is cut to seconds. */
-export function displayValue(given: unknown): HtmlPart {
+/** Formats a value; blank values are named. */
+function displayValue(given: unknown): HtmlPart {
   if (given === null || given === undefined || given === '') return html`<i>blank</i>`
   if (typeof given === 'string' && given.trim() === '') return html`<i>white space</i>`
   if (typeof given !== 'string') return JSON.stringify(given)
-  const [, day, time, zone] =
-    /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$/.exec(given) ?? []
-  if (day === undefined) return /\s/.test(given) ? given : breakable(given)
-  return html`<span title="${given}"
-    >${day} ${time} ${zone === 'Z' || zone === '+00:00' ? 'UTC' : zone}</span
-  >`
+  return /\s/.test(given) ? given : breakable(given)
 }
 
 /** The service's answer, whole: the table above it has only the fields that are mapped. */
@@ -108,23 +100,13 @@ const wholeRecord = (record: unknown): HtmlPart =>
     <pre class="code" tabindex="0">${JSON.stringify(record, null, 2)}</pre>
   </details>`
 
-const inputsTable = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html =>
-  html`<table class="values">
-    <caption>
-      Inputs
-    </caption>
-    <tbody>
-      ${Object.entries(inputs).map(
-        ([name, given]) =>
-          html`<tr>
-            <th scope="row">${name}</th>
-            <td>
-              ${name in filled ? [displayValue(filled[name as InputName]), ' (filled by Fillrate: not used)'] : displayValue(given)}
-            </td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`
+const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html =>
+  definitionList([
+    ...Object.entries(inputs).map(([name, given]) => [`input ${name}`, displayValue(given)] as const),
+    ...Object.entries(filled).map(
+      ([name, given]) => [`input ${name}`, [displayValue(given), ' (filled by Fillrate: not used)']] as const,
+    ),
+  ])
 
 const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
   dataTable<ColumnState>(
@@ -151,82 +133,64 @@ function describeOwner(
 }
 
 function lookupSection(history: RowHistory, now: number): HtmlPart {
-  const { lookup, missed_lookups, job, deliveries, row } = history
-  const lines: [string, HtmlPart][] = missed_lookups.map((one): [string, HtmlPart] => [
-    'Earlier lookup',
-    [describeWithService(one), ': ', describeAnswer(one, now)],
-  ])
-  if (lookup === null)
-    lines.push([
-      'Lookup',
-      row.lookup_request === null
-        ? row.is_suppressed
-          ? 'none: its identifier was erased'
-          : 'nothing'
-        : ['nothing yet; it would be ', describeLookup(row.lookup_request)],
-    ])
-  else
-    lines.push(
-      ['Lookup', [describeWithService(lookup), html`<br />`, describeCalls(lookup, now)]],
-      ['Result', describeAnswer(lookup, now)],
-    )
-  if (job !== null)
-    lines.push([
+  const { lookup, missed_lookups: missed, job, deliveries, row } = history
+  const proposed =
+    row.lookup_request === null
+      ? row.is_suppressed
+        ? 'none: its identifier was erased'
+        : 'nothing'
+      : ['nothing yet; it would be ', describeLookup(row.lookup_request)]
+  return definitionList([
+    ...missed.map((one) => ['Earlier lookup', describeAnswer(one, now)] as const),
+    ['Lookup', lookup === null ? proposed : describeAnswer(lookup, now)],
+    [
       'Job',
-      [
-        job.job_id ?? job.key,
-        `, ${pluralize(job.size, 'email')} `,
+      job && [
+        `${job.job_id ?? job.key}, ${pluralize(job.size, 'email')} `,
         stateBadge(job.state),
-        ' ',
-        job.finished_at === null ? ['due ', timeAgo(job.deadline_at, now)] : timeAgo(job.finished_at, now),
+        job.finished_at === null
+          ? [' due ', timeAgo(job.deadline_at, now)]
+          : [' ', timeAgo(job.finished_at, now)],
         job.reason !== null && `, ${job.reason}`,
       ],
-    ])
-  for (const one of deliveries)
-    lines.push([
-      'Delivery',
-      [
-        html`<code>${one.event_id}</code> `,
-        stateBadge(one.state),
-        ' received ',
-        timeAgo(one.received_at, now),
-      ],
-    ])
-  return definitionList(lines)
+    ],
+    ...deliveries.map(
+      (one) =>
+        [
+          'Delivery',
+          [html`<code>${one.event_id}</code> `, stateBadge(one.state), ' ', timeAgo(one.received_at, now)],
+        ] as const,
+    ),
+  ])
 }
 
 const describeLookup = ({ kind, input }: { kind: string; input: Readonly<Record<string, string>> }): string =>
   `by ${kind === 'name_company' ? 'name and company' : formatState(kind)}: ${Object.values(input).join(', ')}`
 
-/** With its service, if the database knows several. */
-const describeWithService = (lookup: LookupSummary): string =>
-  `${lookup.service === undefined ? '' : `${lookup.service} `}${describeLookup(lookup)}`
-
-function describeCalls(
-  { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt }: LookupSummary,
-  now: number,
-): HtmlPart {
-  if (at === null) return 'not requested yet'
-  return [
-    attempts > 0 ? `${pluralize(attempts, 'call')}, ` : job === null ? '' : 'in a job, ',
-    'requested ',
-    timeAgo(at, now),
-    run !== null && html` by <a href="/runs/${run}">run ${run}</a>`,
-    inDoubt > 0 && `, ${pluralize(inDoubt, 'call')} in doubt`,
-    rows > 1 && `, shared by ${pluralize(rows, 'row')}`,
-  ]
-}
-
+/** A lookup, with its service if the database knows several, how it was requested, and what came of it. */
 function describeAnswer(lookup: LookupSummary, now: number): HtmlPart {
-  const { state, reason, confidence, resolved_at: at, refresh_at: due, not_before: later } = lookup
+  const { attempts, run, requested_at: at, rows, job, unconfirmed_calls: inDoubt } = lookup
+  const { service = '', state, reason, confidence, resolved_at: resolvedAt } = lookup
   return [
+    `${service} ${describeLookup(lookup)} `,
     stateBadge(state),
     confidence !== null && ` confidence ${confidence}`,
     reason !== null && ` ${reason}`,
-    at !== null && [', ', timeAgo(at, now)],
-    later !== null && [', not before ', timeAgo(later, now)],
-    due !== null && [', refresh due ', timeAgo(due, now)],
+    resolvedAt !== null && [', ', timeAgo(resolvedAt, now)],
+    lookup.not_before !== null && [', not before ', timeAgo(lookup.not_before, now)],
+    lookup.refresh_at !== null && [', refresh due ', timeAgo(lookup.refresh_at, now)],
     lookup.went_on !== undefined && [', went on because ', withCode(lookup.went_on)],
+    html`<br />`,
+    at === null
+      ? 'not requested yet'
+      : [
+          attempts > 0 ? `${pluralize(attempts, 'call')}, ` : job !== null && 'in a job, ',
+          'requested ',
+          timeAgo(at, now),
+          run !== null && html` by <a href="/runs/${run}">run ${run}</a>`,
+        ],
+    inDoubt > 0 && `, ${pluralize(inDoubt, 'call')} in doubt`,
+    rows > 1 && `, shared by ${pluralize(rows, 'row')}`,
   ]
 }
 

@@ -1,8 +1,10 @@
 import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../../domain/row.ts'
 import type { LookupKind } from '../../../domain/identifiers/kind.ts'
+import type { FailureReason } from '../../../store/failures.ts'
 import type { FoundRow } from '../../../store/row-search.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import {
+  card,
   clamped,
   dataTable,
   empty,
@@ -14,57 +16,68 @@ import {
   timeAgo,
   withCode,
 } from '../components.ts'
-import { retryLink } from './failures.ts'
 import { buildUrl, html, rowUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
+import { reasonsTable, retryLink, skippedCellsTable } from './reasons.ts'
 import { parseRowQuery, readRowPage, type RowPage, type RowSearch, toRowQuery } from './row-search.ts'
 
-/** The rows that match a filter. */
+/** Rows by key, e-mail and the like, and by the reason why they are not enriched. */
 export const rowsPage: Page = {
   path: '/rows',
   name: 'Rows',
-  show: async ({ query, canAct }, { db }) => {
+  show: async ({ query, canAct }, { db, readReasons, readSkipped }) => {
     const search = parseRowQuery(query)
+    const { source, state } = search.filter
     const page = await readRowPage(db, search)
-    return { search: search.text ?? '', body: rowsBody(page, canAct, Date.now()) }
+    const ofSource = (one: { readonly source: string }): boolean => source === null || one.source === source
+    // Of one row, one run or one reason, only the rows are shown.
+    const isByReason =
+      search.cursor === null &&
+      [search.text, search.filter.run, search.filter.reason].every((one) => one === null)
+    const reasons = isByReason
+      ? (await readReasons()).filter((one) => ofSource(one) && isIn(one.state, state))
+      : []
+    const skipped = isByReason && state === null ? (await readSkipped()).filter(ofSource) : []
+    return {
+      body: html`${pageHead('Rows')} ${filterForm(page)} ${reasonNote(search, canAct)}
+      ${reasons.length > 0 && reasonsCard(reasons, source, canAct)} ${rowsCard(page, Date.now())}
+      ${skipped.length > 0 && card('skipped', 'Skipped cells', skippedCellsTable(skipped))}`,
+    }
   },
 }
 
-function rowsBody(page: RowPage, canAct: boolean, now: number): Html {
-  const { search, rows } = page
-  const { source, state, reason } = search.filter
-  const failure = FAILURE_STATES.find((one) => one === state)
-  const isRetryable = failure !== undefined && search.filter.run === null && search.text === null
-  const actions =
-    canAct &&
-    isRetryable &&
-    (rows ?? []).length > 0 &&
-    html`<p class="actions">${retryLink([{ state: failure }], { source, state, reason })}</p>`
-  return html`${pageHead('Rows', actions)} ${filterForm(page)} ${reasonNote(search)}
-    <section class="card" aria-label="Rows">
-      ${
-        rows === null
-          ? html`<p class="fault">
-              Sorting that many rows by time takes too long. Choose a source, a state, a run or days, or sort
-              by key.
-            </p>`
-          : rows.length === 0
-            ? empty(
-                isNarrowed(search)
-                  ? html`No row matches. <a href="/rows">All rows</a>`
-                  : 'No rows picked yet. A run picks the rows of its sources, and lists them here.',
-              )
-            : [summary(page), rowsTable(rows, search, now), pager(page)]
-      }
-    </section>`
-}
+const isIn = (state: string, wanted: RowSearch['filter']['state']): boolean =>
+  wanted === null || wanted === 'not_enriched' || wanted === state
 
-const isNarrowed = ({ text, filter }: RowSearch): boolean =>
-  [text, filter.source, filter.state, filter.reason, filter.run, filter.from, filter.to].some(
-    (one) => one !== null,
+const reasonsCard = (reasons: readonly FailureReason[], source: string | null, canAct: boolean): Html =>
+  card(
+    'reasons',
+    'Not enriched, by reason',
+    reasonsTable(reasons, { isSourceShown: source === null, canAct }),
+    canAct && retryLink(reasons, { source }),
   )
 
-function filterForm({ search: { text, filter, sort }, sources }: RowPage): Html {
+const rowsCard = (page: RowPage, now: number): Html =>
+  html`<section id="rows" class="card" aria-label="Rows">
+    ${
+      page.rows === null
+        ? html`<p class="fault">
+            Sorting that many rows by time takes too long. Choose a source, a state or a run.
+          </p>`
+        : page.rows.length === 0
+          ? empty(
+              isNarrowed(page.search)
+                ? html`No row matches. <a href="/rows">All rows</a>`
+                : 'No rows picked yet. A run picks the rows of its sources, and lists them here.',
+            )
+          : [summary(page), rowsTable(page.rows, page.search, now), pager(page)]
+    }
+  </section>`
+
+const isNarrowed = ({ text, filter }: RowSearch): boolean =>
+  [text, filter.source, filter.state, filter.reason, filter.run].some((one) => one !== null)
+
+function filterForm({ search: { text, filter }, sources }: RowPage): Html {
   const states = [
     ['', 'any'],
     ['not_enriched', 'not enriched (any)'],
@@ -74,6 +87,7 @@ function filterForm({ search: { text, filter, sort }, sources }: RowPage): Html 
     <label class="grow"
       >Search
       <input
+        id="find"
         name="q"
         type="search"
         placeholder="e-mail, domain or key"
@@ -86,22 +100,14 @@ function filterForm({ search: { text, filter, sort }, sources }: RowPage): Html 
     <label class="narrow"
       >Run <input name="run" inputmode="numeric" pattern="[0-9]*" value="${filter.run}"
     /></label>
-    <label>From <input name="from" type="date" value="${filter.from}" /></label>
-    <label>To <input name="to" type="date" value="${filter.to}" /></label>
-    ${selectField('sort', 'Sort by', sort, [
-      ['key', 'key'],
-      ['newest', 'newest first'],
-      ['oldest', 'oldest first'],
-    ])}
-    <input type="hidden" name="tz" value="${filter.timezone}" />
     ${filter.reason !== null && html`<input type="hidden" name="reason" value="${filter.reason}" />`}
     <div class="form-actions"><button>Show</button> <a href="/rows">Clear</a></div>
   </form>`
 }
 
 /** The reason that is filtered by, which has no field of its own, and what to do about rows in this state. */
-function reasonNote(search: RowSearch): HtmlPart {
-  const { reason, state } = search.filter
+function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
+  const { reason, state, source, run } = search.filter
   const failure = FAILURE_STATES.find((one) => one === state)
   if (reason === null && failure === undefined) return null
   return html`<p class="note">
@@ -113,16 +119,14 @@ function reasonNote(search: RowSearch): HtmlPart {
         >). `
     }
     ${failure !== undefined && html`${stateBadge(failure)} ${withCode(FAILURE_ADVICE[failure])}.`}
+    ${canAct && failure !== undefined && run === null && search.text === null && retryLink([{ state: failure }], { source, state, reason })}
   </p>`
 }
 
-function summary({ rows, total, search: { filter } }: RowPage): Html {
-  return html`<p class="sub">
-    ${total === null ? `${pluralize(rows?.length ?? 0, 'row')} on this page` : pluralize(total, 'row')}${
-      (filter.from !== null || filter.to !== null) && `; days in ${filter.timezone}`
-    }
+const summary = ({ rows, total }: RowPage): Html =>
+  html`<p class="sub">
+    ${total === null ? `${pluralize(rows?.length ?? 0, 'row')} on this page` : pluralize(total, 'row')}
   </p>`
-}
 
 const KIND_LABELS: Readonly<Record<LookupKind, string>> = {
   email: 'e-mail',
@@ -163,12 +167,13 @@ const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number
     rows,
   )
 
-function pager({ search, rows, hasBefore, hasAfter }: RowPage): HtmlPart {
-  const query = toRowQuery(search)
-  const place = (row: FoundRow | undefined): string =>
-    row === undefined ? '' : JSON.stringify([row.cursor.at, row.source, row.key])
-  return pageLinks(
-    hasBefore ? buildUrl('/rows', { ...query, before: place(rows?.[0]) }) : null,
-    hasAfter ? buildUrl('/rows', { ...query, after: place(rows?.at(-1)) }) : null,
+/** The pages before this one are those that the browser leads back to. */
+const pager = ({ search, last }: RowPage): HtmlPart =>
+  pageLinks(
+    null,
+    last &&
+      buildUrl('/rows', {
+        ...toRowQuery(search),
+        after: JSON.stringify([last.cursor.at, last.source, last.key]),
+      }),
   )
-}

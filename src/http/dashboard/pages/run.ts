@@ -1,19 +1,14 @@
-import { ROW_STATES, type RowState, formatState } from '../../../domain/row.ts'
-import { Run, runOutcome } from '../../../domain/run.ts'
-import type { RowStateCounts } from '../../../store/rows.ts'
-import {
-  countRunRowsBySource,
-  listRunChanges,
-  readRunPhases,
-  type RunPhases,
-} from '../../../store/run-history.ts'
-import { findRun } from '../../../store/runs.ts'
-import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
+import { ROW_STATES, type RowState } from '../../../domain/row.ts'
+import { readServiceTotals, readTotal, Run, runOutcome, type ServiceTotals } from '../../../domain/run.ts'
+import type { RunReport } from '../../../runs/report.ts'
+import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
+import { readRunProcess } from '../../../store/run-history.ts'
+import { findRun, type LivingRun } from '../../../store/runs.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   card,
   clockTime,
   count,
-  countLink,
   dataTable,
   definitionList,
   empty,
@@ -21,30 +16,26 @@ import {
   processName,
   stateBadge,
   withCode,
-  sourceLink,
   sourceLinks,
 } from '../components.ts'
-import { countRows, funnelTable } from '../funnel.ts'
 import type { DashboardDeps } from '../dashboard-app.ts'
-import { type Html, type HtmlPart, buildUrl, hiddenPart, html, livePart } from '../html.ts'
+import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
 import { missing, type Page, type PageRequest, parseId } from '../page.ts'
-import { skippedCellsTable } from './failures.ts'
-import { changesSection, type RunChangesData } from './run-changes.ts'
-import { numbersSection, readSkippedCells, readSplit, readStates } from './run-totals.ts'
+import { statesTable } from '../row-states.ts'
 import { runKind } from './runs.ts'
 
-const CHANGES_PAGE_SIZE = 25
-
-interface RunPageData extends RunChangesData {
-  readonly phases: RunPhases | null
-  /** Rows of a run in progress, by source; null: it has ended. */
-  readonly live: Readonly<Record<string, RowStateCounts>> | null
+interface RunPageData {
+  readonly run: LivingRun
+  /** The process that runs it, or did. */
+  readonly owner: string | null
+  /** Rows of a run in progress; null: it has ended. */
+  readonly live: RowStateCounts | null
   readonly readAt: number
   /** Whether the page offers actions. */
   readonly canAct: boolean
 }
 
-/** One run: what it was to do, how it went, what it wrote. */
+/** One run: what it was to do, how it went, what each service did. */
 export const runPage: Page = {
   path: '/runs/:id',
   isLive: true,
@@ -54,18 +45,14 @@ export const runPage: Page = {
     return {
       title: `Run ${run.id}`,
       isFinal: !run.alive,
-      body: html`${pageHead(['Run ', run.id, ' ', outcomeBadge(data)], runActions(data))}
-        ${aboutSection(data)} ${bySourceSection(data)}
-        <div class="grid">${rowsSection(data)}${numbersSection(run.totals)}</div>
-        ${skippedSection(data)} ${changesSection(data)}`,
+      body: html`${pageHead(['Run ', run.id, ' ', stateBadge(runOutcome(run))], runActions(data))}
+        ${aboutSection(data)}
+        <div class="grid">${rowsSection(data)}${numbersSection(run)}</div>`,
     }
   },
 }
 
-async function readRunPage(
-  { params, query, canAct }: PageRequest,
-  { db, sources }: DashboardDeps,
-): Promise<RunPageData> {
+async function readRunPage({ params, canAct }: PageRequest, { db }: DashboardDeps): Promise<RunPageData> {
   const id = parseId(params['id'])
   const run = id === null ? null : await findRun(db, id)
   if (id === null || run === null)
@@ -73,58 +60,41 @@ async function readRunPage(
       'No such run',
       html`There is no run ${params['id']}, or it was deleted as too old. <a href="/runs">All runs</a>`,
     )
-  const after = parseId(query.get('after')) ?? 0
-  const changes = await listRunChanges(db, id, after, CHANGES_PAGE_SIZE + 1)
   return {
     run,
-    phases: await readRunPhases(db, id),
-    live: run.alive ? await countRunRowsBySource(db, id) : null,
-    changes: changes.slice(0, CHANGES_PAGE_SIZE),
-    after,
-    hasMore: changes.length > CHANGES_PAGE_SIZE,
-    sources: sources(),
+    owner: await readRunProcess(db, id),
+    live: run.alive ? await countRowStates(db, { run: id }) : null,
     readAt: Date.now(),
     canAct,
   }
 }
 
-const outcomeBadge = ({ run }: RunPageData): Html =>
-  livePart('outcome', html`<span id="outcome">${stateBadge(runOutcome(run))}</span>`)
-
-function runActions({ run, canAct }: RunPageData): Html {
+function runActions({ run, canAct }: RunPageData): HtmlPart {
+  if (!canAct) return null
   const { id, state, options, sources } = run
+  if (state === Run.running)
+    return html`<p class="actions"><a class="button" href="/runs/${id}/cancel">Cancel</a></p>`
+  // With a condition of its own, the form would start another run.
+  const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
+  if (!isOrdinary || options.where !== null) return null
   const again = new URLSearchParams(sources.map((name): [string, string] => ['source', name]))
   if (options.budget !== null) again.set('budget', String(options.budget))
   if (options.limit !== null) again.set('limit', String(options.limit))
-  if (options.where !== null) again.set('where', options.where)
-  again.set('route', options.route)
-  const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
-  const isRunning = state === Run.running
-  return livePart(
-    'actions',
-    html`<p id="actions" class="actions">
-      ${
-        canAct && [
-          isRunning && html`<a class="button" href="/runs/${id}/cancel">Cancel</a>`,
-          !isRunning && isOrdinary && html`<a class="button" href="/runs/new?${String(again)}">Run again</a>`,
-        ]
-      }
-    </p>`,
-  )
+  return html`<p class="actions"><a class="button" href="/runs/new?${String(again)}">Run again</a></p>`
 }
 
-function aboutSection({ run, phases, readAt }: RunPageData): Html {
-  const { options, started_at: started, finished_at: finished } = run
-  const end = finished?.getTime() ?? readAt
+function aboutSection({ run, owner, readAt }: RunPageData): Html {
+  const { id, options, started_at: started, finished_at: finished } = run
+  const lasted = formatDuration((finished?.getTime() ?? readAt) - started.getTime())
+  const hasWritten = (readTotal(run.totals, 'cells', 'written') ?? 0) > 0 && options.dry !== true
   return card('about', 'Progress', [
     html`<div class="columns">
       ${definitionList([
         ['Started', clockTime(started)],
         [
           finished === null ? 'Running for' : 'Ended',
-          finished === null ? formatDuration(end - started.getTime()) : clockTime(finished),
+          finished === null ? lasted : html`${clockTime(finished)}, after ${lasted}`,
         ],
-        ['Duration', finished === null ? null : formatDuration(end - started.getTime())],
         ['Reason', run.reason === null ? null : withCode(run.reason)],
         ['Cancelled by', run.cancelled_by],
       ])}
@@ -135,124 +105,93 @@ function aboutSection({ run, phases, readAt }: RunPageData): Html {
         ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
         ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
         ['Route', options.route === 'auto' ? null : options.route],
-        ['Process', phases === null ? null : html`<code>${processName(phases.owner)}</code>`],
+        ['Process', owner === null ? null : html`<code>${processName(owner)}</code>`],
         ['Version', run.version],
       ])}
     </div>`,
-    phases !== null && phaseBars(run.started_at.getTime(), end, phases),
+    !run.alive && hasWritten && html`<p class="sub"><code>fillrate undo ${id}</code> undoes the run.</p>`,
   ])
 }
 
-/** Picking and writing on one time axis. */
-function phaseBars(
-  from: number,
-  to: number,
-  { pickingFinishedAt, firstWriteAt, lastWriteAt }: RunPhases,
-): HtmlPart {
-  const phases: (readonly [string, number, number])[] = [
-    ['Picking rows', from, pickingFinishedAt?.getTime() ?? to],
-    ...(firstWriteAt !== null && lastWriteAt !== null
-      ? [
-          ['Until the first write', from, firstWriteAt.getTime()] as const,
-          ['Writing', firstWriteAt.getTime(), lastWriteAt.getTime()] as const,
-        ]
-      : []),
-  ]
-  const length = Math.max(1, to - from)
-  const share = (ms: number): number => Math.max(0, Math.min(100, (ms / length) * 100))
-  return html`<table class="phases">
-    <caption class="sr">
-      Phases of the run
-    </caption>
-    <tbody>
-      ${phases.map(
-        ([name, begin, end]) =>
-          html`<tr>
-            <th scope="row">${name}</th>
-            <td class="n">${formatDuration(Math.max(0, end - begin))}</td>
-            <td class="wide">
-              <svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
-                <rect class="track" width="100" height="10" />
-                <rect
-                  class="flow"
-                  x="${Math.min(99, share(begin - from)).toFixed(2)}"
-                  width="${Math.max(0.6, share(end - begin)).toFixed(2)}"
-                  height="10"
-                />
-              </svg>
-            </td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`
-}
-
-function bySourceSection({ run, live }: RunPageData): Html {
-  const split = live ?? readSplit(run.totals)
-  const lines = run.sources.flatMap((name) => (split?.[name] ? [{ name, states: split[name] }] : []))
-  if (run.sources.length < 2 || lines.length === 0) return hiddenPart('by-source')
-  const present = ROW_STATES.filter((state) => lines.some(({ states }) => states[state] > 0))
-  return card(
-    'by-source',
-    'By source',
-    dataTable(
-      'Rows of the run by source and state',
-      [
-        {
-          name: 'source',
-          kind: 'row',
-          cell: ({ name }) => sourceLink(name),
-        },
-        {
-          name: 'picked',
-          kind: 'number',
-          cell: ({ states }) => formatCount(countRows(states)),
-        },
-        ...present.map((state) => ({
-          name: formatState(state),
-          kind: 'number' as const,
-          cell: ({ name, states }: (typeof lines)[number]) =>
-            run.options.dry === true
-              ? count(states[state])
-              : countLink(states[state], rowsUrl(run.id, state, name)),
-        })),
-      ],
-      lines,
-    ),
+/** What each of several services did. */
+const servicesTable = (services: readonly ServiceTotals[]): HtmlPart =>
+  services.length > 0 &&
+  dataTable<ServiceTotals>(
+    'Services of the run',
+    [
+      { name: 'service', kind: 'row', cell: ({ service }) => service },
+      { name: 'state', cell: ({ status }) => stateBadge(status) },
+      { name: 'requested', kind: 'number', cell: ({ lookups }) => formatCount(lookups.requested) },
+      { name: 'found', kind: 'number', cell: ({ lookups }) => formatCount(lookups.found) },
+      { name: 'cells', kind: 'number', cell: ({ cells }) => formatCount(cells.written) },
+      { name: 'cost', kind: 'number', cell: ({ spend }) => spend.cost && formatMoney(spend.cost) },
+    ],
+    services,
   )
-}
 
-const rowsUrl = (run: number, state: RowState | null, source: string | null = null): string =>
-  buildUrl('/rows', { source, state, run: String(run) })
+const rowsUrl = (run: number, state: RowState | null): string =>
+  buildUrl('/rows', { state, run: String(run) })
 
 function rowsSection({ run, live }: RunPageData): Html {
-  const states = live === null ? readStates(run.totals) : sumStates(Object.values(live))
+  const states = live ?? readStates(run.totals)
   const isDry = run.options.dry === true
   return card(
     'rows',
     isDry ? 'Projected rows' : 'Rows',
     states === null
       ? empty('It picked no rows.')
-      : funnelTable(isDry ? 'What a run would do' : 'From picked to enriched', states, (state) =>
+      : statesTable(isDry ? 'What a run would do' : 'Rows of the run by state', states, (state) =>
           isDry ? null : rowsUrl(run.id, state),
         ),
     states !== null && !isDry && html`<a href="${rowsUrl(run.id, null)}">List these rows</a>`,
   )
 }
 
-const sumStates = (counts: readonly RowStateCounts[]): RowStateCounts =>
-  Object.fromEntries(
-    ROW_STATES.map((state) => [state, counts.reduce((sum, one) => sum + one[state], 0)]),
-  ) as RowStateCounts
+// The report of a run, as it is stored. Another version may have stored another shape.
 
-function skippedSection({ run }: RunPageData): HtmlPart {
-  const skipped = readSkippedCells(run.totals)
-  return (
-    skipped.length > 0 &&
-    card(
-      'skipped',
-      run.options.dry === true ? 'Cells that would be skipped' : 'Skipped cells',
-      skippedCellsTable(skipped),
-    )
+/** The numbers of a run's report, and beside them what each of several services did. */
+const numbersSection = ({ totals }: LivingRun): Html =>
+  card(
+    'numbers',
+    'Lookups, calls and cells',
+    totals === null
+      ? empty('Counted when the run ends.')
+      : [
+          definitionList(
+            NUMBERS.map(([label, part, field]) => {
+              const value = readTotal(totals, part, field)
+              return [label, value === 0 ? null : count(value)]
+            }),
+          ),
+          servicesTable(readServiceTotals(totals)),
+        ],
   )
+
+/** A label and the number of the report that it shows. */
+type ReportNumber = {
+  [Part in 'lookups' | 'requests' | 'cells']: readonly [
+    label: string,
+    part: Part,
+    field: string & keyof RunReport[Part],
+  ]
+}['lookups' | 'requests' | 'cells']
+
+const NUMBERS: readonly ReportNumber[] = [
+  ['Lookups requested', 'lookups', 'requested'],
+  ['Answered earlier', 'lookups', 'stored'],
+  ['Found', 'lookups', 'found'],
+  ['No match', 'lookups', 'not_found'],
+  ['In doubt', 'lookups', 'in_doubt'],
+  ['Calls to be retried', 'requests', 'retried'],
+  ['Throttled (429)', 'requests', 'throttled'],
+  ['Cells written', 'cells', 'written'],
+  ['Cells protected', 'cells', 'protected'],
+  ['Cells skipped', 'cells', 'skipped'],
+]
+
+function readStates(totals: unknown): RowStateCounts | null {
+  if (!readTotal(totals, 'rows', 'picked')) return null
+  return Object.fromEntries(
+    ROW_STATES.map((state) => [state, readTotal(totals, 'rows', state) ?? 0]),
+  ) as RowStateCounts
 }

@@ -1,7 +1,6 @@
-import { readSourceOverview, type SourceOverview } from '../../../actions/dashboard-data.ts'
-import type { RowState } from '../../../domain/row.ts'
+import { readSourceOverviews, type SourceOverview, type Verdict } from '../../../actions/dashboard-data.ts'
 import { describeCondition } from '../../../domain/condition.ts'
-import { countFailureReasons, type FailureReason } from '../../../store/failures.ts'
+import type { FailureReason } from '../../../store/failures.ts'
 import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
 import {
   badge,
@@ -12,73 +11,93 @@ import {
   percentOfTotal,
   ratio,
   shareBar,
-  sparkline,
+  sourceLinks,
   timeAgo,
   withCode,
 } from '../components.ts'
-import { countRows, funnelTable } from '../funnel.ts'
-import { buildUrl, hiddenPart, html, livePart, sourceUrl, type Html } from '../html.ts'
+import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
-import { reasonsTable, retryLink } from './failures.ts'
-import { formatPoints, pauseText, trendClass } from './sources.ts'
+import { countRows, statesTable } from '../row-states.ts'
+import { reasonsTable, retryLink } from './reasons.ts'
+import { formatPoints, pauseText, trendClass } from './sources-table.ts'
+import { findBreakage } from './verdict.ts'
+
+/** Leads to the first source: the overview lists all of them, and each page leads to the others. */
+export const sourcesPage: Page = {
+  path: '/sources',
+  name: 'Sources',
+  show: async (_, { sources }) => {
+    const [first] = sources().keys()
+    if (first !== undefined) return { redirect: sourceUrl(first) }
+    throw missing('No sources', 'No configuration is loaded yet.')
+  },
+}
 
 interface SourcePageData {
   readonly source: SourceOverview
+  readonly conditions: Verdict['conditions']
   readonly readAt: number
   readonly reasons: readonly FailureReason[]
   /** Whether the page offers actions. */
   readonly canAct: boolean
 }
 
-/** One source: its fill rates over time, its rows by state, why some are not enriched. */
+/** One source: how full it is, its rows by state, why some are not enriched. */
 export const sourcePage: Page = {
   path: '/sources/:source',
   isLive: true,
-  show: async ({ params, canAct }, { db, sources }) => {
+  show: async ({ params, canAct }, { db, sources, readReasons, readVerdict }) => {
     const { source: name = '' } = params
-    const source = sources().get(name)
+    const mapping = sources().get(name)
+    const [source] = mapping === undefined ? [] : await readSourceOverviews(db, [mapping])
     if (source === undefined)
       throw missing(
         'No such source',
-        html`The configuration has no source <strong>${name}</strong>. <a href="/sources">All sources</a>`,
+        html`The configuration has no source <strong>${name}</strong>. <a href="/sources">Sources</a>`,
       )
     const data: SourcePageData = {
-      source: await readSourceOverview(db, source),
-      reasons: await countFailureReasons(db, { source: name, states: null }),
+      source,
+      conditions: (await readVerdict()).conditions,
+      reasons: (await readReasons()).filter((one) => one.source === name),
       readAt: Date.now(),
       canAct,
     }
+    const others = [...sources().keys()].filter((one) => one !== name)
     return {
       title: name,
-      body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)} ${deletedSection(data)}
-        <div class="grid">${fillRatesSection(data)}${sourceRowsSection(data)}</div>
-        ${sourceFailures(data)}`,
+      body: html`${pageHead(name, sourceActions(data))} ${aboutSource(data)}
+        ${others.length > 0 && html`<div class="sub others">Other sources: ${sourceLinks(others)}</div>`}
+        ${deletedSection(data)}
+        <div class="grid">
+          ${card('fill-rates', 'Fill rates', fillRateTable(source, data.readAt))}${rowsSection(data)}
+        </div>
+        ${reasonsSection(data)}`,
     }
   },
 }
 
-function aboutSource({ source, readAt }: SourcePageData): Html {
-  const { kind, table, pause, breakage, lastRun, name } = source
-  return livePart(
-    'about',
-    html`<p id="about" class="sub about">
+function aboutSource({ source, conditions, readAt }: SourcePageData): Html {
+  const { kind, table, pause, lastRun, name } = source
+  const breakage = findBreakage(conditions, name)
+  return html`<p class="sub about">
       ${kind} · <code>${table}</code>
       ${lastRun !== null && html` · <a href="${buildUrl('/runs', { source: name })}">runs</a>, the last ${timeAgo(lastRun.at, readAt)}`}
-      ${breakage !== null && [' · ', badge('left out', 'bad'), breakageText(breakage, readAt)]}
       ${pause !== null && [' · ', badge('paused', 'warn'), pauseText(pause, readAt)]}
-    </p>`,
-  )
+    </p>
+    ${breakage !== undefined && breakageNotice(breakage, readAt)}`
 }
 
 /** Why a source is left out, since when, and what to do. */
-function breakageText(breakage: NonNullable<SourcePageData['source']['breakage']>, now: number): Html {
-  const { title, mend: action } = describeCondition(breakage, now)
-  return html`<span class="soft">${timeAgo(breakage.since, now)}: ${title}. ${withCode(action)}</span>`
+function breakageNotice(breakage: NonNullable<ReturnType<typeof findBreakage>>, now: number): Html {
+  const { title, mend } = describeCondition(breakage, now)
+  return html`<p class="notice bad">
+    <b>${title}</b>, since ${timeAgo(breakage.since, now)}. <b>What to do:</b> ${withCode(mend)}
+  </p>`
 }
 
 /** Rows that the table no longer has: nothing else on the page counts them. */
-function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): Html {
-  if (deleted.length === 0) return hiddenPart('deleted')
+function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): HtmlPart {
+  if (deleted.length === 0) return null
   return card('deleted', 'Deleted rows', [
     deleted.map(
       ({ rows, since, is_kept: isKept, held }) =>
@@ -98,12 +117,8 @@ function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): 
   ])
 }
 
-const fillRatesSection = ({ source, readAt }: SourcePageData): Html =>
-  card('fill-rates', 'Fill rates', fillRateTable(source, readAt))
-
-function sourceRowsSection({ source: { name, states } }: SourcePageData): Html {
-  const link = (state: RowState): string => buildUrl('/rows', { source: name, state })
-  return card(
+const rowsSection = ({ source: { name, states } }: SourcePageData): Html =>
+  card(
     'rows',
     'Rows',
     countRows(states) === 0
@@ -111,12 +126,13 @@ function sourceRowsSection({ source: { name, states } }: SourcePageData): Html {
           html`No rows picked yet. <code>fillrate plan ${name}</code> shows what a run would do,
             <code>fillrate run ${name}</code> does it.`,
         )
-      : funnelTable('From picked to enriched', states, link),
+      : statesTable('Rows ever picked, by state', states, (state) =>
+          buildUrl('/rows', { source: name, state }),
+        ),
     html`<a href="${buildUrl('/rows', { source: name })}">All rows</a>`,
   )
-}
 
-const sourceFailures = ({ reasons, canAct, source }: SourcePageData): Html =>
+const reasonsSection = ({ reasons, canAct, source }: SourcePageData): Html =>
   card(
     'reasons',
     'Not enriched, by reason',
@@ -124,40 +140,34 @@ const sourceFailures = ({ reasons, canAct, source }: SourcePageData): Html =>
     canAct && retryLink(reasons, { source: source.name }),
   )
 
-function sourceActions({ source: { name, pause }, canAct }: SourcePageData): Html {
+function sourceActions({ source: { name, pause }, canAct }: SourcePageData): HtmlPart {
   const verb = pause === null ? 'pause' : 'resume'
-  return livePart(
-    'actions',
-    html`<p id="actions" class="actions">
-      ${
-        canAct && [
-          html`<a class="button" href="${sourceUrl(name)}/${verb}"
-            >${verb === 'pause' ? 'Pause' : 'Resume'}</a
-          >`,
-          html`<a class="button primary" href="${buildUrl('/runs/new', { source: name })}">Run</a>`,
-        ]
-      }
-    </p>`,
+  return (
+    canAct &&
+    html`<p class="actions">
+      <a class="button" href="${sourceUrl(name)}/${verb}">${pause === null ? 'Pause' : 'Resume'}</a>
+      <a class="button primary" href="${buildUrl('/runs/new', { source: name })}">Start a run</a>
+    </p>`
   )
 }
 
+/** How full each column is at the last count, and the change since the first that is kept. */
 function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Html {
-  const first = fillRates[0]
-  const last = fillRates.at(-1)
-  if (first === undefined || last === undefined) return empty('Fill rates are counted during the first run.')
+  const [first, last] = [fillRates[0], fillRates.at(-1)]
+  if (first === undefined || last === undefined) return empty('Counted at the end of a run.')
+  const isCompared = fillRates.length > 1
   const since = formatDuration(last.at.getTime() - first.at.getTime())
   return html`<table class="coverage">
     <caption>
       ${pluralize(last.eligible, 'row')}, counted
-      ${timeAgo(last.at, now)}${fillRates.length > 1 && html`; change in percentage points over ${since}`}
+      ${timeAgo(last.at, now)}${isCompared && `; change in percentage points over ${since}`}
     </caption>
     <thead>
       <tr>
         <th scope="col">column</th>
         <th scope="col" class="wide">filled</th>
         <th scope="col" class="n">share</th>
-        <th scope="col" class="n">change</th>
-        <th scope="col" class="trend">trend</th>
+        ${isCompared && html`<th scope="col" class="n">change</th>`}
       </tr>
     </thead>
     <tbody>
@@ -166,11 +176,11 @@ function fillRateTable({ fillRates, columns }: SourceOverview, now: number): Htm
   </table>`
 }
 
-function columnRow(column: string, coverage: SourceOverview['fillRates']): Html {
-  const known = coverage.filter((one) => one.filled[column] !== undefined)
-  const shares = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
-  const [before = 0] = shares
-  const now = shares.at(-1) ?? 0
+/** A column that no run has counted yet has no share. */
+function columnRow(column: string, fillRates: SourceOverview['fillRates']): Html {
+  const known = fillRates.filter((one) => one.filled[column] !== undefined)
+  const [before = 0, ...others] = known.map((one) => ratio(one.filled[column] ?? 0, one.eligible))
+  const now = others.at(-1) ?? before
   const last = known.at(-1)
   const gain = now - before
   return html`<tr>
@@ -179,31 +189,9 @@ function columnRow(column: string, coverage: SourceOverview['fillRates']): Html 
       ${shareBar([
         { share: Math.min(before, now), look: 'before' },
         { share: Math.max(0, gain), look: 'good' },
-      ])}<span class="sr">${formatCount(last?.filled[column] ?? 0)} rows</span>
+      ])}${last !== undefined && html`<span class="sr">${formatCount(last.filled[column] ?? 0)} rows</span>`}
     </td>
-    <td class="n">${percentOfTotal(last?.filled[column] ?? 0, last?.eligible ?? 0)}</td>
-    <td class="n ${trendClass(gain)}">${formatPoints(gain)}</td>
-    <td class="trend">${sparkline(trendPoints(known, shares))}</td>
+    <td class="n">${last === undefined ? '–' : percentOfTotal(last.filled[column] ?? 0, last.eligible)}</td>
+    ${fillRates.length > 1 && html`<td class="n ${trendClass(gain)}">${known.length > 1 ? formatPoints(gain) : '–'}</td>`}
   </tr>`
-}
-
-/** Maximum points of a trend line, which is 74 pixels wide. */
-const MAX_TREND_POINTS = 60
-
-/** Points at their true times; heights between the minimum and the maximum, enlarged at most ten times. */
-function trendPoints(
-  known: SourceOverview['fillRates'],
-  shares: readonly number[],
-): ReadonlyArray<readonly [number, number]> {
-  const times = known.map((one) => one.at.getTime())
-  const begin = times[0] ?? 0
-  const length = Math.max(1, (times.at(-1) ?? 0) - begin)
-  const low = Math.min(...shares)
-  const height = Math.max(0.1, Math.max(...shares) - low)
-  const every = Math.max(1, Math.ceil(known.length / MAX_TREND_POINTS))
-  return shares.flatMap((one, n) =>
-    n % every === 0 || n === shares.length - 1
-      ? [[((times[n] ?? 0) - begin) / length, (one - low) / height] as const]
-      : [],
-  )
 }

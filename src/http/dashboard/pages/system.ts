@@ -1,24 +1,14 @@
 import type { SystemData } from '../../../actions/system-data.ts'
 import { describeCondition, severityOf } from '../../../domain/condition.ts'
+import type { AuditEvent, AuditOutcome } from '../../../store/audit.ts'
 import type { ListedProcess } from '../../../store/processes.ts'
 import type { StoredCondition } from '../../../store/conditions.ts'
 import { formatDuration } from '../../../util/format.ts'
-import {
-  badge,
-  card,
-  clockTime,
-  dataTable,
-  definitionList,
-  pageHead,
-  processName,
-  timeAgo,
-  nameText,
-} from '../components.ts'
+import { badge, card, dataTable, pageHead, processName, timeAgo, nameText, type Tone } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
-import { auditSection } from './audit.ts'
 
-/** The processes of this database, what each of them does, and the configuration that it has loaded; what went wrong and what was changed lately. */
+/** The processes of this database and what each of them does; what went wrong and what was changed lately. */
 export const systemPage: Page = {
   path: '/system',
   name: 'System',
@@ -27,7 +17,7 @@ export const systemPage: Page = {
     const data = await readSystem()
     return {
       body: html`${pageHead('System')} ${processesSection(data)} ${conditionsSection(data)}
-      ${auditSection(data)} ${configurationSections(data)}`,
+      ${auditSection(data)}`,
     }
   },
 }
@@ -39,12 +29,19 @@ const ROLES: Readonly<Record<ListedProcess['role'], string>> = {
 }
 
 function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
-  const versions = new Set(processes.filter((one) => one.isAlive).map((one) => one.version))
+  const alive = processes.filter((one) => one.isAlive)
+  const versions = new Set(alive.map((one) => one.version))
+  const configurations = new Set(alive.map((one) => JSON.stringify(one.config)))
   return card('processes', 'Processes', [
     versions.size > 1 &&
       html`<p class="note">
         ${badge('mixed versions', 'warn')} ${[...versions].join(' and ')} run at the same time: finish the
         upgrade.
+      </p>`,
+    configurations.size > 1 &&
+      html`<p class="note">
+        ${badge('processes differ', 'warn')} Not every process has loaded the same configuration: send SIGHUP
+        to those with the older one.
       </p>`,
     !hasDaemon &&
       html`<p class="note">
@@ -71,7 +68,14 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
           cell: ({ version, nodeVersion }) => html`${version} <span class="soft">Node ${nodeVersion}</span>`,
         },
         { name: 'started', cell: ({ startedAt }) => timeAgo(startedAt, readAt) },
-        { name: 'configuration since', cell: ({ configLoadedAt }) => timeAgo(configLoadedAt, readAt) },
+        {
+          name: 'configuration',
+          cell: ({ configPath, configLoadedAt }) => [
+            configPath === null ? 'from code' : html`<code>${configPath}</code>`,
+            ', ',
+            timeAgo(configLoadedAt, readAt),
+          ],
+        },
       ],
       processes,
       { none: 'No process has reported yet.' },
@@ -79,13 +83,20 @@ function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
   ])
 }
 
+/** What the leases of a process say about it. The fingerprint of a key says nothing to people. */
+const duties = ({ leases }: ListedProcess): HtmlPart =>
+  leases.map((scope, n) => [
+    n > 0 && ', ',
+    scope === 'follow' ? 'runs live sync' : html`calls ${nameText(scope.split(' ')[0] ?? scope)}`,
+  ])
+
 /** What went wrong lately, and for how long. */
 const conditionsSection = ({ recentConditions, readAt }: SystemData): Html =>
   card(
     'conditions',
-    'Conditions',
+    'Last conditions',
     dataTable<StoredCondition>(
-      'The latest conditions',
+      'What was wrong lately',
       [
         { name: 'condition', kind: 'row', cell: (one) => describeCondition(one, readAt).title },
         {
@@ -107,48 +118,55 @@ const conditionsSection = ({ recentConditions, readAt }: SystemData): Html =>
     ),
   )
 
-/** What the leases of a process say about it. */
-const duties = ({ leases }: ListedProcess): HtmlPart =>
-  leases.map((scope, n) => [
-    n > 0 && ', ',
-    scope === 'follow' ? 'runs live sync' : html`calls ${nameText(scope.split(' ').join(', key '))}`,
-  ])
-
-/** Each configuration that a process has loaded; processes with the same one share it. */
-function configurationSections({ processes, readAt }: SystemData): Html[] {
-  const byText = new Map<string, ListedProcess[]>()
-  for (const one of processes.filter(({ isAlive }) => isAlive)) {
-    const text = JSON.stringify(one.config, null, 2)
-    byText.set(text, [...(byText.get(text) ?? []), one])
-  }
-  return [...byText].map(([text, [first, ...others]], n) =>
-    card(
-      `configuration-${n + 1}`,
-      byText.size === 1 ? 'Configuration as loaded' : `Configuration ${n + 1} of ${byText.size}`,
+const auditSection = ({ changes, readAt }: SystemData): Html =>
+  card(
+    'audit',
+    'Who changed what',
+    dataTable<AuditEvent>(
+      'The latest changes',
       [
-        byText.size > 1 &&
-          n === 0 &&
-          html`<p class="note">
-            ${badge('processes differ', 'warn')} Not every process has loaded the same configuration: send
-            SIGHUP to those with the older one.
-          </p>`,
-        first !== undefined &&
-          definitionList([
-            ['File', first.configPath === null ? 'from code' : html`<code>${first.configPath}</code>`],
-            ['Loaded', html`${clockTime(first.configLoadedAt)} (${timeAgo(first.configLoadedAt, readAt)})`],
-            [
-              'In',
-              [first, ...others].map((one, at) => [
-                at > 0 && ', ',
-                html`<code>${processName(one.owner)}</code>`,
-              ]),
-            ],
-          ]),
-        html`<details id="configuration-${n + 1}-text">
-          <summary>Show the configuration with its defaults (it holds no secret)</summary>
-          <pre class="code" tabindex="0">${text}</pre>
-        </details>`,
+        { name: 'action', kind: 'row', cell: ({ action }) => action },
+        { name: 'when', cell: ({ at }) => timeAgo(at, readAt) },
+        {
+          name: 'who',
+          cell: ({ actor, origin }) => html`${actor}<br /><span class="soft">${origin}</span>`,
+        },
+        { name: 'details', kind: 'text', cell: ({ parameters }) => describeParameters(parameters) },
+        {
+          name: 'outcome',
+          kind: 'text',
+          cell: ({ outcome, detail }) => [
+            badge(outcome ?? 'under way', OUTCOME_TONES[outcome ?? 'open']),
+            ' ',
+            detail,
+          ],
+        },
+        { name: 'run', cell: ({ run }) => run !== null && html`<a href="/runs/${run}">${run}</a>` },
       ],
+      changes,
+      { none: 'Nothing was changed yet.' },
     ),
   )
+
+const OUTCOME_TONES: Readonly<Record<AuditOutcome | 'open', Tone>> = {
+  done: 'good',
+  interrupted: 'warn',
+  failed: 'bad',
+  open: 'busy',
+}
+
+/** The parameters that say something, the sources first: jsonb keeps no order. */
+function describeParameters(parameters: AuditEvent['parameters']): HtmlPart {
+  const said = Object.entries(parameters).filter(
+    ([, value]) => value !== null && value !== false && String(value) !== '',
+  )
+  return said
+    .toSorted(([a], [b]) => Number(b === 'sources') - Number(a === 'sources'))
+    .map(([name, value]) => {
+      const text = typeof value === 'number' && name.endsWith('_ms') ? formatDuration(value) : String(value)
+      return html`<span class="parameter"
+        ><span class="soft">${name.replace(/_ms$/, '').replaceAll('_', ' ')}</span>
+        ${text.replaceAll(',', ', ')}</span
+      > `
+    })
 }

@@ -1,96 +1,103 @@
-import { describeError } from '../../../util/error-text.ts'
-import type { DashboardData, RunOverview } from '../../../actions/dashboard-data.ts'
+import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
 import { Run, readTotal } from '../../../domain/run.ts'
 import {
   type Condition,
   type ConditionText,
   conditionId,
-  describeCondition,
   type DatabaseOutage,
+  describeCondition,
   SCHEMA_OUTDATED,
   severityOf,
   toOutageCondition,
 } from '../../../domain/condition.ts'
 import { isTransient } from '../../../store/connectivity.ts'
+import type { LivingRun } from '../../../store/runs.ts'
+import { describeError } from '../../../util/error-text.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
-import { countRows } from '../funnel.ts'
-import { type Html, html, livePart, type HtmlPart } from '../html.ts'
+import { type Html, html, type HtmlPart } from '../html.ts'
+import { countRows } from '../row-states.ts'
 import { START_RUN } from './runs.ts'
 
-/** Whether Fillrate works: each trouble with what it means and what to do, and below them what goes on. */
-export function healthSection(data: DashboardData, canAct: boolean): Html {
-  const { conditions: troubles, readAt: now } = data
-  const notes = listNotes(data)
-  const [tone, activity] = describeActivity(data)
-  return verdictSection(
-    troubles[0] === undefined ? (notes.length > 0 ? 'warn' : tone) : toTone(troubles[0]),
-    html`${troubles.slice(0, MAX_SHOWN_TROUBLES).map((trouble) => troubleBlock(trouble, now))}
-      ${troubles.slice(MAX_SHOWN_TROUBLES).map((trouble) => foldedTrouble(trouble, now))}
-      <p class="${troubles.length > 0 ? 'activity' : 'headline'}">${activity}</p>
-      ${
-        notes.length > 0 &&
-        html`<ul>
-          ${notes.map((note) => html`<li>${note}</li>`)}
-        </ul>`
-      }
-      ${canAct && html`<p class="actions">${START_RUN}</p>`}`,
-  )
-}
-
-/** Troubles in full; each further one is a line that opens, so that the figures below stay in sight. */
-const MAX_SHOWN_TROUBLES = 4
-
-const foldedTrouble = (trouble: Condition, now: number): Html => {
-  const { title, meaning, mend } = describeCondition(trouble, now)
-  return html`<details
-    id="${conditionId(trouble).replaceAll(/\W+/g, '-')}"
-    class="trouble folded ${toTone(trouble)}"
+/** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
+export function healthSection(
+  verdict: Verdict,
+  counts: DashboardData,
+  { canAct }: { readonly canAct: boolean },
+): Html {
+  const { conditions, paused, readAt: now } = verdict
+  const [tone, activity] = describeActivity(verdict, counts)
+  const [first] = conditions
+  return html`<section
+    id="verdict"
+    class="verdict ${first !== undefined ? toTone(first) : paused.length > 0 ? 'warn' : tone}"
+    aria-label="Health"
   >
-    <summary>${title}</summary>
-    ${troubleDetails({ meaning, mend }, trouble.since, now)}
-  </details>`
+    ${conditions.slice(0, MAX_SHOWN).map((one) => conditionBlock(one, now, canAct))}
+    ${conditions.slice(MAX_SHOWN).map((one) => foldedCondition(one, now, canAct))}
+    <p class="${conditions.length > 0 ? 'activity' : 'headline'}">${activity}</p>
+    ${paused.length > 0 && html`<p>Paused: ${paused.map(({ source }) => source).join(', ')}.</p>`}
+    ${canAct && html`<p class="actions">${START_RUN}</p>`}
+  </section>`
 }
 
-const verdictSection = (tone: string, body: Html): Html =>
-  livePart(
-    'verdict',
-    html`<section id="verdict" class="verdict ${tone}" aria-label="Health">${body}</section>`,
-  )
+/** Conditions in full; each further one is a line that opens, so that the figures below stay in sight. */
+const MAX_SHOWN = 4
+
+/** What a call to the service proves, or ends: `Try now` makes it. */
+const TRIED = new Set<Condition['kind']>(['key_refused', 'out_of_credits', 'service_failing'])
+
+/** The condition of a service; undefined: it has none. */
+export const findServiceCondition = (
+  conditions: readonly Condition[],
+  service: string,
+): Condition | undefined =>
+  conditions.find((one) => one.service === service && (TRIED.has(one.kind) || one.kind === 'throttled'))
+
+/** The condition of a source that does not fit its table, and is left out; undefined: it fits. */
+export const findBreakage = (conditions: readonly Condition[], source: string): Condition | undefined =>
+  conditions.find((one) => one.kind === 'source_broken' && one.source === source)
+
+const foldedCondition = (condition: Condition, now: number, canAct: boolean): Html =>
+  html`<details
+    id="${conditionId(condition).replaceAll(/\W+/g, '-')}"
+    class="condition folded ${toTone(condition)}"
+  >
+    <summary>${describeCondition(condition, now).title}</summary>
+    ${conditionDetails(condition, now, canAct)}
+  </details>`
 
 const toTone = (condition: Condition): Tone => (severityOf(condition) === 'error' ? 'bad' : 'warn')
 
-function troubleBlock(trouble: Condition, now: number): Html {
-  const { title, meaning, mend } = describeCondition(trouble, now)
-  return html`<div class="trouble ${toTone(trouble)}">
-    <p class="headline">${title}</p>
-    ${troubleDetails({ meaning, mend }, trouble.since, now)}
+const conditionBlock = (condition: Condition, now: number, canAct: boolean): Html =>
+  html`<div class="condition ${toTone(condition)}">
+    <p class="headline">${describeCondition(condition, now).title}</p>
+    ${conditionDetails(condition, now, canAct)}
   </div>`
+
+function conditionDetails(condition: Condition, now: number, canAct: boolean): Html {
+  const { meaning, mend, proof } = describeCondition(condition, now)
+  const { kind, service, since } = condition
+  return html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
+    <p class="action">
+      <b>What to do:</b> ${withCode(mend)} <span class="since">Prove it: ${withCode(proof)}.</span>
+    </p>
+    ${canAct && service !== null && TRIED.has(kind) && html`<p class="actions">${tryLink(service)}</p>`}`
 }
 
-const troubleDetails = (
-  { meaning, mend }: Pick<ConditionText, 'meaning' | 'mend'>,
-  since: Date,
-  now: number,
-): Html =>
-  html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
-    <p class="action"><b>What to do:</b> ${withCode(mend)}</p>`
+export const tryLink = (service: string): Html =>
+  html`<a class="button" href="${tryUrl(service)}">Try now</a>`
 
-/**
- * The verdict of a process that cannot read its data: Postgres is away, or its schema is missing. Null: the error has
- * another cause.
- * @param known what the process knows of it
- */
-export function outageSection(error: unknown, known: DatabaseOutage | null, now: number): Html | null {
-  const outage = findOutage(error, known)
-  return outage && verdictSection('bad outage', troubleBlock(toOutageCondition(outage, now), now))
-}
+export const tryUrl = (service: string): string => `/services/${encodeURIComponent(service)}/try`
 
-/** SQLSTATEs of a table, column or schema that does not exist. */
+/** SQLSTATEs of a table or schema that does not exist. */
 const MISSING = new Set(['42P01', '42703', '3F000'])
 
-/** The same in words, for a page that has nothing else to show. */
+/**
+ * What keeps a process from its data, in words: Postgres is away, or its schema is missing. Null: another cause.
+ * @param known what the process knows of it
+ */
 export function describeOutage(
   error: unknown,
   known: DatabaseOutage | null,
@@ -100,41 +107,29 @@ export function describeOutage(
   return outage && describeCondition(toOutageCondition(outage, now), now)
 }
 
-/** What keeps a process from its data, as it has noticed it, or as the error says. */
+/** As the process has noticed it, or as the error says. Other missing names are those of the user's tables. */
 function findOutage(error: unknown, known: DatabaseOutage | null): DatabaseOutage | null {
-  if (MISSING.has(networkErrorCode(error) ?? '')) return { details: SCHEMA_OUTDATED, forMs: 0 }
+  if (MISSING.has(networkErrorCode(error) ?? ''))
+    return known !== null || /"fillrate[".]/.test(describeError(error))
+      ? { details: SCHEMA_OUTDATED, forMs: 0 }
+      : null
   if (!isTransient(error)) return null
   const reason = networkErrorMeaning(networkErrorCode(error)) ?? describeError(error)
   return known ?? { details: { reason }, forMs: 0 }
 }
 
-/** What needs no help, and must not be forgotten. */
-function listNotes({ jobs, sources }: DashboardData): string[] {
-  const inDoubt = jobs.find((group) => group.state === 'in_doubt')?.jobs ?? 0
-  const paused = sources.filter((source) => source.pause !== null).map((source) => source.name)
-  return [
-    ...(inDoubt > 0
-      ? [
-          `${pluralize(inDoubt, 'job')} in doubt: the submission may have arrived, so it is not repeated before the deadline.`,
-        ]
-      : []),
-    ...(paused.length > 0 ? [`Paused: ${paused.join(', ')}.`] : []),
-  ]
-}
-
-function describeActivity(data: DashboardData): [Tone, HtmlPart] {
-  const { runs, readAt: now } = data
-  const live = runs.filter((run) => run.alive)
+function describeActivity({ runs, watched, readAt: now }: Verdict, counts: DashboardData): [Tone, HtmlPart] {
   // A run of live sync stays open for a while after each change.
-  const working = live.filter((run) => run.options.follow !== true || (run.states?.waiting ?? 0) > 0)
-  const [first] = working
+  const [first, ...others] = runs.filter((run) => run.alive && run.options.follow !== true)
   if (first !== undefined)
     return [
       'busy',
-      working.length === 1 ? runningHeadline(first) : `${formatCount(working.length)} runs in progress.`,
+      others.length === 0
+        ? runningHeadline(first, counts)
+        : `${formatCount(others.length + 1)} runs in progress.`,
     ]
-  if (data.watched.length > 0)
-    return ['good', html`Watching ${listInWords(data.watched)} for changes. ${lastRun(runs, now)}`]
+  if (watched.length > 0)
+    return ['good', html`Watching ${listInWords(watched)} for changes. ${lastRun(runs, now)}`]
   const last = lastRun(runs, now)
   return last === null ? ['quiet', 'No runs yet.'] : ['good', html`Idle. ${last}`]
 }
@@ -145,7 +140,7 @@ const ENDED: Readonly<Record<string, string>> = {
 }
 
 /** The run that ended last, live sync apart. */
-function lastRun(runs: readonly RunOverview[], now: number): Html | null {
+function lastRun(runs: readonly LivingRun[], now: number): Html | null {
   const last = runs.find((run) => !run.alive && run.options.follow !== true) ?? runs.find((run) => !run.alive)
   if (last === undefined) return null
   const enriched = readTotal(last.totals, 'rows', 'enriched')
@@ -164,9 +159,13 @@ function lastRun(runs: readonly RunOverview[], now: number): Html | null {
     ${timeAgo(last.finished_at ?? last.started_at, now)}${did}.`
 }
 
-function runningHeadline({ id, states }: RunOverview): Html {
+/** With its progress, once that was counted. */
+function runningHeadline({ id, started_at: since }: LivingRun, { runs, readAt: now }: DashboardData): Html {
+  const { states = null } = runs.find((run) => run.id === id) ?? {}
   const rows = states === null ? 0 : countRows(states)
   const finished = rows - (states?.waiting ?? 0)
-  return html`<a href="/runs/${id}">Run ${id}</a> is in progress: ${formatCount(finished)} of
-    ${pluralize(rows, 'row')} finished (${Math.floor(ratio(finished, rows) * 100)}%).`
+  const percent = Math.floor(ratio(finished, rows) * 100)
+  const progress = `${formatCount(finished)} of ${pluralize(rows, 'row')} finished (${percent}%)`
+  return html`<a href="/runs/${id}">Run ${id}</a> is in
+    progress${rows === 0 ? [', started ', timeAgo(since, now)] : `: ${progress}`}.`
 }

@@ -123,11 +123,9 @@ describe('status', () => {
           limit: 1_000,
           spent: 812,
           left: 188,
-          used_up_at: new Date('2026-11-22T19:40:00Z'),
         },
-        { kind: 'run', run: 7, source: 'contacts', limit: 400, spent: 400, left: 0, used_up_at: null },
+        { kind: 'run', run: 7, source: 'contacts', limit: 400, spent: 400, left: 0 },
       ],
-      forecast: { ...noSpend.forecast, today: { lookups: 2_400, cost: { amount: 120, currency: 'EUR' } } },
     },
     limits: [
       {

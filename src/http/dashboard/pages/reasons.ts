@@ -1,55 +1,12 @@
-import { formatCount, pluralize } from '../../../util/format.ts'
-import { FAILED_ROW_STATES, FAILURE_ADVICE, FAILURE_STATES } from '../../../domain/row.ts'
+import { FAILED_ROW_STATES } from '../../../domain/row.ts'
 import { listValues, type SkippedGroup } from '../../../domain/skipped-cell.ts'
-import { toSourceFilter } from '../../../actions/dashboard-data.ts'
-import { countFailureReasons, type FailureReason } from '../../../store/failures.ts'
-import { groupSkippedCells } from '../../../store/skipped-cells.ts'
+import type { FailureReason } from '../../../store/failures.ts'
+import { formatCount, pluralize } from '../../../util/format.ts'
+import { clamped, countLink, dataTable, nameText, stateBadge, withCode } from '../components.ts'
 import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
-import type { Page } from '../page.ts'
-import {
-  card,
-  clamped,
-  countLink,
-  dataTable,
-  definitionList,
-  empty,
-  pageHead,
-  selectField,
-  stateBadge,
-  withCode,
-  nameText,
-} from '../components.ts'
 
-/** Skipped cells listed beside a run; of the others, only the cells are counted. */
+/** Skipped cells that are listed; of the others, only the cells are counted. */
 const MAX_GROUPS = 12
-
-/** Why rows were not enriched, and why cells were skipped. */
-export const failuresPage: Page = {
-  path: '/failures',
-  name: 'Failures',
-  show: async ({ query, canAct }, { db, sources }) => {
-    const names = [...sources().keys()]
-    const source = names.find((name) => name === query.get('source')) ?? null
-    const about = { source: source ?? toSourceFilter(sources()) }
-    const reasons = await countFailureReasons(db, { ...about, states: null })
-    const skipped = await groupSkippedCells(db, about)
-    const total = reasons.reduce((sum, one) => sum + one.rows, 0)
-    return {
-      body: html`${pageHead('Failures', sourceFilter(source, names))}
-      ${card('reasons', 'Rows not enriched, by reason', total === 0 ? empty('No failed rows.') : [html`<p class="sub">${pluralize(total, 'row')} for ${pluralize(reasons.length, 'reason')}</p>`, reasonsTable(reasons, { isSourceShown: source === null, canAct })], canAct && retryLink(reasons, { source }))}
-      ${total > 0 && card('advice', 'What happens next', adviceList(reasons))}
-      ${card('skipped', 'Skipped cells', skipped.length === 0 ? empty('No value was skipped: each was written, or its cell had one already.') : skippedCellsTable(skipped, skipped.length))}`,
-    }
-  },
-}
-
-/** A choice of one source; without scripts, it needs its button. */
-const sourceFilter = (source: string | null, sources: readonly string[]): HtmlPart =>
-  sources.length > 1 &&
-  html`<form class="inline" action="/failures">
-    ${selectField('source', 'Source', source, [['', 'all'], ...sources.map((name) => [name, name] as const)])}
-    <button class="quiet-button">Show</button>
-  </form>`
 
 const isRetryable = (state: string): boolean => (FAILED_ROW_STATES as readonly string[]).includes(state)
 
@@ -60,13 +17,6 @@ export const retryLink = (
 ): HtmlPart =>
   reasons.some(({ state }) => isRetryable(state)) &&
   html`<a class="button" href="${buildUrl('/retry', filter)}">Retry</a>`
-
-const adviceList = (reasons: readonly FailureReason[]): Html =>
-  definitionList(
-    FAILURE_STATES.filter((state) => reasons.some((one) => one.state === state)).map(
-      (state) => [stateBadge(state), withCode(FAILURE_ADVICE[state])] as const,
-    ),
-  )
 
 /** Failures by reason, most frequent first; each leads to its rows. */
 export const reasonsTable = (
@@ -104,8 +54,8 @@ export const reasonsTable = (
   )
 
 /** Values that were not written to their cells, by reason: the most frequent first. */
-export function skippedCellsTable(groups: readonly SkippedGroup[], max = MAX_GROUPS): Html {
-  const rest = groups.slice(max)
+export function skippedCellsTable(groups: readonly SkippedGroup[]): Html {
+  const rest = groups.slice(MAX_GROUPS)
   return html`${dataTable<SkippedGroup>(
       'Skipped cells',
       [
@@ -119,7 +69,7 @@ export function skippedCellsTable(groups: readonly SkippedGroup[], max = MAX_GRO
         },
         { name: 'source', cell: (group) => nameText(group.source) },
       ],
-      groups.slice(0, max),
+      groups.slice(0, MAX_GROUPS),
     )}
     <p class="sub">
       ${

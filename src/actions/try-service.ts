@@ -1,0 +1,51 @@
+import { type Environment, readServiceEnvironment } from '../config/environment.ts'
+import type { Service } from '../domain/service/service.ts'
+import { EnrichmentClient } from '../service/client.ts'
+import { UnauthorizedError } from '../service/errors.ts'
+import { describeError } from '../util/error-text.ts'
+import { pluralize } from '../util/format.ts'
+
+/** What the free call for the account says. */
+export type AccountAnswer =
+  | {
+      readonly isAccepted: true
+      /** That are left. Null: the description does not say where they stand. */
+      readonly credits: number | null
+    }
+  | { readonly isAccepted: false; readonly reason: string }
+
+/** What an accepted key says of the account. */
+export const describeAccount = ({ credits }: Extract<AccountAnswer, { isAccepted: true }>): string =>
+  `accepted by the service${credits === null ? '' : `; ${pluralize(credits, 'credit')} left`}`
+
+const TIMEOUT_MS = 10_000
+
+/**
+ * Requests the account of a service, with the first of its keys that it accepts.
+ * @returns null: its description names no such call, or the environment lacks what it needs
+ */
+export async function callAccount(service: Service, environment: Environment): Promise<AccountAnswer | null> {
+  const { baseUrl, apiKeys, auth, proxies } = environment
+  const { variables, problems } = readServiceEnvironment(service, environment)
+  if (service.account === null || baseUrl === null || apiKeys.length === 0 || problems.length > 0) return null
+  const client = new EnrichmentClient({
+    baseUrl,
+    apiKey: apiKeys,
+    auth,
+    proxies,
+    variables,
+    service,
+    timeoutMs: TIMEOUT_MS,
+  })
+  try {
+    for (;;)
+      try {
+        return { isAccepted: true, credits: await client.readAccount() }
+      } catch (error) {
+        if (!(error instanceof UnauthorizedError && error.hasNextKey))
+          return { isAccepted: false, reason: describeError(error) }
+      }
+  } finally {
+    await client.close()
+  }
+}
