@@ -12,7 +12,6 @@ const STYLES = {
   warn: 'yellow',
   /** Text that the user can type. */
   type: 'cyan',
-  bar: 'cyan',
 } as const
 
 export type TextStyle = keyof typeof STYLES
