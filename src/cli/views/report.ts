@@ -203,7 +203,8 @@ export function renderRowStates(
       const name = padText(formatState(state), names)
       const style = stateStyle(state)
       const shares = paint('quiet', formatPercent(share).padStart(6))
-      return `  ${style === null ? name : paint(style, name)}${formatCount(rows[state]).padStart(numbers)}  ${shares}`
+      const count = formatCount(rows[state]).padStart(numbers)
+      return `  ${style === null ? name : paint(style, name)}${count}  ${shares}`
     }),
     `  ${paint('quiet', '─'.repeat(names + numbers))}`,
     `  ${paint('heading', padText(total, names) + formatCount(rows.picked).padStart(numbers))}`,

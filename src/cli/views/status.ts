@@ -171,7 +171,8 @@ function renderFillRates(
     `  ${paint('quiet', `fill rate of ${pluralize(eligible, 'row')}, counted ${relativeTime(measuredAt, now)}`)}`,
     ...columns.map(({ column, filled }) => {
       const share = eligible === 0 ? 0 : filled / eligible
-      return `  ${padText(truncate(column, names), names)}  ${formatCount(filled).padStart(numbers)}  ${formatPercent(share).padStart(6)}`
+      const count = formatCount(filled).padStart(numbers)
+      return `  ${padText(truncate(column, names), names)}  ${count}  ${formatPercent(share).padStart(6)}`
     }),
   ]
 }
