@@ -1,5 +1,5 @@
 import { type Config, lookupBudgetOf } from '../config/config.ts'
-import { ConfigProblems } from '../config/problems.ts'
+import { ConfigProblems, describeUnset } from '../config/problems.ts'
 import type { RunSpec } from '../domain/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { checkWhere } from '../sources/check/expressions.ts'
@@ -108,8 +108,7 @@ export async function checkRequest<One extends Source>(
 
 /** @throws ConfigProblems if the environment does not set the value */
 export function requireSetting<T>(value: T | null, name: string, expected: string): T {
-  if (value === null)
-    throw requestProblem(name, 'not set', expected, 'set it in the environment or in a .env file')
+  if (value === null) throw new ConfigProblems('the environment', [describeUnset(name, expected)])
   return value
 }
 

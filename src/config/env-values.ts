@@ -89,7 +89,7 @@ export function parseTokens(text: string, role: DashboardToken['role']): readonl
     if (wrong === null) return { name, role, secret }
     throw new InvalidValue(
       `a token${numberOf(n, parts)} ${wrong} (not shown)`,
-      `${MIN_TOKEN_LENGTH} visible ASCII characters or more, without white space or comma; several as 'anna:TOKEN,ben:TOKEN'`,
+      `${MIN_TOKEN_LENGTH} visible ASCII characters or more; several as 'anna:TOKEN,ben:TOKEN'`,
       'Make one with `openssl rand -hex 32`.',
     )
   })
@@ -114,7 +114,7 @@ export function parseDatabaseUrl(text: string): string {
   throw new InvalidValue(
     'no connection URL that can be read (not shown: it may hold a password)',
     "a URL such as 'postgres://user:password@localhost:5432/crm'",
-    'Start it with postgres://. In the user name and the password, write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25.',
+    'Write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25 in the user name and the password.',
   )
 }
 
@@ -138,7 +138,7 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): strin
     throw new InvalidValue(
       'a URL with a user name, a password, a query or a fragment (not shown)',
       expected,
-      `Leave it out.${of === 'service' ? ' A key goes into the variable of the key; _AUTH=query sends it in a query.' : ''}`,
+      of === 'service' ? 'Leave it out; a key goes into _API_KEY, with _AUTH=query.' : 'Leave it out.',
     )
   if (url === null) throw new InvalidValue(quoteText(text), expected, 'Start it with https:// or http://.')
   const address = url.href.replace(/\/+$/, '')

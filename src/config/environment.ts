@@ -12,7 +12,7 @@ import {
   parseWord,
   describeSecretProblem,
 } from './env-values.ts'
-import { ConfigProblems, type Problem } from './problems.ts'
+import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
 import { editDistance } from '../util/text.ts'
 import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
@@ -222,14 +222,8 @@ function readService(prefix: string, read: ReadVariable): ServiceEnvironment {
 /** @throws ConfigProblems if DATABASE_URL is not set */
 export function requireDatabaseUrl({ databaseUrl }: Pick<Environment, 'databaseUrl'>): string {
   if (databaseUrl !== null) return databaseUrl
-  throw new ConfigProblems('the environment', [
-    {
-      place: 'DATABASE_URL',
-      found: 'not set',
-      expected: 'the URL of the CRM database, postgres://user:password@host:5432/name',
-      todo: 'Set it in the environment or in a .env file in this folder.',
-    },
-  ])
+  const expected = 'the URL of the CRM database, postgres://user:password@host:5432/name'
+  throw new ConfigProblems('the environment', [describeUnset('DATABASE_URL', expected)])
 }
 
 /** Finds names one typing error away from an unset variable, which would be ignored silently. */
@@ -296,34 +290,25 @@ function checkClient(
 ): Problem[] {
   const { apiKeys, baseUrl } = environment
   if (!isOAuth(auth)) return []
+  const problems: Problem[] = []
   const [client] = apiKeys
-  const isWrong = client !== undefined && (apiKeys.length > 1 || !/^[^:]+:./.test(client))
+  if (client !== undefined && (apiKeys.length > 1 || !/^[^:]+:./.test(client)))
+    problems.push({
+      place: variableOf(environment, 'API_KEY'),
+      found:
+        apiKeys.length > 1
+          ? `${apiKeys.length} clients (not shown)`
+          : 'a key without an id or a secret (not shown)',
+      expected: "one client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
+      todo: 'Put a colon between the id and the secret, and leave out other clients.',
+    })
   const isBelow = auth.oauth.tokenUrl.startsWith('/')
-  return [
-    ...(isWrong
-      ? [
-          {
-            place: variableOf(environment, 'API_KEY'),
-            found:
-              apiKeys.length > 1
-                ? `${apiKeys.length} clients (not shown)`
-                : 'a key without an id or a secret (not shown)',
-            expected:
-              "one client's id and secret as id:secret, because the service issues tokens (`auth.oauth`)",
-            todo: 'Put a colon between the id and the secret, and leave out other clients.',
-          },
-        ]
-      : []),
-    ...(isBelow && baseUrl !== null && baseUrl.startsWith('http:') && !isLoopbackUrl(baseUrl)
-      ? [
-          {
-            place: variableOf(environment, 'BASE_URL'),
-            found: `${baseUrl}, without TLS`,
-            expected:
-              "an https address, because the client's secret is sent to a path below it (`auth.oauth.tokenUrl`)",
-            todo: 'Use https, or give `auth.oauth.tokenUrl` as an https address.',
-          },
-        ]
-      : []),
-  ]
+  if (isBelow && baseUrl?.startsWith('http:') && !isLoopbackUrl(baseUrl))
+    problems.push({
+      place: variableOf(environment, 'BASE_URL'),
+      found: `${baseUrl}, without TLS`,
+      expected: "an https address, because the client's secret is sent to a path below it",
+      todo: 'Use https, or give `auth.oauth.tokenUrl` as an https address.',
+    })
+  return problems
 }

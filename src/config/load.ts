@@ -207,7 +207,7 @@ function toImportProblem(error: unknown, path: string): Problem {
   }
 }
 
-/** Where an error is: its file, line and column. Syntax errors print line and caret before the stack; others have frames. */
+/** File, line and column of an error. Syntax errors print them before the stack, others have frames. */
 function locate(stack: string, path: string): string | null {
   const [head = '', ...rest] = stack.split('\n')
   const [, file, line] = /^(file:\/\/.+|\/.+|[A-Za-z]:\\.+):(\d+)$/.exec(head) ?? []

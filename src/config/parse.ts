@@ -8,8 +8,8 @@ import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
 
 /**
- * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then of all that depends on
- * them; then contradictions between the schedule and other parts.
+ * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then of all
+ * that depends on them; then contradictions between the schedule and other parts.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
  * @param modules the services of the modules that the configuration names, by their paths as written

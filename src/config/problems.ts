@@ -40,6 +40,14 @@ export class ConfigProblems extends FillrateError {
 const MAX_WIDTH = 100
 const LABEL_WIDTH = 10
 
+/** A variable that is required. */
+export const describeUnset = (place: string, expected: string): Problem => ({
+  place,
+  found: 'not set',
+  expected,
+  todo: 'Set it in the environment or in a .env file in this folder.',
+})
+
 /** Formats problems for a terminal: the place on its own line, and what was found, expected and to do below it. */
 export function formatProblems(problems: readonly Problem[], width = MAX_WIDTH): string {
   return problems.map((problem) => formatProblem(problem, Math.min(width, MAX_WIDTH))).join('\n\n')

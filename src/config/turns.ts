@@ -192,7 +192,7 @@ function checkListed(source: ServedSource, services: readonly ConfiguredService[
       reject(
         place,
         `${found}, which ${why}`,
-        `a service that looks up a ${source.kind} by ${oneOf(Object.keys(source.inputs))}, and fills a column`,
+        `a service that looks up a ${source.kind} by ${oneOf(Object.keys(source.inputs))} and fills a column`,
       )
   }
 }

@@ -1,4 +1,4 @@
-import { ConfigProblems, type Problem } from '../../config/problems.ts'
+import { ConfigProblems, describeUnset, type Problem } from '../../config/problems.ts'
 import { type Grant, type MissingPolicy, SourceProblems, showFound } from '../../sources/problems.ts'
 import { pluralize } from '../../util/format.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
@@ -49,12 +49,7 @@ export function createFailedFinding(name: string, ...problems: readonly CheckedP
 
 /** A variable that is required is not set. */
 export const createUnsetFinding = (name: string, variable: string, expected: string): Finding =>
-  createFailedFinding(name, {
-    place: variable,
-    found: 'not set',
-    expected,
-    todo: 'Set it in the environment or in a .env file in this folder.',
-  })
+  createFailedFinding(name, describeUnset(variable, expected))
 
 /** Converts an error that the user can fix into a finding; throws any other. */
 export function toFinding(name: string, error: unknown, env: NodeJS.ProcessEnv): Finding {

@@ -103,7 +103,7 @@ function findTouchedConditions({ name: source, mapping, touches }: Source): Sour
   })
 }
 
-/** Why a source has no row: its conditions, or row-level security. Empty if it has one, or the table has none. */
+/** Why a source has no row: its conditions, or row-level security. Empty if it has one. */
 async function explainNoRows(db: Db, source: Source): Promise<SourceProblem[]> {
   const { mapping, table, name } = source
   const rows = await query(

@@ -1,4 +1,4 @@
-import { type Output, type Paint, type TextStyle, padText, textWidth, wrapText } from '../terminal.ts'
+import { type Output, type TextStyle, padText, textWidth, wrapText } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { formatCount } from '../../util/format.ts'
 import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
@@ -27,22 +27,6 @@ export const renderSection = (
   title: string,
   lines: readonly string[],
 ): string[] => (lines.length === 0 ? [] : ['', paint('heading', title), ...lines])
-
-const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const
-
-/** A share (0 to 1) as blocks, exact to an eighth of a column. Any share above 0 is visible. */
-export function renderBlocks(share: number, columns: number): string {
-  const eighths = Math.round(Math.min(1, Math.max(0, share)) * columns * 8)
-  const shown = share > 0 ? Math.max(1, eighths) : 0
-  return '█'.repeat(Math.floor(shown / 8)) + (EIGHTHS[shown % 8] ?? '')
-}
-
-/** A bar for a share (0 to 1). It is full only if the share is 1. */
-export function renderBar(share: number, columns: number, paint: Paint): string {
-  const most = share < 1 ? columns - 1 / 8 : columns
-  const filled = renderBlocks(Math.min(share, most / columns), columns)
-  return paint('bar', filled) + paint('quiet', '░'.repeat(columns - filled.length))
-}
 
 /** Numbers with labels, one per line, and their sum. Zeros are left out. */
 export function renderCounts(

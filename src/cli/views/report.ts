@@ -12,7 +12,6 @@ import {
   compact,
   formatCounts,
   formatSum,
-  renderBlocks,
   renderFields,
   renderSuggestions,
   renderText,
@@ -198,15 +197,14 @@ export function renderRowStates(
   const states = STATE_ORDER.filter((state) => rows[state] > 0)
   const names = Math.max(total.length, ...states.map((state) => state.length)) + 2
   const numbers = formatCount(rows.picked).length
-  const barColumns = Math.min(50, output.textColumns - names - numbers - 12)
   return [
     ...states.map((state) => {
       const share = rows[state] / rows.picked
       const name = padText(formatState(state), names)
       const style = stateStyle(state)
-      const bar = barColumns < 8 ? '' : `  ${paint('bar', renderBlocks(share, barColumns))}`
       const shares = paint('quiet', formatPercent(share).padStart(6))
-      return `  ${style === null ? name : paint(style, name)}${formatCount(rows[state]).padStart(numbers)}  ${shares}${bar}`
+      const count = formatCount(rows[state]).padStart(numbers)
+      return `  ${style === null ? name : paint(style, name)}${count}  ${shares}`
     }),
     `  ${paint('quiet', '─'.repeat(names + numbers))}`,
     `  ${paint('heading', padText(total, names) + formatCount(rows.picked).padStart(numbers))}`,

@@ -8,7 +8,7 @@ import { foldNames } from '../../util/text.ts'
 import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
 import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import { type Field, formatSum, placeBeside, renderBar, renderFields, renderText } from './layout.ts'
+import { type Field, formatSum, placeBeside, renderFields, renderText } from './layout.ts'
 import { renderTable } from './table.ts'
 import { rateStatusFields } from './rate-status.ts'
 import {
@@ -167,13 +167,12 @@ function renderFillRates(
   const { paint } = output
   const names = Math.min(MAX_NAME_COLUMNS, Math.max(...columns.map(({ column }) => textWidth(column)), 8))
   const numbers = formatCount(eligible).length
-  const room = output.textColumns - names - numbers - 15
   return [
     `  ${paint('quiet', `fill rate of ${pluralize(eligible, 'row')}, counted ${relativeTime(measuredAt, now)}`)}`,
     ...columns.map(({ column, filled }) => {
       const share = eligible === 0 ? 0 : filled / eligible
-      const shown = room < 8 ? '' : `  ${renderBar(share, Math.min(30, room), paint)}`
-      return `  ${padText(truncate(column, names), names)}  ${formatCount(filled).padStart(numbers)}  ${formatPercent(share).padStart(6)}${shown}`
+      const count = formatCount(filled).padStart(numbers)
+      return `  ${padText(truncate(column, names), names)}  ${count}  ${formatPercent(share).padStart(6)}`
     }),
   ]
 }

@@ -1,8 +1,8 @@
 import { Output } from '../../../src/cli/terminal.ts'
 
 /**
- * As much of a terminal as the output uses: writing, and clearing to the end of a line. Fails on any other escape, so that
- * nothing is missed.
+ * As much of a terminal as the output uses: writing, and clearing to the end of a line. Fails on any other
+ * escape, so that nothing is missed.
  */
 export class Terminal {
   readonly isTTY = true

@@ -1,12 +1,8 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { renderBar, renderBlocks } from '../../../../src/cli/views/layout.ts'
-import { createPaint, textWidth } from '../../../../src/cli/terminal.ts'
 import { ProgressView, Throughput, estimateLeft, formatProgress } from '../../../../src/cli/views/progress.ts'
 import type { RunProgress } from '../../../../src/runs/counters.ts'
 import { intoFile, onTerminal } from '../terminal.ts'
 
-const paint = createPaint(false)
 const rate = {
   state: 'spending',
   limit: 200,
@@ -34,30 +30,6 @@ const progress: RunProgress = {
   stallReason: 'waiting for the next window',
   elapsedMs: 65_000,
 }
-
-describe('a bar', () => {
-  test('is as long as its share, to an eighth of a column', () => {
-    expect(renderBlocks(0.5, 10)).toBe('█████')
-    expect(renderBlocks(0.0625, 2)).toBe('▏')
-    expect(renderBar(1, 4, paint)).toBe('████')
-    expect(renderBar(0, 4, paint)).toBe('░░░░')
-  })
-
-  test('always fills its track, is full only at 1, and shows the smallest share', () => {
-    fc.assert(
-      fc.property(
-        fc.double({ min: 0, max: 1, noNaN: true }),
-        fc.integer({ min: 1, max: 60 }),
-        (share, columns) => {
-          const shown = renderBar(share, columns, paint)
-          expect(textWidth(shown)).toBe(columns)
-          expect(shown === '█'.repeat(columns)).toBe(share === 1)
-          expect(shown === '░'.repeat(columns)).toBe(share === 0)
-        },
-      ),
-    )
-  })
-})
 
 describe('the progress of a run', () => {
   test('shows speed, why it is stalled, work done, and use of the rate limit', () => {
