@@ -49,14 +49,16 @@ test('with two services each is shown beside the other, with its own counts', as
   // What is read for all readers is a second old, or more.
   const spendHosts = async () => (await readSpend()).services?.map(({ host }) => host)
   await expect.poll(spendHosts, POLLED).toEqual(hosts)
-  await expect.poll(() => read('/metrics'), POLLED).toContain('fillrate_service_lookups_spent_today{')
+  await expect
+    .poll(() => read('/metrics'), POLLED)
+    .toContain(`fillrate_lookups_spent_today{service="${hosts[1]}"`)
   const [ofDay, metrics] = [await readSpend(), await read('/metrics')]
   for (const [n, sandbox] of sandboxes.entries()) {
     const lookups = sandbox.stats().inputs.requested_singly
     expect(lookups).toBeGreaterThan(0)
     expect(ofDay.services?.[n]?.last_30_days.lookups).toBe(lookups)
     expect(metrics).toContain(
-      `fillrate_service_lookups_spent_today{service="${hosts[n]}",host="${hosts[n]}"} ${lookups}\n`,
+      `fillrate_lookups_spent_today{service="${hosts[n]}",source="contacts"} ${lookups}\n`,
     )
   }
 })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { checkApiKey } from '../../../src/cli/check/service.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import { createService } from '../../../src/domain/service/service.ts'
+import { listRefusedKeys, refuseKey } from '../../../src/store/rate-limits.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -50,19 +51,14 @@ afterAll(async () => {
 
 const host = (): string => new URL(acme.url).host
 const path = (): string => `/services/${encodeURIComponent(host())}/try`
-const openTroubles = () =>
-  harness.query(`select from fillrate.troubles where ended_at is null and code = 'key_refused'`)
+const refused = () => listRefusedKeys(harness.database.db)
 
 test('a mended key is proved by one free call, and whatever waits for it goes on', async () => {
   const anna = new DashboardClient(at, ANNA)
   await harness.query('insert into fillrate.services (id, host) values (0, $1)', [host()])
   const keys = ['wrong', 'right'].map((key) => toKeyId(key))
   for (const key of keys)
-    await harness.query(
-      `insert into fillrate.troubles (code, subject, severity, began_at, seen_at, known_at, reported_by)
-       values ('key_refused', $1, 'error', now(), now(), now(), 'a test')`,
-      [`${host()} ${key}`],
-    )
+    await refuseKey(harness.database.db, { scope: `${host()} ${key}`, service: 0 }, 'HTTP 401')
   expect((await anna.get('/')).text).toContain(`href="${path()}"`)
   expect((await anna.get(path())).text).toContain('GET /v2/account')
   expect(account.calls).toBe(0)
@@ -70,7 +66,7 @@ test('a mended key is proved by one free call, and whatever waits for it goes on
   account.key = 'neither'
   await anna.confirm(path())
   expect((await anna.get(path())).text).toContain('the service rejected the API key')
-  expect(await openTroubles()).toHaveLength(2)
+  expect(await refused()).toHaveLength(2)
   expect(await harness.query('select try_at from fillrate.services')).toEqual([{ try_at: null }])
 
   account.key = 'right'
@@ -79,7 +75,7 @@ test('a mended key is proved by one free call, and whatever waits for it goes on
   // One for each key, until one is accepted.
   expect(account.calls - before).toBe(2)
   expect((await anna.get(path())).text).toContain('the key is accepted by the service; 1,234 credits left')
-  expect(await openTroubles()).toHaveLength(0)
+  expect(await refused()).toHaveLength(0)
   const [{ try_at: tried } = { try_at: null }] = await harness.query<{ try_at: Date | null }>(
     'select try_at from fillrate.services',
   )

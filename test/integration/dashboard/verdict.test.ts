@@ -45,19 +45,19 @@ test('what is wrong is never as old as counts that take long', async () => {
   const client = await harness.database.pool.connect()
   try {
     // The counts take two seconds, and are kept for twenty.
-    await client.query('begin; lock table fillrate.services in access exclusive mode')
+    await client.query('begin; lock table fillrate.source_cursors in access exclusive mode')
     const counted = read('/')
     await sleep(2_000)
     await client.query('rollback')
     expect((await counted).text).not.toContain('is left out')
     await client.query(
-      `insert into fillrate.troubles (code, subject, severity, began_at, seen_at, known_at, reported_by)
-       values ('source_broken', 'contacts', 'error', now(), now(), now(), 'a test')`,
+      `insert into fillrate.conditions (kind, source, began_at, seen_at, is_reported)
+       values ('source_broken', 'contacts', now(), now(), true)`,
     )
     await expect
       .poll(async () => (await read('/')).text, { timeout: 4_000 })
       .toContain('contacts is left out')
-    await client.query('update fillrate.troubles set ended_at = now()')
+    await client.query('update fillrate.conditions set ended_at = now()')
     await expect.poll(async () => (await read('/')).text, { timeout: 4_000 }).not.toContain('is left out')
   } finally {
     client.release()

@@ -201,12 +201,12 @@ test('a run whose key is rejected continues with the next one, and requests noth
   expect(rows).toEqual([{ scope: scopeOf(app) }])
 })
 
-test('metrics name the account of the limit, and no other scope for the key', async () => {
+test('metrics name the service of the limit, and no account or key', async () => {
   const app = await live.open({ config: { ...config, service: { account: 'acme' } } })
   const { at, stop } = await serveApp(app)
   await app.run(runRequest({ sources: ['leads'], limit: 20, route: 'sync' }))
   const metrics = await (await fetch(`${at}/metrics`)).text()
   await stop()
-  const keys = [...metrics.matchAll(/^fillrate_circuit_open\{.*key="(.*?)"/gm)].map(([, key]) => key)
-  expect(keys).toEqual(['acme'])
+  const limits = [...metrics.matchAll(/^fillrate_rate_limit_requests\{(.*)\}/gm)].map(([, labels]) => labels)
+  expect(limits).toEqual([`service="${new URL(live.sandbox.url).host}"`])
 })
