@@ -120,9 +120,14 @@ export async function recordOutage(
 
 /** Whether it has come back within ten minutes of an end that a target was notified of. */
 const IS_BACK = sql<boolean>`exists (
-  select from fillrate.conditions former
-   where former.kind = c.kind and former.service is not distinct from c.service and former.source is not distinct from c.source
-     and former.accepted_by <> '{}' and former.ended_at between c.began_at - interval '10 minutes' and c.began_at)`
+  select
+    from fillrate.conditions former
+   where former.kind = c.kind
+     and former.service is not distinct from c.service
+     and former.source is not distinct from c.source
+     and former.accepted_by <> '{}'
+     and former.ended_at between c.began_at - interval '10 minutes' and c.began_at
+)`
 
 /** The conditions of which a target may have to be notified: open, or over since a day at most, the oldest first. */
 export const listNotable = (db: Connection): Promise<StoredCondition[]> =>

@@ -1,14 +1,14 @@
 import { globSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 
-/** The weight of the project may only fall: whoever lowers a figure writes it down here, and nothing raises one. */
+/** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 73_800,
-  filesOfSource: 519,
-  tables: 31,
-  linesOfTests: 69_850,
+  linesOfSource: 70_500,
+  filesOfSource: 473,
+  tables: 29,
+  linesOfTests: 69_080,
   /** What users can rely on, and what they have to give. */
-  linesOfTheOffer: 2_902,
+  linesOfTheOffer: 2_786,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
   medianLine: 38,
   ninetyFifthLine: 106,
