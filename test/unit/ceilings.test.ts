@@ -6,7 +6,7 @@ const CEILINGS = {
   linesOfSource: 70_500,
   filesOfSource: 473,
   tables: 29,
-  linesOfTests: 69_080,
+  linesOfTests: 69_200,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_786,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
