@@ -59,7 +59,10 @@ export class Calls {
 
   /** A lease begins here and not with its call, which may come after it was lost to another process. */
   #hold(leased: readonly Leased[]): void {
-    for (const lookup of leased) this.#tokens.set(keyOf(lookup), lookup.token)
+    for (const lookup of leased) {
+      this.#model.request(keyOf(lookup))
+      this.#tokens.set(keyOf(lookup), lookup.token)
+    }
   }
 
   #call(leased: readonly Leased[]): void {

@@ -59,6 +59,7 @@ export class Jobs {
     })
     for (const { id, emails } of made) {
       this.#jobs.push({ id, token, emails, service, posted, isRecorded: !posted })
+      for (const email of emails) this.#model.request(lookupKey(email, service))
       if (posted) for (const email of emails) this.#model.bill(lookupKey(email, service))
     }
   }

@@ -89,11 +89,11 @@ export class Maintenance {
       if (key === target.key && after.has(lookup))
         this.violations.push(`${lookup} is erased, and still a lookup`)
       if (after.has(lookup)) continue
-      this.#model.erase(lookup, key === target.key)
+      this.#model.erase(lookup)
       if (parseWorld(key) !== parseWorld(found.email))
         this.violations.push(`${lookup} was erased with ${found.email}`)
     }
-    for (const service of [0, 1] as const) this.#model.erase(lookupKey(target.key, service), true)
+    for (const service of [0, 1] as const) this.#model.erase(lookupKey(target.key, service))
     for (const one of [0, 1, 2]) this.#ownership.erase(row - (row % 3) + one)
   }
 

@@ -79,12 +79,16 @@ export class ModelState {
   readonly #returned = new Set<string>()
   /** By row: every address that it has had. */
   readonly addresses = new Map<number, Set<string>>()
-  /** Lookups of erased persons. */
+  /** Lookups of erased persons, by whichever of their identifiers. */
   readonly forgotten = new Set<string>()
   readonly violations: string[] = []
 
+  /** The product decides to request a lookup. It may be erased before the call, which then goes out all the same. */
+  request(key: string): void {
+    if (this.forgotten.has(key)) this.violations.push(`${key} was requested, and is erased`)
+  }
+
   bill(key: string, times = 1): void {
-    if (times > 0 && this.forgotten.has(key)) this.violations.push(`${key} was requested, and is erased`)
     this.billed.set(key, (this.billed.get(key) ?? 0) + times)
   }
 
@@ -93,11 +97,11 @@ export class ModelState {
     if (!this.forgotten.has(key)) this.returned.add(key)
   }
 
-  /** What is known of a lookup is erased. @param isNamed it may never be requested again */
-  erase(key: string, isNamed: boolean): void {
+  /** What is known of a lookup is erased. It may never be requested again, and an answer that comes later is not stored. */
+  erase(key: string): void {
     this.billed.delete(key)
     this.returned.delete(key)
-    if (isNamed) this.forgotten.add(key)
+    this.forgotten.add(key)
   }
 
   /** A user has emptied the cell of a row that Fillrate has finished: it is filled again when the row is due. */
