@@ -27,13 +27,13 @@ export async function deleteRecords(
            and coalesce(l.resolved_at > now() - ${intervalSql(recordsMs)} - ${keptFor}, true)`
   const deleted = sql<{ looked: number; last: number | null; dropped: number }>`
     with page as (
-      select id, resolved_at < now() - ${intervalSql(recordsMs)} as old from fillrate.lookups
-       where id > ${after} order by id limit ${batch}
+      select id from fillrate.lookups where id > ${after} order by id limit ${batch}
     ), chosen as materialized (
       select l.id, ${mayHaveChange} or exists (select from fillrate.rows r where r.lookup_id = l.id)
                 or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id]) as is_link
         from fillrate.lookups l
-       where l.id in (select id from page where old) and l.resolved_at is not null
+       -- Once it is locked, this is asked again: a record that was stored meanwhile is no old one.
+       where l.id in (select id from page) and l.resolved_at < now() - ${intervalSql(recordsMs)}
          and not exists (select from fillrate.rows r where r.lookup_id = l.id and ${opaque(sql`r.state = 'waiting'`)})
          for update skip locked
     ), dropped as (

@@ -1,5 +1,8 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { enforceRetention } from '../../../src/pipeline/retention.ts'
+import { deleteRecords } from '../../../src/store/retention.ts'
+import { whileOpen } from '../../support/answered-people.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 const NIGHTS = 30
@@ -134,4 +137,26 @@ test('a backlog is deleted in small batches, and unfinished entries stay', async
   }
   expect(dropped.filter((count) => count > 0)).toEqual([500, 500, 99])
   expect(await counts()).toMatchObject({ deliveries: 1 })
+})
+
+test('a record that is stored while the sweep runs is no expired one', async () => {
+  await database.query(`
+    insert into fillrate.lookups (kind, key, input, state, requested_at, resolved_at, refresh_at)
+    values ('email', 'late', '{}', 'not_found', now(), now() - interval '1 year', now() + interval '1 day');
+    create schema slow;
+    create function slow.now() returns timestamptz volatile language sql as
+      'select pg_catalog.now() from pg_advisory_xact_lock_shared(20)'`)
+  const { swept } = await whileOpen(database, 'select pg_advisory_xact_lock(20)', async () => {
+    // It has its snapshot, and waits where it looks what has expired.
+    const sweeping = database.db.transaction().execute(async (tx) => {
+      await sql`set local search_path = slow, pg_catalog, public`.execute(tx)
+      await deleteRecords(tx, keep, 0, 500)
+    })
+    await database.untilBlocked()
+    await database.query(`
+      update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where key = 'late'`)
+    return { swept: sweeping }
+  })
+  await swept
+  expect(await database.scalar(`select state from fillrate.lookups where key = 'late'`)).toBe('found')
 })
