@@ -98,6 +98,10 @@ const waitingRows = ({ waiting }: ConditionDetails): string =>
 const when = ({ until }: ConditionDetails, now: number): string =>
   until === undefined || new Date(until).getTime() <= now ? '' : ` ${relativeTime(new Date(until), now)}`
 
+/** A variable of the environment: of one of several services it has its name. The only one has none, and is shown by its host. */
+const variableOf = ({ service }: { readonly service: string | null }, name: string): string =>
+  `FILLRATE_${service !== null && /^[\w-]+$/.test(service) ? `${service.toUpperCase().replaceAll('-', '_')}_` : ''}${name}`
+
 const CALL = '`fillrate check --call email=ADDRESS`'
 
 const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
@@ -137,7 +141,7 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
     describe: ({ details, ...about }) => ({
       title: `${serviceOf({ details, ...about })} rejects the API key${withReason(details)}`,
       meaning: `None of its lookups is answered. Nothing is lost: ${waitingRows(details)}, and will continue with a valid key.`,
-      mend: 'Check FILLRATE_API_KEY and FILLRATE_AUTH (of several services those with its name: FILLRATE_NAME_API_KEY); after a change, restart. The next lookup tries the key again, at most every 15 min.',
+      mend: `Check ${variableOf(about, 'API_KEY')} and ${variableOf(about, 'AUTH')}; after a change, restart. The next lookup tries the key again, at most every 15 min.`,
       proof: CALL,
     }),
   },

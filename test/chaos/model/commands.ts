@@ -98,7 +98,7 @@ const read = <Name>(names: readonly Name[], drawn: number): Drawn<Name> => ({
   worker: (drawn >> 5) % WORKERS,
   row: (drawn >> 8) % 3,
 })
-const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
+export const worldCommand = (drawn: number): Drawn<WorldCommand> => read(WORLD, drawn)
 export const sharedCommand = (drawn: number): Drawn<SharedCommand> => read(SHARED, drawn)
 
 const NEEDS_WORKER: ReadonlySet<WorldCommand> = new Set(['pick'])

@@ -59,10 +59,8 @@ export class Jobs {
     })
     for (const { id, emails } of made) {
       this.#jobs.push({ id, token, emails, service, posted, isRecorded: !posted })
-      for (const key of emails.map((email) => lookupKey(email, service))) {
-        this.#model.request(key)
-        if (posted) this.#model.bill(key)
-      }
+      for (const email of emails) this.#model.request(lookupKey(email, service))
+      if (posted) for (const email of emails) this.#model.bill(lookupKey(email, service))
     }
   }
 

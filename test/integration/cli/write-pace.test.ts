@@ -20,6 +20,8 @@ test('two runs together write as many rows as allowed and say what they wait for
   const words = ['run', '--route', 'sync', '--limit', '20', '--json']
   const runs = [runProgram(program, ...words), runProgram(program, ...words)]
   await expect.poll(filled).toBeGreaterThanOrEqual(10)
+  // Both have made their calls.
+  await expect.poll(() => sandbox.stats().calls.accepted).toBe(36)
   const readSlowed = async () => JSON.parse((await here(['status', '--json'])).stdout).slowed_writes
   await expect.poll(readSlowed).toEqual([{ source: 'contacts', per_hour: 600 }])
   expect((await here(['status'])).stdout).toContain('answered rows wait to be written, 600 an hour')

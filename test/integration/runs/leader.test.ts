@@ -83,7 +83,6 @@ test('another client that was seen an hour ago is not there because it was', asy
 })
 
 test('a circuit is probed at once where somebody wants to, by its leader and by the next one', async () => {
-  await database.query(`insert into fillrate.services (id, host) values (3, 'api.example.com')`)
   const breaker = new Breaker()
   const leader = await lead('leader', { breaker })
   breaker.restore({ probeInMs: 3_600_000, backoffMs: 60_000, reason: 'HTTP 503', cause: 'failing' })

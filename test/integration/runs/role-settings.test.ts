@@ -174,7 +174,6 @@ test('a role that may not write is told so at once', async () => {
     }
     for (const [command = '', code] of [
       ['check', 2],
-      ['plan', 0],
       ['run', 1],
       ['undo 1 --yes', 1],
     ] as const) {

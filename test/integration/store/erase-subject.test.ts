@@ -106,6 +106,7 @@ test('more linked lookups than one person has are erased with a confirmation onl
   expect(await forget('email', 'a11@c.example', { includeLinked: true })).toMatchObject({
     erased: { lookups: 12 },
   })
+  expect(await database.query(`select count(*)::int as n from fillrate.suppressions`)).toEqual([{ n: 12 }])
 })
 
 test('after the records have expired, the rows are found by their present inputs', async () => {
