@@ -113,8 +113,9 @@ export class ConditionTicker {
       look.then((late) => logChanges(log, late)).catch(() => {})
       if (isTransient(error) || error instanceof DatabaseUnusableError)
         own.setAway(toAwayDetails(error, own.name))
-      // Without the schema there is nothing to watch. What waits for it says so.
-      else if (!isMissingTable(error)) throw error
+      // Without the schema there is nothing to watch, and nowhere to store an outage. What waits for it says so.
+      else if (isMissingTable(error)) own.clearAway()
+      else throw error
     }
     this.#logOutage()
     this.#notifyOfOutage()
@@ -162,9 +163,10 @@ export class ConditionTicker {
     const { own, log } = this.#process
     const outage = own.findOutage()
     const before = this.#logged
-    if (outage !== null && before === null) logBegin(log, toOutageCondition(outage, Date.now()))
-    if (outage === null && before !== null)
+    const isSame = outage?.details.cause === before?.details.cause
+    if (before !== null && (outage === null || !isSame))
       logEnd(log, toOutageCondition(before, Date.now()), before.forMs + performance.now() - before.at)
+    if (outage !== null && (before === null || !isSame)) logBegin(log, toOutageCondition(outage, Date.now()))
     this.#logged = outage && { ...outage, at: performance.now() }
   }
 
