@@ -107,8 +107,11 @@ export async function recordOutage(
   await inTransaction(db, async (tx: Tx) => {
     await sql`select pg_advisory_xact_lock(${RECORD_LOCK_ID})`.execute(tx)
     const known = await sql`
-      update fillrate.conditions set accepted_by = accepted_by || ${[...acceptedBy]}::text[], ended_at = now()
-       where kind = 'database_away' and coalesce(ended_at, now()) > now() - ${intervalSql(forMs)}`.execute(tx)
+      update fillrate.conditions
+         set accepted_by = accepted_by || ${[...acceptedBy]}::text[],
+             ended_at = now()
+       where kind = 'database_away'
+         and coalesce(ended_at, now()) > now() - ${intervalSql(forMs)}`.execute(tx)
     if ((known.numAffectedRows ?? 0n) > 0n) return
     await sql`
       insert into fillrate.conditions (kind, details, began_at, seen_at, ended_at, accepted_by)

@@ -32,7 +32,7 @@ export async function deleteRecords(
       select l.id, ${mayHaveChange} or exists (select from fillrate.rows r where r.lookup_id = l.id)
                 or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id]) as is_link
         from fillrate.lookups l
-       -- Once it is locked, this is asked again: a record that was stored meanwhile is no old one.
+       -- Judged again once it is locked: a record that was stored meanwhile is no old one.
        where l.id in (select id from page) and l.resolved_at < now() - ${intervalSql(recordsMs)}
          and not exists (select from fillrate.rows r where r.lookup_id = l.id and ${opaque(sql`r.state = 'waiting'`)})
          for update skip locked

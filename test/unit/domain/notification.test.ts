@@ -50,7 +50,7 @@ test('a condition says what happened, what it means and what to do, and where', 
   })
   const text = toSlackText(notice)
   expect(text.split('\n')[0]).toMatch(/^:x: \*Fillrate \(production\)\*: acme rejects the API key/)
-  expect(text).toContain('FILLRATE_API_KEY')
+  expect(text).toContain('FILLRATE_ACME_API_KEY')
   expect(text).toContain('<https://fillrate.example.com/|Open the dashboard>')
 })
 
