@@ -3,13 +3,11 @@ import { type Backfill, foreseeBackfill } from '../domain/backfill.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
-import { type Condition, type ReportedCondition, toConditionReport } from '../domain/condition.ts'
+import type { ReportedCondition } from '../domain/condition.ts'
 import type { RowState } from '../domain/row.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import type { FillCounts } from '../sources/fill-counts.ts'
-import type { Observer } from '../store/condition-facts.ts'
-import { readConditions } from '../store/conditions.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
 import * as deliveries from '../store/deliveries.ts'
 import { findFillRate } from '../store/fill-rates.ts'
@@ -207,17 +205,15 @@ export interface StatusReport extends Omit<Status, 'limit'> {
 }
 
 /**
+ * Without the conditions: an outage among them is stored nowhere.
  * @param names sources to report: those of the configuration
- * @param outage that Postgres takes no writes, which nothing stored says; null: it does
  */
 export async function createStatusReport(
   db: Database,
   names: readonly string[],
   fillRate: StatusReport['fill_rate'],
   settings: SpendSettings,
-  observer: Observer,
-  outage: Condition | null = null,
-): Promise<StatusReport> {
+): Promise<Omit<StatusReport, 'conditions'>> {
   const { limit: _, ...state } = await readStatus(db, names, null)
   const retired = await listRetiredSources(db, names)
   const limits = (await readRateLimits(db)).map((one) => ({
@@ -227,15 +223,10 @@ export async function createStatusReport(
     observed_at: new Date(one.observedAt),
     status: one.status && toRateReport(one.status),
   }))
-  const stored = await readConditions(db, observer)
-  const isKnown = outage === null || stored.some(({ kind }) => kind === outage.kind)
-  const conditions = [...(isKnown ? [] : [outage]), ...stored].map((one) =>
-    toConditionReport(one, Date.now()),
-  )
   const spend = await readSpend(db, settings)
   const paused = state.paused.filter((one) => !retired.some(({ source }) => source === one.source))
   const schedule = listNextRuns(settings.schedule, Date.now())
-  return { conditions, ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
+  return { ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */

@@ -13,7 +13,7 @@ import {
   describeSecretProblem,
 } from './env-values.ts'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
-import { editDistance } from '../util/text.ts'
+import { editDistance, toVariablePart } from '../util/text.ts'
 import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
@@ -102,9 +102,6 @@ export const ENVIRONMENT_VARIABLES = {
 /** What there is for each service; where services have names, `FILLRATE_ACME_API_KEY` and so on. */
 const SERVICE_VARIABLES = ['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const
 type ServiceVariable = (typeof SERVICE_VARIABLES)[number]
-
-/** A service's name as it is in the names of variables. */
-export const toVariablePart = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')
 
 /** The name of a variable of a service. @param serviceName null: it is the only one */
 export const variableFor = (serviceName: string | null, name: ServiceVariable): string =>

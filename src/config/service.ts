@@ -1,9 +1,9 @@
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
-import { describeValue } from '../util/text.ts'
+import { describeValue, toVariablePart } from '../util/text.ts'
 import type { Problem } from './problems.ts'
-import { toVariablePart, maskNamedVariables } from './environment.ts'
+import { maskNamedVariables } from './environment.ts'
 import { toProblems } from './schema-problems.ts'
 import { serviceSchema } from './service-schema.ts'
 

@@ -1,5 +1,5 @@
 import { formatCount, formatDuration, pluralize, relativeTime } from '../util/format.ts'
-import { shorten } from '../util/text.ts'
+import { shorten, toVariablePart } from '../util/text.ts'
 import { describeRefusal } from './refusal.ts'
 
 /** Every kind of condition, in the order in which they are listed. */
@@ -100,7 +100,7 @@ const when = ({ until }: ConditionDetails, now: number): string =>
 
 /** A variable of the environment: of one of several services it has its name. The only one has none, and is shown by its host. */
 const variableOf = ({ service }: { readonly service: string | null }, name: string): string =>
-  `FILLRATE_${service !== null && /^[\w-]+$/.test(service) ? `${service.toUpperCase().replaceAll('-', '_')}_` : ''}${name}`
+  `FILLRATE_${service !== null && /^[\w-]+$/.test(service) ? `${toVariablePart(service)}_` : ''}${name}`
 
 const CALL = '`fillrate check --call email=ADDRESS`'
 

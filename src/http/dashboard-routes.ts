@@ -133,7 +133,7 @@ function requireAuth(
   return deny(403, 'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.')
 }
 
-async function readStatus({ db, sources, spendSettings, observer }: DashboardServerOptions): Promise<object> {
+async function readStatus({ db, sources, spendSettings }: DashboardServerOptions): Promise<object> {
   const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
   for (const source of sources().values())
     fillRates[source.name] = await readLastFillRates(
@@ -142,7 +142,7 @@ async function readStatus({ db, sources, spendSettings, observer }: DashboardSer
       source.outputs.map(({ column }) => column),
     )
   return {
-    ...(await createStatusReport(db, [...sources().keys()], fillRates, spendSettings(), observer())),
+    ...(await createStatusReport(db, [...sources().keys()], fillRates, spendSettings())),
     configuration_problems: null,
   }
 }

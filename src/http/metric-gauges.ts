@@ -140,12 +140,12 @@ function runGauges({ data: { runs, runningRuns }, runEnds }: MetricsInput): Gaug
 }
 
 /** Of one kind, runs in progress among them, the budget with the least left. */
-function spendGauges({ data: { spend }, spentToday, services }: MetricsInput): GaugeList {
+function spendGauges({ data: { spend, services }, spentToday }: MetricsInput): GaugeList {
   const left = new Map<string, number>()
   for (const { kind, source, left: remaining } of spend.budgets)
     if (source === null && remaining !== null)
       left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
-  const costs = spend.services ?? services.map((service) => ({ service, today: spend.today }))
+  const costs = spend.services ?? services.map(({ name }) => ({ service: name, today: spend.today }))
   return [
     [
       'fillrate_budget_remaining_lookups',

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import { listQueuedChanges, type QueuedChanges } from './changed-rows.ts'
 import type { Database } from './open.ts'
-import { listServices } from './services.ts'
 import { readOne } from './sql.ts'
 
 /** When a run of this trigger and outcome ended last. */
@@ -27,8 +26,6 @@ export interface StoredMetrics {
   readonly backlogs: readonly QueuedChanges[]
   /** What was called and billed since midnight UTC, by service and source: zeros of what was spent before. */
   readonly spentToday: readonly SpentToday[]
-  /** The services that were ever called: a name, or a host. */
-  readonly services: readonly string[]
 }
 
 export async function readStoredMetrics(db: Database): Promise<StoredMetrics> {
@@ -47,12 +44,10 @@ export async function readStoredMetrics(db: Database): Promise<StoredMetrics> {
       join fillrate.services v on v.id = s.service_id
      where s.day > (now() at time zone 'UTC')::date - 30
      group by 1, 2 order by 1, 2`.execute(db)
-  const services = (await listServices(db)).map(({ name, host }) => name ?? host)
   return {
     runEnds,
     oldestDeliverySeconds,
     backlogs: await listQueuedChanges(db),
     spentToday,
-    services,
   }
 }

@@ -18,6 +18,5 @@ export const EMPTY_METRICS = {
   backlogs: [],
   now: 0,
   spentToday: [],
-  services: [],
   followed: [],
 }

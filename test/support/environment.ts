@@ -1,6 +1,7 @@
 import type { RunRequest } from '../../src/app.ts'
-import { type Environment, readEnvironment, toVariablePart } from '../../src/config/environment.ts'
+import { type Environment, readEnvironment } from '../../src/config/environment.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
+import { toVariablePart } from '../../src/util/text.ts'
 
 /** A run with default options. */
 export function runRequest(request: Partial<RunRequest> = {}): RunRequest {

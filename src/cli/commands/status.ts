@@ -1,6 +1,7 @@
 import type { Config } from '../../config/config.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
-import type { Condition } from '../../domain/condition.ts'
+import { type Condition, toConditionReport } from '../../domain/condition.ts'
+import type { Observer } from '../../store/condition-facts.ts'
 import type { Database } from '../../store/open.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import type { StatusReport } from '../../actions/status.ts'
@@ -42,14 +43,11 @@ export const statusCommand = defineCommand(
         const columns = outputs.map(({ column }) => column)
         fillRates[name] = await readLastFillRates(db, name, columns)
       }
-      const report = await createStatusReport(
-        db,
-        names,
-        fillRates,
-        isInvalid ? NO_SPEND_SETTINGS : config,
-        { schedules: await readDueTimes(config, now()) },
-        await findRefusal(db),
-      )
+      const conditions = await listConditions(db, { schedules: await readDueTimes(config, now()) })
+      const report: StatusReport = {
+        conditions: conditions.map((one) => toConditionReport(one, now())),
+        ...(await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config)),
+      }
       const { renderSchedule } = await import('../views/schedule.ts')
       const schedule = isInvalid ? [] : config.schedule
       printAnswer(call, {
@@ -71,12 +69,22 @@ export const statusCommand = defineCommand(
   },
 )
 
-/** That Postgres takes no writes: no process can store it. */
-async function findRefusal(db: Database): Promise<Condition | null> {
+/** The stored ones, and that Postgres takes no writes: no process can store that. */
+async function listConditions(db: Database, observer: Observer): Promise<Condition[]> {
+  const { readConditions } = await import('../../store/conditions.ts')
   const { tryWrite } = await import('../../store/connectivity.ts')
+  const stored = await readConditions(db, observer)
   const sqlstate = await tryWrite(db)
-  if (sqlstate === null || describeRefusal(sqlstate) === null) return null
-  return { kind: 'database_away', service: null, source: null, since: new Date(), details: { sqlstate } }
+  if (sqlstate === null || describeRefusal(sqlstate) === null) return stored
+  if (stored.some(({ kind }) => kind === 'database_away')) return stored
+  const refusal: Condition = {
+    kind: 'database_away',
+    service: null,
+    source: null,
+    since: new Date(),
+    details: { sqlstate },
+  }
+  return [refusal, ...stored]
 }
 
 /** When each schedule was due last; null: the configuration is unknown. */

@@ -93,7 +93,7 @@ async function expectFigures(): Promise<void> {
       name,
       outputs.map(({ column }) => column),
     )
-  const status = await createStatusReport(db, SOURCES, fillRates, parsed, { schedules: null })
+  const status = { conditions: [], ...(await createStatusReport(db, SOURCES, fillRates, parsed)) }
   const metrics = new Map(
     [...(await day.read('/metrics')).matchAll(/^(\w+(?:\{[^}]*\})?) (\S+)$/gm)].map(
       ([, name = '', value]) => [name, Number(value)],

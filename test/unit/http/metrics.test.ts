@@ -151,9 +151,14 @@ test('of a budget the least that is left, and what every source has spent today,
   }
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
-    services: ['acme'],
     spentToday: [{ service: 'acme', source: 'people', lookups: 5, calls: 6 }],
-    data: { ...EMPTY_METRICS.data, spend },
+    data: {
+      ...EMPTY_METRICS.data,
+      services: [
+        { name: 'acme', host: 'acme.test', today: null, last30Days: noSpend.last_30_days, limits: [] },
+      ],
+      spend,
+    },
   })
   expect(text.split('\n')).toEqual(
     expect.arrayContaining([
