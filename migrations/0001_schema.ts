@@ -260,7 +260,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // fills only what that left blank.
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it
-  // wrote for earlier inputs, as pairs of their hash and the value; a column is in one of the two. `own_writes`: what its writes
+  // wrote for earlier inputs, as pairs of their hash and the value, with a third element where it is a user's since; a column is in
+  // one of the two. `own_writes`: what its writes
   // left in columns that inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when
   // the row may be picked again. `deleted_at`: when its table was seen not to have the row any more; it is in no count then, never
   // waits, and is restored if it comes back. Until then `is_kept` keeps it from being erased, and `may_be_hidden` says that row-level

@@ -68,14 +68,21 @@ export const UNDONE_NOTE = 'undone'
 /** Key in a row's notes: it was deleted from its table, and inserted again with the key. */
 export const RETURNED_NOTE = 'returned'
 
-/** What Fillrate wrote for earlier inputs of a row: by column, the hash of these inputs and the value. */
-export type EarlierWrites = Readonly<Record<string, readonly [hash: string, value: unknown]>>
+/**
+ * What Fillrate wrote for earlier inputs of a row: by column, the hash of these inputs and the value. `isTyped`: a record was
+ * written into the row of another since, so the same value in it is a user's, until the row has these inputs again.
+ */
+export type EarlierWrites = Readonly<
+  Record<string, readonly [hash: string, value: unknown, isTyped?: boolean]>
+>
 
-/** The values of `EarlierWrites` by column; null: none. */
-export const toEarlierValues = (earlier: EarlierWrites | null): Readonly<Record<string, unknown>> | null =>
-  earlier === null
-    ? null
-    : Object.fromEntries(Object.entries(earlier).map(([column, [, value]]) => [column, value]))
+/** The values of `EarlierWrites` that may still be Fillrate's, by column; null: none. */
+export function toEarlierValues(earlier: EarlierWrites | null): Readonly<Record<string, unknown>> | null {
+  const values = Object.entries(earlier ?? {}).flatMap(([column, [, value, isTyped]]) =>
+    isTyped === true ? [] : [[column, value] as const],
+  )
+  return values.length === 0 ? null : Object.fromEntries(values)
+}
 
 /** What can be retried: failed rows, rows whose write was undone, and rows whose written cells are all blank again. */
 export const RETRY_STATES = [...FAILED_ROW_STATES, UNDONE_NOTE, 'emptied'] as const

@@ -44,7 +44,7 @@ export function partitionAnswered(
 
 /** Without a record nothing is written, and nothing that was written for other inputs goes. */
 const keepsEarlier = ({ earlier }: PlacedRow, outcome: RowOutcome): RowOutcome =>
-  earlier === null || outcome.reason === null
+  toEarlierValues(earlier) === null || outcome.reason === null
     ? outcome
     : { ...outcome, reason: `${outcome.reason}; what was written for its earlier inputs stays` }
 

@@ -30,11 +30,20 @@ export const earlierWritesSql = (hash: RawBuilder<unknown> = sql`null::bigint`):
 /** SQL: the values that Fillrate wrote into the row `r` for other inputs than those of a hash, by column; NULL: none. */
 export const earlierValuesSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`(
   select jsonb_object_agg(e.key, e.value -> 1)
-    from jsonb_each(case when r.input_hash = ${hash} then r.earlier_writes else ${earlierWritesSql(hash)} end) e)`
+    from jsonb_each(case when r.input_hash = ${hash} then r.earlier_writes else ${earlierWritesSql(hash)} end) e
+   where e.value -> 2 is null)`
 
-/** SQL: `earlier_writes` of `r` without the columns of an object. */
-export const withoutColumnsSql = (columns: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`nullif(r.earlier_writes - array(select jsonb_object_keys(${columns})), '{}')`
+/**
+ * SQL: `earlier_writes` of `r` once the columns of an object are written. In the row of another, what is left is a user's, equal by
+ * chance: it is marked, or the next write would count it alone, as one value of one.
+ * @param isTakenOver SQL: whether the row is the one that was written for earlier inputs (`sources/earlier-values.ts`)
+ */
+export const earlierAfterWriteSql = (
+  columns: RawBuilder<unknown>,
+  isTakenOver: RawBuilder<unknown>,
+): RawBuilder<unknown> => sql`(
+  select jsonb_object_agg(e.key, case when ${isTakenOver} then e.value else jsonb_set(e.value, '{2}', 'true') end)
+    from jsonb_each(r.earlier_writes) e where not (${columns}) ? e.key)`
 
 /** SQL: a value of the row `r` that stays with its inputs. */
 const ofInputs = (

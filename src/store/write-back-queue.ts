@@ -9,7 +9,7 @@ import type { NewChange } from './changes.ts'
 import { failureSql } from './failures.ts'
 import { restoreLookups } from './steps.ts'
 import { ANSWERED_STATES } from './lookups.ts'
-import { earlierWritesSql, withoutColumnsSql } from './own-values.ts'
+import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { serviceNumberSql } from './services.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
@@ -136,7 +136,10 @@ export interface FinishedRow {
    * owns nothing there.
    */
   readonly blanked?: readonly string[]
-  /** What was written for earlier inputs and is the value for the present ones, too. */
+  /**
+   * What was written for earlier inputs and is the value for the present ones, too. Null: the row is not the one that was
+   * written for earlier inputs.
+   */
   readonly confirmed?: Readonly<Record<string, unknown>> | null
   /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
   readonly ownWrites?: Record<string, unknown> | null
@@ -205,11 +208,11 @@ export async function finishRows(
            input_hash = case when v."isMissing" then null else r.input_hash end,
            missed_lookup_ids = case when v.missed then r.missed_lookup_ids || r.lookup_id else r.missed_lookup_ids end,
            last_written = case when v."isMissing" then null when v.after is null and v.confirmed is null then r.last_written
-                               else coalesce(r.last_written, '{}') || coalesce(v.after - ${[...untracked]}::text[] - coalesce(v.blanked::text[], '{}'), '{}')
-                                    || coalesce(v.confirmed, '{}') end,
+                               else nullif(coalesce(r.last_written, '{}') || coalesce(v.after - ${[...untracked]}::text[] - coalesce(v.blanked::text[], '{}'), '{}')
+                                           || coalesce(v.confirmed, '{}'), '{}') end,
            earlier_writes = case when v."isMissing" then ${earlierWritesSql()}
                                  when r.earlier_writes is null or (v.after is null and v.confirmed is null) then r.earlier_writes
-                                 else ${withoutColumnsSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`)} end,
+                                 else ${earlierAfterWriteSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`, sql`v.confirmed is not null`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes),
            cells_written = coalesce(v."cellsWritten", 0) + case when r.only_blanks then r.cells_written else 0 end,

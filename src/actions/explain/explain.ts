@@ -1,7 +1,7 @@
 import { describeError } from '../../util/error-text.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
-import { Row, toEarlierValues, UNDONE_NOTE } from '../../domain/row.ts'
+import { Row, UNDONE_NOTE } from '../../domain/row.ts'
 import type { Deps, TableDeps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
@@ -164,7 +164,10 @@ async function listOtherWrites(
 
 /** What Fillrate last wrote to each column, for whatever inputs. */
 const everWritten = (row: store.RowHistoryRow | null): Readonly<Record<string, unknown>> | null =>
-  row === null ? null : { ...toEarlierValues(row.earlier), ...row.written }
+  row && {
+    ...Object.fromEntries(Object.entries(row.earlier ?? {}).map(([column, [, value]]) => [column, value])),
+    ...row.written,
+  }
 
 async function readRowValues(deps: ExplainDeps, source: Source, keyText: string): ReturnType<typeof readRow> {
   try {

@@ -23,7 +23,10 @@ export interface RowUpdate<Item> {
   readonly protected: string
   /** SQL for the cells without a new value, in the same form. */
   readonly skipped: string
-  /** SQL for the names of the cells that hold the new value already, written for earlier inputs, in the same form. Absent: none can. */
+  /**
+   * SQL for the names of the cells that hold the new value already, written for earlier inputs: NULL where the row is not the one
+   * that was written for them. Absent: it never is.
+   */
   readonly confirmed?: string
   /** SQL for the number of rows that may be meant, of which only one can be right. Null: there are no several. */
   readonly copies: string | null

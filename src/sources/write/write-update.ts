@@ -77,7 +77,7 @@ export function writeUpdate(source: Source, bisecting = false): RowUpdate<WriteR
     protected: namesWhereSql(cells.map(({ output, index }) => [output, `not "~writable${index}"`])),
     skipped: skippedCellsSql(cells),
     ...(readsEarlier(source) && {
-      confirmed: `case when "~same" and "~taken over" then ${namesWhereSql(cells.map((cell) => [cell.output, isConfirmedSql(cell)]))} end`,
+      confirmed: `case when "~same" and "~taken over" then coalesce(${namesWhereSql(cells.map((cell) => [cell.output, isConfirmedSql(cell)]))}, '[]') end`,
     }),
     // To count them is a sort of wide rows.
     copies: mayRepeatKeys(source) ? 'count(*) over (partition by "~i")' : null,

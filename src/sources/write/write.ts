@@ -33,7 +33,7 @@ export interface WriteResult {
   readonly protectedColumns: readonly string[]
   /** Cells that the database did not take, touched ones among them. */
   readonly skipped: readonly RefusedCell[]
-  /** Cells that hold the value already, written for earlier inputs. Absent: none. */
+  /** Cells that hold the value already, written for earlier inputs. Absent: the row is not the one that was written for them. */
   readonly confirmed?: readonly string[]
 }
 
@@ -104,7 +104,7 @@ export function toResult(
     key,
     protectedColumns: result.protected ?? [],
     skipped: result.skipped ?? [],
-    ...(result.confirmed && result.confirmed.length > 0 && { confirmed: result.confirmed }),
+    ...(result.confirmed && { confirmed: result.confirmed }),
   }
   switch (result.state) {
     case 'written':

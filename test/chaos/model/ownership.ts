@@ -17,7 +17,7 @@ interface Write {
   isUndone: boolean
   /** Its change may have been erased. */
   isErased: boolean
-  /** Its row was deleted, Fillrate has noticed it, and the key has not had the address again since. */
+  /** Fillrate has noticed that the key is another's: its row was deleted, or written as another's. Until it has the address again. */
   isNoticed: boolean
 }
 
@@ -59,9 +59,14 @@ function mayReplace(seen: SeenRow, column: Column, known: Known): boolean {
   const last = known.last.get(name)
   if (last === undefined || last.after !== seen[column]) return false
   if (column === 'phone' && last.email === seen.email) return true
+  return isWrittenForOther(seen, column, known) && isSameRow(seen, known)
+}
+
+/** Whether the row is the one that was written for another address. */
+function isSameRow(seen: SeenRow, known: Known): boolean {
   const earlier = COLUMNS.filter((one) => isWrittenForOther(seen, one, known))
   const equal = earlier.filter((one) => known.last.get(cellName(seen.id, one))?.after === seen[one])
-  return equal.includes(column) && equal.length >= Math.min(2, earlier.length)
+  return equal.length >= Math.min(2, earlier.length)
 }
 
 /**
@@ -151,6 +156,10 @@ export class Ownership {
       const isFinished = row.state === 'waiting' && (now?.state === 'enriched' || now?.state === 'unchanged')
       if (now === undefined || !isFinished || now.service === null || locked.has(row.id)) continue
       this.#judgeOmissions(row, now, known)
+    }
+    for (const { row } of changes) {
+      const seen = before.get(row)
+      if (seen !== undefined && !isSameRow(seen, known)) this.notice(row)
     }
   }
 

@@ -63,6 +63,9 @@ test.each([false, true])(
     expect(await run(tracked)).toMatchObject({ rows: { picked: 2, enriched: 2 } })
     expect(await titles()).toEqual(written)
     expect(await harness.query('select from crm.contacts where phone is null')).toEqual([])
+    // Nor by the write after that one.
+    await remapNewer()
+    expect(await titles()).toEqual(written)
   },
 )
 

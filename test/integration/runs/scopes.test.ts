@@ -202,6 +202,7 @@ test('a run whose key is rejected continues with the next one, and requests noth
 })
 
 test('metrics name the service of the limit, and no account or key', async () => {
+  live.sandbox.configure({ limit: 60, windowMs: 1_000 })
   const app = await live.open({ config: { ...config, service: { account: 'acme' } } })
   const { at, stop } = await serveApp(app)
   await app.run(runRequest({ sources: ['leads'], limit: 20, route: 'sync' }))
