@@ -674,26 +674,6 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       refused_at timestamptz,
       problem text
     ) with (fillfactor = 50)`.execute(db)
-
-  // How many more rows of a source with `writes` may be written, at a time; when a write has waited for it last.
-  await sql`
-    create table fillrate.write_pace (
-      source text collate "C" primary key,
-      per_hour integer not null,
-      allowance double precision not null,
-      at timestamptz not null default now(),
-      slowed_at timestamptz
-    ) with (fillfactor = 50)`.execute(db)
-
-  // Sources that a user has paused. `resume_at`: when the pause ends by itself; its row stays until the next change.
-  await sql`
-    create table fillrate.paused_sources (
-      source text collate "C" primary key,
-      paused_at timestamptz not null default now(),
-      paused_by text not null,
-      reason text,
-      resume_at timestamptz
-    )`.execute(db)
 }
 
 // Who has changed what, on the dashboard, on the command line and through the library. `outcome` is null while the action
@@ -718,20 +698,30 @@ async function createAudit(db: Kysely<unknown>): Promise<void> {
 }
 
 async function createLiveSync(db: Kysely<unknown>): Promise<void> {
-  // How far a source with `changedAt` has been read, and with which mapping: a changed mapping requires a full pass.
-  // `started_at`, `running_transactions` and `full_pass_at` bound it: the start of the pass, the transactions that were open
-  // then, each with a time before which it did not begin, and the last full pass. `last_configured_at`: when a process had the source
-  // in its configuration, to the hour.
+  // What is known of a source. `configured_at`: when a process had it in its configuration, to the hour. `paused_at` to `resume_at`:
+  // a user has paused it, and when that ends by itself. `mapping_hash` to `full_pass_at`: how far one with `changedAt` has been read,
+  // and with which mapping: a changed mapping requires a full pass; the start of the pass, the transactions that were open then, each
+  // with a time before which it did not begin, and the last full pass. `per_hour` to `slowed_at`: how many more rows of one with
+  // `writes` may be written, at a time, and when a write has waited for it last.
   await sql`
-    create table fillrate.source_cursors (
+    create table fillrate.source_state (
       source text collate "C" primary key,
-      last_configured_at timestamptz not null default now(),
+      configured_at timestamptz,
+      paused_at timestamptz,
+      paused_by text,
+      pause_reason text,
+      resume_at timestamptz,
       mapping_hash text,
       changed_until timestamptz,
       started_at timestamptz,
       running_transactions jsonb,
-      full_pass_at timestamptz
-    )`.execute(db)
+      full_pass_at timestamptz,
+      per_hour integer,
+      allowance double precision,
+      allowed_at timestamptz,
+      slowed_at timestamptz,
+      check ((paused_at is null) = (paused_by is null))
+    ) with (fillfactor = 50)`.execute(db)
 
   // The queue of changed rows. The triggers on users' tables only append to it; `changed_rows_spare` takes the keys of
   // statements that find `changed_rows` locked (VACUUM FULL, REINDEX, an ALTER).

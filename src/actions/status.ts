@@ -13,13 +13,13 @@ import * as deliveries from '../store/deliveries.ts'
 import { findFillRate } from '../store/fill-rates.ts'
 import * as metrics from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
-import * as pauses from '../store/paused-sources.ts'
+import * as pauses from '../store/source-state.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
 import { listBackfills } from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
-import { listSlowedWrites, type SlowedWrites } from '../store/write-pace.ts'
+import { listSlowedWrites, type SlowedWrites } from '../store/source-state.ts'
 
 /** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
 export interface Status {

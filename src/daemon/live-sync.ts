@@ -6,7 +6,7 @@ import { isFit, unlessBroken } from '../runs/source-health.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as leases from '../store/leases.ts'
 import * as changedRows from '../store/changed-rows.ts'
-import * as pauses from '../store/paused-sources.ts'
+import * as pauses from '../store/source-state.ts'
 import { DayBudget } from './day-budget.ts'
 import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
 import {

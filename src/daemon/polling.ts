@@ -4,7 +4,7 @@ import { readTriggerMark, readTriggerState } from '../sources/triggers/install.t
 import { earliest, readSince, type SourceCursor } from '../domain/cursor.ts'
 import type { Source } from '../sources/source-model.ts'
 import { checkBreakage, unlessBroken } from '../runs/source-health.ts'
-import * as cursors from '../store/source-cursors.ts'
+import * as cursors from '../store/source-state.ts'
 import * as runs from '../store/runs.ts'
 
 const POLL_PAGE_SIZE = 1_000

@@ -14,7 +14,7 @@ import {
   type Tx,
 } from '../store/transaction.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
-import * as writePace from '../store/write-pace.ts'
+import * as writePace from '../store/source-state.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import { isRowWait } from '../util/sqlstates.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'

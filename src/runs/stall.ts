@@ -1,5 +1,5 @@
 import type { RateStatus } from '../domain/rate-status.ts'
-import type { SlowedWrites } from '../store/write-pace.ts'
+import type { SlowedWrites } from '../store/source-state.ts'
 import { formatCount } from '../util/format.ts'
 import type { AwaitedJobs } from '../store/run-progress.ts'
 import { FULL_CHECK_MS } from './completion.ts'

@@ -14,6 +14,7 @@ import {
   WEEK,
 } from './condition-services.ts'
 import { overdueJobsSql } from './jobs.ts'
+import { isPausedSql } from './source-state.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
@@ -102,11 +103,7 @@ const lateSql = (spent: RawBuilder<unknown>) => sql`
            q.rows,
            q.oldest_at
       from ${queuedChangesSql} q
-     where not exists (
-             select
-               from fillrate.paused_sources p
-              where p.source = q.source
-           )
+     where not ${isPausedSql(sql`q.source`)}
   ), late_changes as (
     select 'live_sync' as cause,
            q.source,

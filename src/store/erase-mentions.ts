@@ -84,9 +84,9 @@ export async function eraseCells(
 /** Every table that the migrations create, without their own. */
 export const OWN_TABLES: readonly string[] = `
   audit_events changed_rows changed_rows_spare changes circuit_breakers conditions deliveries due_rows
-  jobs leases lookup_leases lookups malformed_responses paused_sources
+  jobs leases lookup_leases lookups malformed_responses
   pending_lookups processes rate_limits row_counts rows run_lookups runs
-  scheduled_runs services skipped_cells source_cursors spend suppressions write_back_queue write_pace`
+  scheduled_runs services skipped_cells source_state spend suppressions write_back_queue`
   .trim()
   .split(/\s+/)
 

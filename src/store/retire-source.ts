@@ -33,7 +33,7 @@ export async function listRetiredSources(
     select source, coalesce(c.rows, 0) as rows, coalesce(c.waiting, 0) as waiting, coalesce(c.failed, 0) as failed,
            coalesce(d.rows, 0) as deleted
       from counted c full join deleted d using (source)
-      full join fillrate.paused_sources other using (source)
+      full join (select source from fillrate.source_state where paused_at is not null) paused using (source)
      where source <> all(${[...configured]}::text[]) order by source`.execute(db)
   return rows
 }
@@ -73,8 +73,8 @@ export async function endRowsOfLeftSources(tx: Tx, limit: number): Promise<numbe
     update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = ${LEFT_REASON},
            settled_at = now(), due_at = now()
      where ctid = any(array(
-       select r.ctid from fillrate.source_cursors c join fillrate.rows r using (source)
-        where c.last_configured_at < now() - ${LEFT_FOR} and r.state = ${Row.waiting}
+       select r.ctid from fillrate.source_state c join fillrate.rows r using (source)
+        where c.configured_at < now() - ${LEFT_FOR} and r.state = ${Row.waiting}
           and (select sum(n.rows) from fillrate.row_counts n where n.source = c.source and n.state = ${Row.waiting}) > 0
         limit ${limit} for update of r skip locked))
     returning lookup_id as lookup`.execute(tx)

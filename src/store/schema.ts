@@ -292,31 +292,4 @@ export interface Schema extends ObservationTables {
     cause: CircuitCause | 'key_refused'
     service_id: Generated<number>
   }
-  'fillrate.source_cursors': {
-    source: string
-    last_configured_at: Generated<Date>
-    mapping_hash: string | null
-    changed_until: Date | null
-    started_at: Date | null
-    running_transactions: Json | null
-    full_pass_at: Date | null
-  }
-  'fillrate.write_pace': {
-    source: string
-    per_hour: number
-    /** Rows that may be written, at `at`. */
-    allowance: number
-    at: Generated<Date>
-    /** When a write has waited for it last. */
-    slowed_at: Date | null
-  }
-  'fillrate.paused_sources': {
-    source: string
-    paused_at: Generated<Date>
-    /** A user of the command line, or the name of a dashboard token. */
-    paused_by: string
-    reason: string | null
-    /** When the pause ends by itself; null: when the source is resumed. */
-    resume_at: Date | null
-  }
 }

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { isPauseActiveSql } from './paused-sources.ts'
+import { isPausedSql } from './source-state.ts'
 import type { RunService } from './pending-lookups.ts'
 import { opaque } from './sql.ts'
 import type { Connection } from './transaction.ts'
@@ -55,7 +55,7 @@ export async function listAbandonedRows(
          order by key limit ${limit}) w
        where holder.run_id is null
     ) found
-     where not exists (select from fillrate.paused_sources p where p.source = ${source} and ${isPauseActiveSql(sql`p`)})
+     where not ${isPausedSql(sql`${source}`)}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
 }

@@ -13,7 +13,7 @@ import {
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
-import * as pauses from '../../store/paused-sources.ts'
+import * as pauses from '../../store/source-state.ts'
 import { toBudgetLimit } from '../validate-request.ts'
 import { type Account, type PaidLookups, payWanted, type WantedSource } from './budgets.ts'
 import { type CallCounts, estimateCalls, estimateTime, type PlannedTime } from './calls.ts'

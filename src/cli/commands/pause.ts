@@ -50,7 +50,7 @@ async function change(
   pause: { readonly reason: string | null; readonly forMs: number | null } | null,
 ): Promise<Answer> {
   const { sources } = await readConfig(call)
-  const store = await import('../../store/paused-sources.ts')
+  const store = await import('../../store/source-state.ts')
   const { expandSourceNames } = await import('../../actions/validate-request.ts')
   const db = await useDatabase(call)
   const before = await store.listPaused(db)

@@ -1,4 +1,4 @@
-import type { SlowedWrites } from '../../store/write-pace.ts'
+import type { SlowedWrites } from '../../store/source-state.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'

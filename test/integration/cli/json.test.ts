@@ -12,7 +12,9 @@ const { cli } = await openCommandLine({
   prepare: async (pool) => {
     await createCrm(pool, 40)
     await pool.query(`insert into crm.contacts (email) values ('no-address')`)
-    await pool.query(`insert into fillrate.paused_sources (source, paused_by) values ('gone', 'test')`)
+    await pool.query(
+      `insert into fillrate.source_state (source, paused_at, paused_by) values ('gone', now(), 'test')`,
+    )
   },
   config: {
     ...crmConfig,

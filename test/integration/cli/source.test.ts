@@ -187,7 +187,7 @@ test('a source that left the configuration: its triggers are removed by its name
     database.count(`fillrate.rows where source = '${source}' and state = 'waiting'`)
   const age = (days: number) =>
     database.query(
-      `update fillrate.source_cursors set last_configured_at = last_configured_at - make_interval(days => $1)`,
+      `update fillrate.source_state set configured_at = configured_at - make_interval(days => $1)`,
       [days],
     )
   await age(6)

@@ -44,14 +44,16 @@ test('two runs together write as many rows as allowed and say what they wait for
 test('remap is slowed down too, and ends when everything is written', async () => {
   await database.pool.query('update crm.contacts set phone = null')
   await cli.configure(slowed)
-  await database.pool.query('update fillrate.write_pace set allowance = 0, at = now(), slowed_at = null')
-  const before = await database.count('fillrate.write_pace where slowed_at is not null')
+  await database.pool.query(
+    'update fillrate.source_state set allowance = 0, allowed_at = now(), slowed_at = null',
+  )
+  const before = await database.count('fillrate.source_state where slowed_at is not null')
   const remap = here(['remap', 'contacts', '--json'])
-  const readSlowed = () => database.count('fillrate.write_pace where slowed_at is not null')
+  const readSlowed = () => database.count('fillrate.source_state where slowed_at is not null')
   await expect.poll(readSlowed).toBe(before + 1)
   expect(await filled()).toBe(0)
   const passTime = setInterval(() => {
-    void database.pool.query("update fillrate.write_pace set at = at - interval '1 hour'")
+    void database.pool.query("update fillrate.source_state set allowed_at = allowed_at - interval '1 hour'")
   }, 200)
   const { code } = await remap.finally(() => clearInterval(passTime))
   expect(code).toBe(0)

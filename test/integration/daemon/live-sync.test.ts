@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
-import * as pauses from '../../../src/store/paused-sources.ts'
+import * as pauses from '../../../src/store/source-state.ts'
 import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { useHarness } from '../../support/harness.ts'

@@ -213,7 +213,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
     expect(await without.locator('main').innerText()).toContain('paused by anna because: trade fair')
     await without.locator('.confirm button').click()
     await plain.close()
-    expect(await harness.count('fillrate.paused_sources')).toBe(0)
+    expect(await harness.count('fillrate.source_state where paused_at is not null')).toBe(0)
   })
 
   test('tries a service at once, and says what came of it', async () => {

@@ -200,7 +200,7 @@ test('a pause has a reason and an end; a resume ends it', async () => {
   await anna.confirm('/sources/contacts/pause', { reason: 'import of the fair', for: '4h' })
   expect(
     await harness.query(
-      `select paused_by, reason, round(extract(epoch from resume_at - paused_at))::int as seconds from fillrate.paused_sources`,
+      `select paused_by, pause_reason as reason, round(extract(epoch from resume_at - paused_at))::int as seconds from fillrate.source_state where paused_at is not null`,
     ),
   ).toEqual([{ paused_by: 'anna', reason: 'import of the fair', seconds: 4 * 3_600 }])
   expect((await anna.get('/')).text).toContain('import of the fair')
@@ -210,7 +210,7 @@ test('a pause has a reason and an end; a resume ends it', async () => {
   })
   expect((await anna.get(START)).text).toContain('the run skips it')
   expect(await anna.confirm('/sources/contacts/resume')).toBe('/sources/contacts')
-  expect(await harness.query('select from fillrate.paused_sources')).toEqual([])
+  expect(await harness.query('select from fillrate.source_state where paused_at is not null')).toEqual([])
 })
 
 test('a run is cancelled, and an ended one is not', async () => {
@@ -342,7 +342,7 @@ test('nothing that another site sends does anything; a program needs no page', a
         text: expect.stringContaining('did not come from a page of this server') as string,
       })
   expect(await harness.query('select from fillrate.audit_events')).toHaveLength(before.length)
-  expect(await harness.query('select from fillrate.paused_sources')).toEqual([])
+  expect(await harness.query('select from fillrate.source_state where paused_at is not null')).toEqual([])
   for (const headers of [{ origin: `https://${host}` }, { 'sec-fetch-site': 'same-origin' }])
     expect(await anna.post('/sources/contacts/resume', {}, headers as Record<string, string>)).toMatchObject({
       status: 303,

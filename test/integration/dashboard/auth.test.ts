@@ -139,7 +139,7 @@ describe('without a token', () => {
       const delivered = await send(`${at}/webhooks/enrichment`, { method: 'POST', body: '{}', headers })
       expect(delivered.text).toContain('signature')
     }
-    expect(await harness.count('fillrate.paused_sources')).toBe(0)
+    expect(await harness.count('fillrate.source_state where paused_at is not null')).toBe(0)
   })
 
   test('health that strangers send for is looked up once for all of them', async () => {
@@ -168,7 +168,7 @@ describe('without a token', () => {
     const at = await serve()
     const post = (path: string, headers: Record<string, string>): Promise<Got> =>
       send(`${at}${path}`, form({}, headers))
-    const paused = 'select from fillrate.paused_sources'
+    const paused = 'select from fillrate.source_state where paused_at is not null'
     for (const headers of [
       {},
       { 'sec-fetch-site': 'cross-site' },

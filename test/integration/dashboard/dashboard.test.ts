@@ -129,12 +129,13 @@ describe.skipIf(skipped)('the dashboard, in a browser', () => {
     await link.focus()
     await page.evaluate('document.querySelector("main").dataset.old = "true"')
     await harness.query(
-      `insert into fillrate.paused_sources (source, paused_by, reason) values ('contacts', 'ben', 'a fair')`,
+      `insert into fillrate.source_state (source, paused_at, paused_by, pause_reason) values ('contacts', now(), 'ben', 'a fair')
+       on conflict (source) do update set paused_at = now(), paused_by = 'ben', pause_reason = 'a fair'`,
     )
     await page.locator('.about', { hasText: 'a fair' }).waitFor()
     expect(await page.locator('main[data-old]').count()).toBe(0)
     expect(await page.evaluate('document.activeElement.textContent')).toBe('All rows')
-    await harness.query('delete from fillrate.paused_sources')
+    await harness.query('update fillrate.source_state set paused_at = null, paused_by = null')
     await page.locator('.about', { hasText: 'a fair' }).waitFor({ state: 'detached' })
     await page.close()
   })

@@ -33,7 +33,7 @@ test('a paused source is left out by every run, which says so, until it is resum
 
   // Its time is up: the pause is over, although nothing resumed it.
   await harness.query(
-    `update fillrate.paused_sources set resume_at = now() where resume_at > now() + interval '110 minutes'`,
+    `update fillrate.source_state set resume_at = now() where resume_at > now() + interval '110 minutes'`,
   )
   expect((await command('resume', 'contacts')).stdout).toBe('contacts was not paused.\n')
   const after = await harness.run()
@@ -54,7 +54,8 @@ test('a source that is paused while it is picked is picked no further, and nothi
     onProgress: ({ picked }) => {
       if (picked > 0)
         paused ??= harness.database.pool.query(
-          `insert into fillrate.paused_sources (source, paused_by) values ('contacts', 'a test') on conflict do nothing`,
+          `insert into fillrate.source_state (source, paused_at, paused_by) values ('contacts', now(), 'a test')
+           on conflict (source) do update set paused_at = now(), paused_by = 'a test'`,
         )
     },
   })

@@ -45,7 +45,7 @@ test('what is wrong is never as old as counts that take long', async () => {
   const client = await harness.database.pool.connect()
   try {
     // The counts take two seconds, and are kept for twenty.
-    await client.query('begin; lock table fillrate.source_cursors in access exclusive mode')
+    await client.query('begin; lock table fillrate.source_state in access exclusive mode')
     const counted = read('/')
     await sleep(2_000)
     await client.query('rollback')

@@ -255,12 +255,12 @@ test('a long search holds no lock on rows already found: they are picked and wri
   // A transaction that the last search waits for simulates a long search.
   const forgetting = await whileOpen(
     database,
-    'lock table fillrate.source_cursors in access exclusive mode',
+    'lock table fillrate.source_state in access exclusive mode',
     async () => {
       const report = erase('email', key)
       await expect
         .poll(() =>
-          database.count(`pg_locks where not granted and relation = 'fillrate.source_cursors'::regclass`),
+          database.count(`pg_locks where not granted and relation = 'fillrate.source_state'::regclass`),
         )
         .toBe(1)
       const free = await database.pool.query(

@@ -52,7 +52,7 @@ test('a due row on which an expression fails is named', async () => {
   await app.run(runRequest({ route: 'sync' }))
   await harness.query(`
     update fillrate.rows set due_at = now();
-    update fillrate.source_cursors set changed_until = now() + interval '1 day';
+    update fillrate.source_state set changed_until = now() + interval '1 day';
     update crm.contacts set company = 'broken' where id = 13`)
   await expect(app.run(runRequest({ route: 'sync' }))).rejects.toMatchObject({
     problems: [{ place: 'inputs.email', found: 'division by zero (22012)', key: '13' }],

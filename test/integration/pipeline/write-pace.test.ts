@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
-import { listSlowedWrites } from '../../../src/store/write-pace.ts'
+import { listSlowedWrites } from '../../../src/store/source-state.ts'
 import { answeredPeople, type AnsweredPeople } from '../../support/answered-people.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
@@ -10,13 +10,15 @@ const database = useTestDatabase()
 let people: AnsweredPeople
 beforeEach(async () => {
   const { deps, source, run } = await answeredPeople(database, 40)
-  await database.query('truncate fillrate.write_pace')
+  await database.query('truncate fillrate.source_state')
   people = { deps, run, source: { ...source, mapping: { ...source.mapping, writes: { perHour: 600 } } } }
 })
 
 const filled = () => database.count('people where title is not null')
 const passTime = (ms: number) =>
-  database.query(`update fillrate.write_pace set at = at - ${ms} * interval '1 millisecond'`)
+  database.query(
+    `update fillrate.source_state set allowed_at = allowed_at - ${ms} * interval '1 millisecond'`,
+  )
 
 /** Writes as a loop does, until nothing is allowed. */
 async function writeAllowed({ deps, source }: AnsweredPeople): Promise<number> {

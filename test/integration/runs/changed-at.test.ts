@@ -21,7 +21,7 @@ const harness = useHarness({
 })
 afterAll(() => harness.query(`drop owned by ${ROLE}; drop role ${ROLE}`))
 beforeEach(() =>
-  harness.query('truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups cascade'),
+  harness.query('truncate crm.contacts, fillrate.source_state, fillrate.rows, fillrate.lookups cascade'),
 )
 
 const ROLE = 'fillrate_changed_at'
@@ -93,7 +93,7 @@ describe('a new row is found by the next pass', () => {
     late.release()
     // All of this was a day ago, and the margin of ten minutes has passed: only the bound itself is left.
     await harness.query(`
-      update fillrate.source_cursors set changed_until = changed_until - interval '1 day' + interval '10 minutes',
+      update fillrate.source_state set changed_until = changed_until - interval '1 day' + interval '10 minutes',
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
     expect(await pass()).toEqual(['first@x.example', 'late@x.example'])
   })
@@ -108,7 +108,7 @@ describe('a new row is found by the next pass', () => {
       await pass('t.changed_at', asLeast())
       // The pass was a day ago, and the transaction began a minute after it.
       await harness.query(`
-      update fillrate.source_cursors set changed_until = changed_until - interval '1 day',
+      update fillrate.source_state set changed_until = changed_until - interval '1 day',
              started_at = started_at - interval '1 day', full_pass_at = full_pass_at - interval '1 day'`)
       const late = await harness.database.pool.connect()
       await late.query('begin; select')
@@ -126,7 +126,7 @@ describe('a new row is found by the next pass', () => {
       // It was no full pass that found it.
       expect(
         await harness.query(
-          'select now() - full_pass_at > interval $$23 hours$$ as old from fillrate.source_cursors',
+          'select now() - full_pass_at > interval $$23 hours$$ as old from fillrate.source_state',
         ),
       ).toEqual([{ old: true }])
     },
@@ -135,7 +135,7 @@ describe('a new row is found by the next pass', () => {
   test('although a pass is recorded for a time in the future', async () => {
     await insert('first@x.example')
     await pass()
-    await harness.query(`update fillrate.source_cursors set changed_until = now() + interval '400 days'`)
+    await harness.query(`update fillrate.source_state set changed_until = now() + interval '400 days'`)
     await insert('second@x.example')
     expect(await pass()).toEqual(['first@x.example', 'second@x.example'])
   })
@@ -146,7 +146,7 @@ test('a row whose changedAt did not change is found by a full pass once a week',
   await pass()
   await insert('old@x.example', `now() - interval '3 years'`)
   expect(await pass()).toEqual(['first@x.example'])
-  await harness.query(`update fillrate.source_cursors set full_pass_at = full_pass_at - interval '7 days'`)
+  await harness.query(`update fillrate.source_state set full_pass_at = full_pass_at - interval '7 days'`)
   expect(await pass()).toEqual(['first@x.example', 'old@x.example'])
 })
 

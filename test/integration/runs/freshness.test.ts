@@ -23,7 +23,7 @@ const harness = useHarness({
 })
 beforeEach(() =>
   harness.query(
-    'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
+    'truncate crm.contacts, fillrate.source_state, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
   ),
 )
 
@@ -285,7 +285,7 @@ describe('with changedAt', () => {
     // 80 days pass.
     await harness.query(`update crm.contacts set enriched_at = ${days(90)}, changed_at = ${days(80)}`)
     await harness.query(`
-      update fillrate.source_cursors set changed_until = changed_until - interval '1 hour',
+      update fillrate.source_state set changed_until = changed_until - interval '1 hour',
              started_at = started_at - interval '1 hour'`)
     await run(config)
     expect(await picked()).toEqual(['first@x.example'])
@@ -439,7 +439,7 @@ describe('a stamp of a joined table, which a source only reads', () => {
     expect(await filled()).toEqual(all)
     // A pass by `changedAt` finds it when the stamp goes stale, although nothing has changed.
     await harness.query(`
-      update fillrate.source_cursors set changed_until = changed_until - interval '1 hour',
+      update fillrate.source_state set changed_until = changed_until - interval '1 hour',
              started_at = started_at - interval '1 hour';
       update crm.contacts set changed_at = ${days(300)}, enriched_at = now() - interval '90 days' - interval '1 minute'
        where email like 'theirs%'`)

@@ -17,7 +17,7 @@ const config = { ...crmConfig, sources: { contacts: once } }
 const harness = useHarness({ config, prepare: ({ pool }) => createCrm(pool, 0) })
 beforeEach(async () => {
   await harness.query(
-    'truncate crm.contacts, fillrate.source_cursors, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
+    'truncate crm.contacts, fillrate.source_state, fillrate.rows, fillrate.lookups, fillrate.changes cascade',
   )
   await harness.query(`
     insert into crm.contacts (email, first_name)

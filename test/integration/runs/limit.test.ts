@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import * as pauses from '../../../src/store/paused-sources.ts'
+import * as pauses from '../../../src/store/source-state.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, stateSum, useFreshHarness } from '../../support/harness.ts'
 import { loseCommits } from '../../support/lost-commits.ts'

@@ -14,7 +14,7 @@ const database = useTestDatabase()
 beforeEach(async () => {
   await database.query(`truncate fillrate.conditions, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
     fillrate.spend, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.jobs, fillrate.rows, fillrate.row_counts, fillrate.changes,
-    fillrate.processes, fillrate.services, fillrate.pending_lookups, fillrate.paused_sources restart identity cascade`)
+    fillrate.processes, fillrate.services, fillrate.pending_lookups, fillrate.source_state restart identity cascade`)
   await database.query(`insert into fillrate.services (id, host, name) values (0, 'api.acme.example', 'acme'), (1, 'api.pdl.example', 'pdl');
     insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
     values ('daemon', 'start', 'a', 1, '', '', '{}', now())`)
@@ -166,7 +166,10 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ['is behind with an import', [change('61 minutes', true)], ['late people: live_sync']],
     [
       'is paused',
-      [EDITS_LATE, `insert into fillrate.paused_sources (source, paused_by) values ('people', 'anna')`],
+      [
+        EDITS_LATE,
+        `insert into fillrate.source_state (source, paused_at, paused_by) values ('people', now(), 'anna')`,
+      ],
       [],
     ],
     ['has spent its budget, and no edit waits', [spent({}), change('10 minutes', true)], []],

@@ -1,5 +1,5 @@
 import { auditActionOnce } from '../../../actions/audit.ts'
-import * as pauses from '../../../store/paused-sources.ts'
+import * as pauses from '../../../store/source-state.ts'
 import { parseDuration, pluralize } from '../../../util/format.ts'
 import { html, type Html, sourceUrl } from '../html.ts'
 import { refused } from '../page.ts'

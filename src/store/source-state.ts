@@ -1,0 +1,245 @@
+import { type RawBuilder, sql } from 'kysely'
+import { advanceCursor, type PassStart, readSince, type SourceCursor } from '../domain/cursor.ts'
+import { grantWrites, type WriteGrant, type WritePace } from '../domain/write-pace.ts'
+import type { Database } from './open.ts'
+import { intervalSql } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
+
+// The table `source_state`, one row a source: whether it is paused, how far a pass has read it, and how fast it is written.
+
+/** A source that no run picks from until it is resumed. */
+export interface PausedSource {
+  readonly source: string
+  readonly paused_at: Date
+  /** A user of the command line, or the name of a dashboard token. */
+  readonly paused_by: string
+  readonly reason: string | null
+  /** When the pause ends by itself; null: when the source is resumed. */
+  readonly resume_at: Date | null
+}
+
+/** SQL: the source is paused, by a pause that has not ended by itself. */
+const IS_PAUSED = sql<boolean>`(paused_at is not null and (resume_at is null or resume_at > now()))`
+
+/** SQL: whether a source is paused. */
+export const isPausedSql = (source: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql`exists (select from fillrate.source_state p where p.source = ${source} and ${IS_PAUSED})`
+
+/** All paused sources, in order of their names. */
+export async function listPaused(db: Connection): Promise<PausedSource[]> {
+  const { rows } = await sql<PausedSource>`
+    select source, paused_at, paused_by, pause_reason as reason, resume_at
+      from fillrate.source_state where ${IS_PAUSED} order by source`.execute(db)
+  return rows
+}
+
+/** Which of these sources are paused, in order. */
+export async function filterPaused(db: Connection, sources: readonly string[]): Promise<string[]> {
+  const paused = await listPaused(db)
+  return paused.map(({ source }) => source).filter((source) => sources.includes(source))
+}
+
+interface PauseDetails {
+  readonly by: string
+  readonly reason: string | null
+  /** How long it lasts, in milliseconds; null: until the source is resumed. */
+  readonly forMs: number | null
+}
+
+/**
+ * Pauses sources. The last pause counts: it replaces the reason and the end of one before.
+ * @returns those that were not paused before
+ */
+export async function pauseSources(
+  db: Connection,
+  sources: readonly string[],
+  { by, reason, forMs }: PauseDetails,
+): Promise<string[]> {
+  const { rows } = await sql<{ source: string }>`
+    with before as (
+      select source from fillrate.source_state where source = any(${[...sources]}::text[]) and ${IS_PAUSED}
+    ), paused as (
+      insert into fillrate.source_state (source, paused_at, paused_by, pause_reason, resume_at)
+      select source, now(), ${by}, ${reason}, ${forMs === null ? sql`null` : sql`now() + ${intervalSql(forMs)}`}
+        from unnest(${[...new Set(sources)]}::text[]) as source
+      on conflict (source) do update
+         set paused_at = now(), paused_by = excluded.paused_by, pause_reason = excluded.pause_reason,
+             resume_at = excluded.resume_at
+      returning source
+    )
+    select source from paused where source not in (select source from before)`.execute(db)
+  return rows.map((row) => row.source)
+}
+
+/** Resumes sources. @returns those that were paused before */
+export async function resumeSources(db: Connection, sources: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ source: string }>`
+    with before as materialized (
+      select source from fillrate.source_state
+       where source = any(${[...sources]}::text[]) and ${IS_PAUSED} order by source for update
+    ), resumed as (
+      update fillrate.source_state
+         set paused_at = null, paused_by = null, pause_reason = null, resume_at = null
+       where source = any(${[...sources]}::text[]) and paused_at is not null
+    )
+    select source from before`.execute(db)
+  return rows.map((row) => row.source)
+}
+
+/** A pass over a source by `changedAt`, as of its start. */
+export interface CursorPass {
+  /** Read changes from here on; null: read the whole table. */
+  readonly since: Date | null
+  readonly start: PassStart
+  readonly cursor: SourceCursor | null
+}
+
+/**
+ * Opens a pass over a source with `changedAt`: reads how far it was read under this mapping, and the running
+ * transactions. Call it before the first page is read. Uses Postgres's clock, because `changedAt` does; a process's clock
+ * may be off.
+ *
+ * Every open transaction holds a lock on its virtual id, from its begin, with or without an id of its own, and all roles see it.
+ * A role without pg_read_all_stats does not see when the transactions of other users began. Autovacuum has no user, and
+ * changes no row. A backend that is gone, or that visibly has no transaction, has ended it before the first page is read, or
+ * begins one later.
+ */
+export async function openCursor(db: Database, source: string, mappingHash: string): Promise<CursorPass> {
+  const { rows } = await sql<{
+    now: Date
+    running: { id: string; started_at: string | null; is_prepared: boolean }[]
+    changed_until: Date | null
+    started_at: Date
+    running_transactions: Readonly<Record<string, string>>
+    full_pass_at: Date
+  }>`
+    select now() as now, p.*, (
+             select coalesce(jsonb_agg(t), '[]') from (
+               select l.virtualxid as id, a.xact_start as started_at, false as is_prepared
+                 from pg_locks l join pg_stat_activity a on a.pid = l.pid
+                where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock' and l.granted and l.pid <> pg_backend_pid()
+                  and a.datname = current_database() and a.usesysid is not null
+                  and (a.xact_start is not null or coalesce(a.state, 'disabled') = 'disabled')
+                union all
+               select 'prepared ' || transaction::text, null, true from pg_prepared_xacts where database = current_database()
+             ) t) as running
+      from (select) as one
+      left join fillrate.source_state p on p.source = ${source} and p.mapping_hash = ${mappingHash}`.execute(
+    db,
+  )
+  const [row] = rows
+  if (row === undefined) throw new Error('reading the open transactions returned no row')
+  const start: PassStart = {
+    now: row.now,
+    running: row.running.map(({ id, started_at: at, is_prepared: isPrepared }) => ({
+      id,
+      startedAt: at === null ? null : new Date(at),
+      isPrepared,
+    })),
+  }
+  const cursor: SourceCursor | null = row.changed_until && {
+    changedUntil: row.changed_until,
+    startedAt: row.started_at,
+    running: new Map(Object.entries(row.running_transactions).map(([id, at]) => [id, new Date(at)])),
+    fullPassAt: row.full_pass_at,
+  }
+  return { since: readSince(cursor, start.now), start, cursor }
+}
+
+/** Records that a process has these sources in its configuration, at most once an hour for each. */
+export async function markConfigured(db: Database, sources: readonly string[]): Promise<void> {
+  await sql`
+    insert into fillrate.source_state as c (source, configured_at) select unnest(${[...sources]}::text[]), now()
+    on conflict (source) do update set configured_at = now()
+      where c.configured_at is null or c.configured_at < now() - interval '1 hour'`.execute(db)
+}
+
+/** Records that a pass has read to the end. */
+export async function saveCursor(
+  db: Database,
+  source: string,
+  mappingHash: string,
+  { since, start, cursor }: CursorPass,
+): Promise<void> {
+  const { changedUntil, running } = advanceCursor(start, cursor)
+  const fullPassAt = since === null ? start.now : (cursor?.fullPassAt ?? start.now)
+  await sql`
+    insert into fillrate.source_state (source, configured_at, mapping_hash, changed_until, started_at, running_transactions, full_pass_at)
+    values (${source}, now(), ${mappingHash}, ${changedUntil}, ${start.now}, ${JSON.stringify(Object.fromEntries(running))}::jsonb, ${fullPassAt})
+    on conflict (source) do update
+      set mapping_hash = excluded.mapping_hash, changed_until = excluded.changed_until,
+          started_at = excluded.started_at, running_transactions = excluded.running_transactions,
+          full_pass_at = excluded.full_pass_at`.execute(db)
+}
+
+// How fast a source with `writes` is written, for all processes together, by Postgres's clock. A batch charges it
+// in its own transaction, so that neither a crash nor an unknown COMMIT writes more than is counted.
+
+interface StoredPace extends WritePace {
+  readonly now: number
+}
+
+const columnsSql = sql`
+  allowance, extract(epoch from allowed_at)::float8 * 1000 as at, extract(epoch from clock_timestamp())::float8 * 1000 as now`
+
+/** What a batch may write, as of a time. */
+export interface LockedWriteGrant extends WriteGrant {
+  readonly at: number
+}
+
+/** What may be written to a source now. Notes that a write waits, for those who wonder why. */
+export async function readWriteGrant(db: Connection, source: string, perHour: number): Promise<WriteGrant> {
+  // Begins a source, and takes a new limit over.
+  await sql`
+    insert into fillrate.source_state as p (source, per_hour, allowance, allowed_at)
+    values (${source}, ${perHour}, ${grantWrites(perHour, null, 0).allowance}, now())
+    on conflict (source) do update
+      set per_hour = excluded.per_hour, allowance = coalesce(p.allowance, excluded.allowance),
+          allowed_at = coalesce(p.allowed_at, excluded.allowed_at)
+      where p.per_hour is distinct from excluded.per_hour`.execute(db)
+  const { rows } = await sql<StoredPace>`
+    select ${columnsSql} from fillrate.source_state where source = ${source}`.execute(db)
+  const grant = grantStored(rows[0], perHour)
+  if (grant.waitMs > 0)
+    await sql`
+      update fillrate.source_state set slowed_at = now()
+       where source = ${source} and (slowed_at is null or slowed_at < now() - interval '5 seconds')`.execute(
+      db,
+    )
+  return grant
+}
+
+/** The same, locked until the transaction ends; no rows while another process writes to the source. */
+export async function lockWriteGrant(tx: Tx, source: string, perHour: number): Promise<LockedWriteGrant> {
+  const { rows } = await sql<StoredPace>`
+    select ${columnsSql} from fillrate.source_state where source = ${source} for update skip locked`.execute(
+    tx,
+  )
+  return { ...grantStored(rows[0], perHour), at: rows[0]?.now ?? 0 }
+}
+
+const grantStored = (pace: StoredPace | undefined, perHour: number): WriteGrant =>
+  pace === undefined ? { allowance: 0, rows: 0, waitMs: 0 } : grantWrites(perHour, pace, pace.now)
+
+/** Charges the rows that a batch has written. */
+export async function chargeWrites(tx: Tx, source: string, { allowance, at }: WritePace): Promise<void> {
+  await sql`
+    update fillrate.source_state set allowance = ${allowance}, allowed_at = to_timestamp(${at}::float8 / 1000)
+     where source = ${source}`.execute(tx)
+}
+
+/** A source whose writes wait for its limit. */
+export interface SlowedWrites {
+  readonly source: string
+  readonly per_hour: number
+}
+
+/** The sources whose writes have waited in the last half minute. */
+export async function listSlowedWrites(db: Connection, sources: readonly string[]): Promise<SlowedWrites[]> {
+  const { rows } = await sql<SlowedWrites>`
+    select source, per_hour from fillrate.source_state
+     where source = any(${[...sources]}::text[]) and slowed_at > now() - interval '30 seconds' order by source`.execute(
+    db,
+  )
+  return rows
+}
