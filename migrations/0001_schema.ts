@@ -191,18 +191,6 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     db,
   )
 
-  // Which lookups each running run requests, for its report: an entry lists at most 100. `lookups.run_id` decides; an entry may list lookups
-  // that are deleted or that another run has requested since, and one lookup may be in several. Every statement that sets `run_id`
-  // appends what it has set. An index of `run_id` wrote 64 bytes of WAL in place of 9 for each new lookup, and 213 more for each that
-  // another run requests, which was no HOT update. Deleted when the run ends: its report has been made then, or its process is dead.
-  await sql`
-    create table fillrate.run_lookups (
-      run_id bigint not null,
-      id bigint generated always as identity,
-      lookup_ids bigint[] not null,
-      primary key (run_id, id)
-    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-
   // The lookups that were leased under a token, and until when: without an index on lookups, and without a write to each when the
   // lease is extended. The lookups themselves say which of them still are. `most`: the most credits that a lookup of each kind may cost;
   // null: one each, whatever it finds.
@@ -793,7 +781,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
   await sql`
     create function fillrate.detach_runs() returns trigger language plpgsql as $$
     begin
-      delete from fillrate.run_lookups where run_id in (select id from deleted);
       update fillrate.rows set run_id = null where run_id in (select id from deleted);
       update fillrate.changes set run_id = null where run_id in (select id from deleted);
       update fillrate.skipped_cells set run_id = null where run_id in (select id from deleted);
@@ -803,20 +790,8 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     create trigger on_delete_cascade after delete on fillrate.runs referencing old table as deleted
       for each statement execute function fillrate.detach_runs()`.execute(db)
 
-  // Whatever ends a run: its own process, another that finds it dead, or a person's SQL.
-  await sql`
-    create function fillrate.delete_run_lookups() returns trigger language plpgsql as $$
-    begin
-      delete from fillrate.run_lookups where run_id = new.id;
-      return null;
-    end $$`.execute(db)
-  await sql`
-    create trigger on_end_cascade after update of state on fillrate.runs
-      for each row when (old.state = 'running' and new.state <> 'running')
-      execute function fillrate.delete_run_lookups()`.execute(db)
-
   // No function of this schema is for others to execute: a trigger fires without that privilege.
-  for (const name of ['detach_lookups', 'detach_runs', 'delete_run_lookups', 'count_rows', 'count_job_spend'])
+  for (const name of ['detach_lookups', 'detach_runs', 'count_rows', 'count_job_spend'])
     await sql`revoke all on function ${sql.id('fillrate', name)}() from public`.execute(db)
 }
 

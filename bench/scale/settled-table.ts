@@ -7,7 +7,6 @@ import { rowInputsSql } from '../../src/sources/inputs.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { openDatabase } from '../../src/store/open.ts'
 import { environmentFor, runRequest } from '../../test/support/environment.ts'
-import { LIST_FOR_RUNS } from '../../test/support/queue-pending.ts'
 import type { Task } from '../throughput/candidate.ts'
 
 /** Rows that a real run settles; the others are copies of what it left. */
@@ -115,8 +114,7 @@ export async function createSettledTable(
     alter table fillrate.lookups set (fillfactor = 19);
     delete from fillrate.row_counts;
     insert into fillrate.row_counts (source, state, rows) select source, state, count(*) from fillrate.rows group by 1, 2;
-    truncate fillrate.due_rows, fillrate.run_lookups;
-    ${LIST_FOR_RUNS};
+    truncate fillrate.due_rows;
     insert into fillrate.due_rows (source, due_at, keys)
     select source, due_at, array_agg(key)
       from (select source, key, date_trunc('hour', due_at) as due_at, (row_number() over () - 1) / 2000 as batch

@@ -10,6 +10,7 @@ import {
 } from '../domain/row.ts'
 import { describeSkip, isRejectedByDatabase, type SkippedCell } from '../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
+import { readsEarlier, toWholeSource } from '../sources/earlier-values.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
 import type { WriteResult } from '../sources/write/write.ts'
@@ -133,6 +134,7 @@ export function toFinishedRow(
     reason: ended.reason,
     change,
     ...(write.earlier && change !== null && { blanked: listBlanked(source, write, change) }),
+    ...(isAnothers(source, write, result) && { isAnothers: true }),
     ...(result.confirmed && { confirmed: pickEarlier(write, result.confirmed) }),
     ownWrites: result.ownWrites ?? null,
     notes: null,
@@ -194,6 +196,10 @@ const listBlanked = ({ touches }: Source, { values }: WriteRow, { after }: NewCh
   Object.keys(after).filter(
     (column) => !Object.hasOwn(values, column) && touches.every((touch) => touch.column !== column),
   )
+
+/** What its cells still hold of earlier inputs is a user's, where the source reads whose it is. */
+const isAnothers = (source: Source, { earlier }: WriteRow, { confirmed }: WriteResult): boolean =>
+  earlier !== null && confirmed === undefined && readsEarlier(toWholeSource(source))
 
 const pickEarlier = ({ earlier }: WriteRow, columns: readonly string[]): Record<string, unknown> =>
   Object.fromEntries(columns.map((column) => [column, earlier?.[column] ?? null]))

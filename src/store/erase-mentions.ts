@@ -85,7 +85,7 @@ export async function eraseCells(
 export const OWN_TABLES: readonly string[] = `
   audit_events changed_rows changed_rows_spare changes circuit_breakers conditions deliveries due_rows
   jobs leases lookup_leases lookups malformed_responses
-  pending_lookups processes rate_limits row_counts rows run_lookups runs
+  pending_lookups processes rate_limits row_counts rows runs
   scheduled_runs services skipped_cells source_state spend suppressions write_back_queue`
   .trim()
   .split(/\s+/)

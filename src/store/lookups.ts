@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
-import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
+import { enqueuePendingSql, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
 import { intervalSql, isTrue, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
@@ -167,7 +167,7 @@ export async function adoptLookups(
       update fillrate.lookups l set run_id = ${run}, source = orphan.source, requested_at = null
         from orphan where l.id = orphan.id and ${orphaned}
       returning ${QUEUED_COLUMNS}
-    ), ${enqueuePendingSql('moved')}, ${LIST_FOR_RUN}
+    ), ${enqueuePendingSql('moved')}
     select count(*) as count from moved`
   return (await readOne(db, adopted)).count
 }

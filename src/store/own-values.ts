@@ -36,13 +36,13 @@ export const earlierValuesSql = (hash: RawBuilder<unknown>): RawBuilder<unknown>
 /**
  * SQL: `earlier_writes` of `r` once the columns of an object are written. In the row of another, what is left is a user's, equal by
  * chance: it is marked, or the next write would count it alone, as one value of one.
- * @param isTakenOver SQL: whether the row is the one that was written for earlier inputs (`sources/earlier-values.ts`)
+ * @param isAnothers SQL: whether the row is not the one that was written for earlier inputs (`sources/earlier-values.ts`)
  */
 export const earlierAfterWriteSql = (
   columns: RawBuilder<unknown>,
-  isTakenOver: RawBuilder<unknown>,
+  isAnothers: RawBuilder<unknown>,
 ): RawBuilder<unknown> => sql`(
-  select jsonb_object_agg(e.key, case when ${isTakenOver} then e.value else jsonb_set(e.value, '{2}', 'true') end)
+  select jsonb_object_agg(e.key, case when ${isAnothers} then jsonb_set(e.value, '{2}', 'true') else e.value end)
     from jsonb_each(r.earlier_writes) e where not (${columns}) ? e.key)`
 
 /** SQL: a value of the row `r` that stays with its inputs. */

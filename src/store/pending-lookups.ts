@@ -16,7 +16,7 @@ export const QUEUED_COLUMNS = sql.raw(
 /**
  * SQL: appends those of `lookups` that are pending to the queue of their run and service. Entries of a run that
  * is gone are pruned: its lookups are adopted by the rows that need them.
- * @param lookups a relation of `QUEUED_COLUMNS`. The CTE `pended (run_id, lookup_ids)` has the entries
+ * @param lookups a relation of `QUEUED_COLUMNS`
  */
 export const enqueuePendingSql = (
   lookups: string,
@@ -28,15 +28,6 @@ export const enqueuePendingSql = (
                      (row_number() over (partition by run_id, service_id, kind, sync_only, not_before, source order by id) - 1) / ${JOB_SIZE}::integer as part
                 from ${sql.ref(lookups)} where state = 'pending' and run_id is not null and ${condition}) parts
        group by run_id, service_id, kind, sync_only, not_before, source, part order by min(id)
-      returning run_id, lookup_ids
-    )`
-
-/**
- * SQL: lists what `enqueuePendingSql` has appended in the same statement for its runs, in `run_lookups`: a lookup that gets another
- * run is pending.
- */
-export const LIST_FOR_RUN: RawBuilder<unknown> = sql`listed as (
-      insert into fillrate.run_lookups (run_id, lookup_ids) select run_id, lookup_ids from pended
     )`
 
 const DUE = sql<boolean>`(not_before is null or not_before <= now())`

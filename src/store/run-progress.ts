@@ -184,20 +184,11 @@ export async function readWaitingCounts(
   }
 }
 
-/** SQL: the lookup `l` is one of a run's. Each is met once, however many entries list it. */
-const isOfRunSql = (run: number): RawBuilder<boolean> => sql`(
-  l.id = any(array(select unnest(lookup_ids) from fillrate.run_lookups where run_id = ${run})) and ${opaque(sql`l.run_id = ${run}`)})`
-
-/** Whether any call of a run to a service has a result. Reads its lookups up to the first that has, the oldest first. */
+/** Whether a service has answered any call of a run, or accepted any job. */
 export const hasAnsweredLookups = (db: Connection, { run, service }: RunService): Promise<boolean> =>
   isTrue(
     db,
-    sql`exists (
-      select from (select lookup_ids from fillrate.run_lookups where run_id = ${run} order by id) listed
-       cross join lateral (
-         select from fillrate.lookups l
-          where l.id = any(listed.lookup_ids) and ${opaque(sql`l.run_id = ${run} and l.service_id = ${service}`)} and l.state in (${ANSWERED_STATES})
-            and l.requested_at is not null offset 0) l)`,
+    sql`exists (select from fillrate.spend where run_id = ${run} and service_id = ${service} and lookups > 0)`,
   )
 
 /** As a run reports them. */
@@ -219,9 +210,8 @@ export interface LookupTotals {
 }
 
 /**
- * What a run needed and requested, and the results, of all its services or of one; nothing of a run that has ended, whose list is gone. A lookup that the run requested
- * itself, as it usually has all, is read once, and was not stored, whatever its state. Grouped, because that spills to disk at any
- * size; `except` keeps all identifiers in memory.
+ * What the rows of a run needed and requested, and the results, of all its services or of one. Grouped, because that spills to disk at
+ * any size; `distinct` keeps all identifiers in memory.
  * @param needed lookups that it needed for rows of which none is stored
  */
 export function readLookupTotals(
@@ -232,30 +222,24 @@ export function readLookupTotals(
 ): Promise<LookupTotals> {
   const isOfService = service === null ? sql`` : sql`and service_id = ${service}`
   const totals = sql<LookupTotals>`
-    with own as materialized (
-      select l.id, l.state, l.requested_at is not null as is_requested, l.unconfirmed_calls
-        from fillrate.lookups l where ${isOfRunSql(run)} ${isOfService}
-    ), total as (
-      select count(*) filter (where is_requested) as requested,
-             count(*) filter (where state = 'found') as found,
-             count(*) filter (where state = 'not_found') as not_found,
-             count(*) filter (where state = 'rejected') as rejected,
-             count(*) filter (where state = 'failed') as failed,
-             coalesce(sum(unconfirmed_calls), 0)::bigint as in_doubt
-        from own
-    ), other as (
+    with needed as (
       select id from (
-        select id, true as is_own from own where is_requested
-        union all select lookup_id, false from fillrate.rows where run_id = ${run} and lookup_id is not null
-        union all select unnest(missed_lookup_ids), false from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
-        union all select unnest(${[...needed]}::bigint[]), false
-      ) needed group by id having not bool_or(is_own)
+        select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null
+        union all select unnest(missed_lookup_ids) from fillrate.rows where run_id = ${run} and missed_lookup_ids is not null
+        union all select unnest(${[...needed]}::bigint[])
+      ) n group by id
     )
-    select total.requested + needed.distinct as distinct, needed.stored, total.*
-      from total cross join (
-        select count(*) as distinct, count(*) filter (where l.state in (${ANSWERED_STATES})) as stored
-          from other cross join lateral (select state from fillrate.lookups where id = other.id ${isOfService} offset 0) l
-      ) needed`
+    select count(*) as distinct,
+           count(*) filter (where not is_requested and state in (${ANSWERED_STATES})) as stored,
+           count(*) filter (where is_requested) as requested,
+           count(*) filter (where is_own and state = 'found') as found,
+           count(*) filter (where is_own and state = 'not_found') as not_found,
+           count(*) filter (where is_own and state = 'rejected') as rejected,
+           count(*) filter (where is_own and state = 'failed') as failed,
+           coalesce(sum(unconfirmed_calls) filter (where is_own), 0)::bigint as in_doubt
+      from needed cross join lateral (
+        select state, unconfirmed_calls, run_id = ${run} as is_own, run_id = ${run} and requested_at is not null as is_requested
+          from fillrate.lookups where id = needed.id ${isOfService} offset 0) l`
   return readOne(db, totals)
 }
 

@@ -88,7 +88,6 @@ export interface Schema extends ObservationTables {
     source: string | null
     lookup_ids: number[]
   }
-  'fillrate.run_lookups': { run_id: number; id: Generated<number>; lookup_ids: number[] }
   'fillrate.lookup_leases': {
     lease_token: string
     leased_at: Generated<Date>

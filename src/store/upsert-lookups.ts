@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
-import { enqueuePendingSql, LIST_FOR_RUN, QUEUED_COLUMNS } from './pending-lookups.ts'
+import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { jsonBatch, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -49,7 +49,7 @@ export async function upsertLookups(
      order by ${order}
     ${claimKnownSql(runningRuns)}
     returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}, ${LIST_FOR_RUN}
+    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}
     select id, kind, key, state, claimed from upserted`.execute(tx)
   return rows
 }

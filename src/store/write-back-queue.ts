@@ -136,10 +136,9 @@ export interface FinishedRow {
    * owns nothing there.
    */
   readonly blanked?: readonly string[]
-  /**
-   * What was written for earlier inputs and is the value for the present ones, too. Null: the row is not the one that was
-   * written for earlier inputs.
-   */
+  /** It is not the row that was written for earlier inputs. */
+  readonly isAnothers?: boolean
+  /** What was written for earlier inputs and is the value for the present ones, too. */
   readonly confirmed?: Readonly<Record<string, unknown>> | null
   /** What the write left in columns that inputs read, for `own_writes`. Absent or null: nothing was written. */
   readonly ownWrites?: Record<string, unknown> | null
@@ -191,6 +190,7 @@ export async function finishRows(
       nextAt: 'timestamptz',
       blanked: 'text',
       confirmed: 'jsonb',
+      isAnothers: 'boolean',
       cellsWritten: 'integer',
       cellsProtected: 'integer',
       cellsSkipped: 'integer',
@@ -212,7 +212,7 @@ export async function finishRows(
                                            || coalesce(v.confirmed, '{}'), '{}') end,
            earlier_writes = case when v."isMissing" then ${earlierWritesSql()}
                                  when r.earlier_writes is null or (v.after is null and v.confirmed is null) then r.earlier_writes
-                                 else ${earlierAfterWriteSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`, sql`v.confirmed is not null`)} end,
+                                 else ${earlierAfterWriteSql(sql`coalesce(v.after, '{}') || coalesce(v.confirmed, '{}')`, sql`v."isAnothers"`)} end,
            own_writes = nullif(coalesce(v."ownWrites", r.own_writes), '{}'),
            notes = coalesce(v.notes, r.notes),
            cells_written = coalesce(v."cellsWritten", 0) + case when r.only_blanks then r.cells_written else 0 end,

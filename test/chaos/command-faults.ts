@@ -11,13 +11,7 @@ import {
   type TrialOptions,
 } from './fixture.ts'
 import { onServer } from '../support/server.ts'
-import {
-  differences,
-  findMiscounted,
-  findMisnamedFailures,
-  findUnlisted,
-  findUnlistedLookups,
-} from './invariants.ts'
+import { differences, findMiscounted, findMisnamedFailures, findUnlisted } from './invariants.ts'
 import type { KillResult } from './process-faults.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -111,9 +105,7 @@ async function compare(
       0,
     )
   const faults = await Promise.all(
-    [findMiscounted, findMisnamedFailures, findUnlisted, findUnlistedLookups].map((find) =>
-      find(database.pool),
-    ),
+    [findMiscounted, findMisnamedFailures, findUnlisted].map((find) => find(database.pool)),
   )
   return {
     rowsLost: lost('fillrate.rows'),

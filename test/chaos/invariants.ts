@@ -88,7 +88,7 @@ export async function checkInvariants(
     (name) => rows.filter((row) => row.service === name && !row.sync_only).length > 3 * CONCURRENCY,
   )
   const miscounted = [...(await findMiscounted(pool)), ...(await findMisnamedFailures(pool))]
-  const unlisted = [...(await findUnlisted(pool)), ...(await findUnlistedLookups(pool))]
+  const unlisted = await findUnlisted(pool)
   const spendFaults = await findSpendFaults(pool, sandboxes)
   const postedTwice = paid.filter((one) => one.bulk > 1)
   return {
@@ -132,14 +132,6 @@ export async function findUnlisted(pool: pg.Pool): Promise<string[]> {
        select from fillrate.due_rows d
         where d.source = r.source and r.due_at >= d.due_at and r.due_at < d.due_at + interval '1 hour' and r.key = any(d.keys))`)
   return rows.map(({ key }) => key)
-}
-
-/** Lookups of running runs that no entry of their run lists. */
-export async function findUnlistedLookups(pool: pg.Pool): Promise<string[]> {
-  const { rows } = await pool.query<{ id: string; run: string }>(`
-    select l.id, l.run_id as run from fillrate.lookups l
-     where l.run_id in (select id from fillrate.runs where state = 'running') and (l.run_id, l.id) not in (select run_id, unnest(lookup_ids) from fillrate.run_lookups)`)
-  return rows.map(({ id, run }) => `lookup ${id} is not listed by run ${run}`)
 }
 
 /** Where the kept spend is not what a service has counted, in lookups: those in doubt may or may not be billed. */

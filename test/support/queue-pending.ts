@@ -6,9 +6,3 @@ export const QUEUE_PENDING = `
   insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, source, size, lookup_ids)
   select run_id, service_id, kind, sync_only, source, count(*), array_agg(id order by id)
     from fillrate.lookups where state = 'pending' and run_id is not null group by 1, 2, 3, 4, 5, id / 100`
-
-/** SQL: lists the lookups that a test has inserted itself for their runs, unless some of a run's are. */
-export const LIST_FOR_RUNS = `
-  insert into fillrate.run_lookups (run_id, lookup_ids)
-  select run_id, array_agg(id order by id) from fillrate.lookups
-   where run_id is not null and run_id not in (select run_id from fillrate.run_lookups) group by run_id, id / 100`

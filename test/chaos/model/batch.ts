@@ -14,7 +14,7 @@ import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import type { TestDatabase } from '../../support/clone.ts'
-import { findMiscounted, findMisnamedFailures, findUnlistedLookups } from '../invariants.ts'
+import { findMiscounted, findMisnamedFailures } from '../invariants.ts'
 import { Calls, type Leased } from './calls.ts'
 import {
   groupWorlds,
@@ -408,7 +408,6 @@ export class Batch {
       ...miscounted,
       ...(await findMiscounted(this.#database.pool)),
       ...(await findMisnamedFailures(this.#database.pool)),
-      ...(await findUnlistedLookups(this.#database.pool)),
       ...this.#calls.violations,
       ...this.#people.violations,
       ...this.#model.violations,

@@ -80,6 +80,13 @@ const stored = () =>
     title: string | null
   }>(`select key, state, unconfirmed_calls, record ->> 'title' as title from fillrate.lookups order by key`)
 
+/** What is reported of the run, whose rows need all lookups. */
+const totals = async () => {
+  const lookups = await database.query<{ id: number }>('select id::int from fillrate.lookups')
+  const needed = lookups.map(({ id }) => id)
+  return readLookupTotals(database.db, run, null, needed)
+}
+
 test('two workers never lease the same lookup', async () => {
   await want(...Array.from({ length: 50 }, (_, n) => `p${n}@example.com`))
   const leased = (await Promise.all(Array.from({ length: 8 }, () => lease(10)))).flat()
@@ -92,7 +99,7 @@ test('a lookup with an expired lease is requested again, and counted as in doubt
   await lease(1, 0)
   expect(await recoverFor(run)).toMatchObject({ expiredLeases: 1 })
   expect(await stored()).toMatchObject([{ state: 'pending', unconfirmed_calls: 1 }])
-  expect(await readLookupTotals(database.db, run)).toMatchObject({ in_doubt: 1 })
+  expect(await totals()).toMatchObject({ in_doubt: 1 })
 })
 
 test('what is leased is in doubt until it is answered or released, also what was leased with answers', async () => {
@@ -116,7 +123,7 @@ test('what is leased is in doubt until it is answered or released, also what was
     { key: 'c@example.com', state: 'pending', unconfirmed_calls: 1 },
     { key: 'd@example.com', state: 'pending', unconfirmed_calls: 0 },
   ])
-  expect(await readLookupTotals(database.db, run)).toMatchObject({ requested: 3, in_doubt: 2 })
+  expect(await totals()).toMatchObject({ requested: 3, in_doubt: 2 })
 })
 
 const expireLeases = (): Promise<unknown> =>
