@@ -133,15 +133,11 @@ async function explainNoRows(db: Db, source: Source): Promise<SourceProblem[]> {
   ]
 }
 
-/** Checks the triggers of a source with live sync. Without them it may still be polled by `changedAt`. */
+/** Checks the triggers of a source with live sync. */
 export async function checkTriggers(db: Database, source: Source): Promise<Finding> {
   const name = `follow ${source.name}`
   const there = await readTriggerState(db, source)
   if (there.state === 'right') return createFinding(name, 'ok', 'triggers installed')
   const why = there.state === 'missing' ? 'triggers not installed' : there.why
-  const todo = `Run \`fillrate follow install ${source.name}\`.`
-  const isPolled = source.mapping.changedAt !== null
-  return isPolled
-    ? createFinding(name, 'warning', `${why}: it is polled by changedAt`, { todo })
-    : createFinding(name, 'error', why, { todo })
+  return createFinding(name, 'error', why, { todo: `Run \`fillrate follow install ${source.name}\`.` })
 }

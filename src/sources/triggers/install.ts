@@ -197,7 +197,7 @@ async function withPrivilegeHelp<Result>(
           `that may INSERT into ${CHANGE_TABLES.map((list) => `fillrate.${list}`).join(' and ')}, and that owns the function if there is one`,
         todo:
           `Run this as such a role, or grant what is missing: \`grant trigger on ${[source.table.sql, ...source.table.inheritors].join(', ')} to ${role}; grant create on schema fillrate to ${role};\`.` +
-          `${again} Without triggers, a source with \`changedAt\` is polled.`,
+          again,
       },
     ])
   }
