@@ -545,7 +545,6 @@ export const JSON_SHAPES = {
     sources: texts('the sources that it picked from'),
   }),
   undo: undone,
-  'undo of several': object({ undos: list('as of one, the newest run first', undone) }),
   forget: object({
     dry_run: boolean('nothing was erased'),
     tombstones: list(

@@ -41,13 +41,7 @@ export function parseMs(text: string): number {
   return read
 }
 
-/** The number of a run. */
-export function parseRunNumber(word: string): number {
-  const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
-  if (!Number.isSafeInteger(run))
-    throw new ExpectedError('the number of a run, as `fillrate runs` lists them')
-  return run
-}
+export const parseRunNumber = parseWholeFrom(0, 'the number of a run, as `fillrate runs` lists them')
 
 /** An option that can be repeated; `join` combines the values. */
 function repeatableOption<const Flags extends string, Value, Default>(

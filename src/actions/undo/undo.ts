@@ -97,7 +97,7 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
  * A run to be undone.
  * @throws ConfigProblems if there is no such run, or it has not ended
  */
-export async function findEndedRun(db: Database, id: number): Promise<runs.StoredRun> {
+async function findEndedRun(db: Database, id: number): Promise<runs.StoredRun> {
   const run = await runs.findRun(db, id)
   if (run === null)
     throw runProblem(`${id}, and there is no such run`, 'the number of a run', '`fillrate runs` lists them.')

@@ -4,7 +4,7 @@ import { ProgressView } from '../views/progress.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RemapReport } from '../../actions/remap.ts'
 import type { Output } from '../terminal.ts'
-import { renderCounts, renderSuggestions } from '../views/layout.ts'
+import { renderCounts } from '../views/layout.ts'
 import { renderDryRun } from '../views/diff.ts'
 import { pluralize } from '../../util/format.ts'
 import { renderReport } from '../views/report.ts'
@@ -91,9 +91,5 @@ function renderRemap(
         ]
       : []),
     ...(report === null || report.rows.picked === 0 ? [] : ['', ...renderReport(report, output)]),
-    ...renderSuggestions(output, [
-      dry && examined.changed > 0 && [`fillrate remap ${source}`, 'writes these rows, without a call'],
-      report !== null && report.cells.written > 0 && [`fillrate undo ${report.run}`, 'undoes this remap'],
-    ]),
   ]
 }

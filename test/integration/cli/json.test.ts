@@ -57,7 +57,6 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['failures', 'failures'],
   ['undo 2 --dry-run', 'undo'],
   ['undo 2 --yes', 'undo'],
-  ['undo 1 2 --dry-run', 'undo of several'],
   ['runs', 'runs'],
   ['pause contacts', 'pause'],
   ['resume contacts', 'resume'],
