@@ -7,7 +7,7 @@ import { budgetOption, limitOption, routeOption, whereOption } from '../options.
 import { toBulkJson } from '../../actions/bulk-availability.ts'
 import type { Output } from '../terminal.ts'
 import { renderPlan } from '../views/plan.ts'
-import { explainWhereError, useApp } from '../settings.ts'
+import { useApp } from '../settings.ts'
 
 /** Rows that `--list` shows. */
 const MAX_LISTED = 100
@@ -53,13 +53,11 @@ export const planCommand = defineCommand(
         invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
       }
       const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
-      const plan = await explainWhereError(where, () =>
-        app.plan({
-          ...request,
-          onInvalid: list === 'invalid' ? onInvalid : undefined,
-          listsFiltered: list === 'filtered',
-        }),
-      )
+      const plan = await app.plan({
+        ...request,
+        onInvalid: list === 'invalid' ? onInvalid : undefined,
+        listsFiltered: list === 'filtered',
+      })
       printAnswer(call, {
         json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulkOf(sources)) },
         text: () => {

@@ -6,7 +6,7 @@ import { ServiceError } from '../../service/errors.ts'
 import { SourceProblems, mergeGrantProblems, showFound } from '../../sources/problems.ts'
 import { Exit, type ExitCode, UsageError } from '../command.ts'
 import { createSecretMask } from '../secret-mask.ts'
-import { createSchemaProblem, databaseAddress, explainDatabaseError, explainLimit } from './database-error.ts'
+import { createSchemaProblem, databaseAddress, explainDatabaseError } from './database-error.ts'
 import type { Paint } from '../terminal.ts'
 
 export interface ErrorViewOptions {
@@ -95,9 +95,6 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
   }
   const problem = explainDatabaseError(error, url)
   if (problem !== null) return list(Exit.usage, 'database', [problem])
-  const limit = explainLimit(error)
-  if (limit !== null) return list(Exit.failed, 'database', [limit])
-
   // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
   const message = maskPasswords(
     error instanceof Error
