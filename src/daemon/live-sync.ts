@@ -1,16 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { resolveSourceBudgets } from '../domain/spend.ts'
-import { LEASE_MS } from '../pipeline/deps.ts'
+import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
 import { firstOf } from '../runs/run-part.ts'
-import { isFit, unlessBroken } from '../runs/source-health.ts'
+import { isFit, unlessBroken, checkBreakage } from '../runs/source-health.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readDayBudget } from '../store/budgets.ts'
 import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/paused-sources.ts'
-import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
 import {
   LIVE_SYNC_KINDS,
   type LiveSyncDeps,
@@ -18,7 +17,8 @@ import {
   LiveSyncRun,
   type LiveSyncService,
 } from './live-sync-run.ts'
-import { TriggerWatch } from './trigger-watch.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
 
 interface LiveSyncOptions {
   /** Each as its first service fills it. */
@@ -310,5 +310,121 @@ class DayBudget {
   /** Those of some sources whose lookups can still be paid today. */
   filterPayable(sources: readonly string[]): string[] {
     return sources.filter((name) => !this.#spentSources.has(name))
+  }
+}
+
+/** Keys picked per tick. Few, so that the first ones need not wait for the last. */
+const KEYS_PER_TICK = 250
+/** Keys of a bulk change picked per tick. */
+const BULK_KEYS_PER_TICK = 1_000
+
+/**
+ * The queue of changes that the triggers fill, read by the live sync process at READ COMMITTED, as with
+ * `inTransaction`.
+ */
+export class ChangeQueue {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  next(sources: readonly string[]): Promise<changedRows.ChangedRows[]> {
+    return this.#transact((tx) => changedRows.listChangedRows(tx, sources, KEYS_PER_TICK))
+  }
+
+  /**
+   * Removes picked changes.
+   * @param skipped the keys of each source that a budget could not pay: they stay
+   * @returns how many were picked whole
+   */
+  async advance(
+    changes: readonly changedRows.ChangedRows[],
+    skipped: ReadonlyMap<string, ReadonlySet<string>>,
+  ): Promise<number> {
+    const read = changes.map((one) => ({
+      ...one,
+      read: one.keys.length,
+      skipped: one.keys.filter((key) => skipped.get(one.source)?.has(key)),
+    }))
+    const picked = read.filter((one) => one.skipped.length === 0)
+    await this.#transact(async (tx) => {
+      await changedRows.removeChanges(tx, picked)
+      await changedRows.keepSkippedKeys(
+        tx,
+        read.filter((one) => one.skipped.length > 0 && one.skipped.length < one.read),
+      )
+    })
+    return picked.length
+  }
+
+  /** The next part of the oldest bulk change. */
+  nextBulkPart(sources: readonly string[]): Promise<changedRows.BulkChange | null> {
+    return this.#transact((tx) => changedRows.nextBulkChange(tx, sources, BULK_KEYS_PER_TICK))
+  }
+
+  /** Advances past a picked part; removes the bulk change after its last one. @param skipped the keys that stay */
+  async advanceBulk(part: changedRows.BulkChange, skipped: readonly string[]): Promise<void> {
+    if (skipped.length === part.keys.length) return
+    const read = part.picked + part.keys.length
+    await this.#transact((tx) =>
+      skipped.length === 0
+        ? changedRows.advanceBulkChange(tx, part)
+        : changedRows.keepSkippedKeys(tx, [{ ...part, skipped, read }]),
+    )
+  }
+
+  /** @param waiting sources that are not picked from at present */
+  async maintain(waiting: readonly string[]): Promise<void> {
+    await this.#transact((tx) => changedRows.mergeChanges(tx, waiting, KEYS_PER_TICK))
+  }
+
+  #transact<T>(act: (tx: Tx) => Promise<T>): Promise<T> {
+    return inTransaction(this.#db, act)
+  }
+}
+
+/** How often it is checked whether any trigger has changed, and how often all of them are. */
+const MARK_MS = 3_000
+const CHECK_MS = 60_000
+
+/** Watches the triggers of the followed sources: without them changes wait for the next scheduled run. */
+export class TriggerWatch {
+  readonly #deps: Pick<Deps, 'db' | 'log'>
+  readonly #sources: readonly Source[]
+  /** By source, why its triggers may miss changes. */
+  readonly #missing = new Map<string, string>()
+  #mark: string | null = null
+  #markReadAt = Number.NEGATIVE_INFINITY
+  #checkedAt = Number.NEGATIVE_INFINITY
+
+  constructor(deps: Pick<Deps, 'db' | 'log'>, sources: readonly Source[]) {
+    this.#deps = deps
+    this.#sources = sources
+  }
+
+  /**
+   * Checks the triggers of all sources, where any has changed or a minute has passed.
+   * @returns by source, why changes may be missed; null: not checked
+   */
+  async check(): Promise<ReadonlyMap<string, string> | null> {
+    const now = performance.now()
+    if (now - this.#markReadAt < MARK_MS) return null
+    const mark = await readTriggerMark(this.#deps.db)
+    this.#markReadAt = now
+    if (mark === this.#mark && now - this.#checkedAt <= CHECK_MS) return null
+    for (const source of this.#sources)
+      await unlessBroken(this.#deps, source, () => this.#checkSource(source))
+    this.#mark = mark
+    this.#checkedAt = now
+    return new Map(this.#missing)
+  }
+
+  async #checkSource(source: Source): Promise<void> {
+    const there = await readTriggerState(this.#deps.db, source)
+    if (there.state === 'right') this.#missing.delete(source.name)
+    // Those of a table that is gone are part of its condition.
+    else if (!(await checkBreakage(this.#deps, source)))
+      this.#missing.set(source.name, there.state === 'wrong' ? there.why : 'its triggers are not there')
   }
 }

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { SourceWatch } from '../../../src/runs/source-health.ts'
-import { TriggerWatch } from '../../../src/daemon/trigger-watch.ts'
+import { TriggerWatch } from '../../../src/daemon/live-sync.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness } from '../../support/harness.ts'
 

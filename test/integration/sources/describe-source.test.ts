@@ -1,7 +1,7 @@
 import { showFound } from '../../../src/sources/problems.ts'
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { checkSource } from '../../../src/cli/check/source.ts'
+import { checkSource } from '../../../src/cli/check/database.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { pageQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
