@@ -31,9 +31,7 @@ import {
 } from './finding.ts'
 import type { Problem } from '../../config/problems.ts'
 import { findMisfits } from '../../sources/check/fit.ts'
-import { listReferences } from '../../sources/check/references.ts'
 import { type Db, query } from '../../sources/db.ts'
-import { listConditions } from '../../sources/expression.ts'
 import { eligibleSql, joinsSql } from '../../sources/inputs.ts'
 import { resolveSteps } from '../../sources/open-sources.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
@@ -45,7 +43,6 @@ import { readTriggerState } from '../../sources/triggers/install.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../../util/sqlstates.ts'
-import { listNames } from '../../util/text.ts'
 
 interface DatabaseChecks {
   readonly environment: Environment
@@ -289,7 +286,6 @@ export async function checkSource(
     if (source !== undefined && problems.length === 0) {
       const wrong = await findWrongRows(db, source)
       errors.push(...wrong.map((one) => ({ ...one, found: showFound(one) })))
-      warnings.push(...findTouchedConditions(source))
       if (wrong.length === 0)
         warnings.push(...(await inTransaction(db, (tx) => explainNoRows(tx, source), CHECK_MS)))
     }
@@ -324,53 +320,21 @@ const tooSlow: Problem = {
   todo: 'Look for a missing index for `joins` and sub-selects of the inputs, or for a lock on the table.',
 }
 
-/** Conditions on touched columns, which each write sets: a row leaves the source when it is written. */
-function findTouchedConditions({ name: source, mapping, touches }: Source): SourceProblem[] {
-  return listConditions(mapping).flatMap(([place, where]) => {
-    const names = new Set(
-      listReferences(where).flatMap(({ kind, name }) => (kind === 'column' ? [name] : [])),
-    )
-    const touched = touches.filter(({ attribute, path }) => path.length === 0 && names.has(attribute))
-    if (touched.length === 0) return []
-    const columns = listNames(touched.map(({ column }) => column))
-    return [
-      {
-        source,
-        place,
-        found: `${where}\na condition on ${columns}, which each write sets: a row leaves the source`,
-        expected: 'a condition on columns that Fillrate does not write',
-        todo: 'Leave that out: a row without blanks is not picked. To keep rows by a time: freshness: { column: … }.',
-      },
-    ]
-  })
-}
-
-/** Why a source has no row: its conditions, or row-level security. Empty if it has one. */
+/** Whether row-level security may hide every row of a source. Empty if it shows one. */
 async function explainNoRows(db: Db, source: Source): Promise<SourceProblem[]> {
-  const { mapping, table, name } = source
+  const { table, name } = source
   const rows = await query(
     db,
     `select from ${table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
   )
-  if (rows.length > 0) return []
-  if (await mayHideRows(db, source))
-    return [
-      {
-        source: name,
-        place: 'table',
-        found: 'no row of the source that this role may read: row-level security may hide them',
-        expected: 'policies that let the role read the rows',
-        todo: `Create policies for the role, for SELECT and for UPDATE; those of the table: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`,
-      },
-    ]
-  if (mapping.where.length === 0) return []
+  if (rows.length > 0 || !(await mayHideRows(db, source))) return []
   return [
     {
       source: name,
-      place: 'where',
-      found: `${mapping.where.join('\n')}\n${mapping.where.length === 1 ? 'a condition' : 'conditions'} that no row meets`,
-      expected: 'conditions that some rows meet',
-      todo: '`fillrate plan` shows how many rows each condition leaves out. Or the table has no rows.',
+      place: 'table',
+      found: 'no row of the source that this role may read: row-level security may hide them',
+      expected: 'policies that let the role read the rows',
+      todo: `Create policies for the role, for SELECT and for UPDATE; those of the table: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`,
     },
   ]
 }
