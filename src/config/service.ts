@@ -1,7 +1,7 @@
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
-import { describeValue } from '../util/text.ts'
+import { describeValue, toVariablePart } from '../util/text.ts'
 import type { Problem } from './problems.ts'
 import { maskNamedVariables } from './environment.ts'
 import { toProblems } from './schema-problems.ts'
@@ -58,7 +58,7 @@ export function splitServices(value: unknown): {
     services: split.map(({ name, given, module }) => ({ name, given, module })),
     problems: [
       ...refused.map((key) => refuseBeside(key, entries[0]?.[0])),
-      ...(entries.length === 0 ? [describeNoServices(services)] : []),
+      ...(entries.length === 0 ? [describeNoServices(services)] : checkVariableNames(entries)),
     ],
   }
 }
@@ -84,6 +84,24 @@ const describeNoServices = (found: unknown): Problem => ({
   expected: "at least one service, by its name: an object such as { acme: {}, pdl: './services/pdl.ts' }",
   todo: null,
 })
+
+/** Names that differ in a case or a sign only have the same variables. */
+function checkVariableNames(entries: readonly (readonly [string, unknown])[]): Problem[] {
+  const names = entries.map(([name]) => name)
+  return names.flatMap((name, index) => {
+    const twin = names.slice(0, index).find((other) => toVariablePart(other) === toVariablePart(name))
+    return twin === undefined
+      ? []
+      : [
+          {
+            place: `services.${name}`,
+            found: `a name with the variables of ${twin}, FILLRATE_${toVariablePart(name)}_…`,
+            expected: 'a name of its own in capitals, too',
+            todo: null,
+          },
+        ]
+  })
+}
 
 /** One service: the value itself, or its `adapter`; what is left is its settings, undefined if nothing is. */
 function splitService(

@@ -15,7 +15,7 @@ const other = await startSandbox({ seed: 11, notFoundShare: 0.2 })
 afterAll(() => other.close())
 const AT_OTHER = { FILLRATE_BASE_URL: other.url, FILLRATE_API_KEY: other.keys.join(',') }
 
-const [query] = codeBlocks().filter(({ file, language }) => file === 'docs/services.md' && language === 'sql')
+const query = codeBlocks().find(({ file, language }) => file === 'docs/services.md' && language === 'sql')
 const read = () =>
   database.query<{ answered: number; found: number; billed: number; cells: number }>(query?.code ?? '')
 
