@@ -20,23 +20,26 @@ export const describeAccount = ({ credits }: Extract<AccountAnswer, { isAccepted
 
 const TIMEOUT_MS = 10_000
 
+/** A client for one call beside those of runs; null: the environment lacks what the service needs. */
+export function openClient(
+  service: Service,
+  environment: Environment,
+  timeoutMs?: number,
+): EnrichmentClient | null {
+  const { baseUrl, apiKeys: apiKey, auth, proxies } = environment
+  const { variables, problems } = readServiceEnvironment(service, environment)
+  if (baseUrl === null || apiKey.length === 0 || problems.length > 0) return null
+  const timeout = timeoutMs === undefined ? {} : { timeoutMs }
+  return new EnrichmentClient({ baseUrl, apiKey, auth, proxies, variables, service, ...timeout })
+}
+
 /**
  * Requests the account of a service, with the first of its keys that it accepts.
  * @returns null: its description names no such call, or the environment lacks what it needs
  */
 export async function callAccount(service: Service, environment: Environment): Promise<AccountAnswer | null> {
-  const { baseUrl, apiKeys, auth, proxies } = environment
-  const { variables, problems } = readServiceEnvironment(service, environment)
-  if (service.account === null || baseUrl === null || apiKeys.length === 0 || problems.length > 0) return null
-  const client = new EnrichmentClient({
-    baseUrl,
-    apiKey: apiKeys,
-    auth,
-    proxies,
-    variables,
-    service,
-    timeoutMs: TIMEOUT_MS,
-  })
+  const client = service.account && openClient(service, environment, TIMEOUT_MS)
+  if (client === null) return null
   try {
     for (;;)
       try {

@@ -13,8 +13,14 @@ import {
 } from './command.ts'
 import { commands, findCommand } from './commands.ts'
 import { DeniedError } from './confirm.ts'
-import { renderError } from './views/errors.ts'
-import { writeJson } from './terminal.ts'
+import { writeJson, type Paint } from './terminal.ts'
+import { ConfigProblems, type Problem, formatProblems } from '../config/problems.ts'
+import { describeError } from '../util/error-text.ts'
+import { pluralize } from '../util/format.ts'
+import { ServiceError } from '../service/errors.ts'
+import { SourceProblems, mergeGrantProblems, showFound } from '../sources/problems.ts'
+import { createSecretMask } from './secret-mask.ts'
+import { createSchemaProblem, databaseAddress, explainDatabaseError } from './views/database-error.ts'
 
 interface CliOptions {
   readonly words: readonly string[]
@@ -122,4 +128,153 @@ export function printError(
   stderr.write(shown.text)
   if (isJson) writeJson(stdout, shown.json)
   return shown.exit
+}
+
+export interface ErrorViewOptions {
+  readonly env: NodeJS.ProcessEnv
+  readonly paint: Paint
+  /** The width of running text. Default: 100. */
+  readonly columns?: number
+  /** Whether an unexpected error includes its stack. */
+  readonly stack: boolean
+  /** The command was interrupted. */
+  readonly interrupted: boolean
+}
+
+/** An error as it is shown, before secrets are masked. */
+interface DescribedError {
+  readonly exit: ExitCode
+  readonly kind: string
+  readonly message: string
+  /** What follows the message in the text. */
+  readonly more?: string
+  readonly problems?: readonly Problem[]
+}
+
+/** Errors whose message says everything, by name: their modules are loaded by the commands that throw them. */
+const PLAIN_ERRORS: Readonly<Record<string, readonly [ExitCode, kind: string]>> = {
+  UnusableSchemaError: [Exit.usage, 'schema'],
+  MigrationBlockedError: [Exit.failed, 'schema'],
+  MigrationDeniedError: [Exit.usage, 'schema'],
+  OldProcessesError: [Exit.failed, 'schema'],
+  LeaseLostError: [Exit.failed, 'lease_lost'],
+  ForgetUnfinishedError: [Exit.failed, 'forget_unfinished'],
+}
+
+/**
+ * Renders an error for standard error, and as JSON, and chooses the exit code, for all commands. An error that the user can
+ * fix says how, and has problems in JSON; any other shows its message, and its stack only at log level debug or trace.
+ */
+export function renderError(error: unknown, view: ErrorViewOptions) {
+  const mask = createSecretMask(view.env)
+  const { exit, kind, message, more = '', problems = [] } = describeCommandError(error, view)
+  return {
+    exit,
+    text: `${view.paint('bad', 'fillrate:')} ${mask(message + more)}\n`,
+    json: { error: { kind, message: mask(message), problems: problems.map((one) => masked(one, mask)) } },
+  }
+}
+
+function describeCommandError(error: unknown, view: ErrorViewOptions): DescribedError {
+  const url = view.env['DATABASE_URL']
+  /** Problems that the user can fix, under a heading that says where they are. */
+  const list = (
+    exit: ExitCode,
+    kind: string,
+    problems: readonly Problem[],
+    where = 'the database',
+  ): DescribedError => ({
+    exit,
+    kind,
+    message: `${pluralize(problems.length, 'problem')} in ${where}:`,
+    more: `\n\n${formatProblems(problems, view.columns)}`,
+    problems,
+  })
+  if (error instanceof UsageError) return describeUsage(error, view.paint)
+  if (view.interrupted && isAbort(error))
+    return { exit: Exit.interrupted, kind: 'interrupted', message: 'interrupted' }
+  if (error instanceof ConfigProblems) return list(Exit.usage, 'configuration', error.problems, error.where)
+  if (error instanceof SourceProblems) {
+    const problems = mergeGrantProblems(error.problems).map((one) => ({
+      ...one,
+      place: `sources.${one.source}.${one.place}`,
+      found: showFound(one),
+    }))
+    return list(Exit.usage, 'sources', problems, 'the mapping of the database')
+  }
+  if (error instanceof ServiceError) {
+    const exit = error.action === 'abort_run' ? Exit.usage : Exit.failed
+    return { exit, kind: 'service', message: sentence(error.message), more: `\n  ${describeFix(error)}` }
+  }
+  if (error instanceof Error) {
+    // Its last line may be a command, or output of Postgres.
+    if (error.name === 'DemoError') return { exit: Exit.failed, kind: 'demo', message: error.message }
+    if (error.name === 'SchemaMissingError')
+      return list(Exit.usage, 'schema', [createSchemaProblem(databaseAddress(url))])
+    const [exit, kind] = PLAIN_ERRORS[error.name] ?? []
+    if (exit !== undefined && kind !== undefined) return { exit, kind, message: sentence(error.message) }
+  }
+  const problem = explainDatabaseError(error, url)
+  if (problem !== null) return list(Exit.usage, 'database', [problem])
+  // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
+  const message = maskPasswords(
+    error instanceof Error
+      ? `${error.name}: ${view.stack ? error.message : describeError(error)}`
+      : 'unknown error',
+  )
+  const more = view.stack
+    ? `\n${maskPasswords(stackOf(error))}`
+    : '\n  Use --log-level debug for details. Saved state is kept.'
+  return { exit: Exit.failed, kind: 'unexpected', message: `unexpected ${message}`, more }
+}
+
+function describeUsage({ message, usage, help, suggestion }: UsageError, paint: Paint): DescribedError {
+  return {
+    exit: Exit.usage,
+    kind: 'usage',
+    message: `${sentence(message)}${suggestion === null ? '' : ` ${suggestion}`}`,
+    more: `\n\n  ${paint('heading', 'Usage')}  ${usage}\n  ${paint('heading', 'Help')}   ${paint('type', help)}`,
+    problems: [
+      {
+        place: 'the command line',
+        found: message,
+        expected: usage,
+        todo: suggestion ?? `\`${help}\` shows more.`,
+      },
+    ],
+  }
+}
+
+const masked = (one: Problem, mask: (text: string) => string): Problem => ({
+  place: mask(one.place),
+  found: mask(one.found),
+  expected: mask(one.expected),
+  todo: one.todo === null ? null : mask(one.todo),
+})
+
+const sentence = (message: string): string => (/[.!?…]$/.test(message) ? message : `${message}.`)
+
+function describeFix(error: ServiceError): string {
+  switch (error.action) {
+    case 'abort_run':
+    case 'rotate_key':
+      return error.status === 401 || error.status === 403
+        ? 'Check FILLRATE_API_KEY and FILLRATE_AUTH, of several services those with its name. Nothing was lost; run again to continue.'
+        : 'Check FILLRATE_BASE_URL, of several services that with its name, then run again: it continues where it stopped.'
+    case 'reject':
+      return 'The service rejected the request; contact the provider.'
+    case 'retry':
+    case 'release':
+      return 'Run again later: it continues where it stopped.'
+  }
+}
+
+const isAbort = (error: unknown): boolean =>
+  error instanceof Error && (error.name === 'AbortError' || (error as { code?: string }).code === 'ABORT_ERR')
+
+/** The stack with its causes, without other properties: those of a database error can contain values of a row. */
+function stackOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  const cause = error.cause === undefined ? '' : `\n  caused by ${stackOf(error.cause)}`
+  return `${error.stack ?? error.message}${cause}`
 }

@@ -1,7 +1,7 @@
 import { Command, Option, type CommandUnknownOpts, type OptionValues } from '@commander-js/extra-typings'
 import { ENVIRONMENT_VARIABLES, LOG_LEVELS } from '../config/environment.ts'
 import { readVersion } from '../util/version.ts'
-import { formatChoices, DRY_RUN_SAMPLE_ROWS, parseText } from './options.ts'
+import { formatChoices, parseText } from './options.ts'
 import type { Readable } from 'node:stream'
 import { type Output, writeJson } from './terminal.ts'
 
@@ -194,21 +194,6 @@ export class UsageError extends Error {
     this.help = command === null ? 'fillrate help' : `fillrate ${command.name} --help`
     this.suggestion = suggestion
   }
-}
-
-/**
- * The rows that a dry run shows before and after.
- * @throws UsageError if a sample is requested without a dry run
- */
-export function chooseSampleRows({
-  command,
-  flags: { dryRun, sample },
-}: {
-  readonly command: CliCommand
-  readonly flags: { readonly dryRun: boolean; readonly sample: number | null }
-}): number {
-  if (sample !== null && !dryRun) throw new UsageError(command, '--sample requires --dry-run')
-  return sample ?? DRY_RUN_SAMPLE_ROWS
 }
 
 /** Exit codes, for shells and cron. */

@@ -41,13 +41,7 @@ export function parseMs(text: string): number {
   return read
 }
 
-/** The number of a run. */
-export function parseRunNumber(word: string): number {
-  const run = /^\d+$/.test(word) ? Number(word) : Number.NaN
-  if (!Number.isSafeInteger(run))
-    throw new ExpectedError('the number of a run, as `fillrate runs` lists them')
-  return run
-}
+export const parseRunNumber = parseWholeFrom(0, 'the number of a run, as `fillrate runs` lists them')
 
 /** An option that can be repeated; `join` combines the values. */
 function repeatableOption<const Flags extends string, Value, Default>(
@@ -91,16 +85,8 @@ export function formatChoices(words: readonly string[]): string {
   return words.length < 2 ? last : `${words.slice(0, -1).join(', ')} or ${last}`
 }
 
-/** Rows that a dry run shows by default. */
+/** Rows that a dry run of `run` or `remap` shows before and after. */
 export const DRY_RUN_SAMPLE_ROWS = 20
-
-/** The sample of a dry run, of `run` and `remap`. */
-export const dryRunSampleOption = new Option(
-  '--sample <N>',
-  `rows to show before and after, with --dry-run; default: ${DRY_RUN_SAMPLE_ROWS}`,
-)
-  .argParser(parseWholeFrom(0))
-  .default(null)
 
 // The options of `serve` and `start`.
 

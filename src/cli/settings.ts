@@ -5,7 +5,6 @@ import type { Config } from '../config/config.ts'
 import { type Environment, readEnvironment, requireDatabaseUrl } from '../config/environment.ts'
 import type { CliCall } from './command.ts'
 import { createSecretMask } from './secret-mask.ts'
-import { sqlStateOf } from '../util/sqlstates.ts'
 import { formatDuration } from '../util/format.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import type { Actor, NewAuditEvent } from '../store/audit.ts'
@@ -87,31 +86,6 @@ export async function openLog(
     output: stderr,
     mask: createSecretMask(env),
   })
-}
-
-/** SQLSTATE classes 42 (syntax, unknown name), 22 (data exception) and 0A (not supported). */
-const INVALID_SQL = /^(?:42|22|0A)/
-
-/**
- * Runs `act`. If Postgres rejects its SQL and there is a `--where`, that condition is the reason: the rest of the statement
- * was tried when the sources were opened.
- */
-export async function explainWhereError<Result>(
-  where: string | null,
-  act: () => Promise<Result>,
-): Promise<Result> {
-  try {
-    return await act()
-  } catch (error) {
-    if (where === null || !(error instanceof Error) || !INVALID_SQL.test(sqlStateOf(error))) throw error
-    const problem = {
-      place: '--where',
-      found: `${where}\n${error.message}`,
-      expected: 'an SQL condition over the source, whose table is t',
-      todo: 'Quote it for the shell: --where "t.country = \'NO\'".',
-    }
-    throw new ConfigProblems('the command', [problem], { cause: error })
-  }
 }
 
 /**

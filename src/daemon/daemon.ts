@@ -231,24 +231,16 @@ function requireNotifyUrls(config: Config, environment: Environment): void {
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
 }
 
-/** Requires a budget for everything that starts by itself. */
+/** Requires a budget for live sync, which starts by itself. */
 function requireBudgets(config: Config): void {
-  const todo = "set `budget` in the configuration: a number of lookups, or 'unlimited'"
-  const expected = 'a maximum number of lookups'
-  const problems: Problem[] = [
-    ...config.schedule.flatMap((entry, n) =>
-      entry.budget === null && config.budget === null
-        ? [{ place: `schedule[${n}].budget`, found: 'none', expected, todo }]
-        : [],
-    ),
-    ...Object.values(config.sources)
-      .filter((source) => source.follow && config.liveSync.budget === null)
-      .map(({ name }) => ({
-        place: `sources.${name}.follow`,
-        found: 'no budget',
-        expected: `${expected} a day`,
-        todo: `${todo}, or \`liveSync: { budget }\``,
-      })),
-  ]
+  if (config.liveSync.budget !== null) return
+  const problems: Problem[] = Object.values(config.sources)
+    .filter(({ follow }) => follow)
+    .map(({ name }) => ({
+      place: `sources.${name}.follow`,
+      found: 'no budget',
+      expected: 'a maximum number of lookups a day',
+      todo: "set `budget` in the configuration: a number of lookups, or 'unlimited', or `liveSync: { budget }`",
+    }))
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
 }

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { LEASE_MS } from '../pipeline/deps.ts'
+import { resolveSourceBudgets } from '../domain/spend.ts'
+import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
 import { firstOf } from '../runs/run-part.ts'
-import { isFit, unlessBroken } from '../runs/source-health.ts'
+import { isFit, unlessBroken, checkBreakage } from '../runs/source-health.ts'
 import type { Source } from '../sources/source-model.ts'
+import { readDayBudget } from '../store/budgets.ts'
 import * as leases from '../store/leases.ts'
+import type { Database } from '../store/open.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/source-state.ts'
-import { DayBudget } from './day-budget.ts'
-import { ChangeQueue, BULK_KEYS_PER_TICK } from './change-queue.ts'
 import {
   LIVE_SYNC_KINDS,
   type LiveSyncDeps,
@@ -16,7 +17,8 @@ import {
   LiveSyncRun,
   type LiveSyncService,
 } from './live-sync-run.ts'
-import { Polling } from './polling.ts'
+import { inTransaction, type Tx } from '../store/transaction.ts'
+import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
 
 interface LiveSyncOptions {
   /** Each as its first service fills it. */
@@ -27,9 +29,6 @@ interface LiveSyncOptions {
   readonly onTriggersChecked: (missing: ReadonlyMap<string, string>) => Promise<void>
 }
 
-/** A poll that finds more rows than this has found an import: the triggers draw the line there as well. */
-const IMPORT_KEYS = 100
-
 const MAINTENANCE_MS = 5_000
 /** Delay before the next run after a failed one; doubled after each further failure. */
 const FAILURE_PAUSE_MS = 30_000
@@ -39,8 +38,8 @@ const MAX_FAILURE_PAUSE_MS = 30 * 60_000
 const LEASE_SCOPE = 'follow'
 
 /**
- * Live sync: picks changed rows, as recorded by the triggers or found by polling, into runs that stay open. Single
- * edits go into a `sync` run with the highest priority, imports into a `backfill` run with the lowest.
+ * Live sync: picks changed rows, as recorded by the triggers, into runs that stay open. Single edits go into a `sync`
+ * run with the highest priority, imports into a `backfill` run with the lowest.
  */
 export class LiveSync {
   readonly #services: readonly LiveSyncService[]
@@ -51,7 +50,7 @@ export class LiveSync {
   readonly #names: readonly string[]
   /** Sources that are neither paused nor broken. Changes in the others stay in the queue. */
   #active: readonly string[] = []
-  readonly #polling: Polling
+  readonly #triggers: TriggerWatch
   readonly #token = randomUUID()
   readonly #openRuns: Record<LiveSyncKind, LiveSyncRun | null> = { follow: null, backfill: null }
   readonly #queue: ChangeQueue
@@ -73,8 +72,8 @@ export class LiveSync {
     this.#byName = new Map(options.sources.map((source) => [source.name, source]))
     this.#names = [...this.#byName.keys()]
     this.#queue = new ChangeQueue(deps.db)
-    this.#budget = new DayBudget(deps, options.sources, options.budget)
-    this.#polling = new Polling(deps, options.sources)
+    this.#budget = new DayBudget(deps.db, options.sources, options.budget)
+    this.#triggers = new TriggerWatch(deps, options.sources)
   }
 
   /**
@@ -83,19 +82,14 @@ export class LiveSync {
    */
   async tick(signal: AbortSignal): Promise<number> {
     if (this.#names.length === 0 || !(await this.#renewLeadership())) return 0
-    const missing = await this.#polling.checkTriggers()
+    const missing = await this.#triggers.check()
     if (missing !== null) await this.#options.onTriggersChecked(missing)
     if (performance.now() < this.#pausedUntil) return 0
     await this.#refreshPauses()
     await this.#closeCancelled()
     await this.#maintain(signal)
     if (this.#active.length === 0) return 0
-    await this.#polling.pollDue(this.#active)
-    const picked =
-      (await this.#pickChanged()) +
-      (await this.#pickPolled()) +
-      (await this.#pickAbandoned()) +
-      (await this.#pickBulk())
+    const picked = (await this.#pickChanged()) + (await this.#pickAbandoned()) + (await this.#pickBulk())
     if (picked > 0) for (const { workers } of this.#services) workers.wakeCalls()
     if (this.#services.length > 1)
       for (const kind of LIVE_SYNC_KINDS) await this.#openRuns[kind]?.repick(signal, { isUnpaidTried: false })
@@ -207,21 +201,6 @@ export class LiveSync {
     return this.#queue.advance(changes, skipped)
   }
 
-  async #pickPolled(): Promise<number> {
-    let picked = 0
-    for (const { source, keys } of this.#polling.listFound(this.#active)) {
-      const kind = keys.length > IMPORT_KEYS ? 'backfill' : 'follow'
-      if (this.#budget.filterPayable([source.name]).length === 0) continue
-      const run = await this.#openRun(kind, source)
-      if (run === null) continue
-      const skippedKeys = await this.#pick(run, source, keys)
-      // They are found again: the cursor advances only when all are picked.
-      await this.#polling.markPicked(source, skippedKeys.length === 0)
-      picked += keys.length - skippedKeys.length
-    }
-    return picked
-  }
-
   async #pickBulk(): Promise<number> {
     const bulk = await this.#queue.nextBulkPart(this.#budget.filterPayable(this.#active))
     const source = bulk === null ? undefined : this.#byName.get(bulk.source)
@@ -285,5 +264,167 @@ export class LiveSync {
     const run = this.#openRuns[kind]
     this.#openRuns[kind] = null
     await run?.close(reason)
+  }
+}
+
+/**
+ * The budget of live sync for a day (UTC), and the parts of it that sources may use. What is spent is as of the last
+ * `refresh`: the transaction that claims lookups has the last word.
+ */
+class DayBudget {
+  readonly #db: Database
+  readonly #names: readonly string[]
+  #spentSources: ReadonlySet<string> = new Set()
+  /** Lookups that a run may spend. Null is unlimited. */
+  readonly limit: number | null
+  /** The most of it that a source may use, by source. */
+  readonly sourceLimits: ReadonlyMap<string, number>
+
+  /** @param limit lookups a day; null is unlimited */
+  constructor(db: Database, sources: readonly Source[], limit: number | null) {
+    const mappings = sources.map(({ mapping }) => mapping)
+    this.#db = db
+    this.#names = mappings.map(({ name }) => name)
+    this.limit = limit
+    this.sourceLimits = resolveSourceBudgets(mappings, limit)
+  }
+
+  /**
+   * Reads what is spent today. A budget that is used up is a condition, which is logged as one.
+   * @returns the name of today's budget, which the runs of the day share; null: it is unlimited for every source
+   */
+  async refresh(): Promise<string | null> {
+    const { limit, sourceLimits } = this
+    if (limit === null && sourceLimits.size === 0) return null
+    const { name, spent, bySource } = await readDayBudget(this.#db)
+    const isSpent = limit !== null && spent >= limit
+    this.#spentSources = new Set(
+      this.#names.filter((one) => {
+        const sourceLimit = sourceLimits.get(one)
+        return isSpent || (sourceLimit !== undefined && (bySource[one] ?? 0) >= sourceLimit)
+      }),
+    )
+    return name
+  }
+
+  /** Those of some sources whose lookups can still be paid today. */
+  filterPayable(sources: readonly string[]): string[] {
+    return sources.filter((name) => !this.#spentSources.has(name))
+  }
+}
+
+/** Keys picked per tick. Few, so that the first ones need not wait for the last. */
+const KEYS_PER_TICK = 250
+/** Keys of a bulk change picked per tick. */
+const BULK_KEYS_PER_TICK = 1_000
+
+/**
+ * The queue of changes that the triggers fill, read by the live sync process at READ COMMITTED, as with
+ * `inTransaction`.
+ */
+export class ChangeQueue {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  next(sources: readonly string[]): Promise<changedRows.ChangedRows[]> {
+    return this.#transact((tx) => changedRows.listChangedRows(tx, sources, KEYS_PER_TICK))
+  }
+
+  /**
+   * Removes picked changes.
+   * @param skipped the keys of each source that a budget could not pay: they stay
+   * @returns how many were picked whole
+   */
+  async advance(
+    changes: readonly changedRows.ChangedRows[],
+    skipped: ReadonlyMap<string, ReadonlySet<string>>,
+  ): Promise<number> {
+    const read = changes.map((one) => ({
+      ...one,
+      read: one.keys.length,
+      skipped: one.keys.filter((key) => skipped.get(one.source)?.has(key)),
+    }))
+    const picked = read.filter((one) => one.skipped.length === 0)
+    await this.#transact(async (tx) => {
+      await changedRows.removeChanges(tx, picked)
+      await changedRows.keepSkippedKeys(
+        tx,
+        read.filter((one) => one.skipped.length > 0 && one.skipped.length < one.read),
+      )
+    })
+    return picked.length
+  }
+
+  /** The next part of the oldest bulk change. */
+  nextBulkPart(sources: readonly string[]): Promise<changedRows.BulkChange | null> {
+    return this.#transact((tx) => changedRows.nextBulkChange(tx, sources, BULK_KEYS_PER_TICK))
+  }
+
+  /** Advances past a picked part; removes the bulk change after its last one. @param skipped the keys that stay */
+  async advanceBulk(part: changedRows.BulkChange, skipped: readonly string[]): Promise<void> {
+    if (skipped.length === part.keys.length) return
+    const read = part.picked + part.keys.length
+    await this.#transact((tx) =>
+      skipped.length === 0
+        ? changedRows.advanceBulkChange(tx, part)
+        : changedRows.keepSkippedKeys(tx, [{ ...part, skipped, read }]),
+    )
+  }
+
+  /** @param waiting sources that are not picked from at present */
+  async maintain(waiting: readonly string[]): Promise<void> {
+    await this.#transact((tx) => changedRows.mergeChanges(tx, waiting, KEYS_PER_TICK))
+  }
+
+  #transact<T>(act: (tx: Tx) => Promise<T>): Promise<T> {
+    return inTransaction(this.#db, act)
+  }
+}
+
+/** How often it is checked whether any trigger has changed, and how often all of them are. */
+const MARK_MS = 3_000
+const CHECK_MS = 60_000
+
+/** Watches the triggers of the followed sources: without them changes wait for the next scheduled run. */
+export class TriggerWatch {
+  readonly #deps: Pick<Deps, 'db' | 'log'>
+  readonly #sources: readonly Source[]
+  /** By source, why its triggers may miss changes. */
+  readonly #missing = new Map<string, string>()
+  #mark: string | null = null
+  #markReadAt = Number.NEGATIVE_INFINITY
+  #checkedAt = Number.NEGATIVE_INFINITY
+
+  constructor(deps: Pick<Deps, 'db' | 'log'>, sources: readonly Source[]) {
+    this.#deps = deps
+    this.#sources = sources
+  }
+
+  /**
+   * Checks the triggers of all sources, where any has changed or a minute has passed.
+   * @returns by source, why changes may be missed; null: not checked
+   */
+  async check(): Promise<ReadonlyMap<string, string> | null> {
+    const now = performance.now()
+    if (now - this.#markReadAt < MARK_MS) return null
+    const mark = await readTriggerMark(this.#deps.db)
+    this.#markReadAt = now
+    if (mark === this.#mark && now - this.#checkedAt <= CHECK_MS) return null
+    for (const source of this.#sources)
+      await unlessBroken(this.#deps, source, () => this.#checkSource(source))
+    this.#mark = mark
+    this.#checkedAt = now
+    return new Map(this.#missing)
+  }
+
+  async #checkSource(source: Source): Promise<void> {
+    const there = await readTriggerState(this.#deps.db, source)
+    if (there.state === 'right') this.#missing.delete(source.name)
+    // Those of a table that is gone are part of its condition.
+    else if (!(await checkBreakage(this.#deps, source)))
+      this.#missing.set(source.name, there.state === 'wrong' ? there.why : 'its triggers are not there')
   }
 }

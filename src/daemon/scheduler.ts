@@ -100,20 +100,13 @@ export class Scheduler {
     const { db, log, metrics } = this.#deps
     this.#lastClock = { now, at: performance.now() }
     const schedules = [...this.#entries.keys()]
-    const dropped = await scheduledRuns.deleteFutureRuns(db, schedules)
-    for (const { schedule, at } of dropped)
-      log.warn(
-        { event: 'scheduled_run_deleted', schedule, at },
-        'deleted a scheduled run in the future: a clock was wrong when it was recorded',
-      )
     const recorded = await scheduledRuns.latestScheduledRuns(db, schedules, now)
     const due: scheduledRuns.DueScheduledRun[] = []
     for (const [schedule, entry] of this.#entries) {
       const at = previousTime(entry, now)
       const before = recorded.get(schedule)
       if (at === null || (before !== undefined && before.getTime() >= at)) continue
-      const known = before !== undefined || dropped.some((one) => one.schedule === schedule)
-      const fate = decideScheduledRun(at, now, { known, catchUp: entry.catchUp })
+      const fate = decideScheduledRun(at, now, { known: before !== undefined, catchUp: entry.catchUp })
       due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
     }
     for (const { schedule, at, skipped } of await scheduledRuns.recordScheduledRuns(db, due)) {

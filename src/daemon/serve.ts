@@ -4,7 +4,6 @@ import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
 import type { Notifier } from './notifier.ts'
 import { notificationTask, supervise } from './service.ts'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
@@ -24,7 +23,7 @@ export interface ServeReceiverOptions {
  * need not wait for them.
  */
 export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOptions): Promise<void> {
-  const deliveries = new DeliveryBackpressure()
+  const deliveries = new WakeSignal()
   const { notifier } = options
   const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
@@ -46,7 +45,6 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
             signal: until,
             deliveries,
             onMended: () => mended.abort(),
-            beforeSettle: () => deliveries.yield(until),
           }),
       )
       const tasks = workers.flatMap((one) => one.tasks())
@@ -62,49 +60,5 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
     await Promise.all([work(), superviseAll(others, signal)])
   } finally {
     await receiver.close()
-  }
-}
-
-/** Number of deliveries within this time that make a burst. */
-const BURST_DELIVERIES = 40
-const BURST_WINDOW_MS = 500
-/** Pause between two settle batches during a burst. */
-const YIELD_MS = 400
-
-/**
- * Slows settling during a burst, so that incoming deliveries are acknowledged first: their senders wait for an
- * answer. Settling catches up afterwards.
- */
-export class DeliveryBackpressure extends WakeSignal {
-  readonly #receivedAt: number[] = []
-  readonly #now: () => number
-
-  constructor(now: () => number = () => performance.now()) {
-    super()
-    this.#now = now
-  }
-
-  override notify(): void {
-    this.record()
-    super.notify()
-  }
-
-  record(): void {
-    this.#receivedAt.push(this.#now())
-    if (this.#receivedAt.length > BURST_DELIVERIES) this.#receivedAt.shift()
-  }
-
-  get isBusy(): boolean {
-    const [oldest] = this.#receivedAt
-    return (
-      this.#receivedAt.length === BURST_DELIVERIES &&
-      oldest !== undefined &&
-      this.#now() - oldest < BURST_WINDOW_MS
-    )
-  }
-
-  /** Waits briefly during a burst. */
-  async yield(signal: AbortSignal): Promise<void> {
-    if (this.isBusy) await sleep(YIELD_MS, undefined, { signal }).catch(() => {})
   }
 }

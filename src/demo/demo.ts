@@ -4,7 +4,7 @@ import { mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type CliCall, type Context, Exit, type ExitCode } from '../cli/command.ts'
 import { Output } from '../cli/terminal.ts'
-import { renderTerms, type Terms } from '../cli/views/layout.ts'
+import { type Field, renderFields } from '../cli/views/layout.ts'
 import { toVariablePart } from '../util/text.ts'
 import { formatLimit } from '../domain/rate-status.ts'
 import { formatCount, formatDuration, formatPercent, pluralize } from '../util/format.ts'
@@ -114,7 +114,7 @@ async function showParts(
   const dashboard = keep ? await serveDashboard(call, context, ending) : null
   heading(stdout, `Done in ${formatDuration(performance.now() - began)}. What next`)
   const terms = dashboard === null ? afterDemo(env) : besideDemo(env, dashboard, examples[0]?.key ?? '1')
-  stdout.lines(renderTerms(stdout, terms, { style: 'type', maxColumns: 46 }))
+  stdout.lines(renderFields(stdout, terms, 'type'))
   if (dashboard !== null) stdout.lines(['', 'Ctrl-C stops it, and removes all of it.'])
   return Exit.done
 }
@@ -167,7 +167,7 @@ const heading = (stdout: Output, text: string): void =>
 /** Whether it runs in a checkout: npm sets the name of the running script. */
 const isCheckout = (env: NodeJS.ProcessEnv): boolean => env['npm_lifecycle_event'] === 'start'
 
-function afterDemo(env: NodeJS.ProcessEnv): Terms {
+function afterDemo(env: NodeJS.ProcessEnv): Field[] {
   const [again, program] = isCheckout(env)
     ? ['npm start --', 'npm run fillrate --']
     : ['npx fillrate demo', 'npx fillrate']
@@ -177,7 +177,7 @@ function afterDemo(env: NodeJS.ProcessEnv): Terms {
   ]
 }
 
-function besideDemo(env: NodeJS.ProcessEnv, dashboard: string, key: string): Terms {
+function besideDemo(env: NodeJS.ProcessEnv, dashboard: string, key: string): Field[] {
   const program = isCheckout(env) ? 'npx node ../src/main.ts' : 'npx fillrate'
   return [
     [dashboard, 'every run, row and reason'],

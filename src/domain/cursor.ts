@@ -74,4 +74,4 @@ function earliestStart({ id, startedAt, isPrepared }: RunningTransaction, cursor
 }
 
 /** @example earliest(new Date(2), new Date(1)) // new Date(1) */
-export const earliest = (a: Date, b: Date | null): Date => (b !== null && b < a ? b : a)
+const earliest = (a: Date, b: Date | null): Date => (b !== null && b < a ? b : a)

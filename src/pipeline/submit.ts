@@ -1,26 +1,24 @@
 import { randomUUID } from 'node:crypto'
-import { JOB_SIZE, type SubmitEvent } from '../domain/job.ts'
+import { JOB_SIZE, type SubmitEvent, afterSubmit, Job } from '../domain/job.ts'
 import { toBulkName } from '../domain/service/job-inputs.ts'
 import type { BulkCall } from '../domain/service/service.ts'
 import { toPriority } from '../domain/run.ts'
 import { RateLimitedError, ServiceError, AbortedError } from '../service/errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
-import { releaseWithin } from '../store/connectivity.ts'
+import { releaseWithin, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as jobs from '../store/jobs.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { createBatcher } from '../util/batcher.ts'
 import { traceCall } from '../util/trace.ts'
-import { boundingOf, type CallDeps, isDelivered, LEASE_MS, routeRun } from './deps.ts'
+import { boundingOf, type CallDeps, isDelivered, LEASE_MS, routeRun, awaitResults } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
 import { allowedByBreaker, logCall, toCallAttributes, describeFailure } from './look-up/call-service.ts'
 import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
-import {
-  type PostedJob,
-  recordSubmissions,
-  type SubmissionResult,
-  toSubmissionResult,
-} from './record-submissions.ts'
 import { statusFacts } from '../domain/service/status.ts'
+import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
+import * as lookups from '../store/lookups.ts'
+import { inTransaction } from '../store/transaction.ts'
+import { describeError } from '../util/error-text.ts'
 
 /** Jobs posted per tick. */
 export const JOBS_PER_TICK = 30
@@ -293,4 +291,79 @@ export function classifySubmitError(error: ServiceError, isDown = false): Submit
         ? { type: 'unconfirmed', reason }
         : { type: 'not_accepted', reason, retryAfterMs, countsAsAttempt: !isDown, mayBeBilled }
   }
+}
+
+interface PostedJob {
+  readonly event: SubmitEvent
+  readonly stop: ServiceError | null
+  readonly cost: jobs.SubmittedJob['call']
+  /** What came in the answer: its results, or what could not be read. */
+  readonly delivery: ReceivedDelivery | null
+}
+
+interface SubmissionResult {
+  readonly job: jobs.SubmittedJob
+  /** The service rejects the key, the account or the client: the inputs are not at fault, and may go in bulk again. */
+  readonly isGlobalRejection: boolean
+  readonly delivery: PostedJob['delivery']
+}
+
+/** What is recorded of a posted job. */
+export function toSubmissionResult(
+  deps: Pick<CallDeps, 'adapter' | 'now' | 'policy' | 'random' | 'webhookUrl'>,
+  job: jobs.OutgoingJob,
+  token: string,
+  { event, stop, cost, delivery }: PostedJob,
+): SubmissionResult {
+  const bulk = deps.adapter[toBulkName(job)]
+  return {
+    job: {
+      id: job.id,
+      token,
+      call: cost,
+      mayBeBilled: event.type === 'not_accepted' && event.mayBeBilled,
+      ...(event.type === 'accepted' &&
+        delivery === null &&
+        awaitResults(deps, event.jobId, isDelivered(deps, bulk))),
+      ...afterSubmit(job, event, deps.policy, deps.now(), deps.random()),
+    },
+    isGlobalRejection: stop !== null,
+    delivery,
+  }
+}
+
+export async function recordSubmissions(
+  deps: Pick<CallDeps, 'db' | 'log' | 'service'>,
+  results: SubmissionResult[],
+): Promise<void> {
+  const submitted = results.map(({ job }) => job)
+  const rejected = results.filter(({ job }) => job.state === Job.rejected)
+  const rejectedKeys = (isGlobalRejection: boolean): string[] =>
+    rejected.filter((one) => one.isGlobalRejection === isGlobalRejection).map(({ job }) => job.id)
+  const unconfirmed = submitted.filter((job) => job.mayBeBilled).map((job) => job.id)
+  const answers = results.flatMap(({ delivery }) => delivery ?? [])
+  const persist = (): Promise<void> =>
+    // Usually all were accepted, and one statement suffices.
+    rejected.length + unconfirmed.length + answers.length === 0
+      ? jobs.recordJobSubmissions(deps.db, submitted)
+      : inTransaction(deps.db, async (tx) => {
+          await jobs.recordJobSubmissions(tx, submitted)
+          // With the job: an answer is never lost between the two, nor awaited once it is stored.
+          await insertDeliveries(tx, answers, deps.service)
+          await lookups.addUnconfirmedCalls(tx, unconfirmed)
+          await lookups.requeueSingly(tx, rejectedKeys(false), {
+            reason: 'its bulk submission was rejected',
+            mayBeBilled: false,
+            attempts: null,
+          })
+          await lookups.requeueMembers(tx, rejectedKeys(true), 'the service refused the call')
+        })
+  await retryWhileUnavailable(persist, {
+    conflicts: Number.POSITIVE_INFINITY,
+    onWait: (error, ms) =>
+      deps.log.debug(
+        { event: 'answers_wait', reason: describeError(error), ms },
+        'submissions wait for Postgres',
+      ),
+  })
 }

@@ -9,14 +9,14 @@ import { OutOfCreditsError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 import * as runs from '../store/runs.ts'
+import type { RunningRun } from '../store/runs.ts'
 import { readTry } from '../store/services.ts'
 import { type Cached, cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Elector } from './leader.ts'
 import type { Leadership } from './leadership.ts'
 import { type LoopOptions, logWait, runLoop } from './loop.ts'
-import { Cancellations, lookUpRun, type RunCallOptions, startTurn } from './run-calls.ts'
-import { lookUpUrgent } from './urgent-calls.ts'
+import { Cancellations, lookUpRun, type RunCallOptions, startTurn, LOOKUPS_PER_TURN } from './run-calls.ts'
 
 interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>
@@ -292,5 +292,77 @@ class LeaderCalls {
     if (result.fetched > 0) this.#options.wakeSettling?.()
     if (result.stop !== null) this.#options.onStop(result.stop)
     return result.polled
+  }
+}
+
+interface UrgentCallOptions extends RunCallOptions {
+  readonly syncSignal: WakeSignal
+}
+
+/** Maximum concurrent ticks; each has at least one call in flight. */
+const MAX_URGENT_TICKS = 64
+
+/**
+ * Looks up for live sync. Ticks overlap, or a change would wait for the slowest response of earlier ones: the next
+ * tick starts once the one before it has leased what was there.
+ */
+async function lookUpUrgent(
+  options: UrgentCallOptions,
+  deps: CallDeps,
+  {
+    listRunning,
+    signal,
+    cancellations,
+    endpoint,
+  }: {
+    readonly listRunning: () => Promise<readonly RunningRun[]>
+    readonly signal: AbortSignal
+    readonly cancellations: Cancellations
+    readonly endpoint: SingleEndpoint
+  },
+): Promise<void> {
+  const inFlight = new Set<Promise<void>>()
+  let failure: { readonly error: unknown } | null = null
+  const startTick = async (run: RunningRun): Promise<number> => {
+    if (inFlight.size >= MAX_URGENT_TICKS) await Promise.race(inFlight)
+    const leased = Promise.withResolvers<number>()
+    const tick = { limit: () => LOOKUPS_PER_TURN, onLeased: leased.resolve }
+    const task = lookUpRun({ ...options, cancellations }, deps, run, { ...tick, signal, endpoint })
+      .then(
+        () => {},
+        (error: unknown) => {
+          failure ??= { error }
+        },
+      )
+      .finally(() => {
+        inFlight.delete(task)
+        leased.resolve(0)
+      })
+    inFlight.add(task)
+    return leased.promise
+  }
+  try {
+    await runLoop({
+      name: 'look up, sync',
+      log: deps.log,
+      signal,
+      wakeSignal: options.syncSignal,
+      tick: async () => {
+        if (failure !== null) {
+          const { error } = failure
+          failure = null
+          throw error
+        }
+        let done = 0
+        for (const run of await listRunning()) {
+          if (signal.aborted || toPriority(run.trigger) !== 'urgent') break
+          if (await hasPendingLookups(deps.db, { run: run.id, service: deps.service }, endpoint))
+            done += await startTick(run)
+        }
+        return done
+      },
+    })
+  } finally {
+    await Promise.all(inFlight)
   }
 }

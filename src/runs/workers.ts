@@ -47,8 +47,6 @@ interface WorkersOptions {
   readonly calls: CallSetup | null
   /** Stops all tasks after their current tick. */
   readonly signal: AbortSignal
-  /** Awaited before each settle batch, to give incoming deliveries priority. */
-  readonly beforeSettle?: () => Promise<void>
   /** Notified when a delivery is stored. Without it they are polled for. */
   readonly deliveries?: WakeSignal
 }
@@ -158,7 +156,6 @@ export class Workers {
         gather: { ms: 250, enough: this.#allDelivered },
         fullTick: 20,
         tick: async () => {
-          await this.#options.beforeSettle?.()
           const result = await settleReceived(deps)
           if (result.answered > 0)
             this.#writers.onAnswers(result.answered, this.#onSettled(result.answered) ? 'last' : 'sync')

@@ -29,25 +29,6 @@ export async function latestScheduledRuns(
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
 
-/** A clock correction below this is waited out: it invalidates no scheduled run. */
-const CLOCK_TOLERANCE = sql`interval '1 minute'`
-
-/**
- * Deletes scheduled runs in the future: they were recorded while a clock was wrong, and would stand in for all runs that
- * are due before. One that a process is running stays until it finishes.
- */
-export async function deleteFutureRuns(
-  db: Database,
-  schedules: readonly string[],
-): Promise<{ readonly schedule: string; readonly at: Date }[]> {
-  const { rows } = await sql<{ schedule: string; at: Date }>`
-    delete from fillrate.scheduled_runs t
-     where schedule = any(${[...schedules]}::text[]) and at > now() + ${CLOCK_TOLERANCE}
-       and not (state = 'running' and ${isHeldSql(sql`t`)})
-    returning schedule, at`.execute(db)
-  return rows
-}
-
 /** SQL: a live lease. Leases are seconds long; one that ends later than in an hour was taken while a clock was wrong. */
 const isHeldSql = (run: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`${run}.leased_until between now() and now() + interval '1 hour'`

@@ -18,12 +18,10 @@ export const LOG_EVENTS = {
   scheduled_run_failed: 'A scheduled run could not be run.',
   request_started: 'A run that was requested on the dashboard started.',
   request_failed: 'A run that was requested on the dashboard could not be executed.',
-  scheduled_run_deleted: 'A scheduled run in the future was deleted: a clock was wrong.',
   schedule_lease_failed: 'The lease of a scheduled run could not be extended.',
   live_sync_started: 'This process runs live sync.',
   live_sync_taken_over: 'Another process took over live sync.',
   live_sync_requeued: 'Changed rows of a dead run were queued again.',
-  triggers_outdated: 'The triggers of a source in live sync are missing or outdated.',
   row_unreadable: 'A changed row cannot be read.',
   condition_began:
     'A condition began; `kind`, `service` and `source` say which: see the runbook in docs/operations.md.',

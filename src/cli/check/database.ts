@@ -5,8 +5,15 @@ import type { Environment } from '../../config/environment.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import { configuredAddress } from '../../pipeline/deps.ts'
-import { describeLack, type Grant, grantStatements, listRemedies } from '../../sources/problems.ts'
-import { openSource } from '../../sources/source.ts'
+import {
+  describeLack,
+  type Grant,
+  grantStatements,
+  listRemedies,
+  showFound,
+  type SourceProblem,
+} from '../../sources/problems.ts'
+import { openSource, NOT_REVIEWED } from '../../sources/source.ts'
 import { tryWrite } from '../../store/connectivity.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
@@ -22,7 +29,20 @@ import {
   ofService,
   toFinding,
 } from './finding.ts'
-import { checkSource, checkTriggers } from './source.ts'
+import type { Problem } from '../../config/problems.ts'
+import { findMisfits } from '../../sources/check/fit.ts'
+import { type Db, query } from '../../sources/db.ts'
+import { eligibleSql, joinsSql } from '../../sources/inputs.ts'
+import { resolveSteps } from '../../sources/open-sources.ts'
+import { explainPageFailure } from '../../sources/page-failure.ts'
+import { pageQuery, type SourcePageOptions } from '../../sources/page.ts'
+import { quoteLiteral } from '../../sources/quote.ts'
+import { mayHideRows } from '../../sources/row-security.ts'
+import type { Source } from '../../sources/source-model.ts'
+import { readTriggerState } from '../../sources/triggers/install.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { pluralize } from '../../util/format.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../../util/sqlstates.ts'
 
 interface DatabaseChecks {
   readonly environment: Environment
@@ -239,3 +259,91 @@ const grantProblem = (grant: Grant, expected: string): CheckedProblem => ({
   todo: grantStatements([grant]).join(''),
   grant,
 })
+
+/** The timeout of queries on a source's table, in milliseconds: a person is waiting, and the table is in use. */
+const CHECK_MS = 10_000
+
+/**
+ * Checks a source against the database: names, types, privileges and expressions, whether the fields can fit their columns,
+ * then its first rows. What can never work is an error, and hides what is only worth a warning.
+ */
+export async function checkSource(
+  db: Database,
+  mapping: SourceMapping,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding> {
+  const name = `source ${mapping.name}`
+  try {
+    const { steps, problems } = await resolveSteps(db, { ...mapping, reviewed: true })
+    const others = problems.filter(({ grant }) => grant === undefined)
+    const misfits = steps
+      .flatMap(findMisfits)
+      .filter(({ place }) => !others.some((one) => place === one.place || one.place.startsWith(`${place}.`)))
+    const errors: Problem[] = [...problems, ...misfits.map((one) => ({ source: mapping.name, ...one }))]
+    const warnings: Problem[] = []
+    if (!mapping.reviewed) warnings.push({ place: `sources.${mapping.name}.reviewed`, ...NOT_REVIEWED })
+    const [source] = steps
+    if (source !== undefined && problems.length === 0) {
+      const wrong = await findWrongRows(db, source)
+      errors.push(...wrong.map((one) => ({ ...one, found: showFound(one) })))
+      if (wrong.length === 0)
+        warnings.push(...(await inTransaction(db, (tx) => explainNoRows(tx, source), CHECK_MS)))
+    }
+    const text = `${mapping.table}, ${pluralize(mapping.outputs.length, 'column')} to fill`
+    if (errors.length > 0) return createFailedFinding(name, ...errors)
+    return createFinding(name, warnings.length > 0 ? 'warning' : 'ok', text, { problems: warnings })
+  } catch (error) {
+    if (sqlStateOf(error) === QUERY_CANCELED)
+      return createFinding(name, 'warning', mapping.table, { problems: [tooSlow] })
+    return toFinding(name, error, env)
+  }
+}
+
+const FIRST_PAGE: SourcePageOptions = { after: null, limit: 200, where: null, changedSince: null }
+
+/** Reads the first rows: joins may multiply them, and an expression may fail on one of them. */
+async function findWrongRows(db: Database, source: Source): Promise<readonly SourceProblem[]> {
+  try {
+    await inTransaction(db, (tx) => pageQuery(source, FIRST_PAGE).execute(tx), CHECK_MS)
+    return []
+  } catch (error) {
+    const problems = await explainPageFailure(db, source, FIRST_PAGE, error)
+    if (problems === null) throw error
+    return problems.problems
+  }
+}
+
+const tooSlow: Problem = {
+  place: 'table',
+  found: `reading its first rows took longer than ${CHECK_MS / 1_000} s; the rest was not checked`,
+  expected: 'pages of 1,000 rows within milliseconds',
+  todo: 'Look for a missing index for `joins` and sub-selects of the inputs, or for a lock on the table.',
+}
+
+/** Whether row-level security may hide every row of a source. Empty if it shows one. */
+async function explainNoRows(db: Db, source: Source): Promise<SourceProblem[]> {
+  const { table, name } = source
+  const rows = await query(
+    db,
+    `select from ${table.sql} as t ${joinsSql(source)} where ${eligibleSql(source)} limit 1`,
+  )
+  if (rows.length > 0 || !(await mayHideRows(db, source))) return []
+  return [
+    {
+      source: name,
+      place: 'table',
+      found: 'no row of the source that this role may read: row-level security may hide them',
+      expected: 'policies that let the role read the rows',
+      todo: `Create policies for the role, for SELECT and for UPDATE; those of the table: select * from pg_policies where tablename = ${quoteLiteral(table.name)}`,
+    },
+  ]
+}
+
+/** Checks the triggers of a source with live sync. */
+async function checkTriggers(db: Database, source: Source): Promise<Finding> {
+  const name = `follow ${source.name}`
+  const there = await readTriggerState(db, source)
+  if (there.state === 'right') return createFinding(name, 'ok', 'triggers installed')
+  const why = there.state === 'missing' ? 'triggers not installed' : there.why
+  return createFinding(name, 'error', why, { todo: `Run \`fillrate follow install ${source.name}\`.` })
+}

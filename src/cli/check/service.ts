@@ -1,17 +1,8 @@
 import { type Dispatcher, request } from 'undici'
-import { type OAuthClient, isOAuth } from '../../domain/service/auth.ts'
 import type { Service } from '../../domain/service/service.ts'
 import { type Environment, variableOf, readServiceEnvironment } from '../../config/environment.ts'
-import { callAccount, describeAccount } from '../../actions/try-service.ts'
-import { ClientToken } from '../../service/client-token.ts'
-import {
-  type ProxySettings,
-  openDispatcher,
-  parseBaseUrl,
-  toServiceAddress,
-} from '../../service/dispatcher.ts'
-import { ServiceError, TokenUnavailableError } from '../../service/errors.ts'
-import { TokenFailure } from '../../service/token-endpoint.ts'
+import { callAccount, describeAccount, openClient } from '../../actions/try-service.ts'
+import { type ProxySettings, openDispatcher, toServiceAddress } from '../../service/dispatcher.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import {
@@ -29,7 +20,6 @@ import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
 import { toKeyId } from '../../service/api-keys.ts'
-import { EnrichmentClient } from '../../service/client.ts'
 import { openDatabase } from '../../store/open.ts'
 import { acceptKey } from '../../store/rate-limits.ts'
 import { type CliCommand, UsageError } from '../command.ts'
@@ -60,13 +50,9 @@ async function checkAddress(environment: Environment): Promise<Finding> {
   }
 }
 
-/**
- * Checks that a key is set, and whether the service accepts it, by its free call for the account. Without one only a
- * billable call would show it, but for a client of OAuth, which is issued a token.
- */
+/** Checks that a key is set, and whether the service accepts it, by its free call for the account: only another call is billed. */
 export async function checkApiKey(environment: Environment, service: Service): Promise<Finding> {
   const { apiKeys } = environment
-  const auth = service.auth ?? environment.auth
   if (apiKeys.length === 0)
     return createUnsetFinding(
       'key',
@@ -82,39 +68,11 @@ export async function checkApiKey(environment: Environment, service: Service): P
       todo: 'Correct the key, or the path of `account` in the description.',
     })
   if (account !== null) return createFinding('key', 'ok', describeAccount(account))
-  if (isOAuth(auth)) return checkClient(environment, auth.oauth)
   return createFinding(
     'key',
     'ok',
     `${pluralize(apiKeys.length, 'key')}; not tested, because a call would be billed`,
   )
-}
-
-/** Requests a token, which is not billed, and shows whether the endpoint issues one. */
-async function checkClient(environment: Environment, oauth: OAuthClient): Promise<Finding> {
-  const { baseUrl, apiKeys, proxies } = environment
-  const [client] = apiKeys
-  // The checks before this one have reported what is missing.
-  if (baseUrl === null || client === undefined)
-    return createFinding('key', 'skipped', 'the address or the client of the service is missing')
-  const base = parseBaseUrl(baseUrl)
-  const options = { oauth, client, proxies, userAgent: 'fillrate', timeoutMs: CHECK_TIMEOUT_MS }
-  const token = new ClientToken({ ...base, ...options })
-  try {
-    await token.get('the token', undefined)
-    return createFinding('key', 'ok', 'a client, for which the token endpoint issues a token')
-  } catch (error) {
-    if (!(error instanceof TokenFailure || error instanceof ServiceError)) throw error
-    const isRefused = error instanceof TokenFailure
-    return createFailedFinding('key', {
-      place: isRefused ? variableOf(environment, 'API_KEY') : 'auth.oauth.tokenUrl',
-      found: error instanceof TokenUnavailableError ? error.reason : error.message,
-      expected: 'an access token',
-      todo: isRefused ? "Correct the client's id and secret." : 'Correct the address, or try again later.',
-    })
-  } finally {
-    await token.close()
-  }
 }
 
 /** Sends one request, and reads its answer. */
@@ -256,22 +214,10 @@ export async function* makeOneCall(
   input: LookupInput,
   address = environment.baseUrl === null ? null : toServiceAddress(environment.baseUrl),
 ): AsyncGenerator<Finding> {
-  const { baseUrl, apiKeys, auth, proxies } = environment
-  const [apiKey] = apiKeys
+  const client = openClient(service, environment)
   // The checks before this one have reported what is missing.
-  if (baseUrl === null || apiKey === undefined)
-    return yield createFinding('call', 'skipped', 'the address or the key of the service is missing')
-  const { variables, problems } = readServiceEnvironment(service, environment)
-  if (problems.length > 0)
+  if (client === null)
     return yield createFinding('call', 'skipped', 'the environment lacks what the service needs')
-  const client = new EnrichmentClient({
-    baseUrl,
-    apiKey,
-    auth,
-    proxies,
-    variables,
-    service,
-  })
   try {
     const { outcome, record, ...rest } = await understand(service, client, input)
     const parts = Object.entries(rest).filter(([, value]) => value !== undefined)

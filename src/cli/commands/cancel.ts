@@ -5,7 +5,6 @@ import { auditCommand, useDatabase } from '../settings.ts'
 import type { CancelReport } from '../../actions/cancel.ts'
 import { Run } from '../../domain/run.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { renderSuggestions } from '../views/layout.ts'
 
 /** Longer than a call of the service may take. */
 const WAIT_MS = 60_000
@@ -72,9 +71,8 @@ export const cancelCommand = defineCommand(
   },
 )
 
-/** How a cancelled run ended, and the next commands. */
-function renderCancel(report: CancelReport, output: Output): string[] {
-  const { run, reason, follow, sources } = report
+/** How a cancelled run ended. */
+function renderCancel({ run, reason, state }: CancelReport, output: Output): string[] {
   const { paint } = output
   const more = reason === null ? '.' : `: ${reason}.`
   const words = {
@@ -82,15 +80,6 @@ function renderCancel(report: CancelReport, output: Output): string[] {
     [Run.interrupted]: `${paint('warn', 'interrupted')}${more} What it saved is kept.`,
     [Run.completed]: `${paint('good', 'completed')} before it could be cancelled.`,
     [Run.failed]: `${paint('bad', 'failed')}${more}`,
-  }[report.state]
-  const names = sources.join(' ')
-  return [
-    ...wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns),
-    ...renderSuggestions(output, [
-      report.state === Run.running && ['fillrate runs --limit 5', 'shows when it has ended'],
-      follow && [`fillrate pause ${names}`, 'stops live sync, which continues with later changes'],
-      [`fillrate run ${follow ? names : ''}`.trim(), 'continues with the rows that still wait'],
-      [`fillrate undo ${run} --dry-run`, 'shows what undoing its writes would restore'],
-    ]),
-  ]
+  }[state]
+  return wrapText(`${paint('heading', `Run ${run}`)} ${words}`, output.textColumns)
 }

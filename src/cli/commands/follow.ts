@@ -1,8 +1,6 @@
 import { Argument } from '@commander-js/extra-typings'
 import type { TriggerStatus } from '../../actions/triggers.ts'
-import { foldNames } from '../../util/text.ts'
 import { REQUIRED_SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
-import { type Suggestion, renderSuggestions } from '../views/layout.ts'
 import { auditCommand, useApp } from '../settings.ts'
 
 export const followCommand = defineCommand(
@@ -59,7 +57,7 @@ export const followCommand = defineCommand(
       const [first] = all
       return {
         json: all.length === 1 && first ? first : { sources: all },
-        text: () => (action === 'install' ? renderSuggestions(stdout, nextSteps(all)) : []),
+        text: () => [],
       }
     },
   },
@@ -68,30 +66,17 @@ export const followCommand = defineCommand(
 function describeTriggers(
   action: 'install' | 'remove',
   name: string,
-  { changed, table, columns }: TriggerStatus,
+  { changed, followed, table, columns }: TriggerStatus,
 ): string[] {
   if (action === 'install')
     return [
       `Changes of ${name} are now recorded: triggers on ${table} watch the columns`,
-      `${columns.join(', ')}.`,
+      `${columns.join(', ')}. \`fillrate start\` enriches rows as they change.`,
+      ...(followed ? [] : [`Add \`follow: true\` to ${name} in the configuration.`]),
     ]
   return [
     changed
       ? `Triggers removed from ${table}. Changes of ${name} are no longer recorded.`
       : `No triggers were installed for ${name}.`,
-  ]
-}
-
-const nextSteps = (
-  all: ReadonlyArray<{ readonly source: string; readonly followed: boolean }>,
-): Suggestion[] => {
-  const unfollowed = all.filter(({ followed }) => !followed).map(({ source }) => source)
-  return [
-    unfollowed.length > 0 && [
-      'follow: true',
-      `add to ${foldNames(unfollowed)} in the configuration to enable live sync`,
-    ],
-    ['fillrate start', 'enriches rows as they change'],
-    [`fillrate run ${all.map(({ source }) => source).join(' ')}`, 'once, for earlier changes'],
   ]
 }

@@ -21,7 +21,7 @@ import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
 import type { ForgetDeletedReport } from '../../runs/reconcile-deleted.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
-import { type Field, compact, renderFields, renderSuggestions } from '../views/layout.ts'
+import { type Field, compact, renderFields } from '../views/layout.ts'
 import { renderKeyedRows, renderTable } from '../views/table.ts'
 
 const forgetParser = createParser('forget')
@@ -99,7 +99,7 @@ async function forgetTargets(call: ForgetCall, targets: readonly ForgetTarget[])
   const deps = { db, log, ...(await openSources(db, call)) }
   if (isAsked) {
     const preview = await erase(deps, targets, { dryRun: true })
-    stdout.lines(renderForget(preview, stdout, { isQuestion: true }))
+    stdout.lines(renderForget(preview, stdout))
     await requireConfirmation('Erase this and suppress further lookups? It cannot be undone.', call)
   }
   const report = await auditCommand(
@@ -221,15 +221,8 @@ const EXPECTED: Readonly<Record<NamedKind, string>> = {
   domain: "a company's domain",
 }
 
-/**
- * What was erased, what was searched, and the affected rows in the user's own tables.
- * @param options.isQuestion the preview above a question, which takes the place of the next command
- */
-function renderForget(
-  report: ForgetReport,
-  output: Output,
-  { isQuestion = false }: { readonly isQuestion?: boolean } = {},
-): string[] {
+/** What was erased, what was searched, and the affected rows in the user's own tables. */
+function renderForget(report: ForgetReport, output: Output): string[] {
   const { paint } = output
   const { erased, searched, remaining, unsearched, dry_run: dry } = report
   const nothing = Object.values(erased).every((one) => one === 0)
@@ -254,9 +247,6 @@ function renderForget(
     unsearched.length > 0 &&
       '  What was written to rows whose record has expired may be left there. Correct it (`fillrate check`), and run the same command again.',
     ...renderKeyedRows(output, 'Your own rows, not changed by Fillrate', report.rows, [], 'see --json'),
-    ...renderSuggestions(output, [
-      dry && !isQuestion && ['fillrate forget', 'the same options without --dry-run: erases this data'],
-    ]),
   ])
 }
 

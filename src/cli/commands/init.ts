@@ -6,7 +6,7 @@ import type { ConfigTarget } from '../../init/target.ts'
 import { pluralize } from '../../util/format.ts'
 import { sanitize } from '../../util/text.ts'
 import { type Output, wrapText } from '../terminal.ts'
-import { renderCommands, renderText } from '../views/layout.ts'
+import { renderFields, renderText } from '../views/layout.ts'
 
 export const initCommand = defineCommand(
   createParser('init')
@@ -103,6 +103,6 @@ function renderInitEnd(proposal: Proposal, target: ConfigTarget, output: Output)
       `${output.paint('good', '✓')} Wrote ${displayPath}. Read it: choose whom each source must not look up, then take out its line \`reviewed: false\`. Until then every run leaves it out.`,
     ),
     'Next:',
-    ...renderCommands(output, commands),
+    ...renderFields(output, commands, 'type'),
   ]
 }

@@ -1,13 +1,21 @@
 import { Option } from '@commander-js/extra-typings'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
-import type { Plan } from '../../actions/plan/report.ts'
+import { type Plan, describeBeyondBudget, type ServicePlan } from '../../actions/plan/report.ts'
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
 import { Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
-import type { Output } from '../terminal.ts'
-import { renderPlan } from '../views/plan.ts'
-import { explainWhereError, useApp } from '../settings.ts'
+import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
+import { useApp } from '../settings.ts'
+import { BY_KIND } from '../../domain/identifiers/kind.ts'
+import { renderTable } from '../views/table.ts'
+import type { SourcePlan } from '../../actions/plan/plan.ts'
+import { formatLimit } from '../../domain/rate-status.ts'
+import type { ConfiguredBudget } from '../../domain/spend.ts'
+import { type Field, compact, formatCounts, formatSum, placeBeside, renderFields } from '../views/layout.ts'
+import { renderLeftOut } from '../views/report.ts'
+import { squashText } from '../../sources/problems.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
 
 /** Rows that `--list` shows. */
 const MAX_LISTED = 100
@@ -53,13 +61,11 @@ export const planCommand = defineCommand(
         invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
       }
       const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
-      const plan = await explainWhereError(where, () =>
-        app.plan({
-          ...request,
-          onInvalid: list === 'invalid' ? onInvalid : undefined,
-          listsFiltered: list === 'filtered',
-        }),
-      )
+      const plan = await app.plan({
+        ...request,
+        onInvalid: list === 'invalid' ? onInvalid : undefined,
+        listsFiltered: list === 'filtered',
+      })
       printAnswer(call, {
         json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulkOf(sources)) },
         text: () => {
@@ -81,4 +87,266 @@ function warnOfUnreviewed({ sources }: Config, plan: Plan, stderr: Output): void
       `${stderr.paint('warn', `Not reviewed: ${names.join(', ')}.`)} A run leaves out what no person has read: ` +
         'read it in the configuration, then take out `reviewed: false`.',
     )
+}
+
+export interface PlanSettings {
+  /** From the command line or the configuration; null if neither sets it. */
+  readonly budget: ConfiguredBudget | null
+  /** Rows without a usable input that are named beside their reason. */
+  readonly invalid?: readonly InvalidInputRow[]
+  /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
+  readonly maxReasons?: number
+}
+
+/** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
+export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
+  const labels = Math.max(
+    ...plan.sources.flatMap((source) => funnelSteps(source, settings).map((step) => step.label.length + 2)),
+  )
+  const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table ?? source.rows).length))
+  return [
+    ...plan.paused.map(
+      (name) => `${name}  ${output.paint('warn', 'is paused: runs skip it until it is resumed')}`,
+    ),
+    ...renderLeftOut(plan.left_out, output),
+    ...(plan.paused.length + plan.left_out.length > 0 ? [''] : []),
+    ...plan.sources.flatMap((source) => [
+      ...renderSourceFunnel(funnelSteps(source, settings), source.source, { labels, numbers }, output),
+      '',
+    ]),
+    output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
+    ...(plan.services === undefined ? [] : [...renderServices(plan.services, output), '']),
+    ...renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)]),
+  ]
+}
+
+/** A line of a funnel. A sum is what is left of the lines above it. */
+interface FunnelStep {
+  readonly label: string
+  readonly rows: number
+  readonly sum: boolean
+  readonly why: string
+  /** Lines under the reason. */
+  readonly notes: readonly string[]
+}
+
+const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
+  limit: 'eligible rows, up to the limit',
+  budget: 'eligible rows, until the budget pays no more; without --budget, the plan is of all rows',
+}
+
+const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePlan): string =>
+  compact([
+    since && `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`,
+    stoppedAt && STOPPED[stoppedAt],
+  ]).join('; ')
+
+/** A line for each condition of the filter: what it leaves out, with keys where they were requested. */
+function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
+  if (error !== null) return [`by condition: not counted: ${error}`]
+  return (conditions ?? []).map(
+    ({ condition, rows, alone, keys = [] }) =>
+      compact([
+        `${formatCount(rows)} by ${squashText(condition)}`,
+        alone < rows && `${formatCount(alone)} by it alone`,
+      ]).join(', ') + (keys.length === 0 ? '' : `: ${keys.join(', ')}`),
+  )
+}
+
+/** Rows that row-level security hides look like none. */
+const describeTable = (rows: number): string =>
+  rows === 0 ? 'no row that the role may read: see `fillrate check`' : 'rows in the table'
+
+/** Several inputs with a fault each have many combinations. */
+const MAX_REASONS = 12
+
+function funnelSteps(
+  source: SourcePlan,
+  { maxReasons = MAX_REASONS, invalid: listed = [] }: PlanSettings,
+): FunnelStep[] {
+  const listKeys = (reason: string, rows: number): string[] => {
+    const of = listed.filter((row) => row.source === source.source && row.reason === reason)
+    const keys = of.map(({ key }) => key).join(', ')
+    return of.length === 0 ? [] : [of.length < rows ? `${keys}, …` : keys]
+  }
+  const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => ({
+    label,
+    rows,
+    sum: false,
+    why,
+    notes,
+  })
+  const total = (label: string, rows: number, why = '', notes: readonly string[] = []): FunnelStep => ({
+    ...left(label, rows, why, notes),
+    sum: true,
+  })
+  const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
+  // One more line names the reason itself.
+  const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
+  const rest = invalid.slice(named.length)
+  const { table, without_key: withoutKey, filtered_out: filteredOut, where_out: whereOut } = source
+  const isWhole = table !== null && withoutKey !== null && filteredOut !== null && whereOut !== null
+  const isFiltered = isWhole && withoutKey + filteredOut + whereOut > 0
+  return [
+    ...(isFiltered
+      ? [
+          total('in the table', table),
+          left('without a key', withoutKey, 'NULL in a column of the key: nothing identifies them'),
+          left('filtered out', filteredOut, "by the source's filter and joins", describeConditions(source)),
+          left('filtered out', whereOut, 'by --where'),
+        ]
+      : []),
+    isWhole
+      ? total('eligible', source.rows, isFiltered ? '' : describeTable(source.rows))
+      : total('read', source.rows, describeRead(source), describeConditions(source)),
+    left('complete', source.complete, 'nothing to fill'),
+    left(
+      'fresh',
+      source.fresh - (source.recently_enriched?.rows ?? 0),
+      'looked up before, and not due for a refresh',
+    ),
+    left('recent', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
+    left('held', source.held, 'by a run in progress'),
+    total('to pick', source.picked),
+    ...named.map(([reason, rows]) => left('invalid input', rows, reason, listKeys(reason, rows))),
+    left(
+      'invalid input',
+      rest.reduce((all, [, rows]) => all + rows, 0),
+      `for ${pluralize(rest.length, 'rarer reason')}; --json has them`,
+    ),
+    left('suppressed', source.suppressed, 'erased, never looked up'),
+    total('to look up', source.valid_input),
+  ]
+}
+
+function renderSourceFunnel(
+  steps: readonly FunnelStep[],
+  name: string,
+  widths: { labels: number; numbers: number },
+  output: Output,
+): string[] {
+  const { paint } = output
+  const lines = steps
+    .filter((step) => step.sum || step.rows > 0)
+    .flatMap(({ label, rows, sum, why, notes }, n) => {
+      const sign = n === 0 ? ' ' : sum ? '=' : '−'
+      const start = `${sign} ${padText(label, widths.labels)}${formatCount(rows).padStart(widths.numbers)}`
+      const room = (output.columns ?? Number.POSITIVE_INFINITY) - textWidth(start) - 4
+      const reasons = room < 12 ? [''] : [why, ...notes].flatMap((line) => wrapText(line, room))
+      return placeBeside(
+        `  ${sum ? paint('heading', start) : start}  `,
+        reasons.map((line) => paint('quiet', line)),
+      ).map((line) => line.trimEnd())
+    })
+  return [paint('heading', name), ...lines]
+}
+
+function lookupFields({ lookups, calls }: Plan): Field[] {
+  return [
+    [
+      'Lookups',
+      `${lookups.is_estimate ? 'about ' : ''}${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
+      formatCounts(lookups.to_request, BY_KIND),
+    ],
+    [
+      'Calls',
+      formatSum(calls, {
+        person: 'person',
+        company: 'company',
+        bulk: 'bulk',
+        polls: calls.polls === 1 ? 'poll' : 'polls',
+      }) ?? 'none',
+      calls.polls === 0
+        ? ''
+        : 'polls at least: a job that is not ready is fetched again, each time after twice as long',
+    ],
+  ]
+}
+
+/** The services in their order, each with its lookups, cost and time. */
+const renderServices = (services: readonly ServicePlan[], output: Output): string[] =>
+  renderTable(
+    output,
+    services,
+    [
+      { title: 'service', text: ({ service }) => service, minColumns: 8 },
+      { title: 'certain', text: ({ lookups }) => formatCount(lookups.certain), number: true },
+      { title: 'at most', text: ({ lookups }) => formatCount(lookups.max), number: true },
+      { title: 'cost', text: ({ cost }) => formatAmounts(cost) ?? '', number: true, dropOrder: 4 },
+      {
+        title: 'budget',
+        text: ({ cost: { budget } }) => (budget === null ? '' : formatCount(budget)),
+        number: true,
+      },
+      { title: 'time', text: ({ time }) => formatTime(time) ?? '?', number: true, dropOrder: 3 },
+    ],
+    { indent: 2 },
+  )
+
+function costFields(plan: Plan, settings: PlanSettings): Field[] {
+  const { cost, time, services } = plan
+  const isRange = cost.max_lookups > cost.lookups
+  const more =
+    services !== undefined
+      ? 'a row may go on to the next service'
+      : cost.credits === undefined
+        ? 'a row without a match is looked up by its next identifier'
+        : 'what the answers cost decides how many the budget pays'
+  const amounts = compact([
+    isRange
+      ? `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`
+      : pluralize(cost.lookups, 'lookup'),
+    cost.credits !== undefined && `${formatRange(cost.credits)} credits`,
+    formatAmounts(cost),
+  ])
+  return [
+    ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, settings)}`],
+    cost.max_lookups > 0 && ['Time', ...formatPlanTime(time, services)],
+  ]
+}
+
+const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
+  min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
+
+/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
+function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
+  if (amount === null || max === null) return null
+  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
+}
+
+function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
+  if (budget === null) return 'no budget is set: a run requires --budget'
+  const beyond = describeBeyondBudget(plan)
+  const { cost } = plan
+  // What the run's budget would pay. Of a service that bills unlike prices, only the sum of credits tells.
+  const isPaid =
+    budget === 'unlimited' || (!cost.credits && cost.budget !== null && cost.lookups < cost.budget)
+  if (beyond !== null && isPaid)
+    return `${beyond} beyond the budgets of ${plan.services ? 'services or sources' : 'sources'}`
+  if (budget === 'unlimited') return 'unlimited budget'
+  const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
+  return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
+}
+
+/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
+const formatTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
+  ms === null || most === null
+    ? null
+    : most > ms
+      ? `${formatDuration(ms)} to ${formatDuration(most)}`
+      : formatDuration(ms)
+
+function formatPlanTime(
+  time: Plan['time'],
+  services: readonly ServicePlan[] = [],
+): [text: string, note: string] {
+  const { limit, window_ms: windowMs, ms, max_ms: most } = time
+  const note = services.length > 0 ? 'all services work at the same time' : ''
+  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
+  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
+  if (limit === null) return ['unknown until the first call returns the rate limit', note]
+  const known = formatLimit(limit, windowMs)
+  const text = most === 0 ? 'one window' : formatTime(time)
+  if (text === null) return [`the rate limit is ${known}`, note]
+  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
 }

@@ -1,10 +1,10 @@
-import { Exit, FINISHING_MESSAGE, createParser, chooseSampleRows, defineCommand } from '../command.ts'
-import { dryRunSampleOption } from '../options.ts'
+import { Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { DRY_RUN_SAMPLE_ROWS } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RemapReport } from '../../actions/remap.ts'
 import type { Output } from '../terminal.ts'
-import { renderCounts, renderSuggestions } from '../views/layout.ts'
+import { renderCounts } from '../views/layout.ts'
 import { renderDryRun } from '../views/diff.ts'
 import { pluralize } from '../../util/format.ts'
 import { renderReport } from '../views/report.ts'
@@ -19,8 +19,7 @@ export const remapCommand = defineCommand(
         'remap is a run itself and can be undone.',
     )
     .argument('<SOURCE>', 'a source of the configuration')
-    .option('--dry-run', 'show what would be written, with a sample of rows, without writing it', false)
-    .addOption(dryRunSampleOption),
+    .option('--dry-run', 'show what would be written, with a sample of rows, without writing it', false),
   {
     group: 'work',
     examples: [['fillrate remap contacts --dry-run', 'preview; then the same without --dry-run']],
@@ -31,7 +30,6 @@ export const remapCommand = defineCommand(
       const { stdout, stderr, signal, now } = call
       const { dryRun } = call.flags
       const [source] = call.args
-      const sample = chooseSampleRows(call)
       const { runExitCode } = await import('../../runs/report.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
@@ -39,7 +37,7 @@ export const remapCommand = defineCommand(
       const remapped = await auditCommand(
         app.db,
         dryRun ? null : { action: 'remap', parameters: { sources: [source] } },
-        () => app.remap({ source, dryRun, sample, signal, onProgress }),
+        () => app.remap({ source, dryRun, sample: DRY_RUN_SAMPLE_ROWS, signal, onProgress }),
         ({ report }) => ({
           outcome: report === null ? 'done' : toAuditOutcome(report.status),
           detail: report?.reason ?? null,
@@ -91,9 +89,5 @@ function renderRemap(
         ]
       : []),
     ...(report === null || report.rows.picked === 0 ? [] : ['', ...renderReport(report, output)]),
-    ...renderSuggestions(output, [
-      dry && examined.changed > 0 && [`fillrate remap ${source}`, 'writes these rows, without a call'],
-      report !== null && report.cells.written > 0 && [`fillrate undo ${report.run}`, 'undoes this remap'],
-    ]),
   ]
 }

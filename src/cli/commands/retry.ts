@@ -6,7 +6,7 @@ import { formatChoices, parseText, statesOption } from '../options.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import { compact, renderFields, renderSuggestions } from '../views/layout.ts'
+import { compact, renderFields } from '../views/layout.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
@@ -54,13 +54,13 @@ export const retryCommand = defineCommand(
         () => app.retry({ sources, states, reason, dryRun, signal: call.signal }),
         ({ rows }) => ({ outcome: 'done', detail: `${pluralize(rows, 'row')} queued` }),
       )
-      return { json: report, text: () => renderRetry(report, sources, call.stdout) }
+      return { json: report, text: () => renderRetry(report, call.stdout) }
     },
   },
 )
 
-/** The queued rows, their cost, and the next commands. */
-function renderRetry(report: RetryReport, names: readonly string[], output: Output): string[] {
+/** The queued rows, and their cost. */
+function renderRetry(report: RetryReport, output: Output): string[] {
   const { paint } = output
   const { rows, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
   const left = compact([
@@ -69,7 +69,6 @@ function renderRetry(report: RetryReport, names: readonly string[], output: Outp
   ]).join(', ')
   if (rows === 0)
     return [`${paint('good', '✓')} No failed rows to retry.${left === '' ? '' : ` Skipped: ${left}.`}`]
-  const command = (name: string): string => ['fillrate', name, ...names].join(' ')
   return [
     paint('heading', `${pluralize(rows, 'row')} ${dry ? 'would be' : rows === 1 ? 'is' : 'are'} due`),
     ...renderFields(output, [
@@ -77,14 +76,5 @@ function renderRetry(report: RetryReport, names: readonly string[], output: Outp
       ['Without a call', free === 0 ? 'none' : `${pluralize(free, 'row')} with a stored record`],
       left !== '' && ['Skipped', left],
     ]),
-    ...renderSuggestions(
-      output,
-      dry
-        ? [['fillrate retry', 'queues them; use the same options']]
-        : [
-            [command('run'), 'picks them, and all other rows that are due'],
-            [command('plan'), 'estimates lookups and cost'],
-          ],
-    ),
   ]
 }

@@ -1,26 +1,19 @@
 import { variableFor } from '../../config/environment.ts'
 import type { RunReport } from '../../runs/report.ts'
+import { Exit, FINISHING_MESSAGE, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import {
-  Exit,
-  FINISHING_MESSAGE,
-  SOURCES_ARGUMENT,
-  createParser,
-  chooseSampleRows,
-  defineCommand,
-} from '../command.ts'
-import {
+  DRY_RUN_SAMPLE_ROWS,
   budgetOption,
   limitOption,
   parseMs,
   routeOption,
   statesOption,
   whereOption,
-  dryRunSampleOption,
 } from '../options.ts'
 import type { Output } from '../terminal.ts'
 import { ProgressView } from '../views/progress.ts'
 import { renderReport } from '../views/report.ts'
-import { auditCommand, explainWhereError, useApp } from '../settings.ts'
+import { auditCommand, useApp } from '../settings.ts'
 
 const MINUTE = 60_000
 
@@ -48,7 +41,6 @@ export const runCommand = defineCommand(
       'look up and store the records, and show what would be written without writing it',
       false,
     )
-    .addOption(dryRunSampleOption)
     .addOption(
       statesOption(
         '--exit-zero-on <3,4>',
@@ -76,7 +68,6 @@ export const runCommand = defineCommand(
     async handler(call) {
       const { stdout, stderr, signal } = call
       const { limit, budget, where, route, backfill, dryRun, wait: waitMs, exitZeroOn } = call.flags
-      const sample = chooseSampleRows(call)
       const { runExitCode } = await import('../../runs/report.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call)
@@ -91,29 +82,27 @@ export const runCommand = defineCommand(
         if (stderr.isTTY) stderr.line(`${stderr.paint('warn', `Bulk is off${where}:`)} ${text}`)
         else log.warn({ event: 'bulk_off' }, `bulk is off${where}: ${text}`)
       }
-      const report = await explainWhereError(where, () =>
-        auditCommand(
-          app.db,
-          {
-            action: 'run',
-            parameters: { sources, limit, budget, where, route, backfill, dry_run: dryRun },
-          },
-          (onStarted) =>
-            app.run({
-              sources,
-              limit,
-              budget: budget ?? undefined,
-              where,
-              route,
-              trigger: backfill ? 'backfill' : 'manual',
-              waitMs,
-              dryRun: dryRun ? { sample } : null,
-              signal,
-              onStarted,
-              onProgress: (progress) => view.showRun(progress),
-            }),
-          ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
-        ),
+      const report = await auditCommand(
+        app.db,
+        {
+          action: 'run',
+          parameters: { sources, limit, budget, where, route, backfill, dry_run: dryRun },
+        },
+        (onStarted) =>
+          app.run({
+            sources,
+            limit,
+            budget: budget ?? undefined,
+            where,
+            route,
+            trigger: backfill ? 'backfill' : 'manual',
+            waitMs,
+            dryRun: dryRun ? { sample: DRY_RUN_SAMPLE_ROWS } : null,
+            signal,
+            onStarted,
+            onProgress: (progress) => view.showRun(progress),
+          }),
+        ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
       )
       view.end()
       if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)

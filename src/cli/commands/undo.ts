@@ -1,121 +1,75 @@
 import type { UndoReport } from '../../actions/undo/report.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
 import { pluralize, formatCount, formatDuration } from '../../util/format.ts'
-import { type CliCall, Exit, FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
+import { FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
 import { type Output, wrapText } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
-import { type Suggestion, compact, renderCounts, renderSuggestions } from '../views/layout.ts'
+import { compact, renderCounts, renderText } from '../views/layout.ts'
 import { SOURCE_COLUMN, renderKeyedRows, renderTable } from '../views/table.ts'
 import { renderLeftOut } from '../views/report.ts'
 
 export const undoCommand = defineCommand(
   createParser('undo')
-    .summary('reverts the writes of runs, except values changed since')
+    .summary('reverts the writes of a run, except values changed since')
     .description(
       'Restores the previous value of each cell that a run has written. Values changed since then are kept and ' +
-        'listed. An undo is a run itself and can be undone. If interrupted, run the same command again. The rows are ' +
-        'not written again until their inputs change, their refresh is due, or `fillrate retry --state undone` queues ' +
-        'them. On a terminal it shows the numbers first, and writes after a confirmation; elsewhere it needs --yes.',
+        'listed; of several runs, undo the newest first. An undo is a run itself and can be undone. If interrupted, ' +
+        'run the same command again. The rows are not written again until their inputs change, their refresh is due, ' +
+        'or `fillrate retry --state undone` queues them. On a terminal it shows the numbers first, and writes after ' +
+        'a confirmation; elsewhere it needs --yes.',
     )
-    .argument(
-      '<RUN...>',
-      'numbers of runs, undone from the newest to the oldest; `fillrate runs` lists them',
-      (word: string, before: readonly number[] | undefined): number[] => [
-        ...(before ?? []),
-        parseRunNumber(word),
-      ],
-    )
+    .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRunNumber)
     .option('--dry-run', 'show what would be restored without writing it', false)
     .addOption(yesOption),
   {
     group: 'work',
-    examples: [
-      ['fillrate undo 12 --dry-run', 'preview; then the same without --dry-run'],
-      ['fillrate undo 12 13 14', 'three runs, the newest first'],
-    ],
+    examples: [['fillrate undo 12 --dry-run', 'preview; then the same without --dry-run']],
     exits: [0, 1, 2, 3, 130],
     onInterrupt: FINISHING_MESSAGE,
 
     async handler(call) {
-      const { stdout, signal } = call
-      const { dryRun, json } = call.flags
-      // Of two runs that wrote a cell, the later one wrote over what the earlier one left.
-      const runs = [...new Set(call.args[0])].toSorted((a, b) => b - a)
+      const { stdout, stderr, signal, now } = call
+      const { dryRun } = call.flags
+      const [run] = call.args
       const isAsked = mustConfirm(call)
       const { undoExitCode } = await import('../../actions/undo/report.ts')
-      const { findEndedRun } = await import('../../actions/undo/undo.ts')
-      const opened = await useApp(call, { opensUnreviewed: true })
-      const reports: UndoReport[] = []
-      // A number that is wrong undoes none of them.
-      for (const run of runs) await findEndedRun(opened.app.db, run)
-      for (const run of runs) {
-        if (signal.aborted) break
-        const what = reports.length === 0 ? 'Nothing' : `Nothing of run ${run} and older ones`
-        const denied = isAsked ? `${what} was changed.` : null
-        const report = await undoOne(run, { dryRun, denied }, call, opened)
-        reports.push(report)
-        if (!json) stdout.lines(renderUndo(report, stdout))
+      const { toAuditOutcome } = await import('../../actions/audit.ts')
+      const { app, log } = await useApp(call, { opensUnreviewed: true })
+      const view = new ProgressView(stderr, log)
+      const onProgress = view.countFrom(now, 'writes')
+      const undo = (isPreview: boolean): Promise<UndoReport> =>
+        app.undo({ run, dryRun: isPreview, signal, onProgress }).finally(() => view.end())
+      const preview = isAsked ? await undo(true) : null
+      if (preview !== null && preview.changes.restored > 0) {
+        stdout.lines(renderUndo(preview, stdout))
+        await requireConfirmation(`Restore ${pluralize(preview.changes.restored, 'row')}?`, call)
       }
-      const [first] = reports
-      // The first code that says that something is left.
-      const left = reports.map(undoExitCode).find((code) => code !== Exit.done)
-      return {
-        json: runs.length === 1 && first ? first : { undos: reports },
-        text: () => [],
-        exit: reports.length < runs.length ? Exit.interrupted : (left ?? Exit.done),
-      }
+      const report = await auditCommand(
+        app.db,
+        dryRun ? null : { action: 'undo', parameters: { of_run: run } },
+        () => undo(dryRun),
+        (done) => ({
+          outcome: toAuditOutcome(done.status),
+          detail: `${done.changes.restored} of ${done.changes.total} writes reverted`,
+          run: done.run,
+        }),
+      )
+      return { json: report, text: () => renderUndo(report, stdout), exit: undoExitCode(report) }
     },
   },
 )
 
-/** Undoes one run, with its own question on a terminal. @throws DeniedError with the text of `denied` */
-async function undoOne(
-  run: number,
-  { dryRun, denied }: { readonly dryRun: boolean; readonly denied: string | null },
-  call: CliCall,
-  { app, log }: Awaited<ReturnType<typeof useApp>>,
-): Promise<UndoReport> {
-  const { stdout, stderr, signal, now } = call
-  const view = new ProgressView(stderr, log)
-  const onProgress = view.countFrom(now, 'writes')
-  const undo = (isPreview: boolean): Promise<UndoReport> =>
-    app.undo({ run, dryRun: isPreview, signal, onProgress }).finally(() => view.end())
-  const preview = denied === null ? null : await undo(true)
-  if (preview !== null && denied !== null && preview.changes.restored > 0) {
-    stdout.lines(renderUndo(preview, stdout, { isQuestion: true }))
-    await requireConfirmation(`Restore ${pluralize(preview.changes.restored, 'row')}?`, call, denied)
-  }
-  const { toAuditOutcome } = await import('../../actions/audit.ts')
-  return auditCommand(
-    app.db,
-    dryRun ? null : { action: 'undo', parameters: { of_run: run } },
-    () => undo(dryRun),
-    (done) => ({
-      outcome: toAuditOutcome(done.status),
-      detail: `${done.changes.restored} of ${done.changes.total} writes reverted`,
-      run: done.run,
-    }),
-  )
-}
-
-/**
- * What was restored, what was not and why, and the next commands.
- * @param options.isQuestion the preview above a question, which takes the place of the next commands
- */
-function renderUndo(
-  report: UndoReport,
-  output: Output,
-  { isQuestion = false }: { readonly isQuestion?: boolean } = {},
-): string[] {
+/** What was restored, what was not and why. */
+function renderUndo(report: UndoReport, output: Output): string[] {
   const { changes, undoes } = report
   if (changes.total === 0) return [`Run ${undoes} has written nothing.`]
   const { restored, kept, row_missing, rejected, undone_before, not_configured, remaining } = changes
   const failed = report.failed.filter((row) => row.outcome === 'rejected')
   const verb = report.writes_again ? 'written again' : 'restored'
   return [
-    ...wrapText(formatHeadline(report, output, isQuestion), output.textColumns),
+    ...wrapText(formatHeadline(report, output), output.textColumns),
     ...renderLeftOut(report.left_out, output),
     '',
     ...renderCounts(
@@ -144,17 +98,17 @@ function renderUndo(
     ...renderKeyedRows(output, `${pluralize(failed.length, 'row')} that could not be restored`, failed, [
       { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12 },
     ]),
-    ...(isQuestion ? [] : renderSuggestions(output, suggestAfterUndo(report))),
+    ...(report.waiting > 0
+      ? renderText(output, `${pluralize(report.waiting, 'row')} of run ${undoes} still waiting for results.`)
+      : []),
   ]
 }
 
 function formatHeadline(
   { run, undoes, writes_again: again, dry_run: dry, status, duration_ms: ms }: UndoReport,
   { paint }: Output,
-  isQuestion: boolean,
 ): string {
   const what = `${again ? 'undo ' : ''}run ${undoes}`
-  if (isQuestion) return `Undoing ${what} has this result:`
   if (dry)
     return `${paint('heading', 'Dry run:')} undoing ${what} would have this result. Nothing was written.`
   if (run === null) return `Nothing left to undo of ${what}.`
@@ -183,38 +137,4 @@ function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Out
 function describeKept({ written_by: run, inputs_changed: isOther }: UndoReport['kept'][number]): string {
   if (isOther) return 'the row has other inputs'
   return run === null ? 'outside Fillrate' : `by run ${run}`
-}
-
-/** The commands that deal with what an undo has left. */
-function suggestAfterUndo(report: UndoReport): Suggestion[] {
-  const { run, undoes, changes, dry_run: dry, waiting, kept, writes_again: again, undone_by: before } = report
-  const later = kept.reduce((latest, row) => Math.max(latest, row.written_by ?? 0), 0)
-  const undo = run ?? before.at(-1)
-  return [
-    dry && changes.restored > 0 && [`fillrate undo ${undoes}`, 'writes this'],
-    (changes.remaining > 0 || (changes.rejected > 0 && !dry)) && [
-      `fillrate undo ${undoes}`,
-      changes.remaining > 0
-        ? 'continues with the rest'
-        : 'retries the rest, once the database accepts the previous values',
-    ],
-    later > 0 && [
-      `fillrate undo ${later}`,
-      'undoes the later run that wrote some of the kept cells; do this first',
-    ],
-    !dry &&
-      undo !== undefined && [
-        `fillrate undo ${undo}`,
-        again ? 'undoes it again' : 'writes the values again: an undo can be undone',
-      ],
-    run !== null &&
-      !again && [
-        'fillrate retry --state undone',
-        'lets the next run write these rows again; otherwise they keep their values until their inputs change or a refresh is due',
-      ],
-    waiting > 0 && [
-      'fillrate status',
-      `${pluralize(waiting, 'row')} of run ${undoes} still waiting; they will be written when results arrive`,
-    ],
-  ]
 }

@@ -1,5 +1,4 @@
 import type { Problem } from '../../config/problems.ts'
-import { describeError } from '../../util/error-text.ts'
 import { networkErrorMeaning } from '../../util/network-errors.ts'
 
 interface DatabaseError extends Error {
@@ -10,28 +9,6 @@ interface DatabaseError extends Error {
   /** As pg fills it in, for errors that the server reports. */
   readonly severity?: string
   readonly errors?: readonly unknown[]
-}
-
-/** Settings of the role, the database or the server that end a statement, by SQLSTATE. */
-const LIMITING_SETTINGS: Readonly<Record<string, readonly [setting: string, expected: string]>> = {
-  '57014': ['statement_timeout', 'statements that may take as long as they need'],
-  '55P03': ['lock_timeout', 'time to wait for a lock'],
-  '25P04': ['transaction_timeout', 'transactions that may take as long as they need'],
-  '25006': ['default_transaction_read_only', 'a role that may write, on the primary server'],
-}
-
-/** Explains an error that a setting of Postgres has raised; null for any other error. */
-export function explainLimit(error: unknown): Problem | null {
-  if (!(error instanceof Error)) return null
-  const first = firstOf(error)
-  const [setting, expected] = LIMITING_SETTINGS[first.code ?? ''] ?? []
-  if (setting === undefined || expected === undefined) return null
-  return {
-    place: setting,
-    found: describeError(first),
-    expected,
-    todo: `Look for it with: show ${setting}. \`alter role\` sets it for one role alone.`,
-  }
 }
 
 /**

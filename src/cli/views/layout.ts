@@ -57,7 +57,11 @@ const LABEL_GAP = 3
 const MIN_FIELD_COLUMNS = 22
 
 /** Labels with wrapped texts beside them. */
-export function renderFields({ paint, textColumns }: Output, fields: readonly Field[]): string[] {
+export function renderFields(
+  { paint, textColumns }: Output,
+  fields: readonly Field[],
+  style: TextStyle = 'quiet',
+): string[] {
   const list = compact(fields)
   const labels = Math.max(...list.map(([label]) => textWidth(label)))
   const beside = textColumns - INDENT - labels - LABEL_GAP
@@ -69,54 +73,9 @@ export function renderFields({ paint, textColumns }: Output, fields: readonly Fi
       textWidth(joined) <= room || more === ''
         ? wrapText(joined, room)
         : [...wrapText(text, room), ...wrapText(more, room)]
-    if (isNarrow) return [`  ${paint('quiet', label)}`, ...lines.map((line) => ' '.repeat(2 * INDENT) + line)]
-    const start = `  ${paint('quiet', padText(label, labels))}${' '.repeat(LABEL_GAP)}`
+    if (isNarrow) return [`  ${paint(style, label)}`, ...lines.map((line) => ' '.repeat(2 * INDENT) + line)]
+    const start = `  ${paint(style, padText(label, labels))}${' '.repeat(LABEL_GAP)}`
     return placeBeside(start, lines).map((line) => line.trimEnd())
-  })
-}
-
-/** A command to run next, and its purpose; false or null: none. */
-export type Suggestion = Terms[number] | false | null
-
-/** The suggested commands under a heading. Empty without any. */
-export const renderSuggestions = (output: Output, suggestions: readonly Suggestion[]): string[] =>
-  renderSection(output, 'Next', renderCommands(output, compact(suggestions)))
-
-/** Commands with their purposes beside them. */
-export const renderCommands = (output: Output, commands: Terms): string[] =>
-  renderTerms(output, commands, { style: 'type', gap: 3 })
-
-/** Terms with their meanings; of an empty meaning, only the term is shown. */
-export type Terms = readonly (readonly [term: string, meaning: string])[]
-
-export interface TermLayout {
-  readonly style?: TextStyle
-  readonly gap?: number
-  /** A longer term gets a line of its own, so that it does not push all meanings to the right. */
-  readonly maxColumns?: number
-}
-
-/** With less room than this, meanings stand below their terms. */
-const MIN_ROOM = 20
-
-/** Terms with their wrapped meanings beside them. */
-export function renderTerms(
-  { paint, textColumns }: Pick<Output, 'paint' | 'textColumns'>,
-  terms: Terms,
-  { style, gap = 2, maxColumns = Number.POSITIVE_INFINITY }: TermLayout,
-): string[] {
-  const widths = terms.map(([term]) => textWidth(term)).filter((width) => width <= maxColumns)
-  const hasMeanings = terms.some(([, meaning]) => meaning !== '')
-  const termColumns = hasMeanings ? Math.max(0, ...widths) : 0
-  const isStacked = textColumns - INDENT - termColumns - gap < MIN_ROOM
-  const indent = isStacked ? 3 * INDENT : INDENT + termColumns + gap
-  return terms.flatMap(([term, meaning]) => {
-    const shown = ' '.repeat(INDENT) + (style === undefined ? term : paint(style, term))
-    if (meaning === '') return [shown]
-    const lines = wrapText(meaning, textColumns - indent)
-    return isStacked || textWidth(term) > termColumns
-      ? [shown, ...lines.map((line) => ' '.repeat(indent) + line)]
-      : placeBeside(padText(shown, indent), lines)
   })
 }
 

@@ -1,6 +1,5 @@
 import type { RunProgress } from '../../runs/counters.ts'
-import { formatLimit, type RateStatus } from '../../domain/rate-status.ts'
-import { formatCount, formatDuration, formatPercent, formatPerSecond, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatPerSecond } from '../../util/format.ts'
 import type { Log } from '../../util/log.ts'
 import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'
@@ -87,16 +86,10 @@ export class Throughput {
 
 /** How far a run is: the most important parts first, because a terminal cuts the line. */
 export function formatProgress(progress: RunProgress, perSecond: number | null): string {
-  const { rate } = progress
-  const limit =
-    rate?.limit == null
-      ? []
-      : [formatLimit(rate.limit, rate.windowMs, rate.windowAtMostMs), ...formatUse(rate)]
   const parts = [
     [`${formatRows(progress)} (${formatShare(progress)})`, ...formatTiming(progress, perSecond)],
     compact([formatNotice(progress)]),
-    formatWork(progress),
-    limit,
+    [`${formatCount(progress.requested)} looked up`, `${formatCount(progress.written)} cells written`],
   ]
   const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
   return [formatDuration(progress.elapsedMs), ...text].join('; ')
@@ -148,22 +141,4 @@ export function estimateLeft(progress: RunProgress, perSecond: number | null): n
   // The throughput of a pause until the next window says nothing about the time after it.
   const isPausing = rate.windowUsed >= limit || rate.stallReason !== null
   return isPausing || byThroughput === null ? byLimit : Math.max(byLimit, byThroughput)
-}
-
-function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {
-  return compact([
-    requested > 0 && `${formatCount(requested)} looked up`,
-    submitted > 0 && `${formatCount(submitted)} in jobs`,
-    jobsWaiting > 0 && `${pluralize(jobsWaiting, 'job')} out`,
-    `${formatCount(written)} cells written`,
-  ])
-}
-
-function formatUse(rate: RateStatus): string[] {
-  return [
-    `${formatCount(rate.windowUsed)} in this window`,
-    ...(rate.utilisation === null ? [] : [`${formatPercent(rate.utilisation)} used`]),
-    ...(rate.nextWindowInMs === null ? [] : [`resets in ${formatDuration(rate.nextWindowInMs)}`]),
-    ...(rate.throttled > 0 ? [`${formatCount(rate.throttled)} throttled`] : []),
-  ]
 }

@@ -13,10 +13,9 @@ import {
   formatCounts,
   formatSum,
   renderFields,
-  renderSuggestions,
+  renderSection,
   renderText,
   stateStyle,
-  type Terms,
 } from './layout.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState, formatState } from '../../domain/row.ts'
 
@@ -55,7 +54,7 @@ export function renderReport(report: RunReport, output: Output): string[] {
     ...compact([reason, report.dry_run ? DRY_RUN_NOTICE : null]).flatMap((text) => renderText(output, text)),
     '',
     ...(report.rows.picked === 0 ? [describeNothingPicked(report)] : renderDetails(report, output)),
-    ...renderSuggestions(output, suggestAfterRun(report)),
+    ...renderSection(output, 'Next', renderFields(output, suggestAfterRun(report), 'type')),
   ]
 }
 
@@ -211,13 +210,16 @@ export function renderRowStates(
   ]
 }
 
+/** A command, and its purpose. */
+type Suggestion = Exclude<Field, false | null>
+
 /** The commands that deal with what a run has left open. */
 export function suggestAfterRun(
   report: Pick<
     RunReport,
     'status' | 'rows' | 'cells' | 'jobs' | 'skipped_over_budget' | 'unread_over_budget' | 'dry_run'
   >,
-): Terms {
+): Suggestion[] {
   const { rows, cells, jobs, status, skipped_over_budget: skipped } = report
   const failed = FAILED_ROW_STATES.reduce((sum, state) => sum + rows[state], 0)
   const why = compact([
@@ -226,7 +228,7 @@ export function suggestAfterRun(
   ])
   const isExact = skipped > 0 && report.unread_over_budget === undefined
   const open = rows.waiting > 0 ? jobs.waiting + jobs.in_doubt : 0
-  return compact<Terms[number]>([
+  return compact<Suggestion>([
     why.length > 0 && !report.dry_run && ['fillrate failures', `lists the reasons: ${why.join(', ')}`],
     status === 'failed' && ['fillrate check', 'finds the problem and how to fix it'],
     status === 'unauthorized' && ['fillrate check --call email=…', 'proves the key with one lookup'],

@@ -29,20 +29,10 @@ export function renderSchedule(
   })
 }
 
-/** `Sun 2026-03-29 03:00 GMT+2`, in the time zone of the schedule. */
-function formatLocalTime(at: number, entry: ScheduleEntry): string {
-  const parts = new Intl.DateTimeFormat('en-GB', {
+/** `2026-03-29 03:00:00 CEST`, in the time zone of the schedule. */
+const formatLocalTime = (at: number, entry: ScheduleEntry): string =>
+  new Intl.DateTimeFormat('sv-SE', {
     timeZone: timeZoneOf(entry),
-    weekday: 'short',
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-    hourCycle: 'h23',
-    timeZoneName: 'shortOffset',
-  }).formatToParts(at)
-  const part = (type: Intl.DateTimeFormatPartTypes): string =>
-    parts.find((one) => one.type === type)?.value ?? ''
-  return `${part('weekday')} ${part('year')}-${part('month')}-${part('day')} ${part('hour')}:${part('minute')} ${part('timeZoneName')}`
-}
+    dateStyle: 'short',
+    timeStyle: 'long',
+  }).format(at)

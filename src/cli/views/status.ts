@@ -25,13 +25,11 @@ import { renderRowStates } from './report.ts'
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
   const { conditions, limits, fill_rate, rows, backfills } = report
   const names = Object.keys({ ...fill_rate, ...rows })
-  const shown =
-    names.length <= MAX_FULL_SOURCES ? names : names.toSorted(byNeed(report)).slice(0, MAX_SHOWN_SOURCES)
-  const folded = names.filter((name) => !shown.includes(name))
   return [
     ...conditions.flatMap((one) => [...renderCondition(one, output, now), '']),
-    ...shown.flatMap((name) => [...renderSource(name, report, output, now), '']),
-    ...(folded.length === 0 ? [] : [...renderFolded(folded, report, output), '']),
+    ...(names.length > MAX_FULL_SOURCES
+      ? [...renderSourceTable(names, report, output), '']
+      : names.flatMap((name) => [...renderSource(name, report, output, now), ''])),
     ...[
       ...Object.entries(backfills).map(([name, one]) => toBackfillField(name, one)),
       ...report.slowed_writes.map(toSlowedField),
@@ -49,9 +47,8 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
   ]
 }
 
-/** With more sources than this, some are shown in full (paused, waiting and failed ones first), and the others in a line each. */
+/** With more sources than this, each has a line alone. */
 const MAX_FULL_SOURCES = 8
-const MAX_SHOWN_SOURCES = 3
 
 const countFailed = (rows: StatusReport['rows'][string] | undefined): number =>
   FAILURE_STATES.reduce((sum, state) => sum + (rows?.[state] ?? 0), 0)
@@ -62,27 +59,15 @@ function findHold({ conditions, paused }: StatusReport, name: string): 'left out
   return paused.some((one) => one.source === name) ? 'paused' : null
 }
 
-function byNeed(report: StatusReport): (a: string, b: string) => number {
-  const { rows } = report
-  const rank = (name: string): number => {
-    if (findHold(report, name) !== null) return 0
-    if ((rows[name]?.waiting ?? 0) > 0) return 1
-    return countFailed(rows[name]) > 0 ? 2 : 3
-  }
-  return (a, b) => rank(a) - rank(b)
-}
-
-const renderFolded = (names: readonly string[], report: StatusReport, output: Output): string[] => [
-  output.paint('heading', `${pluralize(names.length, 'more source')}`),
-  ...renderTable(output, names, [
+const renderSourceTable = (names: readonly string[], report: StatusReport, output: Output): string[] =>
+  renderTable(output, names, [
     { title: 'source', text: (name) => name, minColumns: 8 },
     { title: 'picked', text: (name) => formatCount(report.rows[name]?.total ?? 0), number: true },
     { title: 'waiting', text: (name) => formatCount(report.rows[name]?.waiting ?? 0), number: true },
     { title: 'not enriched', text: (name) => formatCount(countFailed(report.rows[name])), number: true },
     { title: 'filled', text: (name) => formatFilled(report.fill_rate[name]), number: true },
     { title: '', text: (name) => findHold(report, name) ?? '' },
-  ]),
-]
+  ])
 
 /** The share of all cells that hold a value. */
 function formatFilled(fillRate: StatusReport['fill_rate'][string] | undefined): string {

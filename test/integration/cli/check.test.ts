@@ -69,15 +69,10 @@ const MISTAKES: readonly [name: string, changes: object, place: string, found: s
   ],
 ]
 
-/** What its owner would want to know, and which does not stop a run. */
-const REMARKS: typeof MISTAKES = [
-  ['filter', { where: "t.name = 'nobody'" }, 'where', 'a condition that no row meets', '`fillrate plan`'],
-]
-
 describe('every mistake in a source is reported with a fix', () => {
   let found: Map<string, Finding>
   beforeAll(async () => {
-    const all = [...MISTAKES, ...REMARKS].map(([name, changes]) => [name, source(changes)])
+    const all = MISTAKES.map(([name, changes]) => [name, source(changes)])
     found = await checks({ sources: Object.fromEntries(all) })
   })
 
@@ -87,20 +82,6 @@ describe('every mistake in a source is reported with a fix', () => {
     expect(problems[0]?.place).toBe(place)
     expect(problems[0]?.found).toContain(what)
     expect(problems[0]?.todo).toContain(todo)
-  })
-
-  test.each(REMARKS)('%s is only a warning', (name, _, place, what, todo) => {
-    const { verdict, problems } = found.get(`source ${name}`) ?? {}
-    expect(verdict).toBe('warning')
-    expect(problems).toEqual([
-      {
-        place,
-        found: expect.stringContaining(what),
-        expected: expect.any(String),
-        todo: expect.stringContaining(todo),
-        source: name,
-      },
-    ])
   })
 
   test('in a terminal with a caret at its place, exit code 2, and all sources checked', async () => {

@@ -45,7 +45,9 @@ test.each([['n'], [''], [null]])(
     const [before, count] = [await filled(), await runs()]
     expect(before).toBeGreaterThan(20)
     const { code, text } = await onTerminal(answer, 'undo', '1')
-    expect(text).toMatch(/Undoing run 1 has this result:\n\n +\d+ +would be restored/)
+    expect(text).toMatch(
+      /undoing run 1 would have this result\. Nothing was written\.\n\n +\d+ +would be restored/,
+    )
     expect(text).toMatch(/\nRestore \d+ rows\? \[y\/N\] \n?Nothing was changed\.\n$/)
     expect(code).toBe(1)
     expect([await filled(), await runs()]).toEqual([before, count])

@@ -225,29 +225,3 @@ test('follow takes several sources, and a name that is wrong changes none', asyn
   })
   expect(await count()).toBe(0)
 })
-
-test('undo takes several runs, undoes the newest first, and a number that is wrong undoes none', async () => {
-  await enrich('old_people', '--budget', '10')
-  await database.query(
-    `update crm.contacts set title = null, phone = null where phone is not null and id % 2 = 0`,
-  )
-  await enrich('old_people')
-  const filled = async (): Promise<number> =>
-    (await database.query(`select from crm.contacts where phone is not null`)).length
-  const all = await filled()
-  expect(await cli.run('undo', '1', '2', '99', '--yes')).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('99'),
-  })
-  expect(await filled()).toBe(all)
-  const { undos } = await jsonOf<{ undos: { undoes: number; changes: { restored: number } }[] }>(
-    'undo',
-    '1',
-    '2',
-    '--yes',
-  )
-  expect(undos.map(({ undoes }) => undoes)).toEqual([2, 1])
-  expect(undos.every(({ changes }) => changes.restored > 0)).toBe(true)
-  expect(await filled()).toBe(0)
-  expect(await jsonOf('undo', '1', '--yes')).toMatchObject({ undoes: 1 })
-})

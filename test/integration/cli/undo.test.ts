@@ -34,12 +34,10 @@ test('a run is undone, redone, and undone again except for values changed since'
   expect(plan).toMatch(
     /Dry run: undoing run 1 would have this result\. Nothing was written\.\n\n +40 +would be restored/,
   )
-  expect(plan).toMatch(/Next\n +fillrate undo 1 +writes this/)
   expect(await contacts()).toBe(after)
 
   const undone = await fillrate('undo 1 --yes')
   expect(undone).toMatch(/^Run 2 undid run 1 in /)
-  expect(undone).toMatch(/fillrate undo 2 +writes the values again/)
   expect(await contacts()).toBe(before)
 
   const again = await fillrate('undo 2 --yes')
@@ -84,7 +82,6 @@ test('after a change of the outputs, remap previews, writes without a call, and 
 
   const done = await fillrate('remap contacts')
   const run = /^Run (\d+) completed/m.exec(done)?.[1] ?? ''
-  expect(done).toMatch(new RegExp(`Next\\n +fillrate undo ${run} +undoes this remap`))
   expect(await database.scalar(`select department from crm.contacts where id = ${first?.key}`)).toBe(
     first?.department,
   )
@@ -104,7 +101,6 @@ test('a mistake is reported in one message, and changes nothing', async () => {
   expect(await inside('retry --state undon', 2)).toMatch(
     /'--state .*' argument 'undon' is invalid. Expected .*undone/,
   )
-  expect(await inside('remap contacts --sample 3', 2)).toContain('--sample requires --dry-run')
   expect(await inside('explain contacts 4711', 2)).toMatch(/crm\.contacts has no row with this key \(4711\)/)
   expect(await contacts()).toBe(was)
 })

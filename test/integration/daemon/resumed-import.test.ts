@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ChangeQueue } from '../../../src/daemon/change-queue.ts'
+import { ChangeQueue } from '../../../src/daemon/live-sync.ts'
 import { listQueuedChanges } from '../../../src/store/changed-rows.ts'
 import { useTestDatabase } from '../../support/database.ts'
 

@@ -18,11 +18,7 @@ const database = useTestDatabase()
 
 /** In the past, because future times are not recorded. */
 let clock = Date.parse('2021-06-01T12:00:00Z')
-const warnings: { readonly at?: string; readonly msg: string }[] = []
-const log = pino(
-  { level: 'warn' },
-  { write: (line) => warnings.push(JSON.parse(line) as (typeof warnings)[0]) },
-)
+const log = pino({ level: 'silent' })
 beforeEach(() => database.query('truncate fillrate.scheduled_runs'))
 
 const openDaemon = (name: string, entries: readonly ScheduleEntry[]): SchedulerDaemon =>
@@ -121,7 +117,7 @@ test('missed runs are caught up once; a restart finishes started ones', async ()
   ])
 })
 
-test('runs recorded in the future by a wrong clock are deleted', async () => {
+test('runs recorded in the future by a wrong clock stand in for none that is due before', async () => {
   clock = Date.parse('2021-06-01T12:00:00Z')
   const nightly = entry('0 2 * * *', 'a')
   // A machine resumed with a clock 400 days ahead, ran what was due there, and died while starting the next runs.
@@ -135,7 +131,6 @@ test('runs recorded in the future by a wrong clock are deleted', async () => {
        ('another that is gone', $2, '{a}', 'running', null, gen_random_uuid(), now() + interval '402 days')`,
     [scheduleName(nightly), new Date(clock - 86_400_000)],
   )
-  warnings.length = 0
   const daemon = openDaemon('one', [nightly])
   const nights: number[] = []
   for (let night = 0; night < 30; night++, clock += 86_400_000) {
@@ -146,12 +141,6 @@ test('runs recorded in the future by a wrong clock are deleted', async () => {
   }
   await daemon.stop()
   expect(nights).toEqual(Array.from({ length: 30 }, (_, night) => night))
-  expect(warnings.map((one) => one.msg)).toEqual(
-    Array.from(
-      { length: 3 },
-      () => 'deleted a scheduled run in the future: a clock was wrong when it was recorded',
-    ),
-  )
 })
 
 test('a run slightly in the future is kept, after a small clock correction', async () => {

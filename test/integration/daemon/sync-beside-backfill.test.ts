@@ -1,7 +1,5 @@
-import pino from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
-import { Polling } from '../../../src/daemon/polling.ts'
 import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
@@ -10,7 +8,7 @@ const BACKFILL = 200
 const config = {
   ...crmConfig,
   service: { concurrency: 4 },
-  sources: { contacts: { ...crmConfig.sources.contacts, changedAt: 't.changed_at', follow: true } },
+  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
 }
 
 let daemon: App
@@ -19,40 +17,12 @@ let stop: Stop | undefined
 const harness = useHarness({
   config,
   sandbox: { notFoundShare: 0, missingShare: 0, latencyAfterMs: 30 },
-  prepare: async ({ pool }) => {
-    await createCrm(pool, BACKFILL)
-    await pool.query('alter table crm.contacts add column changed_at timestamptz')
-  },
+  prepare: ({ pool }) => createCrm(pool, BACKFILL),
 })
 beforeAll(async () => {
   daemon = await harness.open({ environment: { webhookSecrets: [] } })
 })
 afterAll(() => stop?.())
-
-test('without triggers, changes are found by changedAt, even if committed late', async () => {
-  const source = daemon.sources.get('contacts')
-  if (!source) throw new Error('no source')
-  const log = pino({ level: 'silent' })
-  const polling = new Polling({ db: daemon.db, log, now: Date.now, service: 0 }, [source], 0)
-  const look = async (): Promise<string[]> => {
-    await polling.checkTriggers()
-    await polling.pollDue(['contacts'])
-    const keys = polling.listFound(['contacts']).flatMap((one) => one.keys)
-    await polling.markPicked(source, true)
-    return keys
-  }
-  expect(await look()).toEqual([])
-  const client = await harness.database.pool.connect()
-  await client.query('begin')
-  await client.query(`update crm.contacts set changed_at = now() where id = 7`)
-  await harness.query(`update crm.contacts set changed_at = now() where id = 8`)
-  // Not at once: no more than a twentieth of the time is spent on it.
-  await expect.poll(look, { interval: 20 }).toEqual(['8'])
-  await client.query('commit')
-  client.release()
-  await expect.poll(look, { interval: 20 }).toContain('7')
-  await harness.query('update crm.contacts set changed_at = null')
-})
 
 test('a backfill does not delay a sync, which takes over its rows', async () => {
   await daemon.follow('install', 'contacts')

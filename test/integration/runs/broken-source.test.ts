@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { SourceWatch } from '../../../src/runs/source-health.ts'
-import { Polling } from '../../../src/daemon/polling.ts'
+import { TriggerWatch } from '../../../src/daemon/live-sync.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, startHarness } from '../../support/harness.ts'
 
@@ -65,9 +65,9 @@ test('triggers of a table that is gone are part of its condition, and those of a
   onTestFinished(() => harness.close())
   const app = await harness.open()
   await app.follow('install', 'contacts')
-  const deps = { db: app.db, log: pino({ level: 'silent' }), now: Date.now, service: 0 }
+  const deps = { db: app.db, log: pino({ level: 'silent' }) }
   const check = (): Promise<ReadonlyMap<string, string> | null> =>
-    new Polling(deps, [...app.sources.values()]).checkTriggers()
+    new TriggerWatch(deps, [...app.sources.values()]).check()
   await harness.query('alter table crm.contacts rename to contacts_away')
   expect(await check()).toEqual(new Map())
   const rows = await harness.query('select kind, source from fillrate.conditions')

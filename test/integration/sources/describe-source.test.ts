@@ -1,12 +1,12 @@
 import { showFound } from '../../../src/sources/problems.ts'
 import { sql } from 'kysely'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { checkSource } from '../../../src/cli/check/source.ts'
+import { checkSource } from '../../../src/cli/check/database.ts'
 import { explainPageFailure } from '../../../src/sources/page-failure.ts'
 import { pageQuery } from '../../../src/sources/page.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { useTestDatabase } from '../../support/database.ts'
-import { mapping, output } from './mapping.ts'
+import { mapping } from './mapping.ts'
 
 const database = useTestDatabase()
 
@@ -67,33 +67,4 @@ describe('remarks on a source that works', () => {
   test('there are none for a sound source', async () => {
     expect(await places({ changedAt: 't.seen_at', joins: 'left join accounts a on a.id = t.id' })).toEqual([])
   })
-
-  test('a condition that no row meets is reported', async () => {
-    expect(await places({ where: ["t.title = 'missing'"] })).toEqual([
-      expect.stringMatching(/^where: t\.title = 'missing'\na condition that no row meets/),
-    ])
-  })
-
-  const writing = { touch: { updated_at: 'now()' }, outputs: [output('title', 'title')] }
-  const reported = async (where: string): Promise<string[]> =>
-    (await places({ where: [where], ...writing })).filter((text) => text.includes('which each write sets'))
-
-  test.each([
-    ['t.updated_at is null', 'updated_at'],
-    ["t.id > 5 and (Updated_At < now() - interval '90 days')", 'updated_at'],
-    ['t."updated_at"::date < current_date', 'updated_at'],
-  ])('reports a condition on a column that each write sets: %s', async (where, column) => {
-    expect(await reported(where)).toEqual([
-      expect.stringContaining(
-        `${where}\na condition on ${column}, which each write sets: a row leaves the source → Leave that out`,
-      ),
-    ])
-  })
-
-  test.each([['t.seen_at is null'], ['t.title is null'], ["t.email <> 'updated_at is null'"]])(
-    'but not one on anything else: %s',
-    async (where) => {
-      expect(await reported(where)).toEqual([])
-    },
-  )
 })

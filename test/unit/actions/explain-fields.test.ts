@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { explainFields, type FieldSituation } from '../../../src/actions/explain/fields.ts'
+import { explainFields, type FieldSituation } from '../../../src/actions/explain/explain.ts'
 import type { ColumnState } from '../../../src/actions/explain/row-history.ts'
 import { SKIP_REASONS, type SkippedCell } from '../../../src/domain/skipped-cell.ts'
 import type { Source } from '../../../src/sources/source-model.ts'

@@ -1,7 +1,7 @@
 import { firstOf } from '../../../src/runs/run-part.ts'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
-import { openServiceClient } from '../../../src/actions/service-client.ts'
+import { openServiceClient } from '../../../src/actions/open-service.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { testEnvironment } from '../../support/environment.ts'
 import { serveAlways } from '../service/loopback-service.ts'

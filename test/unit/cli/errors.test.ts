@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { renderError, type ErrorViewOptions } from '../../../src/cli/views/errors.ts'
+import { renderError, type ErrorViewOptions } from '../../../src/cli/cli.ts'
 import { explainDatabaseError } from '../../../src/cli/views/database-error.ts'
 import { createPaint } from '../../../src/cli/terminal.ts'
 import { UsageError } from '../../../src/cli/command.ts'

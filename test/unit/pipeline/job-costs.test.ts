@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { afterDelivery, isTerminalStatus, type JobState } from '../../../src/domain/job.ts'
 import { afterResult } from '../../../src/domain/lookup.ts'
 import { roundCredits } from '../../../src/domain/spend.ts'
-import { costAnswers, toJobCost } from '../../../src/pipeline/job-costs.ts'
+import { costAnswers, toJobCost } from '../../../src/pipeline/settle.ts'
 import type { DeliverySettlement, JobAnswer } from '../../../src/pipeline/match-delivery.ts'
 import type { DeliveryJob } from '../../../src/store/job-deliveries.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { RandomSample, sampleEvenly } from '../../../src/pipeline/random-sample.ts'
+import { RandomSample, sampleEvenly } from '../../../src/pipeline/preview.ts'
 
 /** Numbers from 0 to 1 that look random and are the same in each test. */
 function createRandom(seed: number): () => number {

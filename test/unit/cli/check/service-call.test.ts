@@ -1,6 +1,6 @@
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
-import { checkApiKey, makeOneCall, parseCall } from '../../../../src/cli/check/service.ts'
+import { makeOneCall, parseCall } from '../../../../src/cli/check/service.ts'
 import type { CliCommand } from '../../../../src/cli/command.ts'
 import { checkCommand } from '../../../../src/cli/commands/check.ts'
 import type { Finding } from '../../../../src/cli/check/finding.ts'
@@ -50,53 +50,6 @@ test('reads an input in the words of a lookup, and the service that is asked', (
     service: 'acme',
   })
   expect(() => parse(['name=Ada Lovelace'])).toThrow('--call needs an input')
-})
-
-describe('a service with a client of OAuth and second secrets', () => {
-  const acme = parseService({
-    definition: defineService({
-      name: 'Acme Data',
-      auth: { oauth: { tokenUrl: '/oauth/token' } },
-      headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-version': '2' },
-      person: { path: '/people', inputs: ['email'], form: true },
-    }),
-    place: 'service',
-  }).service!
-  const environment = (changes: NodeJS.ProcessEnv = {}) =>
-    readEnvironment({
-      FILLRATE_BASE_URL: 'https://api.acme.example',
-      FILLRATE_API_KEY: 'id-1:hush',
-      ACME_APP_ID: 'hush',
-      ...changes,
-    })
-
-  test('its client is proved by a token, without a billed call', async () => {
-    const statuses = [200, 401, 503]
-    const { url, port, received, close } = await startLoopback((_, response) => {
-      const status = statuses[received.length - 1] ?? 500
-      const token = { access_token: 'hush', token_type: 'bearer' }
-      answerJson(response, status, status === 200 ? token : { error: 'hush' })
-    })
-    onTestFinished(close)
-    const given = environment({ FILLRATE_BASE_URL: url })
-    const findings = [
-      await checkApiKey(given, acme),
-      await checkApiKey(given, acme),
-      await checkApiKey(given, acme),
-    ]
-    const found = findings.map(({ verdict, text, problems }) => [
-      verdict,
-      problems[0]?.place ?? text,
-      problems[0]?.found,
-    ])
-    expect(found).toEqual([
-      ['ok', 'a client, for which the token endpoint issues a token', undefined],
-      ['error', 'FILLRATE_API_KEY', `token endpoint 127.0.0.1:${port}: HTTP 401`],
-      ['error', 'auth.oauth.tokenUrl', `token endpoint 127.0.0.1:${port}: HTTP 503`],
-    ])
-    expect(received.map((one) => one.url)).toEqual(['/oauth/token', '/oauth/token', '/oauth/token'])
-    expect(JSON.stringify(findings)).not.toContain('hush')
-  })
 })
 
 test('cases of a service with a client of OAuth, a variable and forms need none of them', async () => {

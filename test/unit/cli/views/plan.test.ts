@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderDiff } from '../../../../src/cli/views/diff.ts'
-import { type PlanSettings, renderPlan } from '../../../../src/cli/views/plan.ts'
+import { type PlanSettings, renderPlan } from '../../../../src/cli/commands/plan.ts'
 import { planCards } from '../../../../src/http/dashboard/actions/plan-view.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
