@@ -106,8 +106,10 @@ export class ConditionTicker {
   async tick(): Promise<void> {
     const { own, log } = this.#process
     const look = this.#look()
+    let isStored = false
     try {
       logChanges(log, await withTimeout(look, TIMEOUT_MS))
+      isStored = true
     } catch (error) {
       // What it still records, no other process logs.
       look.then((late) => logChanges(log, late)).catch(() => {})
@@ -118,24 +120,21 @@ export class ConditionTicker {
       else throw error
     }
     this.#logOutage()
-    this.#notifyOfOutage()
+    if (!isStored) this.#notifyOfOutage()
   }
 
   async #look(): Promise<ConditionChanges> {
     const { db, own, schedules } = this.#process
     if (own.suspectsRefusal) await tryWrite(db)
     const refusal = own.findRefusal()
-    if (refusal !== null) {
-      own.setAway({ sqlstate: refusal.sqlState, process: own.name }, refusal.firstAt)
-      await reportRefusal(db, own.owner, refusal.sqlState).catch(() => {})
-    }
+    if (refusal !== null) own.setAway({ sqlstate: refusal.sqlState, process: own.name }, refusal.firstAt)
     const outage = own.findOutage()
     // First: what it has delayed is no condition of its own.
-    if (refusal === null && outage !== null && outage.forMs > 0) {
-      await reportRefusal(db, own.owner, null)
+    if (outage !== null && outage.forMs > 0) {
+      await reportRefusal(db, own.owner, refusal?.sqlState ?? null)
       await recordOutage(db, { ...outage, acceptedBy: this.#acceptedBy.map((key) => `began ${key}`) })
       this.#acceptedBy = []
-      own.clearAway()
+      if (refusal === null) own.clearAway()
     }
     await this.#storeKeyNews()
     if (own.reloadProblem !== this.#reportedProblem) await reportProblem(db, own.owner, own.reloadProblem)

@@ -68,6 +68,8 @@ export class Notifier {
   readonly #token = randomUUID()
   /** Another process was found to notify. */
   #isSilent = false
+  /** Since when none was, by `performance.now()`. Of an outage that began before, the other one has notified. */
+  #speaksSince = Number.NEGATIVE_INFINITY
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
@@ -109,8 +111,10 @@ export class Notifier {
   async send(): Promise<number> {
     const { db, owner } = this.#options
     if (!this.hasTargets) return 0
+    const wasSilent = this.#isSilent
     this.#isSilent = !(await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS))
     if (this.#isSilent) return 0
+    if (wasSilent) this.#speaksSince = performance.now()
     const due = await this.#listDue()
     const accepted = [...this.#targets.values()].map(async (target) => {
       let count = 0
@@ -135,7 +139,8 @@ export class Notifier {
    * @returns those that have accepted it now
    */
   async notifyOfOutage(outage: Condition, forMs: number, acceptedBy: readonly string[]): Promise<string[]> {
-    if (this.#isSilent || forMs < notifiedAfterMs(outage)) return []
+    const isOfOther = performance.now() - forMs < this.#speaksSince
+    if (this.#isSilent || isOfOther || forMs < notifiedAfterMs(outage)) return []
     const body = toConditionNotification({ ...outage, id: 0, endedAt: null }, null, this.#options, Date.now())
     const targets = [...this.#targets.values()].filter(
       ({ key, on }) => on.includes(severityOf(outage)) && !acceptedBy.includes(key),

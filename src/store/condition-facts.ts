@@ -26,7 +26,7 @@ export interface Observer {
   readonly schedules: ReadonlyMap<string, number | null> | null
 }
 
-/** What comes and goes within seconds is one condition; its end is seen within ten. */
+/** What comes and goes within seconds is one condition; its end is seen within ten. A process knows itself when Postgres is back. */
 const HOLD = sql`interval '6 seconds'`
 /** A scheduled run starts within a second; a queued one waits for another run of its sources. */
 const LATE = sql`interval '5 minutes'`
@@ -343,7 +343,8 @@ export async function shownSql(db: Connection, observer: Observer): Promise<RawB
          and coalesce(r.source, '') = coalesce(o.source, '')
        where o.kind is not null
           or r.is_reported
-          or r.seen_at > now() - ${HOLD}
+          or r.kind <> 'database_away'
+         and r.seen_at > now() - ${HOLD}
     )`
 }
 

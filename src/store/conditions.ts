@@ -92,8 +92,12 @@ export async function reportCondition(
   return toChanges(rows.filter((row) => row.is_new))
 }
 
+/** Processes notice an outage at different moments, and wait for one another to store it. */
+const SAME_OUTAGE_MS = 5_000
+
 /**
- * Stores that Postgres was away, which could not be stored while it was. Of several processes that were without it, one stores it.
+ * Stores that Postgres was away, which could not be stored while it was. Of several processes that were without it, one stores it. It is
+ * over with the next record, unless a process is refused still.
  * @param acceptedBy the targets that were notified of it meanwhile: `began KEY`
  */
 export async function recordOutage(
@@ -108,14 +112,17 @@ export async function recordOutage(
     await sql`select pg_advisory_xact_lock(${RECORD_LOCK_ID})`.execute(tx)
     const known = await sql`
       update fillrate.conditions
-         set accepted_by = accepted_by || ${[...acceptedBy]}::text[],
-             ended_at = now()
-       where kind = 'database_away'
-         and coalesce(ended_at, now()) > now() - ${intervalSql(forMs)}`.execute(tx)
+         set accepted_by = accepted_by || ${[...acceptedBy]}::text[]
+       where id = (
+               select max(id)
+                 from fillrate.conditions
+                where kind = 'database_away'
+                  and coalesce(ended_at, now()) > now() - ${intervalSql(forMs + SAME_OUTAGE_MS)}
+             )`.execute(tx)
     if ((known.numAffectedRows ?? 0n) > 0n) return
     await sql`
-      insert into fillrate.conditions (kind, details, began_at, seen_at, ended_at, accepted_by)
-      values ('database_away', ${JSON.stringify(details)}::jsonb, now() - ${intervalSql(forMs)}, now(), now(), ${[...acceptedBy]})`.execute(
+      insert into fillrate.conditions (kind, details, began_at, seen_at, accepted_by)
+      values ('database_away', ${JSON.stringify(details)}::jsonb, now() - ${intervalSql(forMs)}, now(), ${[...acceptedBy]})`.execute(
       tx,
     )
   })

@@ -5,7 +5,7 @@ import { Notifier } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
 import type { Condition, ConditionKind } from '../../../src/domain/condition.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
-import { listRecentConditions, recordOutage } from '../../../src/store/conditions.ts'
+import { listRecentConditions, recordConditions, recordOutage } from '../../../src/store/conditions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
@@ -168,6 +168,7 @@ test('an outage of Postgres is sent from memory after half a minute, and each of
       details: {},
       acceptedBy: acceptedBy.map((key) => `began ${key}`),
     })
+    await recordConditions(database.db, { schedules: null })
     await notifier.send()
     await pass('1 min')
   }
@@ -185,10 +186,21 @@ test('of several processes one tells an outage, and all record one', async () =>
       details: {},
       acceptedBy: keys.map((key) => `began ${key}`),
     })
+  await recordConditions(database.db, { schedules: null })
   await other.send()
   await speaker.send()
   expect(events()).toEqual(['condition_began', 'condition_ended'])
   expect(await listRecentConditions(database.db, 10)).toHaveLength(1)
+})
+
+test('a process that takes over during an outage leaves it to the one that notified before', async () => {
+  const [speaker, other] = [open({}), open({})] as const
+  for (const one of [speaker, other]) await one.send()
+  expect(await speaker.notifyOfOutage(AWAY, 31_000, [])).toHaveLength(1)
+  await database.query('truncate fillrate.leases')
+  await other.send()
+  expect(await other.notifyOfOutage(AWAY, 32_000, [])).toEqual([])
+  expect(events()).toEqual(['condition_began'])
 })
 
 test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {
