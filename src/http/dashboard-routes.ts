@@ -5,7 +5,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
 import { toConditionReport } from '../domain/condition.ts'
 import { cached } from '../util/cached.ts'
-import { readStoredMetrics } from '../store/metrics-data.ts'
+import { readStoredMetrics } from '../store/metrics.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/env-values.ts'
 import { authorize, isSameOrigin, type Access } from './auth.ts'

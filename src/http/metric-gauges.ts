@@ -2,10 +2,9 @@ import type { DashboardData, Verdict } from '../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../actions/status.ts'
 import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
-import { Run } from '../domain/run.ts'
 import { CONDITION_KINDS, severityOf } from '../domain/condition.ts'
 import type { QueuedChanges } from '../store/changed-rows.ts'
-import type { StoredMetrics } from '../store/metrics-data.ts'
+import type { StoredMetrics } from '../store/metrics.ts'
 
 /** What is known of Fillrate's work: what the dashboard shows, and more. */
 export interface MetricsInput extends StoredMetrics {
@@ -107,11 +106,6 @@ function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
       ofLimits(({ limit }) => limit),
     ],
     [
-      'fillrate_rate_limit_window_seconds',
-      'Length of the rate limit window.',
-      ofLimits(({ windowMs }) => (windowMs === null ? null : windowMs / 1_000)),
-    ],
-    [
       'fillrate_rate_limit_remaining_requests',
       'Calls remaining in the current window.',
       ofLimits(({ limit, status }) => (status?.isLive ? Math.max(0, limit - status.windowUsed) : limit)),
@@ -119,10 +113,8 @@ function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
   ]
 }
 
-function runGauges({ data: { runs, runningRuns }, runEnds }: MetricsInput): GaugeList {
-  const ended = runs.find((run) => run.state !== Run.running)
+function runGauges({ runEnds }: MetricsInput): GaugeList {
   return [
-    ['fillrate_runs_running', 'Runs in progress.', [{ value: runningRuns }]],
     [
       'fillrate_last_run_end_timestamp_seconds',
       'End of the last run by trigger and outcome.',
@@ -131,21 +123,15 @@ function runGauges({ data: { runs, runningRuns }, runEnds }: MetricsInput): Gaug
         value: at.getTime() / 1_000,
       })),
     ],
-    [
-      'fillrate_last_run_failed',
-      '1 if the run that ended last failed.',
-      ended === undefined ? [] : [{ value: ended.state === Run.failed ? 1 : 0 }],
-    ],
   ]
 }
 
 /** Of one kind, runs in progress among them, the budget with the least left. */
-function spendGauges({ data: { spend, services }, spentToday }: MetricsInput): GaugeList {
+function spendGauges({ data: { spend, services } }: MetricsInput): GaugeList {
   const left = new Map<string, number>()
   for (const { kind, source, left: remaining } of spend.budgets)
     if (source === null && remaining !== null)
       left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
-  const costs = spend.services ?? services.map(({ name }) => ({ service: name, today: spend.today }))
   return [
     [
       'fillrate_budget_remaining_lookups',
@@ -155,17 +141,14 @@ function spendGauges({ data: { spend, services }, spentToday }: MetricsInput): G
     [
       'fillrate_lookups_spent_today',
       'Billed lookups since midnight UTC, by service and source.',
-      spentToday.map(({ service, source, lookups }) => ({ labels: { service, source }, value: lookups })),
-    ],
-    [
-      'fillrate_calls_spent_today',
-      'Calls since midnight UTC, by service and source.',
-      spentToday.map(({ service, source, calls }) => ({ labels: { service, source }, value: calls })),
+      services.flatMap(({ name: service, lookupsToday }) =>
+        [...lookupsToday].map(([source, value]) => ({ labels: { service, source }, value })),
+      ),
     ],
     [
       'fillrate_money_spent_today',
       'What the lookups since midnight UTC cost, by service, where there is a price.',
-      costs.flatMap(({ service, today: { cost } }) =>
+      services.flatMap(({ name: service, costToday: cost }) =>
         cost === null ? [] : [{ labels: { service, currency: cost.currency }, value: cost.amount }],
       ),
     ],
