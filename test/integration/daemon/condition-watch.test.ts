@@ -8,6 +8,7 @@ import { listOpenConditions, listRecentConditions, readConditions } from '../../
 import { acquireLease } from '../../../src/store/leases.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { deleteReplacedCircuits, findCircuit, saveCircuit } from '../../../src/store/rate-limits.ts'
+import { readTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
@@ -94,11 +95,11 @@ test('a refused key of one service is not over with an answer of the other, and 
   await third.tick()
   expect(await listKinds()).toEqual(['key_refused acme'])
   // Any process that is answered with it ends it, and what waits to try the key again goes on at once.
-  const tries = other.own.keyAccepted.listen()
+  const tried = await readTry(database.db, 0)
   third.own.acceptKey(SCOPE)
   await third.tick()
   await tickAll(processes)
-  await tries.wait(600_000, new AbortController().signal)
+  expect(await readTry(database.db, 0)).not.toBe(tried)
   await pass('7 s')
   await one.tick()
   expect(await listKinds()).toEqual([])
@@ -256,10 +257,10 @@ test('a refusal that two processes see is recorded once, and is over when neithe
         return typeof member === 'function' ? (member.bind(target) as unknown) : member
       },
     })
-    const notifyOfOutage = async (_: unknown, __: number, acceptedBy: readonly string[]) => {
+    const notifyOfOutage = async (_: unknown, acceptedBy: readonly string[]) => {
       if (index === 1 || acceptedBy.length > 0) return []
       sent++
-      return ['target']
+      return ['began target']
     }
     const watched = startProcess(db, { notifyOfOutage })
     const refusal = { sqlState: '53100', firstAt: performance.now() - 60_000, lastAt: performance.now() }
