@@ -12,7 +12,7 @@ import type { Database } from '../store/open.ts'
 import * as pauses from '../store/paused-sources.ts'
 import * as rows from '../store/rows.ts'
 import * as runHistory from '../store/run-history.ts'
-import * as runs from '../store/runs.ts'
+import type * as runs from '../store/runs.ts'
 import {
   readRunSpends,
   readSpendByDay,
@@ -162,7 +162,7 @@ export async function readDashboardData(
 }
 
 function toServiceOverview(
-  { service: name, host, days, today, last_30_days: last30Days }: ServiceDays,
+  { amounts: { service: name, host, today, last_30_days: last30Days }, days }: ServiceDays,
   rateLimits: readonly RateLimitStatus[],
   now: number,
 ): ServiceOverview {

@@ -72,7 +72,8 @@ export const readSpend = async (
 ): Promise<SpendReport> => (await readSpendByDay(db, settings, now)).report
 
 /** A service with its counts of the last 30 days, by day, source and endpoint. */
-export interface ServiceDays extends ServiceAmounts {
+export interface ServiceDays {
+  readonly amounts: ServiceAmounts
   readonly days: readonly spend.DaySpend[]
 }
 
@@ -90,12 +91,12 @@ export async function readSpendByDay(
     const own = (all: typeof daySpend) => all.filter((one) => one.service_id === id)
     const sum = (all: typeof daySpend): SpendAmount => sumSpend(own(all), priceOf(settings, name))
     const amounts = { service: name ?? host, host, today: sum(ofToday), last_30_days: sum(daySpend) }
-    return { ...amounts, days: own(daySpend) }
+    return { amounts, days: own(daySpend) }
   })
   const report = {
     today: sumPriced(ofToday, settings),
     last_30_days: sumPriced(daySpend, settings),
-    ...(known.length > 1 && { services: services.map(({ days: _, ...amounts }) => amounts) }),
+    ...(known.length > 1 && { services: services.map(({ amounts }) => amounts) }),
     budgets: await listBudgets(db, settings),
   }
   return { report, services }
