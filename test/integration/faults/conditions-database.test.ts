@@ -1,146 +1,39 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
+import type { PoolClient } from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { StatusReport } from '../../../src/actions/status.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
-import type { ConditionKind } from '../../../src/domain/condition.ts'
-import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { type CrashableServer, startCrashableServer } from '../../chaos/crashable-server.ts'
-import { createCommandLine, type CommandLine } from '../../support/cli.ts'
-import { createCrm, withAccounts } from '../../support/crm.ts'
-import { freePort } from '../../support/free-port.ts'
+import { missNights } from '../../support/day.ts'
+import { CONCURRENCY, expectCondition, type Fault, nightly, OnCall } from '../../support/on-call.ts'
+import { watchProcess } from '../../support/operator-view.ts'
 import { onServer } from '../../support/server.ts'
-import { listRepeatedLines, OperatorView, watchProcess } from '../../support/operator-view.ts'
 
-// The conditions of an hour on call, each begun and ended for real under the built program: two daemons and a receiver, three
-// sources of which two are followed, a schedule and two notification targets. Each is one condition with one end on every
-// channel, and at the end the money is what the service has counted. The measured seconds are written as a table.
+// What Postgres, a source, the schedule and live sync can do wrong beside two services, begun and ended for real. At the end
+// the money is what the services have counted.
 
 const canMount = process.getuid?.() === 0 && spawnSync('mount', ['--version']).status === 0
-const LATENCY_MS = 100
-const SLOTS = 4
-/** As services do, for longer than Postgres is away: what the sandbox gives up is awaited until its deadline. */
-const RETRY_DELAYS_MS = Array.from({ length: 300 }, () => 1_000)
-/** As many connections as users have: otherwise pages wait for the work. */
-const SETTINGS = { LOG_LEVEL: 'info', FILLRATE_MAX_CONNECTIONS: undefined }
-const hour = (new Date().getUTCHours() + 12) % 24
-/** Far from now: each fault meets a scheduled run that the test starts. */
-const nightly = { cron: `0 ${hour} * * *`, timezone: 'UTC', sources: ['contacts', 'accounts', 'leads'] }
-const { contacts, accounts } = withAccounts.sources
 
 let server: CrashableServer
-let pool: pg.Pool
-let sandbox: Sandbox
-let cli: CommandLine
-let view: OperatorView
 let disk: string
-/** Of the two daemons and the receiver, after a restart too: deliveries go to the address that the service was given. */
-let ports: number[]
-let traffic: NodeJS.Timeout
-let leads = 0
-const CHANNELS = ['page', 'status', 'metrics', 'log', 'notifications']
-const table: string[][] = []
-
-const query = async (text: string, values: unknown[] = []): Promise<Record<string, unknown>[]> =>
-  (await pool.query<Record<string, unknown>>(text, values)).rows
-const run = async (...args: string[]): Promise<string> => {
-  const { code, stdout, stderr } = await cli.run(...args)
-  expect({ code, stderr }).toMatchObject({ code: 0 })
-  return stdout
-}
-
-async function startProcesses(environment: Record<string, string> = {}): Promise<void> {
-  const started = ['start', 'start', 'serve'].map((command, n) =>
-    watchProcess(cli.startWith({ ...SETTINGS, ...environment }, command, '--json', '--port', `${ports[n]}`)),
-  )
-  view.processes.push(...started)
-  await Promise.all(started.map(({ ready }) => ready))
-}
-
-const stopProcesses = (): Promise<void[]> =>
-  Promise.all(
-    view.processes
-      .filter(({ child }) => child.exitCode === null)
-      .map(async ({ child, ended }) => {
-        child.kill('SIGTERM')
-        expect((await ended).code).toBe(0)
-      }),
-  )
-
-async function addLeads(count: number): Promise<void> {
-  await query(
-    `insert into crm.leads (email) select 'lead' || n || '@example.com' from generate_series($1::int, $2::int) n`,
-    [leads + 1, (leads += count)],
-  )
-}
-
-/** A scheduled run of all sources, with rows to look up. */
-async function startNightly(rows: number): Promise<void> {
-  await addLeads(rows)
-  await query(
-    `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, date_trunc('second', now()), $2, 'waiting')`,
-    [scheduleName(nightly), nightly.sources],
-  )
-}
+let hour: OnCall
+/** Holds a lock. */
+let locker: PoolClient
 
 beforeAll(async () => {
   server = await startCrashableServer()
   disk = mkdtempSync(join(tmpdir(), 'fillrate-disk-'))
-  const url = await createDatabase()
-  pool = new pg.Pool({ connectionString: url, max: 2 })
-  pool.on('error', () => {})
-  await createCrm(pool, 40, 20)
-  await query(
-    'create table crm.leads (id bigint generated always as identity primary key, email text, title text)',
-  )
-  ports = await Promise.all([freePort(), freePort(), freePort()])
-  const answers = { latencyAfterMs: LATENCY_MS, missingShare: 0, notFoundShare: 0 }
-  sandbox = await startSandbox({ ...answers, retryDelaysMs: RETRY_DELAYS_MS })
-  cli = await createCommandLine(url, sandbox, {})
-  view = new OperatorView(cli)
-  const [json, slack] = await Promise.all(view.targets.map((one) => one.listen()))
-  await cli.configure({
-    ...withAccounts,
-    sources: {
-      contacts: { ...contacts, follow: true },
-      accounts: { ...accounts, follow: true },
-      leads: { ...contacts, table: 'crm.leads', outputs: { title: 'title' }, touch: {} },
-    },
-    schedule: [nightly],
-    service: { concurrency: SLOTS },
-    notify: [
-      { url: json, on: ['error', 'warning'] },
-      { url: slack, form: 'slack', on: ['error', 'warning'] },
-    ],
-  })
-  await run('migrate')
-  await run('follow', 'install', 'contacts', 'accounts')
-  await startProcesses()
-  let edits = 0
-  traffic = setInterval(() => {
-    const email = `edit${++edits}@example.com`
-    // What the fault forbids users, too, is lost to them: they are told.
-    query('insert into crm.contacts (email) values ($1)', [email]).catch(() => {})
-    if (edits % 4 === 0)
-      query('insert into crm.accounts (website) values ($1)', [`https://edit${edits}.example`]).catch(
-        () => {},
-      )
-  }, 1_000)
+  hour = await OnCall.open(await createDatabase())
 })
 afterAll(async () => {
-  clearInterval(traffic)
-  for (const { child } of view.processes) child.kill('SIGKILL')
-  await view.close()
-  await cli.remove()
-  await sandbox.close()
-  await pool.end()
+  await hour.close()
   await server.stop()
   if (canMount) execFileSync('umount', [disk])
   rmSync(disk, { recursive: true })
+  console.log(hour.formatTimes())
 })
 
 /** A database whose files are in a file system of their own, if that can be mounted. @returns its URL */
@@ -159,75 +52,96 @@ async function createDatabase(): Promise<string> {
   return url.href
 }
 
-interface Fault {
-  readonly name: string
-  readonly kind: ConditionKind
-  /** In the words of its title, in a text that may have more. */
-  readonly title: RegExp
-  readonly begin: () => Promise<unknown>
-  /** @returns when it was mended: processes that mend it take their time to start */
-  readonly end: () => Promise<number>
-}
+const setReadOnly = (value: 'on' | 'off'): Promise<void> =>
+  onServer(server.url, async (client) => {
+    await client.query(`alter system set default_transaction_read_only = ${value}`)
+    await client.query('select pg_reload_conf()')
+  })
 
+const ofDatabase = { kind: 'database_away', service: null, source: null } as const
+const ofContacts = { service: null, source: 'contacts' } as const
+
+/** In this order: what Postgres or a source delays is not late for a while. */
 const FAULTS: readonly Fault[] = [
   {
-    name: 'a disk that is full',
-    kind: 'database_away',
-    title: /Postgres takes no writes: its disk is full/,
-    begin: async () => {
-      await addLeads(600)
-      const manual = watchProcess(cli.start('run', 'leads', '--route', 'sync', '--json'))
-      view.processes.push(manual)
-      await expect.poll(manual.text).toContain('"run_started"')
-      spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'], { stdio: 'ignore' })
+    name: 'schedule missed',
+    kind: 'late',
+    service: null,
+    source: scheduleName(nightly),
+    title: /The schedule .* is late by/,
+    // No daemon runs when it is due.
+    begin: async (it) => {
+      await it.stop()
+      await missNights({ database: it }, nightly)
+      await it.start('serve')
     },
-    end: async () => {
-      // The progress of the run says it, and blames no one else.
-      const manual = view.processes.at(-1)
-      await expect.poll(() => manual?.text()).toMatch(/"event":"progress".*its disk is full/)
-      expect(manual?.text()).not.toContain('another process calls the service')
-      rmSync(join(disk, 'filler'))
-      return Date.now()
+    end: async (it) => {
+      await it.stop()
+      const startedAt = Date.now()
+      await it.start()
+      return startedAt
     },
   },
   {
-    name: 'a renamed column',
+    ...ofContacts,
+    name: 'live sync behind',
+    kind: 'late',
+    title: /Live sync of contacts is .* behind/,
+    // A migration holds the table, and a row waits that a user has changed before.
+    begin: async (it) => {
+      locker = await it.pool.connect()
+      await locker.query(
+        'begin; set local lock_timeout = 0; lock table crm.contacts in access exclusive mode',
+      )
+      await it.query(
+        `insert into fillrate.changed_rows (changed_at, source, keys, is_import)
+         values (now() - interval '10 minutes', 'contacts', '{1}', false)`,
+      )
+    },
+    end: async () => {
+      await locker.query('rollback')
+      locker.release()
+    },
+  },
+  {
+    ...ofContacts,
+    name: 'column renamed',
     kind: 'source_broken',
     title: /contacts is left out/,
-    begin: async () => {
-      await query('alter table crm.contacts rename column seniority to seniority_level')
-      await startNightly(40)
+    begin: async (it) => {
+      await it.query('alter table crm.contacts rename column seniority to seniority_level')
+      await it.startNightly(40)
     },
-    end: async () => {
-      await query('alter table crm.contacts rename column seniority_level to seniority')
-      return Date.now()
+    end: async (it) => {
+      await it.query('alter table crm.contacts rename column seniority_level to seniority')
     },
   },
   {
-    name: 'a rejecting trigger',
+    ...ofContacts,
+    name: 'rejecting trigger',
     kind: 'writes_rejected',
     title: /The database rejects (?:[\d,]+ )?rows of contacts/,
-    begin: async () => {
-      await query(`
+    begin: async (it) => {
+      await it.query(`
         create function crm.guard() returns trigger language plpgsql as $$
         begin raise exception 'contact % may not be changed', new.email; end $$;
         create trigger guard before update on crm.contacts for each row execute function crm.guard()`)
       for (let n = 1; n <= 12; n++)
-        await query('insert into crm.contacts (email) values ($1)', [`guarded${n}@example.com`])
-      await startNightly(40)
+        await it.query('insert into crm.contacts (email) values ($1)', [`guarded${n}@example.com`])
+      await it.startNightly(40)
     },
-    end: async () => {
-      const rejected = await query(
+    end: async (it) => {
+      const rejected = await it.query(
         `select key from fillrate.rows where source = 'contacts' and state = 'write_rejected'`,
       )
-      await query('drop trigger guard on crm.contacts')
-      await run('retry', 'contacts')
+      await it.query('drop trigger guard on crm.contacts')
+      await it.run('retry', 'contacts')
       // Whichever process sees the end logs it.
-      const retried = watchProcess(cli.startWith({ LOG_LEVEL: 'info' }, 'run', 'contacts', '--json'))
-      view.processes.push(retried)
+      const retried = watchProcess(it.cli.startWith({ LOG_LEVEL: 'info' }, 'run', 'contacts', '--json'))
+      it.view.processes.push(retried)
       expect((await retried.ended).code).toBe(0)
       // Until they are written, rows are rejected.
-      const [last] = await query(
+      const [last] = await it.query(
         `select (extract(epoch from max(written_at)) * 1000)::float8 as ms from fillrate.changes
           where source = 'contacts' and key = any ($1)`,
         [rejected.map(({ key }) => key)],
@@ -236,11 +150,41 @@ const FAULTS: readonly Fault[] = [
     },
   },
   {
-    name: 'Postgres is away',
-    kind: 'database_away',
+    ...ofDatabase,
+    name: 'disk full',
+    title: /Postgres takes no writes: its disk is full/,
+    begin: async (it) => {
+      await it.addLeads(600)
+      const manual = watchProcess(it.cli.start('run', 'leads', '--route', 'sync', '--json'))
+      it.view.processes.push(manual)
+      await expect.poll(manual.text).toContain('"run_started"')
+      spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'], { stdio: 'ignore' })
+    },
+    end: async (it) => {
+      // The progress of the run says it, and blames no one else.
+      const manual = it.view.processes.at(-1)
+      await expect.poll(() => manual?.text()).toMatch(/"event":"progress".*its disk is full/)
+      expect(manual?.text()).not.toContain('another process calls the service')
+      rmSync(join(disk, 'filler'))
+      return Date.now()
+    },
+  },
+  {
+    ...ofDatabase,
+    name: 'read-only',
+    title: /Postgres takes no writes: it is read-only/,
+    begin: async (it) => {
+      await it.startNightly(100)
+      await setReadOnly('on')
+    },
+    end: () => setReadOnly('off'),
+  },
+  {
+    ...ofDatabase,
+    name: 'Postgres away',
     title: /Postgres is away/,
-    begin: async () => {
-      await startNightly(200)
+    begin: async (it) => {
+      await it.startNightly(200)
       await server.halt()
     },
     end: async () => {
@@ -248,78 +192,43 @@ const FAULTS: readonly Fault[] = [
       return Date.now()
     },
   },
-  {
-    name: 'the key refused and replaced',
-    kind: 'key_refused',
-    title: /rejects the API key/,
-    begin: async () => {
-      await startNightly(200)
-      sandbox.configure({ keys: ['next-key'] })
-    },
-    end: async () => {
-      await stopProcesses()
-      const startedAt = Date.now()
-      await startProcesses({ FILLRATE_API_KEY: 'next-key' })
-      return startedAt
-    },
-  },
 ]
 
-test.each(FAULTS.filter(({ begin }) => canMount || begin !== FAULTS[0]?.begin))(
-  '$name is one condition with one end on every channel',
-  async ({ name, kind, title, begin, end }) => {
-    const [before] = await query('select coalesce(max(id), 0) as id from fillrate.conditions')
-    const notices = view.targets.map(({ received }) => received.length)
-    const at = Date.now()
-    await begin()
-    const began = await view.measure({ kind, title }, false, at)
-    const ended = await view.measure({ kind, title }, true, await end())
-    table.push([name, ...CHANNELS.map((one) => `${began.get(one)} / ${ended.get(one)}`)])
-
-    const conditions = await query(
-      `select kind, ended_at from fillrate.conditions where id > $1 and kind = $2`,
-      [before?.['id'], kind],
-    )
-    expect(conditions).toEqual([{ kind, ended_at: expect.any(Date) }])
-    expect([...view.strange]).toEqual([])
-    for (const [index, { received }] of view.targets.entries()) {
-      expect(received.slice(notices[index])).toMatchObject([
-        { isEnd: false, title: expect.stringMatching(title) },
-        { isEnd: true, title: expect.stringMatching(title) },
-      ])
-    }
-  },
+test.each(FAULTS.filter(({ name }) => canMount || name !== 'disk full'))(
+  '$name: one condition of no service, with one end on every channel',
+  (fault) => expectCondition(hour, fault),
 )
 
-test('no kind of warning or error comes more than once a minute in the log', () => {
-  const logs = view.processes.map((one) => one.log())
-  expect(logs.flatMap(listRepeatedLines)).toEqual([])
+test('each kind of warning or error is logged once a minute at most', () => {
+  expect(hour.listRepeatedLines()).toEqual([])
 })
 
-test('the money is what the service has counted, and each row has its record', async () => {
-  clearInterval(traffic)
-  const blank = `select (select count(*) from crm.contacts where title is null or seniority is null)
-    + (select count(*) from crm.accounts where industry is null) + (select count(*) from crm.leads where title is null) as rows`
-  const unfinished = `select from fillrate.scheduled_runs where state in ('waiting', 'running')`
-  await expect.poll(() => query(unfinished)).toEqual([])
-  // What the night with the refused key has left, the next one looks up.
-  await startNightly(0)
-  await expect.poll(() => query(unfinished)).toEqual([])
-  await expect.poll(() => query(blank)).toEqual([{ rows: '0' }])
-  const status = JSON.parse(await run('status', '--json')) as StatusReport
-  const { inputs } = sandbox.stats()
-  const billed = inputs.requested_singly + inputs.requested_in_bulk
-  expect(inputs).toMatchObject({ unanswered: 0, paid_more_than_once: 0 })
+test('the money is what the services have counted, and each row has its record', async () => {
+  hour.endTraffic()
+  const blank = `select (select count(*) from crm.leads where title is null)
+    + (select count(*) from crm.contacts c
+        where title is null and not exists (
+                select from fillrate.rows r
+                 where r.source = 'contacts' and r.key = c.id::text and r.state <> 'waiting'))
+    as rows`
+  await hour.endNights()
+  // What the nights have left, the next one looks up.
+  await hour.startNightly(0)
+  await hour.endNights()
+  await expect.poll(() => hour.query(blank)).toEqual([{ rows: '0' }])
+  const status = JSON.parse(await hour.run('status', '--json')) as StatusReport
   const { lookups, in_doubt: inDoubt } = status.spend.today
+  let billed = 0
+  for (const sandbox of [hour.acme, hour.beta]) {
+    const { inputs } = sandbox.stats()
+    expect(inputs).toMatchObject({ unanswered: 0, paid_more_than_once: 0 })
+    billed += inputs.requested_singly + inputs.requested_in_bulk
+  }
   expect(lookups).toBe(billed)
-  // Not one of them was billed. As after a crash, at most three a slot, each time that leases expire: on a full disk, and without Postgres.
-  expect(inDoubt).toBeLessThanOrEqual(2 * 3 * SLOTS)
-  expect(await query(`select count(*)::int as lookups from fillrate.lookups where state = 'found'`)).toEqual([
-    { lookups },
-  ])
-  await stopProcesses()
-  const head = ['condition', ...CHANNELS]
-  const lines = [head, head.map(() => '-'), ...table].map((cells) => `| ${cells.join(' | ')} |`)
-  const text = `Seconds to the begin / to the end\n${lines.join('\n')}\nBilled ${billed}\n`
-  await writeFile(join(tmpdir(), 'fillrate-conditions.md'), text)
+  // Not one of them was billed. As after a crash, at most three a slot, each time that leases expire: on a full disk, read-only and
+  // without Postgres.
+  expect(inDoubt).toBeLessThanOrEqual(3 * 3 * 2 * CONCURRENCY)
+  const recorded = `select count(*)::int as lookups from fillrate.lookups where state in ('found', 'not_found')`
+  expect(await hour.query(recorded)).toEqual([{ lookups }])
+  await hour.stop()
 })
