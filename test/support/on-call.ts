@@ -252,6 +252,7 @@ export async function expectCondition(hour: OnCall, { name, begin, end, ...expec
   const mendedAt = Date.now()
   const ended = await hour.view.measure(expected, true, (await end(hour)) ?? mendedAt)
   const format = (seconds = Number.NaN): string => seconds.toFixed(1)
+  hour.isBroken = false
   hour.table.push([name, ...CHANNELS.map((one) => `${format(began.get(one))} / ${format(ended.get(one))}`)])
 
   const recorded = 'select kind, service, source, ended_at from fillrate.conditions where id > $1'
@@ -265,5 +266,4 @@ export async function expectCondition(hour: OnCall, { name, begin, end, ...expec
       { isEnd: true, title: expect.stringMatching(title) },
     ])
   for (const seconds of [...began.values(), ...ended.values()]) expect(seconds).toBeLessThan(BOUND_S)
-  hour.isBroken = false
 }

@@ -151,7 +151,10 @@ export class OperatorView {
     at: number,
   ): Promise<ReadonlyMap<Channel, number>> {
     this.#expected = expected
-    if (!isOver) this.#noticesFrom = this.targets.map(({ received }) => received.length)
+    if (!isOver) {
+      this.strange.clear()
+      this.#noticesFrom = this.targets.map(({ received }) => received.length)
+    }
     const id = conditionId(expected)
     const wanted = isOver ? '' : id
     const seconds = new Map<Channel, number>()

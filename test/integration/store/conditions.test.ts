@@ -415,6 +415,18 @@ test('what holds is recorded once, whoever looks, keeps its latest details, and 
   expect(await readConditions(database.db, UNKNOWN)).toEqual([])
 })
 
+test('a late schedule is not over for a process that does not know its schedules yet', async () => {
+  const known = { schedules: new Map([[NIGHTLY, Date.now() - 3_600_000]]) }
+  await database.query(scheduled({ at: '3 days' }))
+  expect(await recordConditions(database.db, known)).toMatchObject([{ kind: 'late', endedAt: null }])
+  await database.query(`update fillrate.conditions set seen_at = ${ago('20 seconds')}`)
+  expect(await recordConditions(database.db, UNKNOWN)).toEqual([])
+  await database.query('update fillrate.scheduled_runs set at = now()')
+  expect(await recordConditions(database.db, known)).toMatchObject([
+    { kind: 'late', endedAt: expect.any(Date) },
+  ])
+})
+
 test('what a part of the program reports lasts until it reports the end, and hides what Postgres shows of the same', async () => {
   const report = (reason: string | null) =>
     reportCondition(database.db, 'late', 'people', reason === null ? null : { cause: 'triggers', reason })
