@@ -69,6 +69,8 @@ export class OnCall {
   readonly #ports: readonly number[]
   readonly #traffic: NodeJS.Timeout
   #leads = 0
+  /** Daemons run: what users change without them would be late on a slow machine. */
+  #isFollowed = false
   /** A fault was not seen, or not over, as it must. */
   isBroken = false
   /** The seconds of each fault, by channel. */
@@ -126,6 +128,7 @@ export class OnCall {
     this.view = new OperatorView(parts.cli)
     let edits = 0
     this.#traffic = setInterval(() => {
+      if (!this.#isFollowed) return
       edits++
       // What a fault forbids users, too, is lost to them: they see an error.
       const insert = (text: string, value: string) => this.query(text, [value]).catch(() => {})
@@ -153,9 +156,13 @@ export class OnCall {
     )
     this.view.processes.push(...started)
     await Promise.all(started.map(({ ready }) => ready))
+    this.#isFollowed = command === 'start'
   }
 
+  /** Stops the processes when what users have changed is picked. */
   async stop(): Promise<void> {
+    this.#isFollowed = false
+    await expect.poll(() => this.query('select from fillrate.changed_rows')).toEqual([])
     const running = this.view.processes.filter(({ child }) => child.exitCode === null)
     await Promise.all(
       running.map(async ({ child, ended }) => {
