@@ -154,6 +154,8 @@ const FAULTS: readonly Fault[] = [
     name: 'disk full',
     title: /Postgres takes no writes: its disk is full/,
     begin: async (it) => {
+      // Otherwise a scheduled run that has not ended picks these rows.
+      await it.endNights()
       await it.addLeads(600)
       const manual = watchProcess(it.cli.start('run', 'leads', '--route', 'sync', '--json'))
       it.view.processes.push(manual)
