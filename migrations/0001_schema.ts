@@ -609,14 +609,14 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       owner text not null
     )`.execute(db)
 
-  // The rate limit of a scope, as its leader knows it. `exhausted_until`: by endpoint, or for `all`, the next leader
+  // The rate limit of a scope, as its leader knows it; `limit` is null where only its `status` is known. `exhausted_until`: by endpoint, or for `all`, the next leader
   // must not call before then, because the limit may be exhausted. `usage`: of a service that documents limits, the calls of their windows as of
   // `usage_at`. `status`: the leader's latest report, which `fillrate status` shows.
   await sql`
     create table fillrate.rate_limits (
       scope text collate "C" primary key,
       service_id smallint not null default 0,
-      "limit" bigint not null check ("limit" >= 0),
+      "limit" bigint check ("limit" >= 0),
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
       exhausted_until jsonb,

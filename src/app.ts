@@ -135,7 +135,6 @@ export class App extends Actions {
       // Deliveries of one without a secret cannot be verified, and are not received.
       publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
       onKeyRefused: (scope, service, reason) => own.refuseKey(scope, service, reason),
-      keyAccepted: own.keyAccepted,
       describeOutage: () => own.describeOutage(),
       recordRun: (tx, report, run) => this.notifier.recordRun(tx, report, run),
     })

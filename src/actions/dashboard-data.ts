@@ -1,7 +1,7 @@
 import type { Backfill } from '../domain/backfill.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
-import { type SpendAmount, sumSpend } from '../domain/spend.ts'
+import { type Money, type SpendAmount, sumSpend } from '../domain/spend.ts'
 import type { Condition } from '../domain/condition.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { readConditions } from '../store/conditions.ts'
@@ -12,10 +12,14 @@ import type { Database } from '../store/open.ts'
 import * as pauses from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runHistory from '../store/run-history.ts'
-import * as runs from '../store/runs.ts'
-import { listServices } from '../store/services.ts'
-import { type DaySpend, listDaySpend } from '../store/spend.ts'
-import { readRunSpends, readSpend, type SpendReport, type SpendSettings } from './spend.ts'
+import type * as runs from '../store/runs.ts'
+import {
+  readRunSpends,
+  readSpendByDay,
+  type ServiceDays,
+  type SpendReport,
+  type SpendSettings,
+} from './spend.ts'
 import {
   type DeletedRowsStatus,
   readBackfills,
@@ -62,8 +66,6 @@ export interface DashboardData {
   readonly services: readonly ServiceOverview[]
   /** Newest first. */
   readonly runs: readonly RunOverview[]
-  /** In progress, also those before the listed ones. */
-  readonly runningRuns: number
   readonly jobs: readonly JobGroup[]
   /** Most recent first. */
   readonly rateLimits: readonly RateLimitStatus[]
@@ -77,6 +79,9 @@ export interface ServiceOverview {
   readonly host: string
   /** Null: it was not called in the last 30 days. */
   readonly today: { readonly calls: number; readonly throttled: number; readonly failed: number } | null
+  /** Billed since midnight UTC, by each source of the last 30 days. */
+  readonly lookupsToday: ReadonlyMap<string, number>
+  readonly costToday: Money | null
   readonly last30Days: SpendAmount
   /** Of each of its keys. */
   readonly limits: readonly RateLimitStatus[]
@@ -144,47 +149,37 @@ export async function readDashboardData(
   now: number,
 ): Promise<DashboardData> {
   const rateLimits = await readRateLimits(db)
-  const spend = await readSpend(db, settings, now)
-  const days = await listDaySpend(db, 30)
-  const ofToday = days.filter(({ day }) => day === new Date(now).toISOString().slice(0, 10))
+  const spent = await readSpendByDay(db, settings, now)
   return {
     readAt: now,
     sources: await readSourceOverviews(db, [...sources.values()]),
-    services: await readServices(db, { days, ofToday, rateLimits, spend }),
+    services: spent.services.map((one) => toServiceOverview(one, rateLimits, now)),
     runs: await listRunOverviews(db, null, null, RUNS),
-    runningRuns: (await runs.listRunning(db)).length,
     jobs: await listJobGroups(db),
     rateLimits,
-    spend,
+    spend: spent.report,
   }
 }
 
-async function readServices(
-  db: Database,
-  {
-    days,
-    ofToday,
-    rateLimits,
-    spend,
-  }: Pick<DashboardData, 'rateLimits' | 'spend'> & {
-    readonly days: readonly DaySpend[]
-    readonly ofToday: readonly DaySpend[]
-  },
-): Promise<ServiceOverview[]> {
-  return (await listServices(db)).map(({ id, host, name }) => {
-    const own = ofToday.filter((one) => one.service_id === id)
-    const sum = (count: 'calls' | 'throttled' | 'retried'): number =>
-      own.reduce((all, one) => all + one[count], 0)
-    return {
-      name: name ?? host,
-      host,
-      today: days.some((one) => one.service_id === id)
-        ? { calls: sum('calls'), throttled: sum('throttled'), failed: sum('retried') }
-        : null,
-      last30Days: spend.services?.find((one) => one.host === host)?.last_30_days ?? spend.last_30_days,
-      limits: rateLimits.filter(({ service }) => service === (name ?? host)),
-    }
-  })
+function toServiceOverview(
+  { amounts: { service: name, host, today, last_30_days: last30Days }, days }: ServiceDays,
+  rateLimits: readonly RateLimitStatus[],
+  now: number,
+): ServiceOverview {
+  const day = new Date(now).toISOString().slice(0, 10)
+  const sum = (count: 'calls' | 'throttled' | 'retried' | 'lookups', of = days): number =>
+    of.reduce((all, one) => (one.day === day ? all + one[count] : all), 0)
+  const bySource = Map.groupBy(days, ({ source }) => source)
+  return {
+    name,
+    host,
+    today:
+      days.length === 0 ? null : { calls: sum('calls'), throttled: sum('throttled'), failed: sum('retried') },
+    lookupsToday: new Map([...bySource].map(([source, of]) => [source, sum('lookups', of)])),
+    costToday: today.cost,
+    last30Days,
+    limits: rateLimits.filter(({ service }) => service === name),
+  }
 }
 
 /** Sources as on their own pages. */

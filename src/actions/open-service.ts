@@ -37,7 +37,7 @@ export interface OpenedConfig extends OpenedSources {
 }
 
 /** What the runs of a service need of their process. */
-export interface RunProcess extends Pick<RunDeps, 'keyAccepted' | 'describeOutage' | 'recordRun'> {
+export interface RunProcess extends Pick<RunDeps, 'describeOutage' | 'recordRun'> {
   /** The URL at which the service reaches the receiver; null: no delivery arrives here. */
   readonly publicUrl: string | null
   /**
@@ -166,7 +166,7 @@ export class OpenService {
         db,
         keys.map((key) => `${address} ${key}`),
       )
-    if (answer?.credits !== 0) await services.requestTry(db, address)
+    if (answer?.credits !== 0) await services.requestTry(db, await this.number())
     return answer
   }
 

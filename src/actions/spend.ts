@@ -32,14 +32,16 @@ export interface SpendReport {
   readonly today: SpendAmount
   readonly last_30_days: SpendAmount
   /** By service, where this database knows several: each at its own price. */
-  readonly services?: readonly {
-    /** Its name in the configuration; its address if it has none. */
-    readonly service: string
-    readonly host: string
-    readonly today: SpendAmount
-    readonly last_30_days: SpendAmount
-  }[]
+  readonly services?: readonly ServiceAmounts[]
   readonly budgets: readonly BudgetReport[]
+}
+
+interface ServiceAmounts {
+  /** Its name in the configuration; its address if it has none. */
+  readonly service: string
+  readonly host: string
+  readonly today: SpendAmount
+  readonly last_30_days: SpendAmount
 }
 
 /** What is left of a budget. */
@@ -63,29 +65,41 @@ export interface BudgetReport {
 const DAYS = 30
 
 /** Reads what was spent, with a few statements on Fillrate's own tables. */
-export async function readSpend(
+export const readSpend = async (
   db: Database,
   settings: SpendSettings,
   now: number = Date.now(),
-): Promise<SpendReport> {
+): Promise<SpendReport> => (await readSpendByDay(db, settings, now)).report
+
+/** A service with its counts of the last 30 days, by day, source and endpoint. */
+export interface ServiceDays {
+  readonly amounts: ServiceAmounts
+  readonly days: readonly spend.DaySpend[]
+}
+
+/** The same, and the counts from which it is made. */
+export async function readSpendByDay(
+  db: Database,
+  settings: SpendSettings,
+  now: number,
+): Promise<{ readonly report: SpendReport; readonly services: readonly ServiceDays[] }> {
   const daySpend = await spend.listDaySpend(db, DAYS)
   const today = new Date(now).toISOString().slice(0, 10)
   const ofToday = daySpend.filter(({ day }) => day === today)
   const known = await listServices(db)
   const services = known.map(({ id, host, name }) => {
-    const sum = (all: typeof daySpend): SpendAmount =>
-      sumSpend(
-        all.filter((one) => one.service_id === id),
-        priceOf(settings, name),
-      )
-    return { service: name ?? host, host, today: sum(ofToday), last_30_days: sum(daySpend) }
+    const own = (all: typeof daySpend) => all.filter((one) => one.service_id === id)
+    const sum = (all: typeof daySpend): SpendAmount => sumSpend(own(all), priceOf(settings, name))
+    const amounts = { service: name ?? host, host, today: sum(ofToday), last_30_days: sum(daySpend) }
+    return { amounts, days: own(daySpend) }
   })
-  return {
+  const report = {
     today: sumPriced(ofToday, settings),
     last_30_days: sumPriced(daySpend, settings),
-    ...(known.length > 1 && { services }),
+    ...(known.length > 1 && { services: services.map(({ amounts }) => amounts) }),
     budgets: await listBudgets(db, settings),
   }
+  return { report, services }
 }
 
 export type Prices = Pick<SpendSettings, 'services'>

@@ -1,14 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import {
-  type Condition,
-  type ConditionDetails,
-  type DatabaseOutage,
-  toOutageCondition,
-} from '../domain/condition.ts'
+import { type ConditionDetails, type DatabaseOutage, toOutageCondition } from '../domain/condition.ts'
 import { describeRefusal } from '../domain/refusal.ts'
 import { logBegin, logChanges, logEnd } from '../runs/condition-log.ts'
 import type { Observer } from '../store/condition-facts.ts'
-import { type ConditionChanges, recordConditions, recordOutage } from '../store/conditions.ts'
+import { recordConditions, recordOutage, type StoredCondition } from '../store/conditions.ts'
 import { isTransient, tryWrite } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
 import { reportProblem, reportRefusal } from '../store/processes.ts'
@@ -20,11 +15,7 @@ import { networkErrorCode, networkErrorMeaning } from '../util/network-errors.ts
 import type { Notifier } from './notifier.ts'
 import type { ProcessState } from './process-state.ts'
 
-export interface ConditionWatchOptions extends Pick<
-  WatchedProcess,
-  'db' | 'log' | 'own' | 'schedules' | 'notifier'
-> {
-  readonly intervalMs?: number
+export interface ConditionWatchOptions extends WatchedProcess {
   /** How long before the first look, in milliseconds. Default: 0. */
   readonly delayMs?: number
 }
@@ -59,7 +50,7 @@ interface ConditionWatch {
  * does; each begin and each end is recorded by one. While Postgres is away, each process logs that once.
  */
 export function startConditionWatch(options: ConditionWatchOptions): ConditionWatch {
-  const { intervalMs = INTERVAL_MS, delayMs = 0, log, own } = options
+  const { delayMs = 0, log, own } = options
   const ticker = new ConditionTicker(options)
   const stopped = new AbortController()
   const wakeUps = own.changed.listen()
@@ -67,7 +58,7 @@ export function startConditionWatch(options: ConditionWatchOptions): ConditionWa
     if (delayMs > 0) await wakeUps.wait(delayMs, stopped.signal)
     while (!stopped.signal.aborted) {
       const pauseMs = await ticker.tick().then(
-        () => (own.findOutage() === null ? intervalMs : Math.min(intervalMs, AWAY_INTERVAL_MS)),
+        () => (own.findOutage() === null ? INTERVAL_MS : AWAY_INTERVAL_MS),
         (error: unknown) => {
           const reason = describeError(error)
           log.error(
@@ -95,7 +86,7 @@ export class ConditionTicker {
   /** The outage that was logged, and when it was looked at last. */
   #logged: (DatabaseOutage & { readonly at: number }) | null = null
   #reportedProblem: string | null = null
-  /** The targets that were notified of the outage from memory. */
+  /** `began KEY` of the targets that were notified of the outage from memory. */
   #acceptedBy: readonly string[] = []
 
   constructor(process: WatchedProcess) {
@@ -106,8 +97,10 @@ export class ConditionTicker {
   async tick(): Promise<void> {
     const { own, log } = this.#process
     const look = this.#look()
+    let isStored = false
     try {
       logChanges(log, await withTimeout(look, TIMEOUT_MS))
+      isStored = true
     } catch (error) {
       // What it still records, no other process logs.
       look.then((late) => logChanges(log, late)).catch(() => {})
@@ -118,33 +111,29 @@ export class ConditionTicker {
       else throw error
     }
     this.#logOutage()
-    this.#notifyOfOutage()
+    if (!isStored) this.#notifyOfOutage()
   }
 
-  async #look(): Promise<ConditionChanges> {
+  async #look(): Promise<StoredCondition[]> {
     const { db, own, schedules } = this.#process
     if (own.suspectsRefusal) await tryWrite(db)
     const refusal = own.findRefusal()
-    if (refusal !== null) {
-      own.setAway({ sqlstate: refusal.sqlState, process: own.name }, refusal.firstAt)
-      await reportRefusal(db, own.owner, refusal.sqlState).catch(() => {})
-    }
+    if (refusal !== null) own.setAway({ sqlstate: refusal.sqlState, process: own.name }, refusal.firstAt)
     const outage = own.findOutage()
     // First: what it has delayed is no condition of its own.
-    if (refusal === null && outage !== null && outage.forMs > 0) {
-      await reportRefusal(db, own.owner, null)
-      await recordOutage(db, { ...outage, acceptedBy: this.#acceptedBy.map((key) => `began ${key}`) })
+    if (outage !== null && outage.forMs > 0) {
+      await reportRefusal(db, own.owner, refusal?.sqlState ?? null)
+      await recordOutage(db, { ...outage, acceptedBy: this.#acceptedBy })
       this.#acceptedBy = []
-      own.clearAway()
+      if (refusal === null) own.clearAway()
     }
     await this.#storeKeyNews()
     if (own.reloadProblem !== this.#reportedProblem) await reportProblem(db, own.owner, own.reloadProblem)
     this.#reportedProblem = own.reloadProblem
-    const changes = await recordConditions(db, { schedules: schedules() })
+    const changed = await recordConditions(db, { schedules: schedules() })
     own.noteRefusedKeys(await listRefusedKeys(db))
     // What a process knows itself, it logs itself.
-    const isShared = ({ kind }: Condition): boolean => kind !== 'database_away'
-    return { begun: changes.begun.filter(isShared), ended: changes.ended.filter(isShared) }
+    return changed.filter(({ kind }) => kind !== 'database_away')
   }
 
   async #storeKeyNews(): Promise<void> {
@@ -177,8 +166,8 @@ export class ConditionTicker {
     // Not awaited: a target that does not answer would delay the next look.
     void this.#process
       .notifier?.()
-      ?.notifyOfOutage(toOutageCondition(outage, Date.now()), outage.forMs, this.#acceptedBy)
-      .then((keys) => (this.#acceptedBy = [...this.#acceptedBy, ...keys]))
+      ?.notifyOfOutage(toOutageCondition(outage, Date.now()), this.#acceptedBy)
+      .then((accepted) => (this.#acceptedBy = [...this.#acceptedBy, ...accepted]))
   }
 }
 
@@ -190,17 +179,10 @@ class DatabaseUnusableError extends FillrateError {
 async function withTimeout<Result>(work: Promise<Result>, ms: number): Promise<Result> {
   // It ends later with an error that then says nothing new.
   work.catch(() => {})
-  const timeout = new AbortController()
-  try {
-    return await Promise.race([
-      work,
-      sleep(ms, undefined, { signal: timeout.signal, ref: false }).then(() => {
-        throw new DatabaseUnusableError(`no response within ${formatDuration(ms)}`)
-      }),
-    ])
-  } finally {
-    timeout.abort()
-  }
+  const isLate = Symbol('late')
+  const first = await Promise.race([work, sleep(ms, isLate, { ref: false })])
+  if (first === isLate) throw new DatabaseUnusableError(`no response within ${formatDuration(ms)}`)
+  return first as Result
 }
 
 function toAwayDetails(error: unknown, process: string): ConditionDetails {

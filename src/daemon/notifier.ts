@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
-import { type Condition, notifiedAfterMs, severityOf } from '../domain/condition.ts'
+import type { Condition } from '../domain/condition.ts'
 import {
   type FillrateNotification,
   findDueEvent,
@@ -68,6 +68,8 @@ export class Notifier {
   readonly #token = randomUUID()
   /** Another process was found to notify. */
   #isSilent = false
+  /** Since when none was. Of an outage that began before, the other one has notified. */
+  #speaksSince = 0
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
@@ -109,8 +111,10 @@ export class Notifier {
   async send(): Promise<number> {
     const { db, owner } = this.#options
     if (!this.hasTargets) return 0
+    const wasSilent = this.#isSilent
     this.#isSilent = !(await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS))
     if (this.#isSilent) return 0
+    if (wasSilent) this.#speaksSince = Date.now()
     const due = await this.#listDue()
     const accepted = [...this.#targets.values()].map(async (target) => {
       let count = 0
@@ -131,16 +135,17 @@ export class Notifier {
 
   /**
    * Sends the begin of an outage that cannot be stored.
-   * @param acceptedBy the targets that have accepted it
-   * @returns those that have accepted it now
+   * @param acceptedBy what its record will say: `began KEY` of each target that has accepted it
+   * @returns the same of those that have accepted it now
    */
-  async notifyOfOutage(outage: Condition, forMs: number, acceptedBy: readonly string[]): Promise<string[]> {
-    if (this.#isSilent || forMs < notifiedAfterMs(outage)) return []
-    const body = toConditionNotification({ ...outage, id: 0, endedAt: null }, null, this.#options, Date.now())
-    const targets = [...this.#targets.values()].filter(
-      ({ key, on }) => on.includes(severityOf(outage)) && !acceptedBy.includes(key),
-    )
-    const accepted = targets.map(async (target) => ((await this.#attempt(target, body)) ? [target.key] : []))
+  async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
+    if (this.#isSilent || outage.since.getTime() < this.#speaksSince) return []
+    const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
+    const now = Date.now()
+    const body = toConditionNotification(condition, null, this.#options, now)
+    const accepted = [...this.#targets.values()]
+      .filter((target) => findDueEvent(condition, target, now) === 'began')
+      .map(async (target) => ((await this.#attempt(target, body)) ? [`began ${target.key}`] : []))
     return (await Promise.all(accepted)).flat()
   }
 

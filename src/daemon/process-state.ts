@@ -33,8 +33,6 @@ export class ProcessState {
   readonly name = `${hostname()}:${process.pid}`
   /** Notified of news, and when a connection to Postgres was lost: a restart may be over before the next look. */
   readonly changed = new WakeSignal()
-  /** Notified when a rejected key is accepted again, or may be tried: what waits for it goes on. */
-  readonly keyAccepted = new WakeSignal()
   readonly metrics = new WorkMetrics()
   /** Why the configuration that was read last is not in force; null: it is. */
   reloadProblem: string | null = null
@@ -133,11 +131,8 @@ export class ProcessState {
     for (const one of news) if (!this.#keyNews.has(one.scope)) this.#keyNews.set(one.scope, one)
   }
 
-  /** @param stored the keys that are refused as far as any process knows: one that was refused here and is not among them may be tried */
+  /** @param stored the keys that are refused as far as any process knows */
   noteRefusedKeys(stored: readonly string[]): void {
-    const now = new Set(stored)
-    const isMended = [...this.#refused].some((scope) => !now.has(scope) && !this.#keyNews.has(scope))
-    this.#refused = new Set([...now, ...this.#keyNews.keys()])
-    if (isMended) this.keyAccepted.notify()
+    this.#refused = new Set([...stored, ...this.#keyNews.keys()])
   }
 }

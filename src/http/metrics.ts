@@ -1,7 +1,13 @@
 import { Gauge, Registry, collectDefaultMetrics } from 'prom-client'
 import type { WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import { readVersion } from '../util/version.ts'
-import { type MetricsInput, listGauges } from './metric-gauges.ts'
+import type { DashboardData, Verdict } from '../actions/dashboard-data.ts'
+import type { RateLimitStatus } from '../actions/status.ts'
+import { Job } from '../domain/job.ts'
+import { ROW_STATES } from '../domain/row.ts'
+import { CONDITION_KINDS, severityOf } from '../domain/condition.ts'
+import type { QueuedChanges } from '../store/changed-rows.ts'
+import type { StoredMetrics } from '../store/metrics.ts'
 
 /** Memory, processor time and the event loop. */
 const processRegistry = new Registry()
@@ -58,4 +64,199 @@ function addGauges(registry: Registry, input: MetricsInput): void {
     if (samples.length === 0) gauge.remove()
     for (const { labels = {}, value } of samples) gauge.set(labels, value)
   }
+}
+
+/** What is known of Fillrate's work: what the dashboard shows, and more. */
+export interface MetricsInput extends StoredMetrics {
+  readonly data: DashboardData & Pick<Verdict, 'conditions'>
+  /** When it was read, in milliseconds. */
+  readonly now: number
+  /** Sources in live sync. */
+  readonly followed: readonly string[]
+}
+
+interface MetricSample {
+  readonly labels?: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+type GaugeList = readonly (readonly [name: string, help: string, samples: readonly MetricSample[]])[]
+
+/** Every gauge with its present values. */
+const listGauges = (input: MetricsInput): GaugeList => [
+  ...rowGauges(input),
+  ...jobGauges(input),
+  ...serviceGauges(input),
+  ...runGauges(input),
+  ...spendGauges(input),
+  ...liveSyncGauges(input),
+  ...conditionGauges(input),
+]
+
+function rowGauges({ data: { sources } }: MetricsInput): GaugeList {
+  return [
+    [
+      'fillrate_rows',
+      'Rows ever picked, by source and state.',
+      sources.flatMap(({ name, states }) =>
+        ROW_STATES.map((state) => ({ labels: { source: name, state }, value: states[state] })),
+      ),
+    ],
+    [
+      'fillrate_fill_rate_ratio',
+      'Share of eligible rows with a non-blank column, at the last count.',
+      sources.flatMap(({ name, fillRates }) => {
+        const last = fillRates.at(-1)
+        return Object.entries(last?.filled ?? {}).map(([column, filled]) => ({
+          labels: { source: name, column },
+          value: last === undefined || last.eligible === 0 ? 0 : filled / last.eligible,
+        }))
+      }),
+    ],
+    [
+      'fillrate_source_paused',
+      '1 if the source is paused.',
+      sources.map(({ name, pause }) => ({ labels: { source: name }, value: pause === null ? 0 : 1 })),
+    ],
+  ]
+}
+
+function jobGauges({ data: { jobs, readAt }, oldestDeliverySeconds }: MetricsInput): GaugeList {
+  const ageOf = (date: Date): number => Math.max(0, (readAt - date.getTime()) / 1_000)
+  const open = jobs.filter((group) => group.deadline !== null)
+  return [
+    [
+      'fillrate_jobs',
+      'Bulk jobs by state.',
+      Object.values(Job).map((state) => ({
+        labels: { state },
+        value: jobs.find((group) => group.state === state)?.jobs ?? 0,
+      })),
+    ],
+    [
+      'fillrate_oldest_waiting_job_seconds',
+      'Age of the oldest job waiting for its delivery; 0: none.',
+      [{ value: Math.max(0, ...open.map((group) => ageOf(group.oldest))) }],
+    ],
+    [
+      'fillrate_overdue_jobs',
+      'Jobs past their deadline, and expired ones until another delivery comes.',
+      [{ value: jobs.reduce((sum, group) => sum + group.overdue, 0) }],
+    ],
+    [
+      'fillrate_oldest_unsettled_delivery_seconds',
+      'Age of the oldest unsettled delivery; 0: none.',
+      [{ value: oldestDeliverySeconds }],
+    ],
+  ]
+}
+
+function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
+  // Of several keys of a service, the one that was used last.
+  const limits = [...new Map(rateLimits.toReversed().map((one) => [one.service, one])).values()]
+  const ofLimits = (toValue: (one: RateLimitStatus) => number | null): MetricSample[] =>
+    limits.flatMap((one) => {
+      const value = toValue(one)
+      return value === null ? [] : [{ labels: { service: one.service }, value }]
+    })
+  return [
+    [
+      'fillrate_rate_limit_requests',
+      'Calls that the service allows per window.',
+      ofLimits(({ limit }) => limit),
+    ],
+    [
+      'fillrate_rate_limit_remaining_requests',
+      'Calls remaining in the current window.',
+      ofLimits(({ limit, status }) => (status?.isLive ? Math.max(0, limit - status.windowUsed) : limit)),
+    ],
+  ]
+}
+
+function runGauges({ runEnds }: MetricsInput): GaugeList {
+  return [
+    [
+      'fillrate_last_run_end_timestamp_seconds',
+      'End of the last run by trigger and outcome.',
+      runEnds.map(({ trigger, status, at }) => ({
+        labels: { trigger, status },
+        value: at.getTime() / 1_000,
+      })),
+    ],
+  ]
+}
+
+/** Of one kind, runs in progress among them, the budget with the least left. */
+function spendGauges({ data: { spend, services } }: MetricsInput): GaugeList {
+  const left = new Map<string, number>()
+  for (const { kind, source, left: remaining } of spend.budgets)
+    if (source === null && remaining !== null)
+      left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
+  return [
+    [
+      'fillrate_budget_remaining_lookups',
+      'Lookups left of a budget: live_sync of the day (UTC), run and schedule of a run in progress.',
+      [...left].map(([budget, value]) => ({ labels: { budget }, value })),
+    ],
+    [
+      'fillrate_lookups_spent_today',
+      'Billed lookups since midnight UTC, by service and source.',
+      services.flatMap(({ name: service, lookupsToday }) =>
+        [...lookupsToday].map(([source, value]) => ({ labels: { service, source }, value })),
+      ),
+    ],
+    [
+      'fillrate_money_spent_today',
+      'What the lookups since midnight UTC cost, by service, where there is a price.',
+      services.flatMap(({ name: service, costToday: cost }) =>
+        cost === null ? [] : [{ labels: { service, currency: cost.currency }, value: cost.amount }],
+      ),
+    ],
+  ]
+}
+
+function liveSyncGauges({ backlogs, followed, now }: MetricsInput): GaugeList {
+  const sources = [...new Set([...followed, ...backlogs.map(({ source }) => source)])]
+  const ofSource = (name: string) => backlogs.filter(({ source }) => source === name)
+  const ageMs = ({ oldestAt }: QueuedChanges): number => now - oldestAt.getTime()
+  return [
+    [
+      'fillrate_live_sync_backlog_rows',
+      'Changed rows that live sync has not picked yet, by source.',
+      sources.map((source) => ({
+        labels: { source },
+        value: ofSource(source).reduce((sum, { rows }) => sum + rows, 0),
+      })),
+    ],
+    [
+      'fillrate_live_sync_oldest_seconds',
+      'Age of the oldest change that live sync has not picked yet, by source; 0: none.',
+      sources.map((source) => ({
+        labels: { source },
+        value: Math.max(0, ...ofSource(source).map(ageMs)) / 1_000,
+      })),
+    ],
+  ]
+}
+
+/**
+ * Every kind is there, with 0 while nothing of it holds, so that an alert need not distinguish "none" from "not measured".
+ */
+function conditionGauges({ data: { conditions } }: MetricsInput): GaugeList {
+  const held = conditions.map((one) => ({
+    labels: {
+      kind: one.kind,
+      service: one.service ?? '',
+      source: one.source ?? '',
+      severity: severityOf(one),
+    },
+    value: 1,
+  }))
+  const missing = CONDITION_KINDS.filter((kind) => !conditions.some((one) => one.kind === kind))
+  const none = missing.map((kind) => ({
+    labels: { kind, service: '', source: '', severity: severityOf({ kind, details: {} }) },
+    value: 0,
+  }))
+  const help = '1 while a condition holds, by kind, and the service or source that it is about.'
+  return [['fillrate_condition', help, [...held, ...none]]]
 }

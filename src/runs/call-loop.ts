@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { keyPauseMs } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { toPriority } from '../domain/run.ts'
@@ -28,8 +29,6 @@ interface CallLoopOptions extends RunCallOptions {
   readonly lookUpSignal: WakeSignal
   readonly syncSignal: WakeSignal
   readonly submitSignal: WakeSignal
-  /** Ends the wait after a rejected key. */
-  readonly keyAccepted: WakeSignal
   /** Results came with a call, and are stored as deliveries. */
   readonly wakeSettling?: () => void
   /** Called after each tick of submissions, also one that posted nothing. */
@@ -47,7 +46,6 @@ interface CallLoopOptions extends RunCallOptions {
 export async function runCallLoop(options: CallLoopOptions): Promise<void> {
   const { deps, elector, signal, pauseMs = keyPauseMs } = options
   const lookUps = options.lookUpSignal.listen()
-  const accepted = options.keyAccepted.listen()
   /** Consecutive leaderships that ended because the service rejected the key. */
   let rejections = 0
   // Retry keys that were rejected in an earlier run of this process.
@@ -87,26 +85,24 @@ export async function runCallLoop(options: CallLoopOptions): Promise<void> {
     if (stopped.hasAnswered) rejections = 0
     if (!stopped.isRejected || signal.aborted) continue
     // The key may have been fixed meanwhile.
-    await waitForKey(options, accepted, pauseMs(++rejections))
+    await waitForKey(options, pauseMs(++rejections))
     deps.client.resetKeys()
   }
 }
 
-/** How often a waiting process looks whether a person wants the service to be tried, in milliseconds. */
+/** How often a waiting process looks whether the service is to be tried, in milliseconds. */
 const TRY_POLL_MS = 2_000
 
 /** Waits before a rejected key is tried again: less if it was proved, or a person wants it to be tried. */
 async function waitForKey(
-  { deps: { db }, elector: { scope }, signal }: Pick<CallLoopOptions, 'deps' | 'elector' | 'signal'>,
-  accepted: ReturnType<WakeSignal['listen']>,
+  { deps: { db, service }, signal }: Pick<CallLoopOptions, 'deps' | 'signal'>,
   ms: number,
 ): Promise<void> {
   const until = performance.now() + ms
-  const before = await readTry(db, scope).catch(() => null)
-  while (!signal.aborted) {
-    const left = until - performance.now()
-    if (left <= 0 || (await accepted.wait(Math.min(left, TRY_POLL_MS), signal))) return
-    if ((await readTry(db, scope).catch(() => before)) !== before) return
+  const before = await readTry(db, service).catch(() => null)
+  while (!signal.aborted && performance.now() < until) {
+    await sleep(Math.min(until - performance.now(), TRY_POLL_MS), undefined, { signal }).catch(() => {})
+    if ((await readTry(db, service).catch(() => before)) !== before) return
   }
 }
 

@@ -6,7 +6,7 @@ import {
   describeEnd,
   severityOf,
 } from '../domain/condition.ts'
-import { type ConditionChanges, reportCondition } from '../store/conditions.ts'
+import { reportCondition, type StoredCondition } from '../store/conditions.ts'
 import type { Database } from '../store/open.ts'
 import type { Log } from '../util/log.ts'
 
@@ -30,11 +30,11 @@ export function logEnd(log: Log, condition: Condition, ms: number): void {
   )
 }
 
-/** Logs what a record has changed. */
-export function logChanges(log: Log, { begun, ended }: ConditionChanges): void {
-  for (const one of begun) logBegin(log, one)
-  for (const one of ended)
-    logEnd(log, one, Math.max(0, (one.endedAt ?? new Date()).getTime() - one.since.getTime()))
+/** Logs conditions that have begun or ended. */
+export function logChanges(log: Log, changed: readonly StoredCondition[]): void {
+  for (const one of changed)
+    if (one.endedAt === null) logBegin(log, one)
+    else logEnd(log, one, Math.max(0, one.endedAt.getTime() - one.since.getTime()))
 }
 
 /**

@@ -274,10 +274,10 @@ function decideEnd(
   if (interrupted || observations.cancelledBy !== null)
     return end('interrupted', describeInterruption(observations.cancelledBy, cause))
   const { outage } = part
-  if (outage?.cause === 'out_of_credits') return end('out_of_credits', describeUnanswered(outage))
+  if (outage?.cause === 'out_of_credits') return end('out_of_credits', describeUnanswered(part.name, outage))
   if (part.isOutOfCredits) return end('out_of_credits', 'The account at the service has no credits left')
   // Otherwise a wrong address would look like a run that found nothing.
-  if (outage !== null && !outage.wasAnswered) return end('failed', describeUnanswered(outage))
+  if (outage !== null && !outage.wasAnswered) return end('failed', describeUnanswered(part.name, outage))
   const tooLong = outage?.isTooLong
     ? `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
     : null
@@ -299,15 +299,13 @@ function findFailureCause(
 }
 
 /** The service answers nothing: it is down, the address is wrong, or the account has no credits left. */
-function describeUnanswered({
-  scope,
-  cause,
-  reason,
-  waiting,
-}: Pick<Outage, 'scope' | 'cause' | 'reason' | 'waiting'>): string {
+function describeUnanswered(
+  service: string,
+  { cause, reason, waiting }: Pick<Outage, 'cause' | 'reason' | 'waiting'>,
+): string {
   const kind = cause === 'out_of_credits' ? cause : 'service_failing'
   const details = { cause, reason: reason ?? undefined }
-  const condition = { kind, service: scope.split(' ')[0] ?? null, source: null, details } as const
+  const condition = { kind, service, source: null, details } as const
   return `${describeCondition(condition, 0).title}; ${pluralize(waiting, 'row')} will be retried automatically`
 }
 

@@ -87,7 +87,7 @@ export class Leadership {
     }
     const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
-    const triedAt = await readTry(db, scope)
+    const triedAt = await readTry(db, options.service)
     await rateLimits.deleteReplacedCircuits(db, lease)
     if (circuit !== null) breaker.restore(circuit)
     return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit, triedAt })
@@ -251,7 +251,7 @@ export class Leadership {
   /** Whether a person wants the service to be tried, since this leader looked last. */
   async #isTryWanted(): Promise<boolean> {
     const before = this.#triedAt
-    this.#triedAt = await readTry(this.#options.db, this.scope)
+    this.#triedAt = await readTry(this.#options.db, this.#options.service)
     return this.#triedAt !== before
   }
 

@@ -34,8 +34,6 @@ export interface CallSetup extends Omit<CallDeps, 'limiter'> {
   readonly elector: Elector
   /** The service rejects the key or the client for good; calls stop for a while. */
   readonly onUnauthorized: (error: ServiceError) => void
-  /** Notified when a rejected key is accepted again, by a call of any process. */
-  readonly keyAccepted: WakeSignal
 }
 
 interface WorkersOptions {
@@ -207,7 +205,7 @@ export class Workers {
     }
   }
 
-  async #runCalls({ elector, onUnauthorized, keyAccepted, ...deps }: CallSetup): Promise<void> {
+  async #runCalls({ elector, onUnauthorized, ...deps }: CallSetup): Promise<void> {
     await this.#settleBacklog()
     return runCallLoop({
       deps,
@@ -221,7 +219,6 @@ export class Workers {
       lookUpSignal: this.#lookUpSignal,
       syncSignal: this.#syncSignal,
       submitSignal: this.#submitSignal,
-      keyAccepted,
       onAnswers: (answers, urgency) => this.#writers.onAnswers(answers, urgency),
       wakeSettling: () => this.#settleSignal.notify(),
       onSubmitted: (result) => this.#onSubmitted(result),

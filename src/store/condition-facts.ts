@@ -27,7 +27,7 @@ export interface Observer {
   readonly schedules: ReadonlyMap<string, number | null> | null
 }
 
-/** What comes and goes within seconds is one condition; its end is seen within ten. */
+/** What comes and goes within seconds is one condition; its end is seen within ten. A process knows itself when Postgres is back. */
 const HOLD = sql`interval '6 seconds'`
 /** A scheduled run starts within a second; a queued one waits for another run of its sources. */
 const LATE = sql`interval '5 minutes'`
@@ -291,8 +291,8 @@ const OBSERVED = [
 
 /**
  * SQL: what holds now, with the `id` of its record (null: there is none yet): what Postgres shows, what a
- * part of the program has reported and not ended, and what was seen a moment ago. The one definition of
- * every condition.
+ * part of the program has reported and not ended, and what was seen a moment ago. A process that does not
+ * know its schedules yet does not see that one is late any more. The one definition of every condition.
  */
 export async function shownSql(db: Connection, observer: Observer): Promise<RawBuilder<unknown>> {
   const budgets = jsonBatch(listSpentBudgets(await readDayBudget(db)))
@@ -340,7 +340,9 @@ export async function shownSql(db: Connection, observer: Observer): Promise<RawB
          and coalesce(r.source, '') = coalesce(o.source, '')
        where o.kind is not null
           or r.is_reported
-          or r.seen_at > now() - ${HOLD}
+          or ${observer.schedules === null} and r.details ->> 'cause' = 'schedule'
+          or r.kind <> 'database_away'
+         and r.seen_at > now() - ${HOLD}
     )`
 }
 

@@ -31,22 +31,19 @@ export async function readConditions(db: Database, observer: Observer): Promise<
 const isKnown = ({ kind }: { readonly kind: string }): boolean =>
   (CONDITION_KINDS as readonly string[]).includes(kind)
 
-/** What a record has changed. Each begin and each end is in the record of one process, and in no other. */
-export interface ConditionChanges {
-  readonly begun: readonly StoredCondition[]
-  readonly ended: readonly StoredCondition[]
-}
-
 /** Advisory lock: one record after the other, each on facts that are read after the one before it. */
 const RECORD_LOCK_ID = 4_713_117_286
 
-/** Records which conditions hold: begins those that are new, and ends those that are over. Another process that does it now is enough. */
-export async function recordConditions(db: Database, observer: Observer): Promise<ConditionChanges> {
+/**
+ * Records which conditions hold: begins those that are new, and ends those that are over. Another process that does it now is enough.
+ * @returns those that it has begun or ended: no other process gets them
+ */
+export async function recordConditions(db: Database, observer: Observer): Promise<StoredCondition[]> {
   return inTransaction(db, async (tx) => {
     const { rows: locks } = await sql<{
       isOurs: boolean
     }>`select pg_try_advisory_xact_lock(${RECORD_LOCK_ID}) as "isOurs"`.execute(tx)
-    if (locks[0]?.isOurs !== true) return { begun: [], ended: [] }
+    if (locks[0]?.isOurs !== true) return []
     const { rows } = await sql<ConditionRow>`
       ${await shownSql(tx, observer)}, ended as (
         update fillrate.conditions c set ended_at = now()
@@ -62,7 +59,7 @@ export async function recordConditions(db: Database, observer: Observer): Promis
         returning *
       )
       select * from ended union all select * from begun order by id`.execute(tx)
-    return toChanges(rows)
+    return toStored(rows)
   })
 }
 
@@ -70,18 +67,19 @@ export async function recordConditions(db: Database, observer: Observer): Promis
  * Begins the condition of a source, refreshes it, or ends it, for a part of the program that finds it out by itself, and that says when
  * it is over, whichever process began it.
  * @param details null: it does not hold
+ * @returns it, if it has begun or ended
  */
 export async function reportCondition(
   db: Database,
   kind: ConditionKind,
   source: string,
   details: ConditionDetails | null,
-): Promise<ConditionChanges> {
+): Promise<StoredCondition[]> {
   const isSame = sql`kind = ${kind} and source = ${source} and ended_at is null`
   if (details === null) {
     const ended = sql<ConditionRow>`
       update fillrate.conditions set ended_at = now() where ${isSame} and is_reported returning *`
-    return toChanges((await ended.execute(db)).rows)
+    return toStored((await ended.execute(db)).rows)
   }
   const { rows } = await sql<ConditionRow & { is_new: boolean }>`
     insert into fillrate.conditions (kind, source, details, began_at, seen_at, is_reported)
@@ -89,11 +87,15 @@ export async function reportCondition(
     on conflict (kind, coalesce(service, ''), coalesce(source, '')) where ended_at is null
       do update set seen_at = now(), details = excluded.details, is_reported = true
     returning *, xmax = 0 as is_new`.execute(db)
-  return toChanges(rows.filter((row) => row.is_new))
+  return toStored(rows.filter((row) => row.is_new))
 }
 
+/** Processes notice an outage at different moments, and wait for one another to store it. */
+const SAME_OUTAGE_MS = 5_000
+
 /**
- * Stores that Postgres was away, which could not be stored while it was. Of several processes that were without it, one stores it.
+ * Stores that Postgres was away, which could not be stored while it was. Of several processes that were without it, one stores it. It is
+ * over with the next record, unless a process is refused still.
  * @param acceptedBy the targets that were notified of it meanwhile: `began KEY`
  */
 export async function recordOutage(
@@ -108,14 +110,17 @@ export async function recordOutage(
     await sql`select pg_advisory_xact_lock(${RECORD_LOCK_ID})`.execute(tx)
     const known = await sql`
       update fillrate.conditions
-         set accepted_by = accepted_by || ${[...acceptedBy]}::text[],
-             ended_at = now()
-       where kind = 'database_away'
-         and coalesce(ended_at, now()) > now() - ${intervalSql(forMs)}`.execute(tx)
+         set accepted_by = accepted_by || ${[...acceptedBy]}::text[]
+       where id = (
+               select max(id)
+                 from fillrate.conditions
+                where kind = 'database_away'
+                  and coalesce(ended_at, now()) > now() - ${intervalSql(forMs + SAME_OUTAGE_MS)}
+             )`.execute(tx)
     if ((known.numAffectedRows ?? 0n) > 0n) return
     await sql`
-      insert into fillrate.conditions (kind, details, began_at, seen_at, ended_at, accepted_by)
-      values ('database_away', ${JSON.stringify(details)}::jsonb, now() - ${intervalSql(forMs)}, now(), now(), ${[...acceptedBy]})`.execute(
+      insert into fillrate.conditions (kind, details, began_at, seen_at, accepted_by)
+      values ('database_away', ${JSON.stringify(details)}::jsonb, now() - ${intervalSql(forMs)}, now(), ${[...acceptedBy]})`.execute(
       tx,
     )
   })
@@ -134,7 +139,11 @@ const IS_BACK = sql<boolean>`exists (
 
 /** The conditions of which a target may have to be notified: open, or over since a day at most, the oldest first. */
 export const listNotable = (db: Connection): Promise<StoredCondition[]> =>
-  listStored(db, sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`)
+  listStored(
+    db,
+    sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`,
+    sql`c.*, ${IS_BACK} as is_back`,
+  )
 
 /** The conditions that are recorded as open. */
 export const listOpenConditions = (db: Connection): Promise<StoredCondition[]> =>
@@ -144,10 +153,13 @@ export const listOpenConditions = (db: Connection): Promise<StoredCondition[]> =
 export const listRecentConditions = (db: Connection, limit: number): Promise<StoredCondition[]> =>
   listStored(db, sql`order by began_at desc, id desc limit ${limit}`)
 
-async function listStored(db: Connection, which: RawBuilder<unknown>): Promise<StoredCondition[]> {
-  const { rows } =
-    await sql<ConditionRow>`select c.*, ${IS_BACK} as is_back from fillrate.conditions c ${which}`.execute(db)
-  return rows.filter(isKnown).map(toStored)
+async function listStored(
+  db: Connection,
+  which: RawBuilder<unknown>,
+  columns: RawBuilder<unknown> = sql`c.*`,
+): Promise<StoredCondition[]> {
+  const { rows } = await sql<ConditionRow>`select ${columns} from fillrate.conditions c ${which}`.execute(db)
+  return toStored(rows)
 }
 
 /** Notes that targets have accepted a notification of a condition. */
@@ -159,23 +171,16 @@ export async function noteAccepted(db: Database, id: number, acceptedBy: readonl
 
 type ConditionRow = Selectable<Schema['fillrate.conditions']> & { readonly is_back?: boolean }
 
-const toStored = ({ began_at: since, ended_at: endedAt, ...row }: ConditionRow): StoredCondition => ({
-  id: row.id,
-  kind: row.kind,
-  service: row.service,
-  source: row.source,
-  since,
-  seenAt: row.seen_at,
-  endedAt,
-  details: row.details,
-  acceptedBy: row.accepted_by,
-  isBack: row.is_back === true,
-})
-
-function toChanges(rows: readonly ConditionRow[]): ConditionChanges {
-  const stored = rows.filter(isKnown).map(toStored)
-  return {
-    begun: stored.filter(({ endedAt }) => endedAt === null),
-    ended: stored.filter(({ endedAt }) => endedAt !== null),
-  }
-}
+const toStored = (rows: readonly ConditionRow[]): StoredCondition[] =>
+  rows.filter(isKnown).map(({ began_at: since, ended_at: endedAt, ...row }) => ({
+    id: row.id,
+    kind: row.kind,
+    service: row.service,
+    source: row.source,
+    since,
+    seenAt: row.seen_at,
+    endedAt,
+    details: row.details,
+    acceptedBy: row.accepted_by,
+    isBack: row.is_back === true,
+  }))

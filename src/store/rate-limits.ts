@@ -11,7 +11,7 @@ import type {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
-import { intervalSql, NOW } from './sql.ts'
+import { intervalSql } from './sql.ts'
 
 /** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
 export interface ServiceScope {
@@ -58,12 +58,21 @@ export async function listRateLimits(
 }
 
 const selectLimits = (db: Database) =>
-  db.selectFrom('fillrate.rate_limits').select(['limit', 'window_ms as windowMs', 'observed_at'])
+  db
+    .selectFrom('fillrate.rate_limits')
+    .select(['limit', 'window_ms as windowMs', 'observed_at'])
+    .where('limit', 'is not', null)
+    .$narrowType<{ limit: number }>()
 
 const toKnownLimit = <Row extends { readonly observed_at: Date }>({ observed_at: at, ...known }: Row) => ({
   ...known,
   observedAt: at.getTime(),
 })
+
+/** SQL: a limit that was stored first stays. */
+const KNOWN_LIMIT = sql`
+  "limit" = coalesce(r."limit", excluded."limit"),
+  window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end`
 
 /** SQL: whether the leader with this token still holds its lease: only the leader may write. */
 const holdsLeaseSql = (scope: string, token: string) =>
@@ -86,7 +95,7 @@ export async function saveExhausted(
            (select jsonb_object_agg(key, now() + value::float8 * interval '1 ms')
               from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))
      where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set exhausted_until = excluded.exhausted_until`.execute(db)
+    on conflict (scope) do update set ${KNOWN_LIMIT}, exhausted_until = excluded.exhausted_until`.execute(db)
   return result.numAffectedRows === 1n
 }
 
@@ -113,7 +122,9 @@ export async function saveLimitUsage(
     insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, usage, usage_at)
     select ${lease.scope}, ${lease.service}, ${calls}, ${windowMs}, now(), ${JSON.stringify(usage)}::jsonb, now()
      where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set usage = excluded.usage, usage_at = excluded.usage_at`.execute(db)
+    on conflict (scope) do update set ${KNOWN_LIMIT}, usage = excluded.usage, usage_at = excluded.usage_at`.execute(
+    db,
+  )
   return result.numAffectedRows === 1n
 }
 
@@ -137,12 +148,23 @@ export async function readLimitUsage(db: Database, scope: string): Promise<Limit
 /** Saves the leader's status report. */
 export async function saveRateStatus(
   db: Database,
-  { scope, token }: { readonly scope: string; readonly token: string },
+  { scope, service, token }: LedScope,
   status: RateStatus,
 ): Promise<void> {
-  const set = { status: JSON.stringify(status), reported_at: NOW }
-  const limit = db.updateTable('fillrate.rate_limits').set(set).where('scope', '=', scope)
-  await limit.where(holdsLeaseSql(scope, token)).execute()
+  await sql`
+    insert into fillrate.rate_limits (scope, service_id, observed_at, status, reported_at)
+    select ${scope}, ${service}, to_timestamp(0), ${JSON.stringify(status)}::jsonb, now()
+     where ${holdsLeaseSql(scope, token)}
+       and (
+         ${status.stallReason !== null}
+         or exists (
+           select
+             from fillrate.rate_limits
+            where scope = ${scope}
+         )
+       )
+    on conflict (scope) do update
+      set status = excluded.status, reported_at = excluded.reported_at`.execute(db)
 }
 
 /** A client that was not seen for longer may be gone. */
@@ -220,11 +242,19 @@ export async function refuseKey(
           opened_at = case when c.cause = 'key_refused' then c.opened_at else now() end`.execute(db)
 }
 
-/** Stores that keys are accepted again, or that they may be tried again. @returns how many were refused */
-export async function acceptKey(db: Database, scopes: readonly string[]): Promise<number> {
-  const refused = db.deleteFrom('fillrate.circuit_breakers').where('scope', 'in', [...scopes])
-  const { numDeletedRows } = await refused.where('cause', '=', 'key_refused').executeTakeFirst()
-  return Number(numDeletedRows)
+/** Stores that keys are accepted again: what waits for one goes on. @returns whether one was refused */
+export async function acceptKey(db: Database, scopes: readonly string[]): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    with accepted as (
+      delete from fillrate.circuit_breakers
+       where scope = any(${[...scopes]}::text[])
+         and cause = 'key_refused'
+      returning service_id
+    )
+    update fillrate.services
+       set try_at = clock_timestamp()
+     where id in (select service_id from accepted)`.execute(db)
+  return (numAffectedRows ?? 0n) > 0n
 }
 
 /** The scopes whose key is refused. */

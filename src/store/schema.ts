@@ -231,7 +231,7 @@ export interface Schema extends ObservationTables {
   'fillrate.rate_limits': {
     scope: string
     service_id: Generated<number>
-    limit: number
+    limit: number | null
     window_ms: number | null
     observed_at: Date
     exhausted_until: Json | null

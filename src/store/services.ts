@@ -57,23 +57,19 @@ export function toServiceName(names: ServiceNames, service: number | null): { re
   return name === undefined ? {} : { service: name }
 }
 
-/**
- * Lets a service be tried at once: by its leader, by a process whose key was refused, and by the next leader.
- * @param host the address of the service
- */
-export async function requestTry(db: Connection, host: string): Promise<void> {
+/** Lets a service be tried at once: by its leader, by a process whose key was refused, and by the next leader. */
+export async function requestTry(db: Connection, service: number): Promise<void> {
   await sql`
     with probed as (
-      update fillrate.circuit_breakers set probe_at = now() where split_part(scope, ' ', 1) = ${host}
+      update fillrate.circuit_breakers set probe_at = now() where service_id = ${service}
     )
-    update fillrate.services set try_at = clock_timestamp() where host = ${host}`.execute(db)
+    update fillrate.services set try_at = clock_timestamp() where id = ${service}`.execute(db)
 }
 
-/** When a person wanted the service of a scope to be tried last, in milliseconds; null: never. */
-export async function readTry(db: Connection, scope: string): Promise<number | null> {
-  const tries = db.selectFrom('fillrate.services').select('try_at')
-  const [host = ''] = scope.split(' ')
-  return (await tries.where('host', '=', host).executeTakeFirst())?.try_at?.getTime() ?? null
+/** When a service was to be tried last, for a person or because a key was accepted again, in milliseconds; null: never. */
+export async function readTry(db: Connection, service: number): Promise<number | null> {
+  const tries = db.selectFrom('fillrate.services').select('try_at').where('id', '=', service)
+  return (await tries.executeTakeFirst())?.try_at?.getTime() ?? null
 }
 
 const nextServiceId = (known: readonly KnownService[]): number =>

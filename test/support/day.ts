@@ -236,7 +236,7 @@ export const FAR_HOUR = (new Date().getUTCHours() + 12) % 24
 
 /** Lets the last run of a schedule be three days ago, in one statement: between two it would be a new one, without missed nights. */
 export const missNights = (
-  { database }: Pick<DayOnCall, 'database'>,
+  { database }: { readonly database: Pick<TestDatabase, 'query'> },
   entry: { readonly cron: string; readonly timezone: string; readonly sources: string[] },
 ): Promise<unknown> =>
   database.query(

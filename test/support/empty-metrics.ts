@@ -10,13 +10,11 @@ export const EMPTY_METRICS = {
     jobs: [],
     rateLimits: [],
     services: [],
-    runningRuns: 0,
     spend: noSpend,
   },
   runEnds: [],
   oldestDeliverySeconds: 0,
   backlogs: [],
   now: 0,
-  spentToday: [],
   followed: [],
 }

@@ -1,19 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StatusReport } from '../../src/actions/status.ts'
+import { type Condition, conditionId } from '../../src/domain/condition.ts'
 import type { FillrateNotification } from '../../src/domain/notification.ts'
-import type { ConditionKind } from '../../src/domain/condition.ts'
 import type { CommandLine, Started } from './cli.ts'
 import { type LoopbackService, startLoopback } from './loopback.ts'
 
 // What an operator sees of the conditions of processes: each channel is read all the time, from where operators read it.
 
-export interface LogLine {
+export interface LogLine extends Pick<Condition, 'kind' | 'service' | 'source'> {
   readonly level: string
   readonly time: string
   readonly event: string
-  readonly kind?: string
-  readonly service?: string | null
-  readonly source?: string | null
   /** A line about a run is about no other. */
   readonly run?: number
   readonly msg: string
@@ -39,10 +36,12 @@ export function watchProcess({ child, ended }: Started) {
     ended,
     ready: ready.promise,
     text: () => text,
-    objects,
     log: () => objects().filter((one) => 'event' in one) as unknown as LogLine[],
-    /** Where it listens; null: not yet. */
-    url: () => (objects().find((one) => 'listens' in one)?.['listens'] ?? null) as string | null,
+    /** Where it listens; null: not yet, or no more. */
+    url: () =>
+      child.exitCode === null
+        ? ((objects().find((one) => 'listens' in one)?.['listens'] ?? null) as string | null)
+        : null,
   }
 }
 export type WatchedProcess = ReturnType<typeof watchProcess>
@@ -65,13 +64,25 @@ export function listRepeatedLines(lines: readonly LogLine[]): string[] {
     .map(({ kind, repeats }) => `${kind}: ${repeats} times again`)
 }
 
-/** Something that is told of conditions: `open` are those whose end it has not been told. */
+/** The condition that a test has made: what it is about, and its title. */
+export interface ExpectedCondition extends Pick<Condition, 'kind' | 'service' | 'source'> {
+  readonly title: RegExp
+}
+
+interface Notice {
+  readonly isEnd: boolean
+  readonly title: string
+  /** What it is about; null: its form has the title alone. */
+  readonly id: string | null
+}
+
+/** A target of notifications. */
 class Target {
-  readonly received: { readonly isEnd: boolean; readonly title: string }[] = []
-  readonly #read: (body: unknown) => { readonly isEnd: boolean; readonly title: string }
+  readonly received: Notice[] = []
+  readonly #read: (body: unknown) => Notice
   #service: LoopbackService | null = null
 
-  constructor(read: (body: unknown) => { readonly isEnd: boolean; readonly title: string }) {
+  constructor(read: (body: unknown) => Notice) {
     this.#read = read
   }
 
@@ -88,37 +99,38 @@ class Target {
   }
 }
 
-/** The conditions that the channels of one process or target show, or its error. */
-export type Sight = readonly string[]
-
-interface Expected {
-  readonly kind: ConditionKind
-  readonly title: RegExp
+const readJsonNotice = (body: unknown): Notice => {
+  const { event, title, condition } = body as FillrateNotification
+  return { isEnd: event === 'condition_ended', title, id: condition ? conditionId(condition) : title }
 }
 
-/** A test that fails says what was seen instead. */
-const LONGEST_MS = 250_000
+const readSlackNotice = (body: unknown): Notice => {
+  const { text } = body as { text: string }
+  return { isEnd: text.startsWith(':white_check_mark:'), title: text, id: null }
+}
+
+/** The conditions that one process or target shows, each by its id, or its title where it is not the expected one. */
+type Sight = readonly string[]
+
+export const CHANNELS = ['page', 'status', 'metrics', 'log', 'notifications'] as const
+export type Channel = (typeof CHANNELS)[number]
+
+/** Only for a test that fails: it says what was seen instead. */
+const LONGEST_MS = 240_000
+
+const AWAY = conditionId({ kind: 'database_away', service: null, source: null })
 
 export class OperatorView {
   readonly processes: WatchedProcess[] = []
-  readonly targets = [
-    new Target((body) => {
-      const { event, title } = body as FillrateNotification
-      return { isEnd: event === 'condition_ended', title }
-    }),
-    new Target((body) => {
-      const { text } = body as { text: string }
-      return { isEnd: text.startsWith(':white_check_mark:'), title: text }
-    }),
-  ]
+  readonly targets = [new Target(readJsonNotice), new Target(readSlackNotice)]
   /** All that was seen of any condition but the expected one. */
   readonly strange = new Set<string>()
   readonly #cli: CommandLine
   readonly #stopped = new AbortController()
-  #expected: Expected | null = null
+  #expected: ExpectedCondition | null = null
   #status: Sight = []
   /** How many each target had received before. */
-  #noticesFrom: number[] = []
+  #noticesFrom: readonly number[] = []
   readonly #loop: Promise<void>
 
   constructor(cli: CommandLine) {
@@ -133,31 +145,39 @@ export class OperatorView {
   }
 
   /** Waits until each channel shows this condition, or none any more. @returns seconds since `at`, by channel */
-  async measure(expected: Expected, isOver: boolean, at: number): Promise<ReadonlyMap<string, string>> {
+  async measure(
+    expected: ExpectedCondition,
+    isOver: boolean,
+    at: number,
+  ): Promise<ReadonlyMap<Channel, number>> {
     this.#expected = expected
-    if (!isOver) this.#noticesFrom = this.targets.map(({ received }) => received.length)
-    const seconds = new Map<string, string>()
-    const wanted = isOver ? '' : expected.kind
-    while (!this.#stopped.signal.aborted) {
-      const sights = await this.read()
-      for (const [channel, shown] of Object.entries(sights)) {
-        for (const one of shown.flat()) if (one !== expected.kind) this.strange.add(`${channel}: ${one}`)
-        if (!seconds.has(channel) && shown.every((one) => one.join() === wanted))
-          seconds.set(channel, ((Date.now() - at) / 1_000).toFixed(1))
+    if (!isOver) {
+      this.strange.clear()
+      this.#noticesFrom = this.targets.map(({ received }) => received.length)
+    }
+    const id = conditionId(expected)
+    const wanted = isOver ? '' : id
+    const seconds = new Map<Channel, number>()
+    while (seconds.size < CHANNELS.length) {
+      const sights = await this.#read()
+      for (const channel of CHANNELS) {
+        const shown = sights[channel]
+        for (const one of shown.flat()) if (one !== id) this.strange.add(`${channel}: ${one}`)
+        if (!seconds.has(channel) && shown.length > 0 && shown.every((one) => one.join('; ') === wanted))
+          seconds.set(channel, (Date.now() - at) / 1_000)
       }
-      if (seconds.size === Object.keys(sights).length) break
       if (Date.now() - at > LONGEST_MS)
-        throw new Error(`${expected.kind}, over ${isOver}: ${JSON.stringify([...seconds, sights])}`)
+        throw new Error(
+          `${id}, over: ${isOver}, after ${LONGEST_MS} ms: ${JSON.stringify([...seconds, sights])}`,
+        )
       await sleep(200)
     }
     return seconds
   }
 
   /** What is open now, by channel: of each process, or of each target. */
-  async read(): Promise<Readonly<Record<string, Sight[]>>> {
-    const urls = this.processes.flatMap((one) =>
-      one.child.exitCode === null && one.url() !== null ? [one.url()] : [],
-    )
+  async #read(): Promise<Readonly<Record<Channel, readonly Sight[]>>> {
+    const urls = this.processes.map((one) => one.url()).filter((url) => url !== null)
     return {
       page: await Promise.all(urls.map(async (url) => this.#readPage(await fetchText(`${url}/`)))),
       status: [this.#status],
@@ -169,16 +189,16 @@ export class OperatorView {
     }
   }
 
-  #toCode(title: string): string {
-    return this.#expected?.title.test(title) ? this.#expected.kind : title
+  #toId(title: string): string {
+    return this.#expected?.title.test(title) ? conditionId(this.#expected) : title
   }
 
   #readPage(text: string): Sight {
-    const verdict = /<section id="verdict"[\s\S]*?<\/section>/.exec(text)?.[0] ?? ''
+    const verdict = /<section\s+id="verdict"[\s\S]*?<\/section>/.exec(text)?.[0] ?? ''
     // Without its data, the page is the condition.
-    if (verdict === '') return [this.#toCode(text)]
-    return [...verdict.matchAll(/<div class="condition [\s\S]*?class="headline">([\s\S]*?)<\/p>/g)].map(
-      (one) => this.#toCode(one[1] ?? ''),
+    if (verdict === '') return [this.#toId(text)]
+    return [...verdict.matchAll(/<div\s+class="condition [\s\S]*?class="headline">([\s\S]*?)<\/p>/g)].map(
+      ([, title = '']) => this.#toId(title),
     )
   }
 
@@ -186,25 +206,27 @@ export class OperatorView {
   #readLog(): Sight {
     const open = new Set<string>()
     const lines = this.processes.flatMap((one, index) => one.log().map((line) => ({ ...line, index })))
-    for (const { event, kind = '', index } of lines.toSorted((a, b) => a.time.localeCompare(b.time))) {
-      const isOwn = kind === 'database_away'
-      if (event === 'condition_began') open.add(`${kind} ${isOwn ? index : ''}`)
+    const toKey = (id: string, index: number): string => `${id === AWAY ? index : ''}|${id}`
+    for (const line of lines.toSorted((a, b) => a.time.localeCompare(b.time))) {
+      const { event, index } = line
+      if (event === 'condition_began') open.add(toKey(conditionId(line), index))
       if (event !== 'condition_ended') continue
-      open.delete(`${kind} ${isOwn ? index : ''}`)
+      open.delete(toKey(conditionId(line), index))
       // What a process knew that has ended since, another one has the last word of.
       for (const [other, { child }] of this.processes.entries())
-        if (child.exitCode !== null) open.delete(`${kind} ${other}`)
+        if (child.exitCode !== null) open.delete(toKey(conditionId(line), other))
     }
-    return [...new Set([...open].map((one) => one.split(' ')[0] ?? ''))]
+    return [...new Set([...open].map((key) => key.slice(key.indexOf('|') + 1)))]
   }
 
-  #readNotices(received: Target['received']): Sight {
+  /** What has begun and is not over; one that came twice is there twice. */
+  #readNotices(received: readonly Notice[]): Sight {
     const open = new Map<string, number>()
-    for (const { isEnd, title } of received) {
-      const code = this.#toCode(title)
-      open.set(code, (open.get(code) ?? 0) + (isEnd ? -1 : 1))
+    for (const { isEnd, title, id } of received) {
+      const shown = id ?? this.#toId(title)
+      open.set(shown, (open.get(shown) ?? 0) + (isEnd ? -1 : 1))
     }
-    return [...open].flatMap(([code, count]) => Array<string>(Math.abs(count)).fill(code))
+    return [...open].flatMap(([id, count]) => Array<string>(Math.abs(count)).fill(id))
   }
 
   /** `fillrate status --json`, again and again. */
@@ -214,8 +236,7 @@ export class OperatorView {
       const report = JSON.parse(stdout) as Partial<StatusReport>
       // Without Postgres it has no report, and says so.
       this.#status =
-        report.conditions?.map(({ kind }) => kind) ??
-        (/problem in the database/.test(stdout) ? ['database_away'] : [stdout])
+        report.conditions?.map(conditionId) ?? (/problem in the database/.test(stdout) ? [AWAY] : [stdout])
       await sleep(1_000, undefined, { signal: this.#stopped.signal }).catch(() => {})
     }
   }
@@ -228,11 +249,10 @@ const fetchText = async (url: string): Promise<string> =>
   )
 
 /** While Postgres is away, one metric says so, and all that is read there is missing. */
-const readMetrics = (text: string): Sight =>
-  /^fillrate_database_up 0$/m.test(text)
-    ? ['database_away']
-    : [
-        ...new Set(
-          [...text.matchAll(/^fillrate_condition\{[^}]*kind="(\w+)"[^}]*\} 1$/gm)].map((one) => one[1] ?? ''),
-        ),
-      ]
+function readMetrics(text: string): Sight {
+  if (/^fillrate_database_up 0$/m.test(text)) return [AWAY]
+  const held = [...text.matchAll(/^fillrate_condition\{(.*)\} 1$/gm)].map(([, labels = '']) =>
+    Object.fromEntries([...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, name, value]) => [name, value])),
+  )
+  return held.map((one) => conditionId(one as unknown as Condition))
+}

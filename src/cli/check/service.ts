@@ -251,10 +251,10 @@ async function* endKeyRefusal(
   const db = openDatabase({ url: databaseUrl, max: 1 })
   try {
     if (
-      (await acceptKey(
+      await acceptKey(
         db,
         apiKeys.map((key) => `${address} ${toKeyId(key)}`),
-      )) > 0
+      )
     )
       yield createFinding('key', 'ok', 'accepted again', { todo: 'Running processes go on within seconds.' })
   } catch {

@@ -49,8 +49,10 @@ export class Limiter {
   readonly #fundedTurns: (CalledEndpoint | null)[] = []
   #timer: NodeJS.Timeout | undefined
   #stopped: Promise<void> | null = null
-  /** Since then calls wait, and none was granted a permit. */
+  /** Since then calls wait, and none was granted a permit, or each that was was refused again. */
   #waitingSince: number | null = null
+  /** The latest answer was a 429. */
+  #isRefused = false
   /** Until then an urgent call may come at any moment. */
   #urgentUntil = Number.NEGATIVE_INFINITY
 
@@ -59,7 +61,7 @@ export class Limiter {
     // Beside a documented limit the last known one is most likely that, and no reason for a slower start.
     const isDocumented = documented !== undefined && documented.limits.length > 0
     const isOutdated = warm === null || isDocumented || monotonicNow() - warm.observedAt > WARM_STATE_TTL_MS
-    const onModelChange = (): void => this.#onModelChange()
+    const onModelChange = (status?: number): void => this.#onModelChange(status)
     this.#models = new EndpointModels({
       ...options,
       warm: isOutdated ? null : warm,
@@ -195,7 +197,7 @@ export class Limiter {
       const share = this.#reservedShare(pending.priority, now)
       const more = this.#models.grantable(endpoint, pending.upTo - 1, now, share)
       if (more > 0) this.#models.grant(endpoint, more, now)
-      this.#waitingSince = null
+      if (!this.#isRefused) this.#waitingSince = null
       pending.resolve(new Permits(this.#counters, 1 + more, endpoint))
       this.#updateAllowance()
     }
@@ -208,8 +210,12 @@ export class Limiter {
     return priority !== 'urgent' && now <= this.#urgentUntil ? this.#reserve : 0
   }
 
-  /** A call was sent, answered or given back. */
-  #onModelChange(): void {
+  /** A call was sent, answered with a status, or given back. */
+  #onModelChange(status?: number): void {
+    if (status !== undefined) {
+      if (this.#isRefused && status !== 429) this.#waitingSince = null
+      this.#isRefused = status === 429
+    }
     this.#updateAllowance()
     const now = monotonicNow()
     const { limit, ...rest } = findLimit(this.#models, now)
@@ -222,7 +228,8 @@ export class Limiter {
     const { limit, windowMs } = findLimit(this.#models, now)
     const waiting = this.#queue.endpoints()
     const isBusy = waiting.size > 0 || this.#models.hasPending
-    this.#waitingSince = this.#queue.size === 0 ? null : (this.#waitingSince ?? now)
+    const isWaiting = this.#queue.size > 0 || (this.#isRefused && isBusy)
+    this.#waitingSince = isWaiting ? (this.#waitingSince ?? now) : null
     this.#models.onDemand(waiting, now)
     this.#allowance.update(now, isBusy, limit, windowMs)
   }

@@ -17,8 +17,8 @@ export interface PermittedCall extends RequestObserver {
 export interface CallCounters {
   readonly models: EndpointModels
   readonly now: () => number
-  /** A call was sent, answered or given back. */
-  readonly onChange: () => void
+  /** A call was sent, answered with a status, or given back. */
+  readonly onChange: (status?: number) => void
 }
 
 /** Calls that may be made now. */
@@ -81,7 +81,7 @@ class ObservedCall implements PermittedCall {
     const now = this.#counters.now()
     models.answered(this.#call, answer, now)
     if (answer.status === 403) this.banMs = models.banMs(now)
-    onChange()
+    onChange(answer.status)
   }
 
   lost(): void {

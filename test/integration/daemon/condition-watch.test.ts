@@ -2,11 +2,13 @@ import { sql } from 'kysely'
 import pino from 'pino'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { ConditionTicker } from '../../../src/daemon/condition-watch.ts'
+import type { Notifier } from '../../../src/daemon/notifier.ts'
 import { ProcessState } from '../../../src/daemon/process-state.ts'
 import { listOpenConditions, listRecentConditions, readConditions } from '../../../src/store/conditions.ts'
 import { acquireLease } from '../../../src/store/leases.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { deleteReplacedCircuits, findCircuit, saveCircuit } from '../../../src/store/rate-limits.ts'
+import { readTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
@@ -21,11 +23,11 @@ beforeEach(() =>
 )
 
 /** A process that watches, with the lines that it logs. */
-function startProcess(db: Database = database.db) {
+function startProcess(db: Database = database.db, notifier: Pick<Notifier, 'notifyOfOutage'> | null = null) {
   const lines: Record<string, unknown>[] = []
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>) })
   const own = new ProcessState()
-  const ticker = new ConditionTicker({ db, log, own, schedules: () => null })
+  const ticker = new ConditionTicker({ db, log, own, schedules: () => null, notifier: () => notifier })
   return {
     own,
     lines,
@@ -54,7 +56,11 @@ test('the log says once what it means, what to do, and in the end how long it la
   await database.query(`delete from fillrate.circuit_breakers`)
   await pass('49 s')
   for (let n = 0; n < 2; n++) await tickAll(processes)
-  expect(processes.flatMap(({ lines }) => lines)).toMatchObject([
+  // Whichever process sees it first logs it.
+  const lines = processes
+    .flatMap((one) => one.lines)
+    .toSorted((a, b) => Number(a['time']) - Number(b['time']))
+  expect(lines).toMatchObject([
     {
       level: 50,
       msg: 'Cannot reach acme (connection refused)',
@@ -89,11 +95,11 @@ test('a refused key of one service is not over with an answer of the other, and 
   await third.tick()
   expect(await listKinds()).toEqual(['key_refused acme'])
   // Any process that is answered with it ends it, and what waits to try the key again goes on at once.
-  const tries = other.own.keyAccepted.listen()
+  const tried = await readTry(database.db, 0)
   third.own.acceptKey(SCOPE)
   await third.tick()
   await tickAll(processes)
-  await tries.wait(600_000, new AbortController().signal)
+  expect(await readTry(database.db, 0)).not.toBe(tried)
   await pass('7 s')
   await one.tick()
   expect(await listKinds()).toEqual([])
@@ -237,6 +243,54 @@ test.each([
     ])
   },
 )
+
+test('a refusal that two processes see is recorded once, and is over when neither sees it', async () => {
+  const isFull = [true, true]
+  let canStore = false
+  let sent = 0
+  const processes = isFull.map((_, index) => {
+    // Nothing can be stored at first: one of them notifies from its memory.
+    const db = new Proxy(database.db, {
+      get: (target, name) => {
+        if (!canStore) throw Object.assign(new Error('could not extend file'), { code: '53100' })
+        const member: unknown = Reflect.get(target, name)
+        return typeof member === 'function' ? (member.bind(target) as unknown) : member
+      },
+    })
+    const notifyOfOutage = async (_: unknown, acceptedBy: readonly string[]) => {
+      if (index === 1 || acceptedBy.length > 0) return []
+      sent++
+      return ['began target']
+    }
+    const watched = startProcess(db, { notifyOfOutage })
+    const refusal = { sqlState: '53100', firstAt: performance.now() - 60_000, lastAt: performance.now() }
+    watched.own.findRefusal = () => (isFull[index] === true ? refusal : null)
+    return watched
+  })
+  for (const { own } of processes)
+    await database.query(`insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
+      values ('${own.owner}', 'start', 'a', 1, '', '', '{}', now())`)
+  const recorded = () =>
+    database.query(`select ended_at is not null as "isOver", accepted_by from fillrate.conditions`)
+  const look = async (): Promise<unknown> => {
+    for (let n = 0; n < 2; n++) await tickAll(processes)
+    return recorded()
+  }
+  expect(await look()).toEqual([])
+  canStore = true
+  expect(await look()).toEqual([{ isOver: false, accepted_by: ['began target'] }])
+  isFull[0] = false
+  expect(await look()).toEqual([{ isOver: false, accepted_by: ['began target'] }])
+  isFull[1] = false
+  expect(await look()).toEqual([{ isOver: true, accepted_by: ['began target'] }])
+  expect(sent).toBe(1)
+  expect(allLines(processes)).toEqual([
+    'condition_began database_away',
+    'condition_began database_away',
+    'condition_ended database_away',
+    'condition_ended database_away',
+  ])
+})
 
 test('a database that takes no writes is away as well, and one without the schema is not watched', async () => {
   const watched = startProcess()

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } fro
 import type { NotifyTarget } from '../../../src/config/config.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
-import type { Condition, ConditionKind } from '../../../src/domain/condition.ts'
+import { type Condition, type ConditionKind, toOutageCondition } from '../../../src/domain/condition.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
-import { listRecentConditions, recordOutage } from '../../../src/store/conditions.ts'
+import { listRecentConditions, recordConditions, recordOutage } from '../../../src/store/conditions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
@@ -155,19 +155,21 @@ test('a notification has the figures of when it is sent, and an end none of befo
   expect(received[0]?.body.meaning).toContain('40 rows wait')
 })
 
-const AWAY: Condition = { kind: 'database_away', service: null, source: null, since: new Date(), details: {} }
+/** An outage that has lasted for so long. */
+const away = (forMs: number): Condition => toOutageCondition({ details: {}, forMs }, Date.now())
 
 test('an outage of Postgres is sent from memory after half a minute, and each of two within ten minutes has its end', async () => {
   const notifier = open({})
-  expect(await notifier.notifyOfOutage(AWAY, 29_000, [])).toEqual([])
+  expect(await notifier.notifyOfOutage(away(29_000), [])).toEqual([])
   for (const forMs of [31_000, 45_000]) {
-    const acceptedBy = await notifier.notifyOfOutage(AWAY, forMs, [])
-    expect(await notifier.notifyOfOutage(AWAY, forMs + 1_000, acceptedBy)).toEqual([])
+    const acceptedBy = await notifier.notifyOfOutage(away(forMs), [])
+    expect(await notifier.notifyOfOutage(away(forMs + 1_000), acceptedBy)).toEqual([])
     await recordOutage(database.db, {
       forMs,
       details: {},
-      acceptedBy: acceptedBy.map((key) => `began ${key}`),
+      acceptedBy,
     })
+    await recordConditions(database.db, { schedules: null })
     await notifier.send()
     await pass('1 min')
   }
@@ -177,18 +179,25 @@ test('an outage of Postgres is sent from memory after half a minute, and each of
 test('of several processes one tells an outage, and all record one', async () => {
   const [speaker, other] = [open({}), open({})]
   for (const one of [speaker, other]) await one.send()
-  const acceptedBy = await Promise.all([speaker, other].map((one) => one.notifyOfOutage(AWAY, 31_000, [])))
+  const acceptedBy = await Promise.all([speaker, other].map((one) => one.notifyOfOutage(away(31_000), [])))
   expect(acceptedBy.flat()).toHaveLength(1)
-  for (const keys of acceptedBy)
-    await recordOutage(database.db, {
-      forMs: 31_000,
-      details: {},
-      acceptedBy: keys.map((key) => `began ${key}`),
-    })
+  for (const accepted of acceptedBy)
+    await recordOutage(database.db, { forMs: 31_000, details: {}, acceptedBy: accepted })
+  await recordConditions(database.db, { schedules: null })
   await other.send()
   await speaker.send()
   expect(events()).toEqual(['condition_began', 'condition_ended'])
   expect(await listRecentConditions(database.db, 10)).toHaveLength(1)
+})
+
+test('a process that takes over during an outage leaves it to the one that notified before', async () => {
+  const [speaker, other] = [open({}), open({})] as const
+  for (const one of [speaker, other]) await one.send()
+  expect(await speaker.notifyOfOutage(away(31_000), [])).toHaveLength(1)
+  await database.query('truncate fillrate.leases')
+  await other.send()
+  expect(await other.notifyOfOutage(away(32_000), [])).toEqual([])
+  expect(events()).toEqual(['condition_began'])
 })
 
 test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {

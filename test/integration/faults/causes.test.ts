@@ -4,7 +4,7 @@ import { createCrm, crmConfig } from '../../support/crm.ts'
 import { DayOnCall, FAR_HOUR, followContacts, insertContacts } from '../../support/day.ts'
 
 // What one cause does to a scheduled run and to live sync is one condition: one begin and one end on every channel. That of a
-// refused key is among those of conditions.test.ts.
+// refused key is among those of conditions-services.test.ts.
 
 const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 100 }
 

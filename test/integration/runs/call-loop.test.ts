@@ -114,7 +114,6 @@ test('a rejected key is retried with one call each time, and calls continue when
     lookUpSignal: new WakeSignal(),
     syncSignal: new WakeSignal(),
     submitSignal: new WakeSignal(),
-    keyAccepted: new WakeSignal(),
     onAnswers: () => {},
     signal: stopping.signal,
     onLeadership: () => {},
@@ -162,7 +161,6 @@ test('a process that waits with a refused key tries it at once if somebody wants
     lookUpSignal: new WakeSignal(),
     syncSignal: new WakeSignal(),
     submitSignal: new WakeSignal(),
-    keyAccepted: new WakeSignal(),
     onAnswers: () => {},
     signal: stopping.signal,
     onLeadership: () => {},
@@ -174,10 +172,10 @@ test('a process that waits with a refused key tries it at once if somebody wants
   })
   await isRefused.wait(20_000, stopping.signal)
   sandbox.configure({ keys })
-  await requestTry(database.db, 'another.example')
+  await requestTry(database.db, 1)
   await sleep(3_000)
   expect(await states(fixture)).toEqual({ pending: 5 })
-  await requestTry(database.db, 'api.example')
+  await requestTry(database.db, 0)
   await expect.poll(() => states(fixture), { timeout: 10_000 }).not.toHaveProperty('pending')
   stopping.abort()
   await callLoop
@@ -287,7 +285,6 @@ test('emails that do not fill a job are submitted as soon as all rows are picked
       webhookUrl: (job) => `http://127.0.0.1:9/${job}`,
       elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
       onUnauthorized: () => {},
-      keyAccepted: new WakeSignal(),
     },
     signal: ending.signal,
   })

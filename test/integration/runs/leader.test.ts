@@ -49,7 +49,7 @@ async function killLeader(status: Partial<RateStatus>): Promise<void> {
   )
   const [lease] = await database.query<{ token: string }>('select lease_token as token from fillrate.leases')
   const reported = { ...before.limiter.state(), ...status }
-  await saveRateStatus(database.db, { scope: SCOPE, token: lease?.token ?? '' }, reported)
+  await saveRateStatus(database.db, { scope: SCOPE, service: 0, token: lease?.token ?? '' }, reported)
   // Its own statements find no lease of theirs.
   await database.query(
     `update fillrate.leases set leased_until = now() - interval '1 s', lease_token = gen_random_uuid()`,
@@ -88,12 +88,12 @@ test('a circuit is probed at once where somebody wants to, by its leader and by 
   breaker.restore({ probeInMs: 3_600_000, backoffMs: 60_000, reason: 'HTTP 503', cause: 'failing' })
   const stored = () => database.query('select probe_at > now() as later from fillrate.circuit_breakers')
   await expect.poll(stored, { timeout: 5_000 }).toEqual([{ later: true }])
-  await requestTry(database.db, 'api.example.com')
+  await requestTry(database.db, 0)
   await expect.poll(() => (breaker.nextProbeAt ?? Infinity) <= Date.now(), { timeout: 5_000 }).toBe(true)
   await leader.end()
   // Without a leader, what is stored says so to the next one.
   await database.query(`update fillrate.circuit_breakers set probe_at = now() + interval '1 hour'`)
-  await requestTry(database.db, 'api.example.com')
+  await requestTry(database.db, 0)
   expect(await stored()).toEqual([{ later: false }])
   await database.query('delete from fillrate.circuit_breakers')
 })

@@ -398,11 +398,9 @@ test('a condition says since when, how much waits for its service, and when it i
 test('what holds is recorded once, whoever looks, keeps its latest details, and ends once', async () => {
   const record = () => recordConditions(database.db, UNKNOWN)
   const count = async () => {
-    const changes = await Promise.all([record(), record(), record()])
-    return {
-      begun: changes.flatMap(({ begun }) => begun).length,
-      ended: changes.flatMap(({ ended }) => ended).length,
-    }
+    const changed = (await Promise.all([record(), record(), record()])).flat()
+    const ended = changed.filter(({ endedAt }) => endedAt !== null).length
+    return { begun: changed.length - ended, ended }
   }
   await database.query(circuit('failing'))
   expect(await count()).toEqual({ begun: 1, ended: 0 })
@@ -420,19 +418,31 @@ test('what holds is recorded once, whoever looks, keeps its latest details, and 
   expect(await readConditions(database.db, UNKNOWN)).toEqual([])
 })
 
+test('a late schedule is not over for a process that does not know its schedules yet', async () => {
+  const known = { schedules: new Map([[NIGHTLY, Date.now() - 3_600_000]]) }
+  await database.query(scheduled({ at: '3 days' }))
+  expect(await recordConditions(database.db, known)).toMatchObject([{ kind: 'late', endedAt: null }])
+  await database.query(`update fillrate.conditions set seen_at = ${ago('20 seconds')}`)
+  expect(await recordConditions(database.db, UNKNOWN)).toEqual([])
+  await database.query('update fillrate.scheduled_runs set at = now()')
+  expect(await recordConditions(database.db, known)).toMatchObject([
+    { kind: 'late', endedAt: expect.any(Date) },
+  ])
+})
+
 test('what a part of the program reports lasts until it reports the end, and hides what Postgres shows of the same', async () => {
   const report = (reason: string | null) =>
     reportCondition(database.db, 'late', 'people', reason === null ? null : { cause: 'triggers', reason })
-  expect((await report('a')).begun).toHaveLength(1)
-  expect((await report('b')).begun).toHaveLength(0)
+  expect(await report('a')).toMatchObject([{ endedAt: null }])
+  expect(await report('b')).toEqual([])
   await database.query(
     `${EDITS_LATE}; update fillrate.conditions set seen_at = ${ago('1 hour')}, began_at = ${ago('2 hours')}`,
   )
-  expect(await recordConditions(database.db, UNKNOWN)).toEqual({ begun: [], ended: [] })
+  expect(await recordConditions(database.db, UNKNOWN)).toEqual([])
   expect(await readConditions(database.db, UNKNOWN)).toMatchObject([
     { kind: 'late', details: { cause: 'triggers', reason: 'b' } },
   ])
-  expect((await report(null)).ended).toHaveLength(1)
-  expect((await report(null)).ended).toHaveLength(0)
+  expect(await report(null)).toMatchObject([{ endedAt: expect.any(Date) }])
+  expect(await report(null)).toEqual([])
   expect(await readConditions(database.db, UNKNOWN)).toMatchObject([{ details: { cause: 'live_sync' } }])
 })

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { readLeaderStatus } from '../../../src/runs/leader.ts'
+import { readConditions } from '../../../src/store/conditions.ts'
 import * as leases from '../../../src/store/leases.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import { useTestDatabase } from '../../support/database.ts'
@@ -46,6 +47,27 @@ test('the next leader reads how long to wait, and status whether the leader is l
   await leases.releaseLease(db, scope, lease.token)
   expect((await rateLimits.readRateStatuses(db)).get(scope)?.isLive).toBe(false)
   expect(await readLeaderStatus(db, scope, 0)).toBe(null)
+})
+
+test('that calls wait is stored without a known limit, and is no limit', async () => {
+  const { db } = database
+  const scope = 'api.example unstated'
+  const lease = { scope, service: 0, token: crypto.randomUUID() }
+  await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
+  const unlimited = { ...FIXED_WINDOW_STATUS, limit: null, stallReason: null }
+  await rateLimits.saveRateStatus(db, lease, unlimited)
+  expect((await rateLimits.readRateStatuses(db)).get(scope)).toBeUndefined()
+  const stalled = { ...unlimited, stallReason: 'the service refused a call (429)', stalledForMs: 12_000 }
+  await rateLimits.saveRateStatus(db, lease, stalled)
+  expect((await rateLimits.readRateStatuses(db)).get(scope)).toMatchObject({ ...stalled, isLive: true })
+  expect(await rateLimits.readRateLimit(db, scope)).toBe(null)
+  await database.query(`insert into fillrate.services (id, host, name) values (0, 'api.example', 'acme')`)
+  expect(await readConditions(db, { schedules: null })).toMatchObject([
+    { kind: 'throttled', service: 'acme', details: { cause: 'limit' } },
+  ])
+  expect(await rateLimits.listRateLimits(db)).not.toContainEqual(expect.objectContaining({ scope }))
+  expect(await rateLimits.saveExhausted(db, lease, limit, { all: 60_000 })).toBe(true)
+  expect(await rateLimits.readRateLimit(db, scope)).toMatchObject(limit)
 })
 
 test('a limit of more than 2^31 calls and a window of 30 days are stored', async () => {

@@ -141,7 +141,6 @@ test('of a budget the least that is left, and what every source has spent today,
   const budget = { run: null, source: null, limit: 1_000, spent: 3, used_up_at: null }
   const spend: SpendReport = {
     ...noSpend,
-    today: { calls: 5, lookups: 5, in_doubt: 0, cost: { amount: 1.5, currency: 'EUR' } },
     budgets: [
       { ...budget, kind: 'live_sync', left: 997 },
       { ...budget, kind: 'run', run: 1, left: 40 },
@@ -151,11 +150,18 @@ test('of a budget the least that is left, and what every source has spent today,
   }
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
-    spentToday: [{ service: 'acme', source: 'people', lookups: 5, calls: 6 }],
     data: {
       ...EMPTY_METRICS.data,
       services: [
-        { name: 'acme', host: 'acme.test', today: null, last30Days: noSpend.last_30_days, limits: [] },
+        {
+          name: 'acme',
+          host: 'acme.test',
+          today: null,
+          lookupsToday: new Map([['people', 5]]),
+          costToday: { amount: 1.5, currency: 'EUR' },
+          last30Days: noSpend.last_30_days,
+          limits: [],
+        },
       ],
       spend,
     },
@@ -165,7 +171,6 @@ test('of a budget the least that is left, and what every source has spent today,
       'fillrate_budget_remaining_lookups{budget="live_sync"} 997',
       'fillrate_budget_remaining_lookups{budget="run"} 7',
       'fillrate_lookups_spent_today{service="acme",source="people"} 5',
-      'fillrate_calls_spent_today{service="acme",source="people"} 6',
       'fillrate_money_spent_today{service="acme",currency="EUR"} 1.5',
     ]),
   )

@@ -43,7 +43,7 @@ async function deliver({ isPicking }: { readonly isPicking: boolean }): Promise<
   >
   const workers = new Workers(deps, {
     sources: [],
-    calls: { ...deps, elector: {} as never, onUnauthorized: () => {}, keyAccepted: new WakeSignal() },
+    calls: { ...deps, elector: {} as never, onUnauthorized: () => {} },
     signal: ending.signal,
     deliveries,
   })

@@ -9,7 +9,6 @@ import {
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
-import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { Workers } from '../../../src/runs/workers.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
 import type { Schema } from '../../../src/store/schema.ts'
@@ -51,7 +50,6 @@ test('a follower reports the rate status of the leader', async () => {
         readStatus: async () => reports.shift() ?? null,
       },
       onUnauthorized: () => {},
-      keyAccepted: new WakeSignal(),
     },
     signal: ending.signal,
   })

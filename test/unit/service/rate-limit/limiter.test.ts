@@ -70,6 +70,18 @@ describe('the limiter', () => {
     expect(served).toEqual(['urgent 2', 'urgent 4', 'normal 1', 'low 0', 'low 3'])
   })
 
+  test('says how long no call was answered: one that is refused again ends no wait', async () => {
+    const { limiter } = limited(100)
+    const answer = (permits: Permits, status: number): void =>
+      permits.use().answered({ status, at: 0, headers: status === 429 ? { 'retry-after': '1' } : {} })
+    answer(await limiter.acquire(1, 'normal'), 429)
+    const [first, second] = [limiter.acquire(1, 'normal'), limiter.acquire(1, 'normal')]
+    answer(await first, 429)
+    expect(limiter.state().stalledForMs).toBeGreaterThan(900)
+    answer(await second, 200)
+    expect(limiter.state().stalledForMs).toBe(null)
+  })
+
   test('keeps a share for urgent calls after the first one', async () => {
     const service = limited(100, { reserve: 0.1 })
     const { limiter } = service
