@@ -79,8 +79,8 @@ export interface ServiceOverview {
   readonly host: string
   /** Null: it was not called in the last 30 days. */
   readonly today: { readonly calls: number; readonly throttled: number; readonly failed: number } | null
-  /** Billed since midnight UTC, by each source of the last 30 days. */
-  readonly lookupsToday: ReadonlyMap<string, number>
+  /** Billed and called since midnight UTC, by each source of the last 30 days. */
+  readonly spentToday: ReadonlyMap<string, { readonly lookups: number; readonly calls: number }>
   readonly costToday: Money | null
   readonly last30Days: SpendAmount
   /** Of each of its keys. */
@@ -175,7 +175,9 @@ function toServiceOverview(
     host,
     today:
       days.length === 0 ? null : { calls: sum('calls'), throttled: sum('throttled'), failed: sum('retried') },
-    lookupsToday: new Map([...bySource].map(([source, of]) => [source, sum('lookups', of)])),
+    spentToday: new Map(
+      [...bySource].map(([source, of]) => [source, { lookups: sum('lookups', of), calls: sum('calls', of) }]),
+    ),
     costToday: today.cost,
     last30Days,
     limits: rateLimits.filter(({ service }) => service === name),

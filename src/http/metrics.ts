@@ -192,6 +192,10 @@ function spendGauges({ data: { spend, services } }: MetricsInput): GaugeList {
   for (const { kind, source, left: remaining } of spend.budgets)
     if (source === null && remaining !== null)
       left.set(kind, Math.min(left.get(kind) ?? Number.POSITIVE_INFINITY, remaining))
+  const spentToday = (count: 'lookups' | 'calls'): MetricSample[] =>
+    services.flatMap(({ name: service, spentToday: of }) =>
+      [...of].map(([source, { [count]: value }]) => ({ labels: { service, source }, value })),
+    )
   return [
     [
       'fillrate_budget_remaining_lookups',
@@ -201,10 +205,9 @@ function spendGauges({ data: { spend, services } }: MetricsInput): GaugeList {
     [
       'fillrate_lookups_spent_today',
       'Billed lookups since midnight UTC, by service and source.',
-      services.flatMap(({ name: service, lookupsToday }) =>
-        [...lookupsToday].map(([source, value]) => ({ labels: { service, source }, value })),
-      ),
+      spentToday('lookups'),
     ],
+    ['fillrate_calls_spent_today', 'Calls since midnight UTC, by service and source.', spentToday('calls')],
     [
       'fillrate_money_spent_today',
       'What the lookups since midnight UTC cost, by service, where there is a price.',
