@@ -29,8 +29,10 @@ export const reasonsTable = (
       {
         name: 'rows',
         kind: 'number',
-        cell: ({ source, state, reason, rows }) =>
+        cell: ({ source, state, reason, rows, isPartial }) => [
+          isPartial && 'at least ',
           countLink(rows, buildUrl('/rows', { source, state, reason })),
+        ],
       },
       {
         name: 'reason',

@@ -1,33 +1,32 @@
 import { normalizeDomain } from '../../../domain/identifiers/domain.ts'
 import { normalizeEmail } from '../../../domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../../../domain/identifiers/profile-url.ts'
-import { FAILURE_STATES, ROW_STATES } from '../../../domain/row.ts'
+import { FAILURE_STATES, ROW_STATES, type RowState } from '../../../domain/row.ts'
 import type { Database } from '../../../store/open.ts'
 import {
-  type FoundRow,
-  type RowCursor,
+  type FoundRows,
   type RowFilter,
   type RowIdentity,
-  type RowSort,
+  type RowPlace,
   searchRows,
 } from '../../../store/row-search.ts'
 import { countRowStates, listSourceNames } from '../../../store/rows.ts'
+import { buildUrl } from '../html.ts'
 import { countRows } from '../row-states.ts'
 
 /** What the page shows: the filter in the form of its query, and where in the order it is. */
 export interface RowSearch {
   readonly text: string | null
   readonly filter: Omit<RowFilter, 'identity'>
-  /** Null: the latest first, unless that takes too long. Further pages have the order of the first. */
-  readonly sort: RowSort | null
-  /** The last row of the page before. */
-  readonly cursor: RowCursor | null
+  /** Where the page before has ended; null: the first page. */
+  readonly after: RowPlace | null
 }
 
 /** Reads a query. What is not valid counts as not given. Pure. */
 export function parseRowQuery(query: URLSearchParams): RowSearch {
   const given = (name: string): string | null => query.get(name)?.trim() || null
   const run = Number(given('run'))
+  const [source, key, state = ''] = query.getAll('after')
   return {
     text: given('q'),
     filter: {
@@ -37,41 +36,20 @@ export function parseRowQuery(query: URLSearchParams): RowSearch {
       reason: query.get('reason'),
       run: Number.isSafeInteger(run) && run > 0 ? run : null,
     },
-    sort: (['key', 'newest'] as const).find((one) => one === query.get('sort')) ?? null,
-    cursor: parseCursor(query.get('after')),
+    after: source === undefined || key === undefined ? null : { source, key, state: state as RowState },
   }
 }
 
-function parseCursor(text: string | null): RowCursor | null {
-  try {
-    const [at, source, key] = JSON.parse(text ?? '') as unknown[]
-    const isCursor =
-      typeof at === 'string' &&
-      !Number.isNaN(Date.parse(at)) &&
-      typeof source === 'string' &&
-      typeof key === 'string'
-    return isCursor ? { at, source, key } : null
-  } catch {
-    return null
-  }
-}
+/** The address of the first page of a search. */
+export const searchUrl = ({ text, filter }: RowSearch): string =>
+  buildUrl('/rows', { ...filter, q: text, run: filter.run === null ? null : String(filter.run) })
 
-/** The query of a search, without its place in the order. */
-export function toRowQuery({ text, filter, sort }: RowSearch): Record<string, string | null> {
-  return {
-    q: text,
-    source: filter.source,
-    state: filter.state,
-    reason: filter.reason,
-    run: filter.run === null ? null : String(filter.run),
-    sort,
-  }
+/** The address of the page that goes on from a place. */
+export function nextUrl(search: RowSearch, { source, key, state }: RowPlace): string {
+  const after = new URLSearchParams([source, key, state].map((one): [string, string] => ['after', one]))
+  const first = searchUrl(search)
+  return `${first}${first.includes('?') ? '&' : '?'}${after}`
 }
-
-const toRowFilter = ({ text, filter }: RowSearch): RowFilter => ({
-  ...filter,
-  identity: text === null ? null : parseRowIdentity(text),
-})
 
 /** What a text that a user searches for may be: a row's key, an email address, a profile URL or a domain. */
 function parseRowIdentity(text: string): RowIdentity {
@@ -87,48 +65,28 @@ function parseRowIdentity(text: string): RowIdentity {
   }
 }
 
-const PAGE_SIZE = 50
+export const PAGE_SIZE = 50
+
+/** Rows that are read for a page, whether they match or not. Who goes on looks for what is rare. */
+const READ_FIRST = 5_000
+const READ_FURTHER = 50_000
 
 /** One page of what a search finds. */
-export interface RowPage {
-  /** With the sort that was chosen. */
+export interface RowPage extends FoundRows {
   readonly search: RowSearch
   readonly sources: readonly string[]
-  /** In order; null: the search took too long. */
-  readonly rows: readonly FoundRow[] | null
-  /** The last row, if there are more; null: there are none. */
-  readonly last: FoundRow | null
   /** How many rows match; null: not counted. */
   readonly total: number | null
 }
 
-/** Of more rows than these, Postgres takes seconds to find the latest: they open by key. */
-const MAX_SORTED_ROWS = 300_000
-
-/** SQLSTATE of a statement that was cancelled at its timeout. */
-const CANCELLED = '57014'
-
 export async function readRowPage(db: Database, search: RowSearch): Promise<RowPage> {
-  const { cursor } = search
+  const { text, filter, after } = search
   const sources = await listSourceNames(db)
   const total = await countMatches(db, search, sources)
-  const find = (sort: RowSort): Promise<FoundRow[] | null> =>
-    // One more, to see whether there are more.
-    searchRows(db, toRowFilter(search), { sort, cursor, limit: PAGE_SIZE + 1 }).catch((error: unknown) => {
-      if ((error as { code?: string }).code !== CANCELLED) throw error
-      return null
-    })
-  let sort = search.sort ?? ((total ?? 0) > MAX_SORTED_ROWS ? 'key' : 'newest')
-  let found = await find(sort)
-  if (found === null && search.sort === null) found = await find((sort = 'key'))
-  const rows = found && found.slice(0, PAGE_SIZE)
-  return {
-    search: { ...search, sort },
-    sources,
-    rows,
-    last: (found?.length ?? 0) > PAGE_SIZE ? (rows?.at(-1) ?? null) : null,
-    total,
-  }
+  const identity = text === null ? null : parseRowIdentity(text)
+  const most = after === null ? READ_FIRST : READ_FURTHER
+  const found = await searchRows(db, { ...filter, identity }, { after, limit: PAGE_SIZE, most })
+  return { ...found, search, sources, total }
 }
 
 /** The number of matches where it is kept; null where it would have to be counted. */

@@ -16,10 +16,18 @@ import {
   timeAgo,
   withCode,
 } from '../components.ts'
-import { buildUrl, html, rowUrl, type Html, type HtmlPart } from '../html.ts'
+import { html, rowUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { reasonsTable, retryLink, skippedCellsTable } from './reasons.ts'
-import { parseRowQuery, readRowPage, type RowPage, type RowSearch, toRowQuery } from './row-search.ts'
+import {
+  nextUrl,
+  PAGE_SIZE,
+  parseRowQuery,
+  readRowPage,
+  type RowPage,
+  type RowSearch,
+  searchUrl,
+} from './row-search.ts'
 
 /** Rows by key, e-mail and the like, and by the reason why they are not enriched. */
 export const rowsPage: Page = {
@@ -32,7 +40,7 @@ export const rowsPage: Page = {
     const ofSource = (one: { readonly source: string }): boolean => source === null || one.source === source
     // Of one row, one run or one reason, only the rows are shown.
     const isByReason =
-      search.cursor === null &&
+      search.after === null &&
       [search.text, search.filter.run, search.filter.reason].every((one) => one === null)
     const reasons = isByReason
       ? (await readReasons()).filter((one) => ofSource(one) && isIn(one.state, state))
@@ -57,25 +65,21 @@ const reasonsCard = (reasons: readonly FailureReason[], source: string | null, c
     canAct && retryLink(reasons, { source }),
   )
 
-const rowsCard = (page: RowPage, now: number): Html =>
-  html`<section id="rows" class="card" aria-label="Rows">
+function rowsCard(page: RowPage, now: number): Html {
+  const { rows, search, next } = page
+  return html`<section id="rows" class="card" aria-label="Rows">
     ${
-      page.rows === null
-        ? html`<p class="fault">
-            Sorting that many rows by time takes too long. Choose a source, a state or a run.
-          </p>`
-        : page.rows.length === 0
-          ? empty(
-              isNarrowed(page.search)
-                ? html`No row matches. <a href="/rows">All rows</a>`
-                : 'No rows picked yet. A run picks the rows of its sources, and lists them here.',
-            )
-          : [summary(page), rowsTable(page.rows, page.search, now), pager(page)]
+      rows.length > 0
+        ? [summary(page), rowsTable(rows, search, now)]
+        : next !== null
+          ? empty('None of the rows that were read for this page matches. The next page reads on.')
+          : searchUrl(search) !== '/rows'
+            ? empty(html`No row matches. <a href="/rows">All rows</a>`)
+            : empty('No rows picked yet. A run picks the rows of its sources, and lists them here.')
     }
+    ${pageLinks(null, next && nextUrl(search, next))}
   </section>`
-
-const isNarrowed = ({ text, filter }: RowSearch): boolean =>
-  [text, filter.source, filter.state, filter.reason, filter.run].some((one) => one !== null)
+}
 
 function filterForm({ search: { text, filter }, sources }: RowPage): Html {
   const states = [
@@ -114,7 +118,7 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
     ${
       reason !== null &&
       html`Only rows with the reason <strong>${reason === '' ? 'none given' : reason}</strong> (<a
-          href="${buildUrl('/rows', { ...toRowQuery(search), reason: null })}"
+          href="${searchUrl({ ...search, filter: { ...search.filter, reason: null } })}"
           >any reason</a
         >). `
     }
@@ -123,9 +127,10 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
   </p>`
 }
 
-const summary = ({ rows, total }: RowPage): Html =>
+const summary = ({ rows, total, next }: RowPage): Html =>
   html`<p class="sub">
-    ${total === null ? `${pluralize(rows?.length ?? 0, 'row')} on this page` : pluralize(total, 'row')}
+    ${total === null || (next !== null && rows.length < PAGE_SIZE) ? `${pluralize(rows.length, 'row')} on this page` : null}
+    ${total !== null && `${pluralize(total, 'row')} in all`}
   </p>`
 
 const KIND_LABELS: Readonly<Record<LookupKind, string>> = {
@@ -165,15 +170,4 @@ const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number
       { name: 'due again', cell: (row) => row.dueAt && timeAgo(row.dueAt, now) },
     ],
     rows,
-  )
-
-/** The pages before this one are those that the browser leads back to. */
-const pager = ({ search, last }: RowPage): HtmlPart =>
-  pageLinks(
-    null,
-    last &&
-      buildUrl('/rows', {
-        ...toRowQuery(search),
-        after: JSON.stringify([last.cursor.at, last.source, last.key]),
-      }),
   )
