@@ -31,7 +31,6 @@ export interface FoundRow {
   readonly reason: string | null
   readonly run: number | null
   /** What it is looked up by; null if nothing is. */
-  readonly lookupKind: LookupKind | null
   readonly lookupKey: string | null
   readonly cellsWritten: number
   /** When it was finished; when it was picked, if it waits. */
@@ -96,7 +95,7 @@ export async function searchRows(
          where is_match or n = ${most}
          order by ${order} limit ${limit + 1}
       )
-      select r.source, r.key, r.state, r.reason, r.run_id as run, l.kind as "lookupKind", l.key as "lookupKey",
+      select r.source, r.key, r.state, r.reason, r.run_id as run, l.key as "lookupKey",
              r.cells_written as "cellsWritten", coalesce(r.settled_at, r.picked_at) as at, r.due_at as "dueAt", r.service_id as service,
              r.is_match as "isMatch", r.n = ${most} as "isLast"
         from page r left join fillrate.lookups l on l.id = r.lookup_id

@@ -135,20 +135,17 @@ const matchesSkippedSql = ({ source = null, states = null, run = null }: Skipped
 
 type StoredGroup = Omit<SkippedGroup, 'description' | 'values'> & { readonly values: string }
 
-/**
- * Skipped cells by column and reason, the most frequent first, each with its most frequent values.
- * @param most cells that are read; null: all
- */
+/** Skipped cells by column and reason, the most frequent first, each with its most frequent values. */
 export async function groupSkippedCells(
   db: Connection,
   filter: SkippedFilter,
   maxValues = MAX_LISTED_VALUES,
-  most: number | null = null,
 ): Promise<SkippedGroup[]> {
   const { rows } = await sql<StoredGroup>`
     with counted as (
       select c.source, c."column", c.reason, c.detail, c.value, count(*) as rows
-        from (select * from fillrate.skipped_cells c where ${matchesSkippedSql(filter)} limit ${most}) c
+        from fillrate.skipped_cells c
+       where ${matchesSkippedSql(filter)}
        group by 1, 2, 3, 4, 5
     ), ranked as (
       select *, row_number() over (partition by source, "column", reason, detail order by rows desc, value::text) as place

@@ -2,14 +2,19 @@ import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import { renderTable } from './table.ts'
 import type { Plan, SourcePlan } from '../../actions/plan/plan.ts'
-import { describeBeyondBudget, type ServicePlan } from '../../actions/plan/report.ts'
-import { formatLimit } from '../../domain/rate-status.ts'
+import {
+  describeBeyondBudget,
+  formatAmounts,
+  formatPlanTime,
+  formatPlannedTime,
+  type ServicePlan,
+} from '../../actions/plan/report.ts'
 import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
 import { type Field, compact, formatCounts, formatSum, placeBeside, renderFields } from './layout.ts'
 import { renderLeftOut } from './report.ts'
 import { squashText } from '../../sources/problems.ts'
-import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
+import { formatCount, formatMoney, pluralize } from '../../util/format.ts'
 
 export interface PlanSettings {
   /** From the command line or the configuration; null if neither sets it. */
@@ -200,7 +205,7 @@ const renderServices = (services: readonly ServicePlan[], output: Output): strin
         text: ({ cost: { budget } }) => (budget === null ? '' : formatCount(budget)),
         number: true,
       },
-      { title: 'time', text: ({ time }) => formatTime(time) ?? '?', number: true, dropOrder: 3 },
+      { title: 'time', text: ({ time }) => formatPlannedTime(time) ?? '?', number: true, dropOrder: 3 },
     ],
     { indent: 2 },
   )
@@ -230,12 +235,6 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
 const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
-function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
-  if (amount === null || max === null) return null
-  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
-}
-
 function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
   const beyond = describeBeyondBudget(plan)
@@ -248,27 +247,4 @@ function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === 'unlimited') return 'unlimited budget'
   const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
   return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
-}
-
-/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
-const formatTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
-  ms === null || most === null
-    ? null
-    : most > ms
-      ? `${formatDuration(ms)} to ${formatDuration(most)}`
-      : formatDuration(ms)
-
-function formatPlanTime(
-  time: Plan['time'],
-  services: readonly ServicePlan[] = [],
-): [text: string, note: string] {
-  const { limit, window_ms: windowMs, ms, max_ms: most } = time
-  const note = services.length > 0 ? 'all services work at the same time' : ''
-  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
-  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
-  if (limit === null) return ['unknown until the first call returns the rate limit', note]
-  const known = formatLimit(limit, windowMs)
-  const text = most === 0 ? 'one window' : formatTime(time)
-  if (text === null) return [`the rate limit is ${known}`, note]
-  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
 }

@@ -52,8 +52,7 @@ export function nextUrl(search: RowSearch, { source, key, state }: RowPlace): st
 }
 
 /** What a text that a user searches for may be: a row's key, an email address, a profile URL or a domain. */
-function parseRowIdentity(text: string): RowIdentity {
-  const key = text.trim()
+function parseRowIdentity(key: string): RowIdentity {
   const inputs = [
     ['email', normalizeEmail(key)],
     ['linkedin_url', normalizeProfileUrl(key)],
@@ -65,7 +64,7 @@ function parseRowIdentity(text: string): RowIdentity {
   }
 }
 
-export const PAGE_SIZE = 50
+export const ROWS_PER_PAGE = 50
 
 /** Rows that are read for a page, whether they match or not. Who goes on looks for what is rare. */
 const READ_FIRST = 5_000
@@ -85,7 +84,7 @@ export async function readRowPage(db: Database, search: RowSearch): Promise<RowP
   const total = await countMatches(db, search, sources)
   const identity = text === null ? null : parseRowIdentity(text)
   const most = after === null ? READ_FIRST : READ_FURTHER
-  const found = await searchRows(db, { ...filter, identity }, { after, limit: PAGE_SIZE, most })
+  const found = await searchRows(db, { ...filter, identity }, { after, limit: ROWS_PER_PAGE, most })
   return { ...found, search, sources, total }
 }
 

@@ -1,10 +1,7 @@
 import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../../domain/row.ts'
-import type { LookupKind } from '../../../domain/identifiers/kind.ts'
-import type { FailureReason } from '../../../store/failures.ts'
 import type { FoundRow } from '../../../store/row-search.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import {
-  card,
   clamped,
   dataTable,
   empty,
@@ -18,10 +15,10 @@ import {
 } from '../components.ts'
 import { html, rowUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
-import { reasonsTable, retryLink, skippedCellsTable } from './reasons.ts'
+import { reasonsCard, retryLink } from './reasons.ts'
 import {
   nextUrl,
-  PAGE_SIZE,
+  ROWS_PER_PAGE,
   parseRowQuery,
   readRowPage,
   type RowPage,
@@ -33,37 +30,26 @@ import {
 export const rowsPage: Page = {
   path: '/rows',
   name: 'Rows',
-  show: async ({ query, canAct }, { db, readReasons, readSkipped }) => {
+  show: async ({ query, canAct }, { db, readReasons }) => {
     const search = parseRowQuery(query)
     const { source, state } = search.filter
     const page = await readRowPage(db, search)
-    const ofSource = (one: { readonly source: string }): boolean => source === null || one.source === source
     // Of one row, one run or one reason, only the rows are shown.
     const isByReason =
       search.after === null &&
       [search.text, search.filter.run, search.filter.reason].every((one) => one === null)
     const reasons = isByReason
-      ? (await readReasons()).filter((one) => ofSource(one) && isIn(one.state, state))
+      ? (await readReasons()).filter((one) => (source ?? one.source) === one.source && isIn(one.state, state))
       : []
-    const skipped = isByReason && state === null ? (await readSkipped()).filter(ofSource) : []
     return {
       body: html`${pageHead('Rows')} ${filterForm(page)} ${reasonNote(search, canAct)}
-      ${reasons.length > 0 && reasonsCard(reasons, source, canAct)} ${rowsCard(page, Date.now())}
-      ${skipped.length > 0 && card('skipped', 'Skipped cells', skippedCellsTable(skipped))}`,
+      ${reasons.length > 0 && reasonsCard(reasons, source, canAct)} ${rowsCard(page, Date.now())}`,
     }
   },
 }
 
 const isIn = (state: string, wanted: RowSearch['filter']['state']): boolean =>
   wanted === null || wanted === 'not_enriched' || wanted === state
-
-const reasonsCard = (reasons: readonly FailureReason[], source: string | null, canAct: boolean): Html =>
-  card(
-    'reasons',
-    'Not enriched, by reason',
-    reasonsTable(reasons, { isSourceShown: source === null, canAct }),
-    canAct && retryLink(reasons, { source }),
-  )
 
 function rowsCard(page: RowPage, now: number): Html {
   const { rows, search, next } = page
@@ -127,17 +113,11 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
   </p>`
 }
 
-const summary = ({ rows, total, next }: RowPage): Html =>
-  html`<p class="sub">
-    ${total === null || (next !== null && rows.length < PAGE_SIZE) ? `${pluralize(rows.length, 'row')} on this page` : null}
-    ${total !== null && `${pluralize(total, 'row')} in all`}
-  </p>`
-
-const KIND_LABELS: Readonly<Record<LookupKind, string>> = {
-  email: 'e-mail',
-  linkedin_url: 'profile',
-  name_company: 'name and company',
-  domain: 'domain',
+/** How many rows match, and where it is not known, or not all of them were found here, how many are on the page. */
+function summary({ rows, total, next }: RowPage): Html {
+  const isSparse = next !== null && rows.length < ROWS_PER_PAGE
+  const shown = (total === null || isSparse) && `${pluralize(rows.length, 'row')} on this page`
+  return html`<p class="sub">${shown} ${total !== null && `${pluralize(total, 'row')} in all`}</p>`
 }
 
 const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): Html =>
@@ -149,15 +129,7 @@ const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number
         name: 'source',
         cell: (row) => nameText(row.source),
       },
-      {
-        name: 'looked up by',
-        cell: ({ lookupKind, lookupKey }) =>
-          lookupKey === null
-            ? null
-            : html`<span title="${lookupKind === null ? '' : KIND_LABELS[lookupKind]}"
-                >${nameText(lookupKey)}</span
-              >`,
-      },
+      { name: 'looked up by', cell: ({ lookupKey }) => lookupKey !== null && nameText(lookupKey) },
       { name: 'state', cell: (row) => stateBadge(row.state) },
       { name: 'reason', kind: 'text', cell: (row) => clamped(row.reason) },
       {
