@@ -95,7 +95,7 @@ const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
     [
       { name: 'column', kind: 'row', cell: ({ column }) => nameText(column) },
       { name: 'value', kind: 'text', cell: ({ value }) => displayValue(value) },
-      { name: 'last written by', cell: (column) => describeOrigin(column, source) },
+      { name: 'last written by', cell: (column) => !column.blank && describeOrigin(column, source) },
     ],
     columns,
     { isCaptionShown: true },
