@@ -1,7 +1,6 @@
 import { auditActionOnce } from '../../../actions/audit.ts'
 import * as pauses from '../../../store/paused-sources.ts'
 import { parseDuration, pluralize } from '../../../util/format.ts'
-import { selectField } from '../components.ts'
 import { html, type Html, sourceUrl } from '../html.ts'
 import { refused, requireSource } from '../page.ts'
 import { defineAction } from './action.ts'
@@ -87,4 +86,9 @@ const pauseFields = (): Html =>
       />
       <p id="reason-help" class="sub">Shown on the dashboard and in <code>fillrate status</code>.</p>
     </div>
-    <div class="field">${selectField('for', 'How long', '', DURATIONS)}</div>`
+    <div class="field">
+      <label for="for">How long</label>
+      <select id="for" name="for">
+        ${DURATIONS.map(([value, text]) => html`<option value="${value}">${text}</option>`)}
+      </select>
+    </div>`
