@@ -302,10 +302,15 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`create index rows_own_writes on fillrate.rows (source, key) where own_writes is not null`.execute(
     db,
   )
-  await sql`create index rows_not_enriched on fillrate.rows (source, failure, run_id) where failure is not null`.execute(
+  await sql`create index rows_not_enriched on fillrate.rows (failure, source, key) where failure is not null`.execute(
     db,
   )
-  await sql`create index rows_deleted on fillrate.rows (source, key) where deleted_at is not null`.execute(db)
+  await sql`create index rows_write_rejected on fillrate.rows (source, run_id) where failure = 'write_rejected'`.execute(
+    db,
+  )
+  await sql`
+    create index rows_deleted on fillrate.rows (source, key) include (is_kept, may_be_hidden, deleted_at)
+      where deleted_at is not null`.execute(db)
 
   // Lookups that a cascade has passed, to find out whether any row still needs one.
   await sql`
@@ -325,10 +330,10 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   await sql`alter table fillrate.due_rows alter column keys set storage external`.execute(db)
   await sql`create index due_rows_by_source on fillrate.due_rows (source, due_at)`.execute(db)
 
-  // How many rows are in each state, and of those that wait for each run: the sum of `rows`. Every statement that changes states appends
-  // what it has changed, in its own transaction, so that the sum is exact after any crash. Updating one row for each state
+  // How many rows of each run are in each state: the sum of `rows`. Every statement that changes states appends what it has changed, in
+  // its own transaction, so that the sum is exact after any crash. Updating one row for each state
   // would make concurrent writers wait for one another, and deadlock; counting four million rows takes seconds. Recovery
-  // folds the rows of many statements into one.
+  // folds the rows of many statements into one, and forgets the run of rows that are finished when the run is over.
   // Rows that were due before are compared only where there are any, and hours are those of UTC (`date_bin`): `date_trunc` computes a
   // calendar date. What reads the transition tables once, for both tables, takes as long for a batch and more for a single row.
   await sql`
@@ -343,20 +348,20 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     begin
       if tg_op = 'INSERT' then
         insert into fillrate.row_counts
-        select source, state, case when state = 'waiting' then run_id end as run, count(*) from added
+        select source, state, run_id as run, count(*) from added
          where deleted_at is null group by source, state, run;
         insert into fillrate.due_rows (source, due_at, keys)
         select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key) from added
          where due_at is not null and state <> 'waiting' and deleted_at is null group by source, hour;
       elsif tg_op = 'DELETE' then
         insert into fillrate.row_counts
-        select source, state, case when state = 'waiting' then run_id end as run, -count(*) from removed
+        select source, state, run_id as run, -count(*) from removed
          where deleted_at is null group by source, state, run;
       elsif tg_op = 'UPDATE' then
         insert into fillrate.row_counts
         select source, state, run, sum(n)
-          from (select source, state, case when state = 'waiting' then run_id end as run, 1 as n from added where deleted_at is null
-                union all select source, state, case when state = 'waiting' then run_id end, -1 from removed where deleted_at is null) c
+          from (select source, state, run_id as run, 1 as n from added where deleted_at is null
+                union all select source, state, run_id, -1 from removed where deleted_at is null) c
          group by source, state, run having sum(n) <> 0;
         if exists (select from removed where due_at is not null and state <> 'waiting' and deleted_at is null) then
           insert into fillrate.due_rows (source, due_at, keys)

@@ -33,18 +33,45 @@ export interface FailureReason {
   readonly state: FailureState
   readonly reason: string
   readonly rows: number
+  /** More rows are in this state than were read. */
+  readonly isPartial?: true
 }
 
-/** Failure reasons with their numbers of rows, most frequent first; a confidence that is too low is reduced to its bound. */
-export async function countFailureReasons(db: Database, filter: FailureFilter): Promise<FailureReason[]> {
+type StoredReason = Omit<FailureReason, 'service' | 'isPartial'> & {
+  readonly service_id: number | null
+  readonly is_partial: boolean
+}
+
+/**
+ * Failure reasons with their numbers of rows, most frequent first; a confidence that is too low is reduced to its bound.
+ * @param most rows of each source and state that are read; null: all
+ */
+export async function countFailureReasons(
+  db: Database,
+  { source, states }: FailureFilter,
+  most: number | null = null,
+): Promise<FailureReason[]> {
   const names = await nameServices(db)
-  const { rows } = await sql<FailureReason & { readonly service_id: number | null }>`
-    select source, state, ${sharedReasonSql} as reason, count(*) as rows, ${names.size === 0 ? sql`null` : sql`service_id`} as service_id
-      from fillrate.rows
-     where ${matchesFilterSql(filter)}
-     group by 1, 2, 3, 5
-     order by rows desc, array_position(array[${failureStatesSql}], state), 1, 3, 5`.execute(db)
-  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
+  const { rows } = await sql<StoredReason>`
+    select source, state, ${sharedReasonSql} as reason, count(*) as rows, bool_or(known > ${most}) is true as is_partial,
+           ${names.size === 0 ? sql`null::smallint` : sql`service_id`} as service_id
+      from (
+        select source, state as failure, sum(rows) as known
+          from fillrate.row_counts
+         where state in (${states === null ? failureStatesSql : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
+         group by source, state
+        having sum(rows) > 0
+      ) c
+     cross join lateral (
+       select state, reason, service_id from fillrate.rows r
+        where r.failure between c.failure and c.failure and r.source = c.source order by r.failure, r.key limit ${most}) r
+     group by source, state, 3, 6
+     order by rows desc, array_position(array[${failureStatesSql}], state), source, 3, 6`.execute(db)
+  return rows.map(({ service_id: service, is_partial: isPartial, ...one }) => ({
+    ...one,
+    ...toServiceName(names, service),
+    ...(isPartial && { isPartial }),
+  }))
 }
 
 export interface FailedRow {

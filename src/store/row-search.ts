@@ -1,10 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { FAILURE_STATES, type RowState } from '../domain/row.ts'
+import { FAILURE_STATES, type FailureState, type RowState } from '../domain/row.ts'
 import { sharedReasonSql } from './failures.ts'
 import type { Database } from './open.ts'
 import { nameServices, toServiceName } from './services.ts'
-import type { Tx } from './transaction.ts'
 import { runsWithWaitingSql } from './waiting-rows.ts'
 
 /** Which rows; null is any. */
@@ -25,9 +24,6 @@ export interface RowIdentity {
   readonly lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }>
 }
 
-/** `key`: by source and key. `newest`: by the time at which the row was finished, or picked if it waits. */
-export type RowSort = 'key' | 'newest'
-
 export interface FoundRow {
   readonly source: string
   readonly key: string
@@ -35,7 +31,6 @@ export interface FoundRow {
   readonly reason: string | null
   readonly run: number | null
   /** What it is looked up by; null if nothing is. */
-  readonly lookupKind: LookupKind | null
   readonly lookupKey: string | null
   readonly cellsWritten: number
   /** When it was finished; when it was picked, if it waits. */
@@ -43,101 +38,119 @@ export interface FoundRow {
   readonly dueAt: Date | null
   /** The service that it was looked up by last. Absent: the database knows one alone. */
   readonly service?: string
-  /** Identifies its place in the order. */
-  readonly cursor: RowCursor
 }
 
-/** The place of a row in the order: `at` as Postgres writes it, because a Date would lose the microseconds. */
-export interface RowCursor {
-  readonly at: string
-  readonly source: string
-  readonly key: string
+/** The place of a row in the order. */
+export type RowPlace = Pick<FoundRow, 'source' | 'key' | 'state'>
+
+export interface FoundRows {
+  readonly rows: readonly FoundRow[]
+  /** Where to go on; null: no further row matches. */
+  readonly next: RowPlace | null
 }
 
-/** Sorting a large table by time is given up after this long: a narrower filter is fast. */
-const SEARCH_TIMEOUT = '8s'
-
-const atSql = sql`coalesce(r.settled_at, r.picked_at)`
+type StoredRow = Omit<FoundRow, 'service'> & {
+  readonly service: number
+  readonly isMatch: boolean
+  /** The last one that was read. */
+  readonly isLast: boolean
+}
 
 /**
- * One page of the rows that match a filter. By key it costs the same at any size of the table; by time it sorts the rows
- * that match.
- * @throws Postgres's error 57014 if it takes longer than eight seconds
+ * Some of the rows that match a filter, by source and key; failures by their state before, and those of a run by key. Goes by the order of an index, and no further than
+ * `most` rows, whether they match or not: no index has what changes when a row is finished, and a million rows take seconds.
+ * @param page.after the place that the search before has returned as `next`
  */
 export async function searchRows(
   db: Database,
   filter: RowFilter,
-  page: {
-    readonly sort: RowSort
-    readonly cursor: RowCursor | null
-    readonly limit: number
-  },
-): Promise<FoundRow[]> {
-  const { sort, cursor, limit } = page
-  const isDescending = sort === 'newest'
-  const order = sql.raw(isDescending ? 'desc' : 'asc')
-  const beyond = sql.raw(isDescending ? '<' : '>')
-  const [place, columns] =
-    sort === 'key'
-      ? [sql`(r.source, r.key)`, sql`r.source ${order}, r.key ${order}`]
-      : [sql`(${atSql}, r.source, r.key)`, sql`${atSql} ${order}, r.source ${order}, r.key ${order}`]
-  const bound =
-    cursor === null
-      ? sql`true`
-      : sort === 'key'
-        ? sql`${place} ${beyond} (${cursor.source}, ${cursor.key})`
-        : sql`${place} ${beyond} (${cursor.at}::timestamptz, ${cursor.source}, ${cursor.key})`
-  return db.transaction().execute(async (tx) => {
-    await sql`set local statement_timeout = ${sql.lit(SEARCH_TIMEOUT)}`.execute(tx)
-    const waitingRuns = filter.state === 'waiting' ? await listRunsWithWaiting(tx, filter.source) : []
-    const names = await nameServices(tx)
-    const { rows } = await sql<Omit<FoundRow, 'cursor' | 'service'> & { cursorAt: string; service: number }>`
-      with page as (
-        select r.source, r.key, r.state, r.reason, r.run_id, r.lookup_id, r.service_id, r.cells_written, ${atSql} as at, r.due_at
-          from fillrate.rows r where ${matchesSql(filter, waitingRuns)} and ${bound}
-         order by ${columns} limit ${limit}
+  page: { readonly after: RowPlace | null; readonly limit: number; readonly most: number },
+): Promise<FoundRows> {
+  const { after, limit, most } = page
+  const columns = listOrder(filter)
+  const order = sql.join(columns.map((column) => sql.ref(`r.${column}`)))
+  const place = after && sql.join(columns.map((column) => after[column === 'failure' ? 'state' : column]))
+  const beyond = place === null ? sql`true` : sql`(${order}) > (${place})`
+  const ranges = await listRanges(db, filter)
+  if (ranges.length === 0) return { rows: [], next: null }
+  const walks = ranges.map(
+    (range) => sql`(
+      select * from fillrate.rows r where ${range} and ${beyond} order by ${order} limit ${most})`,
+  )
+  const names = await nameServices(db)
+  const { rows } = await db.transaction().execute(async (tx) => {
+    // The planner expects each walk to be read to its end, and would sort whatever is in its range.
+    if (filter.identity === null)
+      await sql`select set_config(name, 'off', true) from unnest('{enable_sort,enable_bitmapscan,enable_seqscan}'::text[]) name`.execute(
+        tx,
       )
-      select r.source, r.key, r.state, r.reason, r.run_id as run, l.kind as "lookupKind", l.key as "lookupKey",
-             r.cells_written as "cellsWritten", r.at, r.at::text as "cursorAt", r.due_at as "dueAt", r.service_id as service
+    return sql<StoredRow>`
+      with page as (
+        select *
+          from (
+            select r.*, ${matchesSql(filter)} as is_match, row_number() over (order by ${order}) as n
+              from (${sql.join(walks, sql` union all `)}) r
+             order by ${order} limit ${most}
+          ) r
+         where is_match or n = ${most}
+         order by ${order} limit ${limit + 1}
+      )
+      select r.source, r.key, r.state, r.reason, r.run_id as run, l.key as "lookupKey",
+             r.cells_written as "cellsWritten", coalesce(r.settled_at, r.picked_at) as at, r.due_at as "dueAt", r.service_id as service,
+             r.is_match as "isMatch", r.n = ${most} as "isLast"
         from page r left join fillrate.lookups l on l.id = r.lookup_id
-       order by ${sort === 'key' ? sql`r.source ${order}, r.key ${order}` : sql`r.at ${order}, r.source ${order}, r.key ${order}`}`.execute(
-      tx,
-    )
-    return rows.map(({ cursorAt, service, ...row }) => ({
-      ...row,
-      ...toServiceName(names, service),
-      cursor: { at: cursorAt, source: row.source, key: row.key },
-    }))
+       order by ${order}`.execute(tx)
   })
+  const found = rows.filter((row) => row.isMatch).slice(0, limit)
+  // The last row that was read leads on, also where it does not match.
+  const last = rows.length > limit ? found.at(-1) : rows.find((row) => row.isLast)
+  return {
+    rows: found.map(({ service, ...row }) => ({ ...row, ...toServiceName(names, service) })),
+    next: last ?? null,
+  }
+}
+
+const isByRun = ({ run, state }: RowFilter): boolean => run !== null || state === 'waiting'
+
+/** The failures that are wanted alone; none: other rows are, too. */
+const failuresOf = ({ state }: RowFilter): FailureState[] =>
+  FAILURE_STATES.filter((one) => state === 'not_enriched' || state === one)
+
+/** The order of a search, by columns; of an only source, its name would hide that an index has the order. */
+function listOrder(filter: RowFilter): ReadonlyArray<'failure' | 'source' | 'key'> {
+  if (isByRun(filter)) return ['key', 'source']
+  const place = filter.source === null ? (['source', 'key'] as const) : (['key'] as const)
+  return failuresOf(filter).length > 0 ? ['failure', ...place] : place
+}
+
+/** Conditions of rows that an index has in the order of a search: together they have all rows that can match. */
+async function listRanges(db: Database, filter: RowFilter): Promise<RawBuilder<unknown>[]> {
+  const { source, run, identity } = filter
+  const ofSource = source === null ? sql`true` : sql`r.source = ${source}`
+  if (identity !== null) return [sql`${hasIdentitySql(identity)} and ${ofSource}`]
+  if (run !== null) return [sql`r.run_id = ${run}`]
+  if (filter.state === 'waiting') return listRunsWithWaiting(db, source)
+  const failures = failuresOf(filter).toSorted()
+  if (failures.length === 0) return [ofSource]
+  // As a range: of one failure, the primary key would have the order, too.
+  return [sql`r.failure between ${failures[0]} and ${failures.at(-1)} and ${ofSource}`]
 }
 
 /** Read first: the planner then knows how many rows these runs have. Of runs that it does not see it expects all rows. */
-async function listRunsWithWaiting(tx: Tx, source: string | null): Promise<Array<number | null>> {
+async function listRunsWithWaiting(db: Database, source: string | null): Promise<RawBuilder<unknown>[]> {
   const { rows } = await sql<{ run_id: number | null }>`
-    select run_id from ${runsWithWaitingSql(source === null ? null : [source])} u`.execute(tx)
-  return rows.map((row) => row.run_id)
+    select run_id from ${runsWithWaitingSql(source === null ? null : [source])} u`.execute(db)
+  return rows.map(({ run_id: run }) => (run === null ? sql`r.run_id is null` : sql`r.run_id = ${run}`))
 }
 
-function matchesSql(filter: RowFilter, waitingRuns: ReadonlyArray<number | null>): RawBuilder<unknown> {
-  const { source, state, reason, run, identity } = filter
+function matchesSql({ source, state, run, reason }: RowFilter): RawBuilder<unknown> {
   const states = state === 'not_enriched' ? FAILURE_STATES : state === null ? null : [state]
-  const conditions = [
-    sql`r.deleted_at is null`,
-    source !== null && sql`r.source = ${source}`,
-    state === 'waiting' &&
-      sql`(r.run_id = any(${waitingRuns.filter((one) => one !== null)}::bigint[])${waitingRuns.includes(null) ? sql` or r.run_id is null` : sql``})`,
-    // An index has these alone; literals, because it is used only where the planner sees them.
-    states !== null &&
-      sql`${sql.ref(isFailure(states) ? 'r.failure' : 'r.state')} in (${sql.join(states.map((one) => sql.lit(one)))})`,
-    reason !== null && sql`${sharedReasonSql} = ${reason}`,
-    run !== null && sql`r.run_id = ${run}`,
-    identity !== null && hasIdentitySql(identity),
-  ].filter((one) => one !== false)
-  return sql.join(conditions, sql` and `)
+  return sql`r.deleted_at is null
+    and ${states === null ? sql`true` : sql`r.state = any(${[...states]}::text[])`}
+    and ${source === null ? sql`true` : sql`r.source = ${source}`}
+    and ${run === null ? sql`true` : sql`r.run_id = ${run}`}
+    and ${reason === null ? sql`true` : sql`${sharedReasonSql} = ${reason}`}`
 }
-
-const isFailure = (states: readonly RowState[]): boolean =>
-  states.every((state) => (FAILURE_STATES as readonly RowState[]).includes(state))
 
 /** Searches of an index each, in place of an OR, which would read the whole table. */
 function hasIdentitySql({ key, lookups }: RowIdentity): RawBuilder<unknown> {

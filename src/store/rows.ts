@@ -104,24 +104,23 @@ export interface CellCounts {
 
 export type RowStateCounts = Record<RowState, number>
 
-/**
- * How many rows of a run, or of some sources, are in each state. Those of sources are kept, and cost
- * the same at any size.
- */
+/** How many rows of some sources, or of a run in progress, are in each state: they are kept, and cost the same at any size. */
 export async function countRowStates(
   db: Connection,
   of: { readonly run: number } | { readonly sources: readonly string[] },
 ): Promise<RowStateCounts> {
   const { rows } = await sql<{ state: RowState; count: number }>`
-    ${
-      'run' in of
-        ? sql`select state, count(*) as count from fillrate.rows where run_id = ${of.run}`
-        : sql`select state, sum(rows)::bigint as count from fillrate.row_counts where source = any(${[...of.sources]}::text[])`
-    } group by state`.execute(db)
+    select state, sum(rows)::bigint as count from fillrate.row_counts
+     where ${'run' in of ? sql`run_id = ${of.run}` : sql`source = any(${[...of.sources]}::text[])`}
+     group by state`.execute(db)
   const counts = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as RowStateCounts
   for (const row of rows) counts[row.state] = row.count
   return counts
 }
+
+/** SQL: the run of a count, which is kept while rows wait for the run, or it is in progress. */
+const countedRunSql = sql`
+  case when state = 'waiting' or run_id = any(array(select id from fillrate.runs where state = 'running')) then run_id end`
 
 /** More entries than that are folded: a thousand are summed in less than a millisecond. */
 const MAX_UNFOLDED_COUNTS = 1_000
@@ -131,9 +130,9 @@ export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): 
   await sql`
     with folded as (
       delete from fillrate.row_counts
-       where ctid = any(case when (select count(*) - count(distinct (source, state, run_id)) from fillrate.row_counts) > ${max}
+       where ctid = any(case when (select count(*) - count(distinct (source, state, ${countedRunSql})) from fillrate.row_counts) > ${max}
                              then array(select ctid from fillrate.row_counts for update skip locked) end)
-      returning source, state, run_id, rows
+      returning source, state, ${countedRunSql} as run_id, rows
     )
     insert into fillrate.row_counts
     select source, state, run_id, sum(rows) from folded group by source, state, run_id having sum(rows) <> 0`.execute(
@@ -149,10 +148,10 @@ export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): 
 export async function recountRows(db: Connection): Promise<number> {
   const { numAffectedRows } = await sql`
     insert into fillrate.row_counts (source, state, run_id, rows)
-    select source, state, run_id, sum(n)
-      from (select source, state, case when state = 'waiting' then run_id end as run_id, 1 as n from fillrate.rows where deleted_at is null
-            union all select source, state, run_id, -rows from fillrate.row_counts) c
-     group by source, state, run_id having sum(n) <> 0`.execute(db)
+    select source, state, run, sum(n)
+      from (select source, state, ${countedRunSql} as run, 1 as n from fillrate.rows where deleted_at is null
+            union all select source, state, ${countedRunSql}, -rows from fillrate.row_counts) c
+     group by source, state, run having sum(n) <> 0`.execute(db)
   return Number(numAffectedRows ?? 0)
 }
 

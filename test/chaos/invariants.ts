@@ -101,12 +101,16 @@ export async function checkInvariants(
   }
 }
 
+/** The run by which a row is counted: the one that it waits for, or that is in progress. */
+const COUNTED_RUN = `case when state = 'waiting' or run_id in (select id from fillrate.runs where state = 'running')
+                          then coalesce(run_id, 0) else 0 end as run`
+
 /** States whose kept number of rows is not that of the rows. */
 export async function findMiscounted(pool: pg.Pool): Promise<string[]> {
   const { rows } = await pool.query<{ source: string; state: string; kept: number; counted: number }>(`
     select source, state, coalesce(kept, 0)::int as kept, coalesce(counted, 0)::int as counted
-      from (select source, state, coalesce(run_id, 0) as run, sum(rows) as kept from fillrate.row_counts group by 1, 2, 3) k
-      full join (select source, state, case when state = 'waiting' then coalesce(run_id, 0) else 0 end as run, count(*) as counted
+      from (select source, state, ${COUNTED_RUN}, sum(rows) as kept from fillrate.row_counts group by 1, 2, 3) k
+      full join (select source, state, ${COUNTED_RUN}, count(*) as counted
                    from fillrate.rows where deleted_at is null group by 1, 2, 3) c using (source, state, run)
      where coalesce(kept, 0) <> coalesce(counted, 0)`)
   return rows.map(

@@ -1,9 +1,9 @@
 import type { LookupKind } from '../../domain/identifiers/kind.ts'
-import type { KnownLimit } from '../../domain/rate-status.ts'
+import { formatLimit, type KnownLimit } from '../../domain/rate-status.ts'
 import type { ConfiguredBudget, MixedBudget, Money } from '../../domain/spend.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { pluralize } from '../../util/format.ts'
+import { formatDuration, formatMoney, pluralize } from '../../util/format.ts'
 import type { CallCounts, PlannedCalls, PlannedTime } from './calls.ts'
 import type { FunnelOptions, SourcePlan } from './funnel.ts'
 import type { CountedService } from './walk.ts'
@@ -105,4 +105,34 @@ export function describeBeyondBudget({ cost, sources }: Pick<Plan, 'cost' | 'sou
   if (cost.beyond_budget === 0) return null
   const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
   return `${atLeast}${pluralize(cost.beyond_budget, 'lookup')}`
+}
+
+/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
+export function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
+  if (amount === null || max === null) return null
+  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
+}
+
+/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
+export const formatPlannedTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
+  ms === null || most === null
+    ? null
+    : most > ms
+      ? `${formatDuration(ms)} to ${formatDuration(most)}`
+      : formatDuration(ms)
+
+/** How long the run takes, as far as it is known. */
+export function formatPlanTime(
+  time: Plan['time'],
+  services: readonly ServicePlan[] = [],
+): [text: string, note: string] {
+  const { limit, window_ms: windowMs, ms, max_ms: most } = time
+  const note = services.length > 0 ? 'all services work at the same time' : ''
+  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
+  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
+  if (limit === null) return ['unknown until the first call returns the rate limit', note]
+  const known = formatLimit(limit, windowMs)
+  const text = most === 0 ? 'one window' : formatPlannedTime(time)
+  if (text === null) return [`the rate limit is ${known}`, note]
+  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
 }

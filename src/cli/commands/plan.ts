@@ -1,6 +1,13 @@
 import { Option } from '@commander-js/extra-typings'
 import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
-import { type Plan, describeBeyondBudget, type ServicePlan } from '../../actions/plan/report.ts'
+import {
+  type Plan,
+  describeBeyondBudget,
+  formatAmounts,
+  formatPlannedTime,
+  formatPlanTime,
+  type ServicePlan,
+} from '../../actions/plan/report.ts'
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
 import { Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
@@ -10,12 +17,11 @@ import { useApp } from '../settings.ts'
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import { renderTable } from '../views/table.ts'
 import type { SourcePlan } from '../../actions/plan/plan.ts'
-import { formatLimit } from '../../domain/rate-status.ts'
 import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { type Field, compact, formatCounts, formatSum, placeBeside, renderFields } from '../views/layout.ts'
 import { renderLeftOut } from '../views/report.ts'
 import { squashText } from '../../sources/problems.ts'
-import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
+import { formatCount, formatMoney, pluralize } from '../../util/format.ts'
 
 /** Rows that `--list` shows. */
 const MAX_LISTED = 100
@@ -278,7 +284,7 @@ const renderServices = (services: readonly ServicePlan[], output: Output): strin
         text: ({ cost: { budget } }) => (budget === null ? '' : formatCount(budget)),
         number: true,
       },
-      { title: 'time', text: ({ time }) => formatTime(time) ?? '?', number: true, dropOrder: 3 },
+      { title: 'time', text: ({ time }) => formatPlannedTime(time) ?? '?', number: true, dropOrder: 3 },
     ],
     { indent: 2 },
   )
@@ -308,12 +314,6 @@ function costFields(plan: Plan, settings: PlanSettings): Field[] {
 const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
 
-/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
-function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
-  if (amount === null || max === null) return null
-  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
-}
-
 function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
   const beyond = describeBeyondBudget(plan)
@@ -326,27 +326,4 @@ function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
   if (budget === 'unlimited') return 'unlimited budget'
   const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
   return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
-}
-
-/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
-const formatTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
-  ms === null || most === null
-    ? null
-    : most > ms
-      ? `${formatDuration(ms)} to ${formatDuration(most)}`
-      : formatDuration(ms)
-
-function formatPlanTime(
-  time: Plan['time'],
-  services: readonly ServicePlan[] = [],
-): [text: string, note: string] {
-  const { limit, window_ms: windowMs, ms, max_ms: most } = time
-  const note = services.length > 0 ? 'all services work at the same time' : ''
-  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
-  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
-  if (limit === null) return ['unknown until the first call returns the rate limit', note]
-  const known = formatLimit(limit, windowMs)
-  const text = most === 0 ? 'one window' : formatTime(time)
-  if (text === null) return [`the rate limit is ${known}`, note]
-  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
 }

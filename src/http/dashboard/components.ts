@@ -1,9 +1,6 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
-import type { DeliveryState, JobState } from '../../domain/job.ts'
-import type { LookupState } from '../../domain/lookup.ts'
 import { formatState, type RowState } from '../../domain/row.ts'
 import type { RunState } from '../../domain/run.ts'
-import type { ScheduledRunState } from '../../domain/schedule.ts'
 import type { RunStatus } from '../../runs/report.ts'
 import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
@@ -17,37 +14,21 @@ export const clockTime = (date: Date): Html =>
 
 export type Tone = 'good' | 'warn' | 'bad' | 'busy' | 'quiet'
 
-/** The colour of each state of a row, job, run, lookup, delivery or scheduled run. The text always states it too. */
-const TONES: Readonly<
-  Record<RowState | JobState | RunState | RunStatus | LookupState | DeliveryState | ScheduledRunState, Tone>
-> = {
+/** The colour of each state of a row or a run. The text always states it too. */
+const TONES: Readonly<Record<RowState | RunState | RunStatus, Tone>> = {
   enriched: 'good',
   completed: 'good',
-  found: 'good',
-  settled: 'good',
-  done: 'good',
   waiting: 'busy',
   running: 'busy',
-  submitting: 'busy',
-  submitted: 'busy',
-  pending: 'busy',
-  leased: 'busy',
-  received: 'busy',
-  partial: 'busy',
   failed: 'bad',
   rejected: 'bad',
   write_rejected: 'bad',
-  expired: 'bad',
-  quarantined: 'bad',
   unauthorized: 'bad',
+  out_of_credits: 'bad',
   invalid_input: 'warn',
   below_confidence: 'warn',
   interrupted: 'warn',
-  in_doubt: 'warn',
-  orphaned: 'warn',
   budget_reached: 'warn',
-  out_of_credits: 'bad',
-  skipped: 'warn',
   unchanged: 'quiet',
   not_found: 'quiet',
   suppressed: 'quiet',
@@ -64,6 +45,17 @@ export const pageHead = (title: HtmlPart, actions: HtmlPart = null): Html =>
     <h1>${title}</h1>
     ${actions}
   </div>`
+
+/** Why there is no such page. @param retried where it is tried again, because the reason may pass; null: it will not */
+export const errorBody = (title: string, reason: HtmlPart, retried: string | null = null): Html =>
+  html`${pageHead(title)}
+    <section class="card error-page">
+      ${reason}
+      <p>
+        <a class="button" href="${retried ?? '/'}">${retried === null ? 'Overview' : 'Try again'}</a>
+        ${retried !== null && 'It is tried again every few seconds.'}
+      </p>
+    </section>`
 
 /** Names and values in two columns; a value of null is left out. */
 export const definitionList = (fields: ReadonlyArray<readonly [name: HtmlPart, value: HtmlPart]>): Html =>
@@ -108,12 +100,6 @@ export const breakable = (text: string): HtmlPart =>
   text.split(/(?<=[_.@/-])/).map((part, n) => [n > 0 && html`<wbr />`, part])
 /** `host:1234` of the owner of a lease. */
 export const processName = (owner: string): string => owner.split(':').slice(0, 2).join(':')
-
-/** The names in a cell of a table, or how many there are, with the names on hover. */
-export const sourcesCell = (sources: readonly string[]): HtmlPart =>
-  sources.length > 2
-    ? html`<span class="short" title="${sources.join(', ')}">${pluralize(sources.length, 'source')}</span>`
-    : sources.map((name, n) => [n > 0 && ', ', nameText(name)])
 
 /** Names that are listed at once; more would push everything else away. */
 const MAX_LISTED_SOURCES = 4

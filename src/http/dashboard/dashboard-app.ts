@@ -2,7 +2,6 @@ import type { Actions } from '../../actions/actions.ts'
 import type { SpendSettings } from '../../actions/spend.ts'
 import type { DashboardData, Verdict } from '../../actions/dashboard-data.ts'
 import type { SystemData } from '../../actions/system-data.ts'
-import type { SkippedGroup } from '../../domain/skipped-cell.ts'
 import type { FailureReason } from '../../store/failures.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { DatabaseOutage } from '../../domain/condition.ts'
@@ -33,6 +32,4 @@ export interface DashboardDeps extends DashboardOptions {
   readonly readSystem: () => Promise<SystemData>
   /** Why rows of the configured sources are not enriched, the most frequent reason first. */
   readonly readReasons: () => Promise<readonly FailureReason[]>
-  /** Why cells of the configured sources were skipped. */
-  readonly readSkipped: () => Promise<readonly SkippedGroup[]>
 }

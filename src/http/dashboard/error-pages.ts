@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { DatabaseOutage } from '../../domain/condition.ts'
-import { pageHead, withCode } from './components.ts'
+import { errorBody, withCode } from './components.ts'
 import { html, type HtmlPart } from './html.ts'
 import { renderPage, SECURITY_HEADERS } from './layout.ts'
 import { describeOutage } from './pages/verdict.ts'
@@ -25,29 +25,16 @@ export function sendErrorPage(
   reply.code(status)
   if (!acceptsHtml(request)) return reply.send({ error: reason })
   for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
-  const body = html`${pageHead(title)}
-    <section class="card error-page">
-      <p>${reason}</p>
-      ${advice}
-      <p>
-        ${isRetried && html`<a class="button" href="${request.url}">Try again</a> It is tried again every few seconds. `}
-        ${!isRetried && html`<a class="button" href="/">Overview</a>`}
-      </p>
-    </section>`
+  const body = errorBody(
+    title,
+    html`<p>${reason}</p>
+      ${advice}`,
+    isRetried ? request.url : null,
+  )
   return reply
     .type('text/html; charset=utf-8')
     .header('cache-control', 'no-store')
     .send(renderPage({ title, isLive: isRetried }, body))
-}
-
-/** An address that no page has. */
-function sendNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  const [path = ''] = request.url.split('?')
-  return sendErrorPage(request, reply, {
-    status: 404,
-    title: 'Page not found',
-    reason: `There is no page at ${path.slice(0, 200)}.`,
-  })
 }
 
 /** A page that failed: what is wrong as far as it is known, and what to do. @param own what the process knows to be wrong */
@@ -80,7 +67,11 @@ export function sendFailure(
   })
 }
 
-/** Answers requests for unknown addresses. */
+/** Answers requests for addresses that no page has. */
 export function registerNotFound(server: FastifyInstance): void {
-  server.setNotFoundHandler(sendNotFound)
+  server.setNotFoundHandler((request, reply) => {
+    const [path = ''] = request.url.split('?')
+    const reason = `There is no page at ${path.slice(0, 200)}.`
+    return sendErrorPage(request, reply, { status: 404, title: 'Page not found', reason })
+  })
 }

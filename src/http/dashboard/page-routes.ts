@@ -4,7 +4,6 @@ import { readSystemData } from '../../actions/system-data.ts'
 import { ConfigProblems, type Problem } from '../../config/problems.ts'
 import { SourceProblems } from '../../sources/problems.ts'
 import { countFailureReasons } from '../../store/failures.ts'
-import { groupSkippedCells } from '../../store/skipped-cells.ts'
 import { cached } from '../../util/cached.ts'
 import type { DashboardDeps, DashboardOptions } from './dashboard-app.ts'
 import { html, type Html } from './html.ts'
@@ -15,6 +14,9 @@ import { ACTIONS, PAGES } from './pages.ts'
 const ENTRIES: PagePlace['entries'] = PAGES.flatMap(({ path, name }) =>
   name === undefined ? [] : [{ path, name }],
 )
+
+/** Rows of each source and state that are read for their reasons: a hundred thousand take a second. */
+const MAX_READ = 1_000
 
 /**
  * Registers the pages and actions of the dashboard. Access control and the origin of a request are checked before.
@@ -27,15 +29,15 @@ export function registerPages(
   const { db } = options
   const readData = cached(() => readDashboardData(db, options.sources(), options.spendSettings(), Date.now()))
   const verdict = cached(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
-  const listNames = (): string[] => [...options.sources().keys()]
-  const reasons = cached(() => countFailureReasons(db, { source: listNames(), states: null }))
+  const reasons = cached(() =>
+    countFailureReasons(db, { source: [...options.sources().keys()], states: null }, MAX_READ),
+  )
   const deps: DashboardDeps = {
     ...options,
     readData,
     readVerdict: verdict,
     readSystem: cached(() => readSystemData(db, Date.now())),
     readReasons: reasons,
-    readSkipped: cached(() => groupSkippedCells(db, { source: listNames() })),
   }
 
   /** Answers with what a page shows, or with why it does not. */

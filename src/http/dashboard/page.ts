@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
+import { findRun, type LivingRun } from '../../store/runs.ts'
 import { FillrateError } from '../../util/error-text.ts'
-import { pageHead } from './components.ts'
+import { errorBody } from './components.ts'
 import type { DashboardDeps } from './dashboard-app.ts'
 import { html, type Html, type HtmlPart } from './html.ts'
 
@@ -15,8 +16,8 @@ export interface Page {
   /** It shows itself anew every few seconds. */
   readonly isLive?: boolean
   readonly isOperatorOnly?: boolean
-  /** Reads and renders it. @throws PageRefused if there is no such thing */
-  readonly show: (request: PageRequest, deps: DashboardDeps) => Promise<View | Redirect>
+  /** Reads and renders it, or leads to another page. @throws PageRefused if there is no such thing */
+  readonly show: (request: PageRequest, deps: DashboardDeps) => Promise<View | { readonly redirect: string }>
 }
 
 export interface PageRequest {
@@ -34,11 +35,6 @@ export interface View {
   readonly isFinal?: boolean
 }
 
-/** Another page shows it. */
-interface Redirect {
-  readonly redirect: string
-}
-
 /** What was requested is impossible, and a page says why. */
 export class PageRefused extends FillrateError {
   override readonly name = 'PageRefused'
@@ -54,19 +50,32 @@ export class PageRefused extends FillrateError {
 }
 
 export const refused = (status: number, title: string, reason: HtmlPart): PageRefused =>
-  new PageRefused(
-    status,
-    title,
-    html`${pageHead(title)}
-      <section class="card error-page">
-        ${reason}
-        <p><a class="button" href="/">Overview</a></p>
-      </section>`,
-  )
+  new PageRefused(status, title, errorBody(title, reason))
 
 /** What was requested does not exist, or no longer does. */
 export const missing = (title: string, reason: HtmlPart): PageRefused =>
   refused(404, title, html`<p>${reason}</p>`)
+
+/** @returns the name of the source that the request is about */
+export function requireSource({ params }: PageRequest, { sources }: DashboardDeps): string {
+  const { source = '' } = params
+  if (sources().has(source)) return source
+  throw missing(
+    'No such source',
+    html`The configuration has no source <strong>${source}</strong>. <a href="/sources">Sources</a>`,
+  )
+}
+
+/** @returns the run that the request is about */
+export async function requireRun({ params }: PageRequest, { db }: DashboardDeps): Promise<LivingRun> {
+  const id = parseId(params['id'])
+  const run = id === null ? null : await findRun(db, id)
+  if (run !== null) return run
+  throw missing(
+    'No such run',
+    html`There is no run ${params['id']}, or it was deleted as too old. <a href="/runs">All runs</a>`,
+  )
+}
 
 export const toPageRequest = (request: FastifyRequest): PageRequest => ({
   params: request.params as Record<string, string>,

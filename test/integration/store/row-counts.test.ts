@@ -109,6 +109,32 @@ test('a row has the failure that its state is, and no other', async () => {
   await expect(insert(`'failed', 'failed', now()`)).rejects.toThrow('rows_failure')
 })
 
+test('rows are counted by their run while it is in progress, and without it when it is over', async () => {
+  await database.query(`
+    insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
+    values ('manual', '{a}', 'running', 'test', gen_random_uuid(), now());
+    update fillrate.rows set run_id = (select max(id) from fillrate.runs);
+    update fillrate.rows set state = 'enriched', settled_at = now() where key::int <= 30`)
+  const run = await database.scalar<number>('select max(id)::int from fillrate.runs')
+  await foldRowCounts(database.db, 0)
+  expect(await countRowStates(database.db, { run })).toMatchObject({ enriched: 30, waiting: 70 })
+  await expectExact()
+  await database.query(`
+    update fillrate.runs set state = 'completed', finished_at = now();
+    update fillrate.rows set run_id = null where key = '1'`)
+  await foldRowCounts(database.db, 0)
+  expect(await listCounts()).toEqual([
+    { source: 'a', state: 'enriched', run: null, rows: 30 },
+    { source: 'a', state: 'waiting', run, rows: 70 },
+  ])
+  await expectExact()
+  expect(await recountRows(database.db)).toBe(0)
+  // Whatever takes a row over later counts it without that run, too.
+  await database.query(`update fillrate.rows set state = 'failed', run_id = null where state = 'enriched'`)
+  await database.query('delete from fillrate.runs')
+  await expectExact()
+})
+
 test('few counts are not folded', async () => {
   await database.query(`update fillrate.rows set state = 'failed', settled_at = now()`)
   const before = await listCounts()

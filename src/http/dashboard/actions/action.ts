@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../../store/audit.ts'
-import { findRun } from '../../../store/runs.ts'
 import type { Actions } from '../../../actions/actions.ts'
 import type { DashboardDeps } from '../dashboard-app.ts'
 import { html, type HtmlPart } from '../html.ts'
-import { parseId, refused, toPageRequest, type PageRequest, type View } from '../page.ts'
+import { refused, toPageRequest, type PageRequest, type View } from '../page.ts'
 
 /** A request for the confirmation of an action, or for the action itself: both have the same address. */
 export interface ActionRequest extends PageRequest {
@@ -122,23 +121,6 @@ export function requireApp({ app }: Pick<DashboardDeps, 'app'>): Actions {
     html`<p>No configuration is loaded yet. <a href="/readyz">/readyz</a> says why.</p>`,
   )
 }
-
-/** @returns the name of the source that the request is about */
-export function requireSource({ params }: PageRequest, { sources }: DashboardDeps): string {
-  const { source = '' } = params
-  if (sources().has(source)) return source
-  throw refused(404, 'No such source', html`<p>The configuration has no source ${source}.</p>`)
-}
-
-/** @returns the run that the request is about */
-export async function requireRun({ params }: PageRequest, { db }: DashboardDeps): Promise<FoundRun> {
-  const id = parseId(params['id'])
-  const run = id === null ? null : await findRun(db, id)
-  if (run !== null) return run
-  throw refused(404, 'No such run', html`<p>There is no run ${params['id']}.</p>`)
-}
-
-type FoundRun = NonNullable<Awaited<ReturnType<typeof findRun>>>
 
 /** How long a page works on a preview before it shows what it has, in milliseconds. */
 const PREVIEW_TIMEOUT_MS = 8_000

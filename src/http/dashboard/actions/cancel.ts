@@ -1,7 +1,8 @@
 import { auditActionOnce } from '../../../actions/audit.ts'
 import { cancelRun } from '../../../actions/cancel.ts'
 import { html } from '../html.ts'
-import { defineAction, requireRun } from './action.ts'
+import { requireRun } from '../page.ts'
+import { defineAction } from './action.ts'
 
 const runUrl = ({ id }: { readonly id: number }): string => `/runs/${id}`
 

@@ -2,8 +2,8 @@ import { auditActionOnce } from '../../../actions/audit.ts'
 import * as pauses from '../../../store/source-state.ts'
 import { parseDuration, pluralize } from '../../../util/format.ts'
 import { html, type Html, sourceUrl } from '../html.ts'
-import { refused } from '../page.ts'
-import { defineAction, requireSource } from './action.ts'
+import { refused, requireSource } from '../page.ts'
+import { defineAction } from './action.ts'
 
 /** How long a pause lasts, as offered. Empty: until the source is resumed. */
 const DURATIONS = [

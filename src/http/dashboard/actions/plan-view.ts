@@ -1,6 +1,11 @@
 import type { SourcePlan } from '../../../actions/plan/funnel.ts'
-import { describeBeyondBudget, type Plan } from '../../../actions/plan/report.ts'
-import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
+import {
+  describeBeyondBudget,
+  formatAmounts,
+  formatPlanTime,
+  type Plan,
+} from '../../../actions/plan/report.ts'
+import { formatCount, pluralize } from '../../../util/format.ts'
 import { badge, card, dataTable, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 
@@ -18,11 +23,11 @@ function costFields(plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> {
   const about = lookups.is_estimate ? 'about ' : ''
   return [
     ['Lookups', html`<b class="figure">${about}${formatRange(cost.lookups, cost.max_lookups)}</b>`],
-    ['Cost', describeAmount(cost)],
+    ['Cost', formatAmounts(cost)],
     ['Answered already', lookups.stored === 0 ? null : `${pluralize(lookups.stored, 'lookup')}, free`],
     ['Beyond the budget', describeBeyondBudget(plan)],
     ['API calls', calls.total === 0 ? 'none' : formatCount(calls.total)],
-    ['Time', calls.total === 0 ? null : describeTime(plan.time)],
+    ['Time', calls.total === 0 ? null : formatPlanTime(plan.time, plan.services)[0]],
   ]
 }
 
@@ -33,27 +38,10 @@ const servicesTable = (services: NonNullable<Plan['services']>): Html =>
       { name: 'service', kind: 'row', cell: ({ service }) => nameText(service) },
       { name: 'certain', kind: 'number', cell: ({ lookups: { certain } }) => formatCount(certain) },
       { name: 'at most', kind: 'number', cell: ({ lookups: { max } }) => formatCount(max) },
-      { name: 'cost', kind: 'number', cell: ({ cost }) => describeAmount(cost) },
+      { name: 'cost', kind: 'number', cell: ({ cost }) => formatAmounts(cost) },
     ],
     services,
   )
-
-/** Null without a price in the configuration. */
-function describeAmount({
-  amount,
-  max_amount: max,
-}: Pick<Plan['cost'], 'amount' | 'max_amount'>): string | null {
-  if (amount === null || max === null) return null
-  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
-}
-
-function describeTime({ limit, window_ms: windowMs, ms, max_ms: maxMs }: Plan['time']): string {
-  if (limit === null) return 'unknown until the first call returns the rate limit'
-  const rate = `${formatCount(limit)} calls${windowMs === null ? '' : ` in ${formatDuration(windowMs)}`}`
-  if (ms === null || maxMs === null) return `the rate limit is ${rate}`
-  if (maxMs === 0) return `within one window of ${rate}`
-  return `about ${ms === maxMs ? formatDuration(ms) : `${formatDuration(ms)} to ${formatDuration(maxMs)}`}, at ${rate}`
-}
 
 const formatRange = (min: number, max: number): string =>
   min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`

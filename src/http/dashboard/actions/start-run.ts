@@ -83,15 +83,12 @@ const describePass = (pass: RequestedRun): ReadonlyArray<readonly [string, HtmlP
 
 /** Says so if no process would execute a run. Null if there is one. */
 export async function daemonNotice(db: Database): Promise<Html | null> {
-  if (await hasDaemon(db)) return null
+  if ((await listProcesses(db)).some(({ role, isAlive }) => role === 'start' && isAlive)) return null
   return html`<p class="notice warn" role="status">
     <b>No daemon is running.</b> Runs are executed by <code>fillrate start</code>; this process only receives
     and shows. A run that you request now starts when a daemon does, and is dropped after an hour.
   </p>`
 }
-
-const hasDaemon = async (db: Database): Promise<boolean> =>
-  (await listProcesses(db)).some(({ role, isAlive }) => role === 'start' && isAlive)
 
 /** Stores a request, which a daemon takes within a second. @returns the page that then lists its run */
 async function requestRun(

@@ -1,10 +1,26 @@
-import { FAILURE_STATES, FAILURE_ADVICE, ROW_STATES, formatState } from '../../../domain/row.ts'
-import type { LookupKind } from '../../../domain/identifiers/kind.ts'
-import type { FailureReason } from '../../../store/failures.ts'
-import type { FoundRow } from '../../../store/row-search.ts'
+import { normalizeDomain } from '../../../domain/identifiers/domain.ts'
+import { normalizeEmail } from '../../../domain/identifiers/email.ts'
+import { normalizeProfileUrl } from '../../../domain/identifiers/profile-url.ts'
+import type { Database } from '../../../store/open.ts'
+import {
+  type FoundRow,
+  type FoundRows,
+  type RowFilter,
+  type RowIdentity,
+  type RowPlace,
+  searchRows,
+} from '../../../store/row-search.ts'
+import { countRowStates, listSourceNames } from '../../../store/rows.ts'
+import { countRows } from '../row-states.ts'
+import {
+  FAILURE_STATES,
+  FAILURE_ADVICE,
+  ROW_STATES,
+  formatState,
+  type RowState,
+} from '../../../domain/row.ts'
 import { formatCount, pluralize } from '../../../util/format.ts'
 import {
-  card,
   clamped,
   dataTable,
   empty,
@@ -18,30 +34,26 @@ import {
 } from '../components.ts'
 import { buildUrl, html, rowUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
-import { reasonsTable, retryLink, skippedCellsTable } from './reasons.ts'
-import { parseRowQuery, readRowPage, type RowPage, type RowSearch, toRowQuery } from './row-search.ts'
+import { reasonsCard, retryLink } from './reasons.ts'
 
 /** Rows by key, e-mail and the like, and by the reason why they are not enriched. */
 export const rowsPage: Page = {
   path: '/rows',
   name: 'Rows',
-  show: async ({ query, canAct }, { db, readReasons, readSkipped }) => {
+  show: async ({ query, canAct }, { db, readReasons }) => {
     const search = parseRowQuery(query)
     const { source, state } = search.filter
     const page = await readRowPage(db, search)
-    const ofSource = (one: { readonly source: string }): boolean => source === null || one.source === source
     // Of one row, one run or one reason, only the rows are shown.
     const isByReason =
-      search.cursor === null &&
+      search.after === null &&
       [search.text, search.filter.run, search.filter.reason].every((one) => one === null)
     const reasons = isByReason
-      ? (await readReasons()).filter((one) => ofSource(one) && isIn(one.state, state))
+      ? (await readReasons()).filter((one) => (source ?? one.source) === one.source && isIn(one.state, state))
       : []
-    const skipped = isByReason && state === null ? (await readSkipped()).filter(ofSource) : []
     return {
       body: html`${pageHead('Rows')} ${filterForm(page)} ${reasonNote(search, canAct)}
-      ${reasons.length > 0 && reasonsCard(reasons, source, canAct)} ${rowsCard(page, Date.now())}
-      ${skipped.length > 0 && card('skipped', 'Skipped cells', skippedCellsTable(skipped))}`,
+      ${reasons.length > 0 && reasonsCard(reasons, source, canAct)} ${rowsCard(page, Date.now())}`,
     }
   },
 }
@@ -49,33 +61,21 @@ export const rowsPage: Page = {
 const isIn = (state: string, wanted: RowSearch['filter']['state']): boolean =>
   wanted === null || wanted === 'not_enriched' || wanted === state
 
-const reasonsCard = (reasons: readonly FailureReason[], source: string | null, canAct: boolean): Html =>
-  card(
-    'reasons',
-    'Not enriched, by reason',
-    reasonsTable(reasons, { isSourceShown: source === null, canAct }),
-    canAct && retryLink(reasons, { source }),
-  )
-
-const rowsCard = (page: RowPage, now: number): Html =>
-  html`<section id="rows" class="card" aria-label="Rows">
+function rowsCard(page: RowPage, now: number): Html {
+  const { rows, search, next } = page
+  return html`<section id="rows" class="card" aria-label="Rows">
     ${
-      page.rows === null
-        ? html`<p class="fault">
-            Sorting that many rows by time takes too long. Choose a source, a state or a run.
-          </p>`
-        : page.rows.length === 0
-          ? empty(
-              isNarrowed(page.search)
-                ? html`No row matches. <a href="/rows">All rows</a>`
-                : 'No rows picked yet. A run picks the rows of its sources, and lists them here.',
-            )
-          : [summary(page), rowsTable(page.rows, page.search, now), pager(page)]
+      rows.length > 0
+        ? [summary(page), rowsTable(rows, search, now)]
+        : next !== null
+          ? empty('None of the rows that were read for this page matches. The next page reads on.')
+          : searchUrl(search) !== '/rows'
+            ? empty(html`No row matches. <a href="/rows">All rows</a>`)
+            : empty('No rows picked yet. A run picks the rows of its sources, and lists them here.')
     }
+    ${pageLinks(null, next && nextUrl(search, next))}
   </section>`
-
-const isNarrowed = ({ text, filter }: RowSearch): boolean =>
-  [text, filter.source, filter.state, filter.reason, filter.run].some((one) => one !== null)
+}
 
 function filterForm({ search: { text, filter }, sources }: RowPage): Html {
   const states = [
@@ -114,7 +114,7 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
     ${
       reason !== null &&
       html`Only rows with the reason <strong>${reason === '' ? 'none given' : reason}</strong> (<a
-          href="${buildUrl('/rows', { ...toRowQuery(search), reason: null })}"
+          href="${searchUrl({ ...search, filter: { ...search.filter, reason: null } })}"
           >any reason</a
         >). `
     }
@@ -123,16 +123,12 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
   </p>`
 }
 
-const summary = ({ rows, total }: RowPage): Html =>
-  html`<p class="sub">
-    ${total === null ? `${pluralize(rows?.length ?? 0, 'row')} on this page` : pluralize(total, 'row')}
-  </p>`
-
-const KIND_LABELS: Readonly<Record<LookupKind, string>> = {
-  email: 'e-mail',
-  linkedin_url: 'profile',
-  name_company: 'name and company',
-  domain: 'domain',
+/** How many rows match, and where it is not known, or not all of them were found here, how many are on the page. */
+function summary({ rows, total, next }: RowPage): Html {
+  const isSparse = next !== null && rows.length < ROWS_PER_PAGE
+  const shown = (total === null || isSparse) && `${pluralize(rows.length, 'row')} on this page`
+  const all = total !== null && `${pluralize(total, 'row')} in all`
+  return html`<p class="sub">${shown}${shown && all && ', '}${all}</p>`
 }
 
 const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): Html =>
@@ -144,15 +140,7 @@ const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number
         name: 'source',
         cell: (row) => nameText(row.source),
       },
-      {
-        name: 'looked up by',
-        cell: ({ lookupKind, lookupKey }) =>
-          lookupKey === null
-            ? null
-            : html`<span title="${lookupKind === null ? '' : KIND_LABELS[lookupKind]}"
-                >${nameText(lookupKey)}</span
-              >`,
-      },
+      { name: 'looked up by', cell: ({ lookupKey }) => lookupKey !== null && nameText(lookupKey) },
       { name: 'state', cell: (row) => stateBadge(row.state) },
       { name: 'reason', kind: 'text', cell: (row) => clamped(row.reason) },
       {
@@ -167,13 +155,88 @@ const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number
     rows,
   )
 
-/** The pages before this one are those that the browser leads back to. */
-const pager = ({ search, last }: RowPage): HtmlPart =>
-  pageLinks(
-    null,
-    last &&
-      buildUrl('/rows', {
-        ...toRowQuery(search),
-        after: JSON.stringify([last.cursor.at, last.source, last.key]),
-      }),
-  )
+/** What the page shows: the filter in the form of its query, and where in the order it is. */
+interface RowSearch {
+  readonly text: string | null
+  readonly filter: Omit<RowFilter, 'identity'>
+  /** Where the page before has ended; null: the first page. */
+  readonly after: RowPlace | null
+}
+
+/** Reads a query. What is not valid counts as not given. Pure. */
+function parseRowQuery(query: URLSearchParams): RowSearch {
+  const given = (name: string): string | null => query.get(name)?.trim() || null
+  const run = Number(given('run'))
+  const [source, key, state = ''] = query.getAll('after')
+  return {
+    text: given('q'),
+    filter: {
+      source: given('source'),
+      state: [...ROW_STATES, 'not_enriched' as const].find((one) => one === query.get('state')) ?? null,
+      // A reason may be empty: rows without one.
+      reason: query.get('reason'),
+      run: Number.isSafeInteger(run) && run > 0 ? run : null,
+    },
+    after: source === undefined || key === undefined ? null : { source, key, state: state as RowState },
+  }
+}
+
+/** The address of the first page of a search. */
+const searchUrl = ({ text, filter }: RowSearch): string =>
+  buildUrl('/rows', { ...filter, q: text, run: filter.run === null ? null : String(filter.run) })
+
+/** The address of the page that goes on from a place. */
+function nextUrl(search: RowSearch, { source, key, state }: RowPlace): string {
+  const after = new URLSearchParams([source, key, state].map((one): [string, string] => ['after', one]))
+  const first = searchUrl(search)
+  return `${first}${first.includes('?') ? '&' : '?'}${after}`
+}
+
+/** What a text that a user searches for may be: a row's key, an email address, a profile URL or a domain. */
+function parseRowIdentity(key: string): RowIdentity {
+  const inputs = [
+    ['email', normalizeEmail(key)],
+    ['linkedin_url', normalizeProfileUrl(key)],
+    ['domain', normalizeDomain(key)],
+  ] as const
+  return {
+    key,
+    lookups: inputs.flatMap(([kind, input]) => (input?.ok === true ? [{ kind, key: input.key }] : [])),
+  }
+}
+
+const ROWS_PER_PAGE = 50
+
+/** Rows that are read for a page, whether they match or not. Who goes on looks for what is rare. */
+const READ_FIRST = 5_000
+const READ_FURTHER = 50_000
+
+/** One page of what a search finds. */
+interface RowPage extends FoundRows {
+  readonly search: RowSearch
+  readonly sources: readonly string[]
+  /** How many rows match; null: not counted. */
+  readonly total: number | null
+}
+
+async function readRowPage(db: Database, search: RowSearch): Promise<RowPage> {
+  const { text, filter, after } = search
+  const sources = await listSourceNames(db)
+  const total = await countMatches(db, search, sources)
+  const identity = text === null ? null : parseRowIdentity(text)
+  const most = after === null ? READ_FIRST : READ_FURTHER
+  const found = await searchRows(db, { ...filter, identity }, { after, limit: ROWS_PER_PAGE, most })
+  return { ...found, search, sources, total }
+}
+
+/** The number of matches where it is kept; null where it would have to be counted. */
+async function countMatches(
+  db: Database,
+  { text, filter }: RowSearch,
+  sources: readonly string[],
+): Promise<number | null> {
+  const { source, state, reason, run } = filter
+  if ([text, reason, run].some((one) => one !== null)) return null
+  const counts = await countRowStates(db, { sources: source === null ? sources : [source] })
+  return countRows(counts, state === null ? ROW_STATES : state === 'not_enriched' ? FAILURE_STATES : [state])
+}

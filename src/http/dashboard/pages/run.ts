@@ -1,9 +1,8 @@
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import { readServiceTotals, readTotal, Run, runOutcome, type ServiceTotals } from '../../../domain/run.ts'
-import type { RunReport } from '../../../runs/report.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
 import { readRunProcess } from '../../../store/run-history.ts'
-import { findRun, type LivingRun } from '../../../store/runs.ts'
+import type { LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   card,
@@ -20,7 +19,7 @@ import {
 } from '../components.ts'
 import type { DashboardDeps } from '../dashboard-app.ts'
 import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
-import { missing, type Page, type PageRequest, parseId } from '../page.ts'
+import { type Page, type PageRequest, requireRun } from '../page.ts'
 import { statesTable } from '../row-states.ts'
 import { runKind } from './runs.ts'
 
@@ -52,20 +51,14 @@ export const runPage: Page = {
   },
 }
 
-async function readRunPage({ params, canAct }: PageRequest, { db }: DashboardDeps): Promise<RunPageData> {
-  const id = parseId(params['id'])
-  const run = id === null ? null : await findRun(db, id)
-  if (id === null || run === null)
-    throw missing(
-      'No such run',
-      html`There is no run ${params['id']}, or it was deleted as too old. <a href="/runs">All runs</a>`,
-    )
+async function readRunPage(request: PageRequest, deps: DashboardDeps): Promise<RunPageData> {
+  const run = await requireRun(request, deps)
   return {
     run,
-    owner: await readRunProcess(db, id),
-    live: run.alive ? await countRowStates(db, { run: id }) : null,
+    owner: await readRunProcess(deps.db, run.id),
+    live: run.alive ? await countRowStates(deps.db, { run: run.id }) : null,
     readAt: Date.now(),
-    canAct,
+    canAct: request.canAct,
   }
 }
 
@@ -104,9 +97,7 @@ function aboutSection({ run, owner, readAt }: RunPageData): Html {
         ['Budget', options.budget === null ? 'unlimited' : pluralize(options.budget, 'lookup')],
         ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
         ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
-        ['Route', options.route === 'auto' ? null : options.route],
         ['Process', owner === null ? null : html`<code>${processName(owner)}</code>`],
-        ['Version', run.version],
       ])}
     </div>`,
     !run.alive && hasWritten && html`<p class="sub"><code>fillrate undo ${id}</code> undoes the run.</p>`,
@@ -167,16 +158,10 @@ const numbersSection = ({ totals }: LivingRun): Html =>
         ],
   )
 
-/** A label and the number of the report that it shows. */
-type ReportNumber = {
-  [Part in 'lookups' | 'requests' | 'cells']: readonly [
-    label: string,
-    part: Part,
-    field: string & keyof RunReport[Part],
-  ]
-}['lookups' | 'requests' | 'cells']
-
-const NUMBERS: readonly ReportNumber[] = [
+/** Labels, and the numbers of the report that they show. */
+const NUMBERS: ReadonlyArray<
+  readonly [label: string, part: 'lookups' | 'requests' | 'cells', field: string]
+> = [
   ['Lookups requested', 'lookups', 'requested'],
   ['Answered earlier', 'lookups', 'stored'],
   ['Found', 'lookups', 'found'],

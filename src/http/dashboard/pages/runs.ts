@@ -10,7 +10,7 @@ import {
   pageHead,
   pageLinks,
   sourceLink,
-  sourcesCell,
+  sourceLinks,
   stateBadge,
   timeAgo,
 } from '../components.ts'
@@ -54,8 +54,6 @@ export const runsPage: Page = {
   },
 }
 
-const endTime = (run: StoredRun, now: number): number => run.finished_at?.getTime() ?? now
-
 /** The kind of a run, if it is not an ordinary one; else its trigger. */
 export function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun): string {
   if (undoes !== undefined) return `undo of run ${undoes}`
@@ -82,12 +80,12 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Html {
       },
       { name: 'state', cell: (run) => stateBadge(runOutcome(run)) },
       { name: 'kind', cell: runKind },
-      { name: 'sources', cell: ({ sources }) => sourcesCell(sources) },
+      { name: 'sources', cell: ({ sources }) => sourceLinks(sources) },
       { name: 'started', cell: (run) => timeAgo(run.started_at, readAt) },
       {
         name: 'duration',
         kind: 'number',
-        cell: (run) => formatDuration(endTime(run, readAt) - run.started_at.getTime()),
+        cell: (run) => formatDuration((run.finished_at?.getTime() ?? readAt) - run.started_at.getTime()),
       },
       {
         name: 'picked',

@@ -16,10 +16,10 @@ import {
   withCode,
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
-import { missing, type Page } from '../page.ts'
+import { missing, type Page, requireSource } from '../page.ts'
 import { countRows, statesTable } from '../row-states.ts'
-import { reasonsTable, retryLink } from './reasons.ts'
-import { formatPoints, pauseText, trendClass } from './sources-table.ts'
+import { reasonsCard } from './reasons.ts'
+import { pauseText } from './sources-table.ts'
 import { findBreakage } from './verdict.ts'
 
 /** Leads to the first source: the overview lists all of them, and each page leads to the others. */
@@ -46,21 +46,20 @@ interface SourcePageData {
 export const sourcePage: Page = {
   path: '/sources/:source',
   isLive: true,
-  show: async ({ params, canAct }, { db, sources, readReasons, readVerdict }) => {
-    const { source: name = '' } = params
-    const mapping = sources().get(name)
-    const [source] = mapping === undefined ? [] : await readSourceOverviews(db, [mapping])
-    if (source === undefined)
-      throw missing(
-        'No such source',
-        html`The configuration has no source <strong>${name}</strong>. <a href="/sources">Sources</a>`,
-      )
+  show: async (request, deps) => {
+    const { db, sources, readReasons, readVerdict } = deps
+    const name = requireSource(request, deps)
+    const [source] = await readSourceOverviews(
+      db,
+      [...sources().values()].filter((one) => one.name === name),
+    )
+    if (source === undefined) throw new Error('the configuration has changed')
     const data: SourcePageData = {
       source,
       conditions: (await readVerdict()).conditions,
       reasons: (await readReasons()).filter((one) => one.source === name),
       readAt: Date.now(),
-      canAct,
+      canAct: request.canAct,
     }
     const others = [...sources().keys()].filter((one) => one !== name)
     return {
@@ -71,7 +70,7 @@ export const sourcePage: Page = {
         <div class="grid">
           ${card('fill-rates', 'Fill rates', fillRateTable(source, data.readAt))}${rowsSection(data)}
         </div>
-        ${reasonsSection(data)}`,
+        ${reasonsCard(data.reasons, name, data.canAct)}`,
     }
   },
 }
@@ -132,14 +131,6 @@ const rowsSection = ({ source: { name, states } }: SourcePageData): Html =>
     html`<a href="${buildUrl('/rows', { source: name })}">All rows</a>`,
   )
 
-const reasonsSection = ({ reasons, canAct, source }: SourcePageData): Html =>
-  card(
-    'reasons',
-    'Not enriched, by reason',
-    reasons.length === 0 ? empty('No failed rows.') : reasonsTable(reasons, { isSourceShown: false, canAct }),
-    canAct && retryLink(reasons, { source: source.name }),
-  )
-
 function sourceActions({ source: { name, pause }, canAct }: SourcePageData): HtmlPart {
   const verb = pause === null ? 'pause' : 'resume'
   return (
@@ -194,4 +185,13 @@ function columnRow(column: string, fillRates: SourceOverview['fillRates']): Html
     <td class="n">${last === undefined ? '–' : percentOfTotal(last.filled[column] ?? 0, last.eligible)}</td>
     ${fillRates.length > 1 && html`<td class="n ${trendClass(gain)}">${known.length > 1 ? formatPoints(gain) : '–'}</td>`}
   </tr>`
+}
+
+const trendClass = (gain: number): string => (gain > 0 ? 'up' : gain < 0 ? 'down' : '')
+
+/** `+31.2` in percentage points. */
+function formatPoints(gain: number): string {
+  const rounded = (gain * 100).toFixed(1)
+  if (Number(rounded) === 0) return '±0'
+  return gain > 0 ? `+${rounded}` : rounded.replace('-', '−')
 }

@@ -79,28 +79,14 @@ const countFailures = ({ states }: SourceOverview): number => countRows(states, 
 
 const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, one) => sum + one.rows, 0)
 
-/** The share of a count's cells that hold a value, over some columns; null: there are none. */
-const toShare = (count: SourceOverview['fillRates'][number], columns: readonly string[]): number | null =>
-  filledShare(
-    count.eligible,
-    columns.map((column) => count.filled[column]),
-  )
-
-/** How full a source is, and how that has changed between the counts of its runs. */
+/** How full a source is, at the last count of a run. Its page says how that has changed. */
 function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
-  const [first, last] = [fillRates[0], fillRates.at(-1)]
-  const now = last === undefined ? null : toShare(last, columns)
-  if (first === undefined || last === undefined || now === null) return html`<span class="soft">–</span>`
-  // Only columns that both counts have are compared: a newly mapped column is no change.
-  const compared = columns.filter((column) => first.filled[column] !== undefined)
-  const gain = (toShare(last, compared) ?? 0) - (toShare(first, compared) ?? 0)
+  const last = fillRates.at(-1)
+  const filled = columns.map((column) => last?.filled[column])
+  const share = last === undefined ? null : filledShare(last.eligible, filled)
+  if (share === null) return html`<span class="soft">–</span>`
   return html`<div class="filled">
-    ${shareBar([
-      { share: Math.min(now, now - gain), look: 'before' },
-      { share: Math.max(0, gain), look: 'good' },
-    ])}
-    <span class="n">${formatPercent(now)}</span>
-    ${fillRates.length > 1 && html`<span class="n ${trendClass(gain)}">${formatPoints(gain)}</span>`}
+    ${shareBar([{ share, look: 'good' }])} <span class="n">${formatPercent(share)}</span>
   </div>`
 }
 
@@ -113,12 +99,3 @@ export const pauseText = (
     ${timeAgo(at, now)} by
     ${by}${reason !== null && `: ${reason}`}${until !== null && html`, resumes ${timeAgo(until, now)}`}</span
   >`
-
-export const trendClass = (gain: number): string => (gain > 0 ? 'up' : gain < 0 ? 'down' : '')
-
-/** `+31.2` in percentage points. */
-export function formatPoints(gain: number): string {
-  const rounded = (gain * 100).toFixed(1)
-  if (Number(rounded) === 0) return '±0'
-  return gain > 0 ? `+${rounded}` : rounded.replace('-', '−')
-}

@@ -30,18 +30,12 @@ const ROLES: Readonly<Record<ListedProcess['role'], string>> = {
 
 function processesSection({ processes, readAt, hasDaemon }: SystemData): Html {
   const alive = processes.filter((one) => one.isAlive)
-  const versions = new Set(alive.map((one) => one.version))
-  const configurations = new Set(alive.map((one) => JSON.stringify(one.config)))
+  const variants = new Set(alive.map((one) => JSON.stringify([one.version, one.config])))
   return card('processes', 'Processes', [
-    versions.size > 1 &&
+    variants.size > 1 &&
       html`<p class="note">
-        ${badge('mixed versions', 'warn')} ${[...versions].join(' and ')} run at the same time: finish the
-        upgrade.
-      </p>`,
-    configurations.size > 1 &&
-      html`<p class="note">
-        ${badge('processes differ', 'warn')} Not every process has loaded the same configuration: send SIGHUP
-        to those with the older one.
+        ${badge('processes differ', 'warn')} Not every process has the same version and has loaded the same
+        configuration: finish the upgrade, or send SIGHUP to those with the older configuration.
       </p>`,
     !hasDaemon &&
       html`<p class="note">
@@ -155,13 +149,10 @@ const OUTCOME_TONES: Readonly<Record<AuditOutcome | 'open', Tone>> = {
   open: 'busy',
 }
 
-/** The parameters that say something, the sources first: jsonb keeps no order. */
-function describeParameters(parameters: AuditEvent['parameters']): HtmlPart {
-  const said = Object.entries(parameters).filter(
-    ([, value]) => value !== null && value !== false && String(value) !== '',
-  )
-  return said
-    .toSorted(([a], [b]) => Number(b === 'sources') - Number(a === 'sources'))
+/** The parameters that say something. */
+const describeParameters = (parameters: AuditEvent['parameters']): HtmlPart =>
+  Object.entries(parameters)
+    .filter(([, value]) => value !== null && value !== false && String(value) !== '')
     .map(([name, value]) => {
       const text = typeof value === 'number' && name.endsWith('_ms') ? formatDuration(value) : String(value)
       return html`<span class="parameter"
@@ -169,4 +160,3 @@ function describeParameters(parameters: AuditEvent['parameters']): HtmlPart {
         ${text.replaceAll(',', ', ')}</span
       > `
     })
-}
