@@ -256,7 +256,7 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // security may only hide it.
   // No index reads a column that changes when a row is finished, and pages are filled to three tenths, which leaves room for what is
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
-  // that are due: `row_counts` and `due_rows` say where to look. What is rare has a column that is null for all other rows:
+  // that are due: `row_counts` says where to look for the ones, and the others are looked for once an hour. What is rare has a column that is null for all other rows:
   // `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched. Statements set
   // `failure` (`store/failures.ts:failureSql`): a generated column would list the states, and a later version could add none.
   await sql`
@@ -317,25 +317,10 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
     create index rows_by_missed_lookup on fillrate.rows using gin (missed_lookup_ids)
       where missed_lookup_ids is not null`.execute(db)
 
-  // The keys of finished rows that have a `due_at`, an entry for each statement and hour: an index of it would be written
-  // whenever a row is finished, and the row's other indexes with it. `rows.due_at` decides; `due_at` here is the hour in
-  // which it is. A row whose `due_at` has changed is listed by another entry; one that lacks nothing stays due.
-  await sql`
-    create table fillrate.due_rows (
-      id bigint generated always as identity primary key,
-      source text collate "C" not null,
-      due_at timestamptz not null,
-      keys text[] collate "C" not null
-    )`.execute(db)
-  await sql`alter table fillrate.due_rows alter column keys set storage external`.execute(db)
-  await sql`create index due_rows_by_source on fillrate.due_rows (source, due_at)`.execute(db)
-
   // How many rows of each run are in each state: the sum of `rows`. Every statement that changes states appends what it has changed, in
   // its own transaction, so that the sum is exact after any crash. Updating one row for each state
   // would make concurrent writers wait for one another, and deadlock; counting four million rows takes seconds. Recovery
   // folds the rows of many statements into one, and forgets the run of rows that are finished when the run is over.
-  // Rows that were due before are compared only where there are any, and hours are those of UTC (`date_bin`): `date_trunc` computes a
-  // calendar date. What reads the transition tables once, for both tables, takes as long for a batch and more for a single row.
   await sql`
     create table fillrate.row_counts (
       source text collate "C" not null,
@@ -350,9 +335,6 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
         insert into fillrate.row_counts
         select source, state, run_id as run, count(*) from added
          where deleted_at is null group by source, state, run;
-        insert into fillrate.due_rows (source, due_at, keys)
-        select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key) from added
-         where due_at is not null and state <> 'waiting' and deleted_at is null group by source, hour;
       elsif tg_op = 'DELETE' then
         insert into fillrate.row_counts
         select source, state, run_id as run, -count(*) from removed
@@ -363,20 +345,8 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
           from (select source, state, run_id as run, 1 as n from added where deleted_at is null
                 union all select source, state, run_id, -1 from removed where deleted_at is null) c
          group by source, state, run having sum(n) <> 0;
-        if exists (select from removed where due_at is not null and state <> 'waiting' and deleted_at is null) then
-          insert into fillrate.due_rows (source, due_at, keys)
-          select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key)
-            from (select source, key, due_at from added where due_at is not null and state <> 'waiting' and deleted_at is null
-                  except select source, key, due_at from removed where due_at is not null and state <> 'waiting' and deleted_at is null) d
-           group by source, hour;
-        else
-          insert into fillrate.due_rows (source, due_at, keys)
-          select source, date_bin('1 hour', due_at, '2000-01-01 00:00Z') as hour, array_agg(key) from added
-           where due_at is not null and state <> 'waiting' and deleted_at is null group by source, hour;
-        end if;
       else
         delete from fillrate.row_counts;
-        delete from fillrate.due_rows;
       end if;
       return null;
     end $$`.execute(db)
@@ -694,7 +664,8 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
   // What is known of a source. `configured_at`: when a process had it in its configuration, to the hour. `paused_at` to `resume_at`:
   // a user has paused it, and when that ends by itself. `mapping_hash` to `full_pass_at`: how far one with `changedAt` has been read,
   // and with which mapping: a changed mapping requires a full pass; the start of the pass, the transactions that were open then, each
-  // with a time before which it did not begin, and the last full pass. `per_hour` to `slowed_at`: how many more rows of one with
+  // with a time before which it did not begin, and the last full pass. `due_after`: a pass by `changedAt` looks for due rows from then
+  // on; null: at once. `per_hour` to `slowed_at`: how many more rows of one with
   // `writes` may be written, at a time, and when a write has waited for it last.
   await sql`
     create table fillrate.source_state (
@@ -709,6 +680,7 @@ async function createLiveSync(db: Kysely<unknown>): Promise<void> {
       started_at timestamptz,
       running_transactions jsonb,
       full_pass_at timestamptz,
+      due_after timestamptz,
       per_hour integer,
       allowance double precision,
       allowed_at timestamptz,

@@ -114,12 +114,6 @@ export async function createSettledTable(
     alter table fillrate.lookups set (fillfactor = 19);
     delete from fillrate.row_counts;
     insert into fillrate.row_counts (source, state, rows) select source, state, count(*) from fillrate.rows group by 1, 2;
-    truncate fillrate.due_rows;
-    insert into fillrate.due_rows (source, due_at, keys)
-    select source, due_at, array_agg(key)
-      from (select source, key, date_trunc('hour', due_at) as due_at, (row_number() over () - 1) / 2000 as batch
-              from fillrate.rows where due_at is not null) b
-     group by source, due_at, batch;
     select setval(pg_get_serial_sequence('fillrate.lookups', 'id'), (select max(id) from fillrate.lookups));
     create table crm.leads as select id, 'lead' || id || '@example.com' as email, null::text as title from crm.people;
     alter table crm.leads add primary key (id)`)

@@ -185,7 +185,7 @@ const MAX_PASSES = 5
 
 /** Tables in which a company's domain may be that of a person's employer. */
 const PERSON_TABLES: ReadonlySet<string> = new Set(
-  'lookups deliveries changes skipped_cells rows due_rows jobs'.split(' '),
+  'lookups deliveries changes skipped_cells rows jobs'.split(' '),
 )
 
 /** @param expand of each pass: what is stored of the subject by then */

@@ -3,7 +3,6 @@ import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import { prunePending } from '../store/pending-lookups.ts'
-import { pruneDueRows } from '../store/due-rows.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -46,7 +45,6 @@ export async function recoverAbandoned(
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
   await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
   await foldRowCounts(deps.db)
-  await pruneDueRows(deps.db)
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)
     deps.log.info({ event: 'run_interrupted', runs: interrupted }, 'interrupted runs of dead processes')

@@ -183,12 +183,6 @@ export async function eraseRows(
   keys: readonly string[],
 ): Promise<Pick<ErasedRows, 'rows' | 'changes'> & { readonly unneeded: UnneededLookup[] }> {
   const these = theseSql(source, keys)
-  // A key may be an address. Only entries of a past time are pruned: a row was due at the next refresh.
-  await sql`
-    update fillrate.due_rows set keys = array(select k.key from unnest(keys) as k (key) where k.key <> all(${[...keys]}::text[]))
-     where source = ${source} and exists (select from unnest(keys) as k (key) where k.key = any(${[...keys]}::text[]))`.execute(
-    tx,
-  )
   const { rows } = await sql<{ rows: number; changes: number; lookups: number[] }>`
     with changes as (delete from fillrate.changes where ${these} returning lookup_id),
       skipped as (delete from fillrate.skipped_cells where ${these} returning lookup_id),

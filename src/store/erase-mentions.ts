@@ -66,10 +66,6 @@ export async function eraseCells(
        written.map((column) => names(sql.ref(column))),
        sql` or `,
      )})`)
-  await sql`
-    update fillrate.due_rows set keys = array(select key from unnest(keys) as k (key) where not ${isNamed})
-     where exists (select from unnest(keys) as k (key) where ${isNamed})`.execute(tx)
-
   const recorded = CELL_TABLES.changes.columns
   const all = recorded.map((column) => sql.ref(column))
   const changes = await count(sql`delete from fillrate.changes where ${isAt('changes')} and ${isNamed}`)
@@ -83,7 +79,7 @@ export async function eraseCells(
 
 /** Every table that the migrations create, without their own. */
 export const OWN_TABLES: readonly string[] = `
-  audit_events changed_rows changed_rows_spare changes circuit_breakers conditions deliveries due_rows
+  audit_events changed_rows changed_rows_spare changes circuit_breakers conditions deliveries
   jobs leases lookup_leases lookups malformed_responses
   pending_lookups processes rate_limits row_counts rows runs
   scheduled_runs services skipped_cells source_state spend suppressions write_back_queue`

@@ -26,9 +26,8 @@ interface Names {
 }
 
 async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
-  // Its trigger moves the counts, and lists what is due under the new name.
+  // Its trigger moves the counts.
   await sql`update fillrate.rows set source = ${to} where source = ${from}`.execute(tx)
-  await sql`delete from fillrate.due_rows where source = ${from}`.execute(tx)
   for (const table of ['skipped_cells', 'changes', 'spend'])
     await sql`update ${sql.id('fillrate', table)} set source = ${to} where source = ${from}`.execute(tx)
   // Of an answered lookup it is read no more: a new request sets it again. To write millions of records anew would take long.

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { FAILED_ROW_STATES, type RetryState, type RowState, UNDONE_NOTE } from '../domain/row.ts'
+import { seekDueRows } from './source-state.ts'
 import { unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -75,4 +76,5 @@ export async function makeRowsDue(
       from ${unnestByRow(source, rows, { lookup: 'bigint' })}
      where r.ctid = v.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
+  await seekDueRows(tx, [source])
 }

@@ -126,7 +126,6 @@ export interface Schema extends ObservationTables {
     is_requeued: GeneratedAlways<boolean | null>
     failure: FailureState | null
   }
-  'fillrate.due_rows': { id: Generated<number>; source: string; due_at: Date; keys: string[] }
   'fillrate.row_counts': { source: string; state: RowState; run_id: number | null; rows: number }
   'fillrate.jobs': {
     key: string

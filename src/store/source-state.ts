@@ -90,6 +90,10 @@ export async function resumeSources(db: Connection, sources: readonly string[]):
 export interface CursorPass {
   /** Read changes from here on; null: read the whole table. */
   readonly since: Date | null
+  /** Whether to look for rows that are due again: a walk over all that Fillrate keeps of the source. */
+  readonly seeksDue: boolean
+  /** Since when it is to be looked for them, as Postgres writes it: a Date would lose the microseconds. */
+  readonly dueAfter: string | null
   readonly start: PassStart
   readonly cursor: SourceCursor | null
 }
@@ -112,8 +116,10 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
     started_at: Date
     running_transactions: Readonly<Record<string, string>>
     full_pass_at: Date
+    seeks_due: boolean
+    due_text: string | null
   }>`
-    select now() as now, p.*, (
+    select now() as now, p.*, p.due_after::text as due_text, coalesce(p.due_after <= now(), true) as seeks_due, (
              select coalesce(jsonb_agg(t), '[]') from (
                select l.virtualxid as id, a.xact_start as started_at, false as is_prepared
                  from pg_locks l join pg_stat_activity a on a.pid = l.pid
@@ -143,7 +149,8 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
     running: new Map(Object.entries(row.running_transactions).map(([id, at]) => [id, new Date(at)])),
     fullPassAt: row.full_pass_at,
   }
-  return { since: readSince(cursor, start.now), start, cursor }
+  const since = readSince(cursor, start.now)
+  return { since, seeksDue: row.seeks_due, dueAfter: row.due_text, start, cursor }
 }
 
 /** Records that a process has these sources in its configuration, at most once an hour for each. */
@@ -154,21 +161,39 @@ export async function markConfigured(db: Database, sources: readonly string[]): 
       where c.configured_at is null or c.configured_at < now() - interval '1 hour'`.execute(db)
 }
 
-/** Records that a pass has read to the end. */
+/** How often a pass by `changedAt` looks for rows that are due again. */
+const DUE_EVERY = sql`interval '1 hour'`
+
+/** Lets the next pass by `changedAt` look for rows that are due: some were made due at once. */
+export async function seekDueRows(tx: Connection, sources: readonly string[]): Promise<void> {
+  await sql`
+    update fillrate.source_state set due_after = now() where source = any(${[...sources]}::text[])`.execute(
+    tx,
+  )
+}
+
+/**
+ * Records that a pass has read to the end. If it has looked for due rows, or has read all, the next look is in an hour, unless rows were
+ * made due meanwhile.
+ */
 export async function saveCursor(
   db: Database,
   source: string,
   mappingHash: string,
-  { since, start, cursor }: CursorPass,
+  { since, seeksDue, dueAfter, start, cursor }: CursorPass,
 ): Promise<void> {
   const { changedUntil, running } = advanceCursor(start, cursor)
   const fullPassAt = since === null ? start.now : (cursor?.fullPassAt ?? start.now)
   await sql`
-    insert into fillrate.source_state (source, configured_at, mapping_hash, changed_until, started_at, running_transactions, full_pass_at)
-    values (${source}, now(), ${mappingHash}, ${changedUntil}, ${start.now}, ${JSON.stringify(Object.fromEntries(running))}::jsonb, ${fullPassAt})
+    insert into fillrate.source_state as c
+           (source, configured_at, mapping_hash, changed_until, started_at, running_transactions, full_pass_at, due_after)
+    values (${source}, now(), ${mappingHash}, ${changedUntil}, ${start.now}, ${JSON.stringify(Object.fromEntries(running))}::jsonb, ${fullPassAt},
+            ${start.now}::timestamptz + ${DUE_EVERY})
     on conflict (source) do update
       set mapping_hash = excluded.mapping_hash, changed_until = excluded.changed_until,
           started_at = excluded.started_at, running_transactions = excluded.running_transactions,
+          due_after = case when ${seeksDue || since === null}::boolean and c.due_after is not distinct from ${dueAfter}::timestamptz
+                           then excluded.due_after else c.due_after end,
           full_pass_at = excluded.full_pass_at`.execute(db)
 }
 

@@ -3,7 +3,8 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { listNameKeys } from '../domain/identifiers/name-company.ts'
 import { type Identifier, identifierText } from '../domain/subject.ts'
-import { anyOf, isTrue, jsonBatch, NOW } from './sql.ts'
+import { seekDueRows } from './source-state.ts'
+import { anyOf, isTrue, jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The suppression hash (tombstone) of an identifier that must never be looked up again. Does not reveal it. */
@@ -65,8 +66,15 @@ export async function deleteSuppressions(tx: Tx, lookups: readonly Identifier[])
   const hashes = lookups.map((one) => suppressionHash(one.kind, one.key))
   const suppressions = tx.deleteFrom('fillrate.suppressions').where('hash', '=', anyOf(hashes))
   const { numDeletedRows } = await suppressions.executeTakeFirst()
-  if (numDeletedRows > 0n)
-    await tx.updateTable('fillrate.rows').set({ due_at: NOW }).where('state', '=', 'suppressed').execute()
+  if (numDeletedRows > 0n) {
+    const { rows } = await sql<{ source: string }>`
+      with due as (update fillrate.rows set due_at = now() where state = 'suppressed' returning source)
+      select distinct source from due`.execute(tx)
+    await seekDueRows(
+      tx,
+      rows.map(({ source }) => source),
+    )
+  }
   return Number(numDeletedRows)
 }
 

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { isPausedSql } from './source-state.ts'
 import type { RunService } from './pending-lookups.ts'
-import { opaque } from './sql.ts'
-import type { Connection } from './transaction.ts'
+import { opaque, unnestByRow } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
 // kept counts say which runs have some, and the index of rows by run gives these.
@@ -77,4 +77,35 @@ export async function listRequeuedRows(
      where source = ${source} and is_requeued and key > ${after} and ${opaque(sql`run_id = ${run} and service_id = ${service}`)}
      order by key limit ${limit}`.execute(db)
   return rows.map((row) => row.key)
+}
+
+/**
+ * Rows of a source that are due again, for a pass that does not read the whole table. Walks all rows of the source from `after` on:
+ * a second for a million of them.
+ * @param after keyset: keys after this one
+ */
+export async function listDueRows(
+  db: Connection,
+  source: string,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select key from fillrate.rows
+     where source = ${source} and key > ${after} and ${opaque(sql`due_at <= now() and state <> 'waiting' and deleted_at is null`)}
+     order by key limit ${limit}`.execute(db)
+  return rows.map((row) => row.key)
+}
+
+/** Makes due rows due later. */
+export async function postponeDueRows(
+  tx: Tx,
+  source: string,
+  postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
+): Promise<void> {
+  const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
+  await sql`
+    update fillrate.rows r set due_at = v.until
+      from ${unnestByRow(source, values, { until: 'timestamptz' })}
+     where r.ctid = v.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }

@@ -11,7 +11,7 @@ import {
   type TrialOptions,
 } from './fixture.ts'
 import { onServer } from '../support/server.ts'
-import { differences, findMiscounted, findMisnamedFailures, findUnlisted } from './invariants.ts'
+import { differences, findMiscounted, findMisnamedFailures } from './invariants.ts'
 import type { KillResult } from './process-faults.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -104,9 +104,7 @@ async function compare(
       (sum, name) => sum + differences(found.get(name) ?? NONE, expected.get(name) ?? NONE).length,
       0,
     )
-  const faults = await Promise.all(
-    [findMiscounted, findMisnamedFailures, findUnlisted].map((find) => find(database.pool)),
-  )
+  const faults = await Promise.all([findMiscounted, findMisnamedFailures].map((find) => find(database.pool)))
   return {
     rowsLost: lost('fillrate.rows'),
     recordsLost: lost('fillrate.lookups'),

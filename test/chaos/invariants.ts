@@ -88,7 +88,6 @@ export async function checkInvariants(
     (name) => rows.filter((row) => row.service === name && !row.sync_only).length > 3 * CONCURRENCY,
   )
   const miscounted = [...(await findMiscounted(pool)), ...(await findMisnamedFailures(pool))]
-  const unlisted = await findUnlisted(pool)
   const spendFaults = await findSpendFaults(pool, sandboxes)
   const postedTwice = paid.filter((one) => one.bulk > 1)
   return {
@@ -96,7 +95,7 @@ export async function checkInvariants(
     recordsLost: differences(found.records, expected.records).length,
     paidTwice: paidTwice.length,
     cellsWrong: differences(found.cells, expected.cells).length + (await countWrittenTwice(pool)),
-    otherFaults: [postedTwice, miscounted, unlisted, spendFaults, doubted].flat().length,
+    otherFaults: [postedTwice, miscounted, spendFaults, doubted].flat().length,
     inDoubt: rows.reduce((sum, row) => sum + row.calls, 0),
   }
 }
@@ -125,16 +124,6 @@ export async function findMisnamedFailures(pool: pg.Pool): Promise<string[]> {
       where failure is distinct from case when deleted_at is null and state = any($1) then state end`,
     [FAILURE_STATES],
   )
-  return rows.map(({ key }) => key)
-}
-
-/** Keys of rows that are to be picked again at some time, and that no list has for it. */
-export async function findUnlisted(pool: pg.Pool): Promise<string[]> {
-  const { rows } = await pool.query<{ key: string }>(`
-    select r.key from fillrate.rows r
-     where r.state <> 'waiting' and r.due_at is not null and r.deleted_at is null and not exists (
-       select from fillrate.due_rows d
-        where d.source = r.source and r.due_at >= d.due_at and r.due_at < d.due_at + interval '1 hour' and r.key = any(d.keys))`)
   return rows.map(({ key }) => key)
 }
 

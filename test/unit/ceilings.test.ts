@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 const CEILINGS = {
   linesOfSource: 70_500,
   filesOfSource: 473,
-  tables: 26,
+  tables: 25,
   linesOfTests: 69_200,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_786,

@@ -8,7 +8,14 @@ import {
   type ReadOptions,
 } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
-import { createPass, nextScanPage, PAGE_SIZE, type PickPass, ReadAhead } from '../../pipeline/pick/pass.ts'
+import {
+  createPass,
+  nextScanPage,
+  PAGE_SIZE,
+  type PickPass,
+  ReadAhead,
+  seeksDue,
+} from '../../pipeline/pick/pass.ts'
 import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
 
 import { describeFreshness } from '../../sources/freshness.ts'
@@ -21,10 +28,9 @@ import {
 } from '../../sources/left-out.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { listDueRows } from '../../store/due-rows.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
-import { listAbandonedRows } from '../../store/waiting-rows.ts'
+import { listAbandonedRows, listDueRows } from '../../store/waiting-rows.ts'
 import { sumOf } from './lookup-estimate.ts'
 import type { PlannedStep, SourceWalk } from './walk.ts'
 
@@ -103,8 +109,10 @@ export async function planSource(
   // Where lookups cost parts of a credit, a budget pays more of them than it has credits.
   const each = Math.min(1, ...Object.values(deps.adapter.credits.most))
   let stoppedAt: SourcePlan['stopped_at'] = null
-  const { changedSince } = await createPass(deps, source, options)
-  const phases: PlanPhase[] = changedSince === null ? ['scan'] : ['abandoned', 'due', 'scan']
+  const pass = await createPass(deps, source, options)
+  const { changedSince } = pass
+  const listed: PlanPhase[] = changedSince === null ? [] : ['abandoned']
+  const phases: PlanPhase[] = [...listed, ...(seeksDue(pass) ? (['due'] as const) : []), 'scan']
   let [phase] = phases
   let after: string | null = null
   let size = PAGE_SIZE

@@ -1,7 +1,7 @@
 import type { Deps } from '../deps.ts'
 import type { PickCandidate } from './candidates.ts'
 import type { ClaimResult } from './claim.ts'
-import { type PickContext, type PickOptions, type PickPass, savePassCursor } from './pass.ts'
+import { type PickContext, type PickOptions, type PickPass, savePassCursor, seeksDue } from './pass.ts'
 import type { PhasePage } from './read-phase.ts'
 
 export interface PickResult {
@@ -111,7 +111,7 @@ export async function advancePhase(
     pass.phase = 'abandoned'
   } else if (pass.phase === 'abandoned') {
     budget.setAbandonedSkips(pass.source.name, skipped)
-    pass.phase = pass.changedSince === null ? 'scan' : 'due'
+    pass.phase = seeksDue(pass) ? 'due' : 'scan'
   } else if (pass.phase === 'due') {
     pass.phase = 'scan'
   } else {

@@ -53,7 +53,7 @@ export interface PickOptions extends Pick<RunSpec, 'limit' | 'where'> {
  * One pass over one source, by phases.
  *
  *     requeued ──▶ abandoned ──▶ scan ──▶ done
- *                      └──▶ due ──▶ ┘  with `changedAt`
+ *                      └──▶ due ──▶ ┘  with `changedAt`, once an hour
  *
  * `requeued`: the run's own rows that are to be picked again, which counts no row twice. `abandoned`: rows that dead runs left
  * waiting. `due`: finished rows that are due again. `scan`: the table.
@@ -117,6 +117,10 @@ export const createEmptyPass = (
   changedSince: null,
   cursorPass: null,
 })
+
+/** Whether a pass looks for due rows: one that reads the whole table finds them there. */
+export const seeksDue = ({ changedSince, cursorPass }: PickPass): boolean =>
+  changedSince !== null && cursorPass?.seeksDue === true
 
 /** Stores how far a pass has read the source by `changedAt`. */
 export async function savePassCursor(deps: Pick<Deps, 'db' | 'service'>, pass: PickPass): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Source } from '../../sources/source-model.ts'
-import { listDueRows } from '../../store/due-rows.ts'
+import { listDueRows } from '../../store/waiting-rows.ts'
 import { beginAnew, resumeAtLaterStep } from '../../store/steps.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'

@@ -1,6 +1,6 @@
 import { describeFreshness } from '../../sources/freshness.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { postponeDueRows } from '../../store/due-rows.ts'
+import { postponeDueRows } from '../../store/waiting-rows.ts'
 import type { Tx } from '../../store/transaction.ts'
 import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { toIdleRow } from '../row-results.ts'

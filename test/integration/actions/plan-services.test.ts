@@ -115,7 +115,7 @@ test('the budget of a source and that of a service leave fewer rows for the serv
   const open = ROWS - KNOWN
   const reset = () =>
     services.query(`
-      truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.row_counts, fillrate.due_rows;
+      truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.row_counts;
       update people set title = null, phone = null`)
   const compare = async (limited: object) => {
     await reset()
@@ -148,7 +148,7 @@ test('with `blank` rows that a service found go on, and end where the next is fo
     },
   }
   await services.query(`
-    truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.row_counts, fillrate.due_rows;
+    truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.row_counts;
     update people set title = null, phone = null`)
   const app = await services.open({ config: blank })
   const request = { ...runRequest({ route: 'sync' }), limit: null }

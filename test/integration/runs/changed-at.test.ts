@@ -150,6 +150,31 @@ test('a row whose changedAt did not change is found by a full pass once a week',
   expect(await pass()).toEqual(['first@x.example', 'old@x.example'])
 })
 
+test('rows that are due again are looked for once an hour, and at once after a retry', async () => {
+  const contacts = { ...crmConfig.sources.contacts, changedAt: 't.changed_at' }
+  const config = { ...crmConfig, sources: { contacts } }
+  const countPicked = async () => (await harness.run({ route: 'sync' }, { config })).rows.picked
+  for (const n of [1, 2]) await insert(`person${n}@example.com`, `now() - interval '1 day'`)
+  expect(await countPicked()).toBe(2)
+  await harness.query(`
+    update crm.contacts set title = null;
+    update fillrate.rows set due_at = now() - interval '1 minute', state = 'failed', failure = 'failed'`)
+  expect(await countPicked()).toBe(0)
+  await harness.query(`update fillrate.source_state set due_after = due_after - interval '1 hour'`)
+  expect(await countPicked()).toBe(2)
+
+  await harness.query(`
+    update crm.contacts set title = null;
+    update fillrate.rows set state = 'failed', failure = 'failed'`)
+  expect(await countPicked()).toBe(0)
+  const app = await harness.open({ config })
+  const signal = new AbortController().signal
+  await app.retry({ states: ['failed'], reason: null, sources: [], dryRun: false, signal })
+  await app.close()
+  expect(await countPicked()).toBe(2)
+  expect(await countPicked()).toBe(0)
+})
+
 test('a changedAt that is no time is rejected, with advice', async () => {
   const problems = await pass('t.seconds').catch((error: unknown) => error)
   expect(problems).toBeInstanceOf(SourceProblems)
@@ -175,7 +200,8 @@ test('a plan counts what the run will read, changed, due and abandoned rows, eac
     update fillrate.rows r set due_at = now() - interval '1 minute' from crm.contacts c
      where r.key = c.id::text and c.email in ('new-p1@x.example', 'p11@x.example', 'p12@x.example') and r.state <> 'waiting';
     update fillrate.rows r set state = 'waiting', settled_at = null, due_at = null, run_id = null from crm.contacts c
-     where r.key = c.id::text and c.email in ('new-p2@x.example', 'p21@x.example')`)
+     where r.key = c.id::text and c.email in ('new-p2@x.example', 'p21@x.example');
+    update fillrate.source_state set due_after = now()`)
   const app = await harness.open({
     config: {
       ...crmConfig,

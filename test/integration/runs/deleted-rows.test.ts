@@ -3,7 +3,6 @@ import type { App } from '../../../src/app.ts'
 import { readStatus } from '../../../src/actions/status.ts'
 import { readConditions } from '../../../src/store/conditions.ts'
 import { describeCondition, type Condition } from '../../../src/domain/condition.ts'
-import { listDueRows, pruneDueRows } from '../../../src/store/due-rows.ts'
 import { countFailureReasons } from '../../../src/store/failures.ts'
 import { listLookupHistory } from '../../../src/store/row-history.ts'
 import { searchRows } from '../../../src/store/row-search.ts'
@@ -11,6 +10,7 @@ import { countRunRowsBySource } from '../../../src/store/run-history.ts'
 import { countCells, listSourceNames, recountRows } from '../../../src/store/rows.ts'
 import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listRecentConditions } from '../../../src/store/conditions.ts'
+import { listDueRows } from '../../../src/store/waiting-rows.ts'
 import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { eraseDeleted } from '../../../src/pipeline/deleted-rows.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -247,7 +247,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   const all = { source: null, state: null, reason: null, run: null, identity: null }
   const read = async () => ({
     due: await listDueRows(app.db, 'contacts', '', 10),
-    dueSorted: await listDueRows(app.db, 'contacts', '', 10, 0),
     failures: await countFailureReasons(app.db, { source: null, states: null }),
     skipped: (await iterateSkippedCells(app.db, {}).next()).value ?? [],
     skippedOfState: await groupSkippedCells(app.db, { states: ['enriched'] }),
@@ -258,7 +257,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   const before = await read()
   expect(before).toMatchObject({
     due: ['1', '9'],
-    dueSorted: ['1', '9'],
     failures: [{ rows: 2 }],
     skipped: [{ key: '2' }],
     skippedOfState: [{ rows: 1 }],
@@ -273,7 +271,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   await run()
   expect(await read()).toEqual({
     due: [],
-    dueSorted: [],
     failures: [],
     skipped: [],
     skippedOfState: [],
@@ -283,8 +280,6 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
   })
   expect(await listLookupHistory(app.db, [shared?.id ?? 0])).toMatchObject([{ rows: 1 }])
   expect(await recountRows(app.db)).toBe(0)
-  await pruneDueRows(app.db)
-  expect(await harness.count('fillrate.due_rows where due_at <= now()')).toBe(0)
 
   // All of it is back with them, and what was due is picked.
   await harness.query(

@@ -48,7 +48,6 @@ async function night(config: object, days: number): Promise<string> {
   for (const [table, columns] of [
     ['lookups', ['resolved_at', 'requested_at', 'refresh_at', 'enqueued_at']],
     ['rows', ['due_at', 'settled_at', 'picked_at']],
-    ['due_rows', ['due_at']],
   ] as const)
     await harness.query(
       `update fillrate.${table} set ${columns.map((one) => `${one} = ${one} - interval '${days} days'`).join(', ')}`,

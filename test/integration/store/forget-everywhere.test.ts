@@ -18,7 +18,7 @@ import { useTestDatabase } from '../../support/database.ts'
 const database = useTestDatabase()
 const log = pino({ level: 'silent' })
 const TABLES =
-  'services lookups rows changes suppressions skipped_cells deliveries jobs runs malformed_responses due_rows'
+  'services lookups rows changes suppressions skipped_cells deliveries jobs runs malformed_responses'
 beforeEach(async () => {
   const tables = TABLES.split(' ').map((table) => `fillrate.${table}`)
   await database.query(`truncate ${tables.join()} cascade`)

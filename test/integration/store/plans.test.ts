@@ -11,7 +11,6 @@ import { readBudgetUsage, readProspect } from '../../../src/store/budgets.ts'
 import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import * as remap from '../../../src/store/remap.ts'
 import * as requeueRows from '../../../src/store/requeue-rows.ts'
-import { listDueRows } from '../../../src/store/due-rows.ts'
 import * as rows from '../../../src/store/rows.ts'
 import { deleteChanges, deleteExpired } from '../../../src/store/retention.ts'
 import { listChangeHistory } from '../../../src/store/row-history.ts'
@@ -223,7 +222,6 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
     ['list abandoned rows', (tx) => listAbandonedRows(tx, 'contacts', [], '', 1_000)],
     ['list requeued rows', (tx) => listRequeuedRows(tx, 'contacts', OF_RUN, '', 1_000)],
     ['count the rows of a source by state', (tx) => rows.countRowStates(tx, { sources: ['contacts'] })],
-    ['list due rows', (tx) => listDueRows(tx, 'contacts', '', 1_000)],
     ['count what rows wait for', (tx) => readWaitingCounts(tx, RUN, ['contacts'], [RUN])],
     [
       'count what rows of a dry run wait for',
