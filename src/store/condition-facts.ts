@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { DatabaseOutage } from '../domain/condition.ts'
 import { QUEUED_REASON, ScheduledRun } from '../domain/schedule.ts'
 import { type DayUsage, readDayBudget } from './budgets.ts'
 import { queuedChangesSql } from './changed-rows.ts'
@@ -15,7 +16,7 @@ import {
 } from './condition-services.ts'
 import { overdueJobsSql } from './jobs.ts'
 import { isPausedSql } from './source-state.ts'
-import { jsonBatch } from './sql.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the reader of conditions knows and Postgres does not. */
@@ -25,6 +26,8 @@ export interface Observer {
    * unknown.
    */
   readonly schedules: ReadonlyMap<string, number | null> | null
+  /** What keeps it from writing to Postgres: no process can store that. Absent or null: nothing. */
+  readonly outage?: DatabaseOutage | null
 }
 
 /** What comes and goes within seconds is one condition; its end is seen within ten. A process knows itself when Postgres is back. */
@@ -235,7 +238,7 @@ const rejectedSql = sql`
   )`
 
 /** SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. A budget below the backlog is a choice: only edits may not wait for it. */
-const restSql = (spent: RawBuilder<unknown>) => sql`
+const restSql = (spent: RawBuilder<unknown>, { outage = null }: Observer) => sql`
   jobs_overdue as (
     select 'jobs_overdue' as kind,
            s.name as service,
@@ -276,6 +279,13 @@ const restSql = (spent: RawBuilder<unknown>) => sql`
            ) as details
       from alive
      where refused_at > now() - interval '10 seconds'
+    union all
+    select 'database_away',
+           null,
+           null,
+           now() - ${intervalSql(outage?.forMs ?? 0)},
+           ${JSON.stringify(outage?.details ?? {})}::jsonb
+     where ${outage !== null}::boolean
   )`
 
 const OBSERVED = [
@@ -301,13 +311,13 @@ export async function shownSql(db: Connection, observer: Observer): Promise<RawB
   const facts = [
     actorsSql,
     circuitSql,
-    causesSql,
+    causesSql(observer.outage ?? null),
     throttledSql,
     failedRunsSql,
     lateSchedulesSql(observer),
     lateSql(spent('spent')),
     rejectedSql,
-    restSql(spent('s')),
+    restSql(spent('s'), observer),
   ]
   return sql`
     with ${sql.join(facts)}, observed as (

@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { DatabaseOutage } from '../domain/condition.ts'
 import { ALIVE_FOR } from './processes.ts'
+import { intervalSql } from './sql.ts'
 
 // The facts from which conditions are found that are about a service or explain others: the first CTEs of the one
 // statement that `condition-facts.ts` makes.
@@ -118,8 +120,9 @@ export const circuitSql = sql`
 /**
  * SQL: the CTE `cause`: what explains a run that failed and what is late, while it holds and from what it
  * has delayed: of a service, of a source, or Postgres itself.
+ * @param outage what the reader knows of Postgres
  */
-export const causesSql = sql`
+export const causesSql = (outage: DatabaseOutage | null) => sql`
   cause as (
     select kind,
            service,
@@ -127,6 +130,13 @@ export const causesSql = sql`
            since as began,
            'infinity'::timestamptz as ended
       from circuit
+    union all
+    select 'database_away',
+           null,
+           null,
+           now() - ${intervalSql(outage?.forMs ?? 0)},
+           'infinity'
+     where ${outage !== null}::boolean
     union all
     select kind,
            service,

@@ -239,6 +239,28 @@ export interface Schema extends ObservationTables {
     status: Json<RateStatus> | null
     reported_at: Date | null
   }
+  'fillrate.source_state': {
+    source: string
+    configured_at: Date | null
+    paused_at: Date | null
+    /** A user of the command line, or the name of a dashboard token. */
+    paused_by: string | null
+    pause_reason: string | null
+    /** When the pause ends by itself; null: when the source is resumed. */
+    resume_at: Date | null
+    mapping_hash: string | null
+    changed_until: Date | null
+    started_at: Date | null
+    running_transactions: Json | null
+    full_pass_at: Date | null
+    due_after: Date | null
+    per_hour: number | null
+    /** Rows that may be written, at `allowed_at`. */
+    allowance: number | null
+    allowed_at: Date | null
+    /** When a write has waited for it last. */
+    slowed_at: Date | null
+  }
   'fillrate.processes': {
     owner: string
     role: 'start' | 'serve' | 'run'

@@ -43,7 +43,7 @@ export const statusCommand = defineCommand(
         const columns = outputs.map(({ column }) => column)
         fillRates[name] = await readLastFillRates(db, name, columns)
       }
-      const conditions = await listConditions(db, { schedules: await readDueTimes(config, now()) })
+      const conditions = await listConditions(db, await readDueTimes(config, now()))
       const report: StatusReport = {
         conditions: conditions.map((one) => toConditionReport(one, now())),
         ...(await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config)),
@@ -69,22 +69,13 @@ export const statusCommand = defineCommand(
   },
 )
 
-/** The stored ones, and that Postgres takes no writes: no process can store that. */
-async function listConditions(db: Database, observer: Observer): Promise<Condition[]> {
+/** Also that Postgres takes no writes: no process can store that. */
+async function listConditions(db: Database, schedules: Observer['schedules']): Promise<Condition[]> {
   const { readConditions } = await import('../../store/conditions.ts')
   const { tryWrite } = await import('../../store/connectivity.ts')
-  const stored = await readConditions(db, observer)
   const sqlstate = await tryWrite(db)
-  if (sqlstate === null || describeRefusal(sqlstate) === null) return stored
-  if (stored.some(({ kind }) => kind === 'database_away')) return stored
-  const refusal: Condition = {
-    kind: 'database_away',
-    service: null,
-    source: null,
-    since: new Date(),
-    details: { sqlstate },
-  }
-  return [refusal, ...stored]
+  const isRefused = sqlstate !== null && describeRefusal(sqlstate) !== null
+  return readConditions(db, { schedules, outage: isRefused ? { details: { sqlstate }, forMs: 0 } : null })
 }
 
 /** When each schedule was due last; null: the configuration is unknown. */

@@ -297,7 +297,9 @@ describe('with changedAt', () => {
     await harness.query(
       `update crm.contacts set phone = null, enriched_at = ${days(10)}, changed_at = ${days(80)}`,
     )
-    await harness.query(`update fillrate.rows set due_at = now()`)
+    await harness.query(
+      `update fillrate.rows set due_at = now(); update fillrate.source_state set due_after = now()`,
+    )
     expect(await run(config)).toMatchObject({ rows: { picked: 0 }, calls: 0 })
     const [row] = await harness.query(
       `select r.due_at = date_trunc('milliseconds', c.enriched_at) + interval '90 days' as due from fillrate.rows r, crm.contacts c`,

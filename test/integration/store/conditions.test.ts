@@ -172,6 +172,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       ],
       [],
     ],
+    [
+      'was paused until now',
+      [
+        EDITS_LATE,
+        `insert into fillrate.source_state (source, paused_at, paused_by, resume_at) values ('people', now(), 'anna', now())`,
+      ],
+      ['late people: live_sync'],
+    ],
     ['has spent its budget, and no edit waits', [spent({}), change('10 minutes', true)], []],
     ['has spent its budget, and edits wait', [spent({}), EDITS_LATE], ['budget_used']],
     [
@@ -358,6 +366,12 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
       'Postgres has refused them',
       [`update fillrate.processes set refused = '53100', refused_at = ${ago('11 seconds')}`],
       [],
+    ],
+    [
+      'the reader knows that Postgres takes no writes, and what it delays is no condition',
+      [EDITS_LATE],
+      ['database_away'],
+      { schedules: null, outage: { details: { sqlstate: '25006' }, forMs: 60_000 } },
     ],
     [
       'seen a moment ago, as it comes and goes',
