@@ -45,24 +45,22 @@ const isNotifiedAtOnce = (kind: ConditionKind): boolean => notifiedAfterMs({ kin
 export class DayOnCall {
   readonly database: TestDatabase
   readonly sandbox: Sandbox
-  readonly toService: Cable
   readonly daemons: Daemon[] = []
   /** The target of notifications. */
   readonly #target: LoopbackService
   /** Of every daemon, also one that was stopped since. */
   readonly #lines: LogLine[] = []
 
-  private constructor(database: TestDatabase, sandbox: Sandbox, toService: Cable, target: LoopbackService) {
+  private constructor(database: TestDatabase, sandbox: Sandbox, target: LoopbackService) {
     this.database = database
     this.sandbox = sandbox
-    this.toService = toService
     this.#target = target
   }
 
   static async open(options: Partial<SandboxOptions>): Promise<DayOnCall> {
     const sandbox = await startSandbox({ notFoundShare: 0.1, missingShare: 0, ...options })
     const target = await startLoopback((_, response) => response.end())
-    return new DayOnCall(await createTestDatabase(), sandbox, await new Cable(sandbox.port).plug(), target)
+    return new DayOnCall(await createTestDatabase(), sandbox, target)
   }
 
   /** Notifications, as their target got them. */
@@ -81,7 +79,7 @@ export class DayOnCall {
 
   environment(databaseUrl: string) {
     return {
-      ...testEnvironment(databaseUrl, `http://127.0.0.1:${this.toService.port}`),
+      ...testEnvironment(databaseUrl, this.sandbox.url),
       databaseUrl,
       apiKeys: this.sandbox.keys,
       webhookSecrets: [this.sandbox.webhookSecret],
@@ -153,7 +151,6 @@ export class DayOnCall {
 
   async close(): Promise<void> {
     await this.stopAll()
-    await this.toService.pull()
     await this.sandbox.close()
     await this.#target.close()
     await this.database.drop()

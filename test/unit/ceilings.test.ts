@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 70_500,
-  filesOfSource: 473,
+  linesOfSource: 69_510,
+  filesOfSource: 440,
   tables: 25,
   linesOfTests: 69_200,
   /** What users can rely on, and what they have to give. */

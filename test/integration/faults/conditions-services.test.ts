@@ -11,7 +11,6 @@ beforeAll(async () => {
   hour = await OnCall.open(database.url)
 })
 afterAll(async () => {
-  await hour.stop()
   await hour.close()
   console.log(hour.formatTimes())
 })
@@ -105,4 +104,5 @@ test('each kind of warning or error is logged once a minute at most, and each ro
   await expect.poll(() => hour.query('select from crm.leads where title is null')).toEqual([])
   for (const sandbox of [hour.acme, hour.beta])
     expect(sandbox.stats().inputs).toMatchObject({ paid_more_than_once: 0 })
+  await hour.stop()
 })
