@@ -208,14 +208,18 @@ export async function interruptExpired(db: Connection, except: readonly number[]
   return (await expired.set(set).execute()).map((row) => row.id)
 }
 
-/** The scopes of runs that ran at the same time as this one, with another service or key. */
+/**
+ * The scopes of runs that ran at the same time as this one, with another key of its services, or with a service of another configuration:
+ * those of one have names.
+ */
 export async function listOtherScopes(db: Connection, run: number): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`
     select distinct s.value as scope
       from fillrate.runs me join fillrate.runs o on o.id <> me.id
      cross join lateral jsonb_each_text(o.scopes) s
      where me.id = ${run} and me.scopes <> '{}' and coalesce(o.finished_at, o.leased_until) > me.started_at
-       and s.value not in (select value from jsonb_each_text(me.scopes))
+       and case when me.scopes ? s.key then me.scopes ->> s.key <> s.value
+                else exists (select from fillrate.services v where v.id = s.key::smallint and v.name is null) end
      order by 1`.execute(db)
   return rows.map((row) => row.scope)
 }

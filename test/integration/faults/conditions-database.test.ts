@@ -232,5 +232,9 @@ test('the money is what the services have counted, and each row has its record',
   expect(inDoubt).toBeLessThanOrEqual(3 * 3 * 2 * CONCURRENCY)
   const recorded = `select count(*)::int as lookups from fillrate.lookups where state in ('found', 'not_found')`
   expect(await hour.query(recorded)).toEqual([{ lookups }])
+  // A run of one service beside a run of both.
+  expect(await hour.query(`select reason from fillrate.runs where reason like '%another service%'`)).toEqual(
+    [],
+  )
   await hour.stop()
 })

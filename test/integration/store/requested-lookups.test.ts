@@ -72,12 +72,6 @@ test('a lookup counts for the run that requested it last', async () => {
   await answer('2', 'rejected')
   expect(await totals(RUN)).toMatchObject({ requested: 2, found: 2, rejected: 0 })
   expect(await totals(OTHER)).toMatchObject({ requested: 1, found: 0, rejected: 1 })
-
-  await makeDue('2')
-  await want(2, 2, RUN)
-  await answer('2', 'failed')
-  expect(await totals(RUN)).toMatchObject({ requested: 3, found: 2, failed: 1 })
-  expect(await totals(OTHER)).toMatchObject({ requested: 0, rejected: 0 })
 })
 
 test('an adopted lookup counts for the run that adopted it', async () => {
