@@ -20,7 +20,12 @@ import { pluralize } from '../util/format.ts'
 import { ServiceError } from '../service/errors.ts'
 import { SourceProblems, mergeGrantProblems, showFound } from '../sources/problems.ts'
 import { createSecretMask } from './secret-mask.ts'
-import { createSchemaProblem, databaseAddress, explainDatabaseError } from './views/database-error.ts'
+import {
+  createSchemaProblem,
+  databaseAddress,
+  explainDatabaseError,
+  explainRefusal,
+} from './views/database-error.ts'
 
 interface CliOptions {
   readonly words: readonly string[]
@@ -216,6 +221,8 @@ function describeCommandError(error: unknown, view: ErrorViewOptions): Described
   }
   const problem = explainDatabaseError(error, url)
   if (problem !== null) return list(Exit.usage, 'database', [problem])
+  const refusal = explainRefusal(error, url)
+  if (refusal !== null) return list(Exit.failed, 'database', [refusal])
   // Of a command that is run by a schedule, what is written here is a log: values at level debug only.
   const message = maskPasswords(
     error instanceof Error

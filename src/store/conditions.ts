@@ -90,7 +90,7 @@ export async function reportCondition(
   return toStored(rows.filter((row) => row.is_new))
 }
 
-/** Processes notice an outage at different moments, and wait for one another to store it. */
+/** Processes notice an outage at different moments, and wait for one another to store it. Another cause so soon is another outage. */
 const SAME_OUTAGE_MS = 5_000
 
 /**
@@ -115,7 +115,11 @@ export async function recordOutage(
                select max(id)
                  from fillrate.conditions
                 where kind = 'database_away'
-                  and coalesce(ended_at, now()) > now() - ${intervalSql(forMs + SAME_OUTAGE_MS)}
+                  and coalesce(ended_at, now()) > now() - ${intervalSql(forMs)} - case
+                        when details ->> 'sqlstate' is not distinct from ${details.sqlstate ?? null}::text
+                        then ${intervalSql(SAME_OUTAGE_MS)}
+                        else interval '0'
+                      end
              )`.execute(tx)
     if ((known.numAffectedRows ?? 0n) > 0n) return
     await sql`

@@ -49,9 +49,11 @@ export type WatchedProcess = ReturnType<typeof watchProcess>
 /** Kinds of warnings and errors of a process of which two came within a minute. */
 export function listRepeatedLines(lines: readonly LogLine[]): string[] {
   const seen = new Map<string, number[]>()
-  for (const { level, event, kind: of = '', service, source, run = '', time } of lines) {
+  for (const { level, event, kind: of = '', service, source, run = '', time, msg } of lines) {
     if (level === 'info') continue
-    const kind = [level, event, of, service ?? '', source ?? '', run].join(' ').trim()
+    // Of Postgres another cause is another outage.
+    const about = of === 'database_away' ? [msg] : [service, source]
+    const kind = [level, event, of, ...about, run].join(' ')
     seen.set(kind, [...(seen.get(kind) ?? []), Date.parse(time)])
   }
   return [...seen]

@@ -1,4 +1,6 @@
 import type { Problem } from '../../config/problems.ts'
+import { describeRefusal } from '../../domain/refusal.ts'
+import { describeError } from '../../util/error-text.ts'
 import { networkErrorMeaning } from '../../util/network-errors.ts'
 
 interface DatabaseError extends Error {
@@ -43,6 +45,31 @@ export function explainDatabaseError(error: unknown, url: string | undefined): P
     }
   const isOfSchema = /\bfillrate\b/.test(message) && (code === '42P01' || code === '42703')
   return code === '3F000' || isOfSchema ? createSchemaProblem(address) : null
+}
+
+/** Settings of the role, the database or the server that end a statement, by SQLSTATE. */
+const LIMITING_SETTINGS: Readonly<Record<string, string>> = {
+  '57014': 'statement_timeout',
+  '55P03': 'lock_timeout',
+  '25P04': 'transaction_timeout',
+}
+
+/** Explains why Postgres refuses a statement, whatever it is about: a setting, or what it lacks. Null for any other error. */
+export function explainRefusal(error: unknown, url: string | undefined): Problem | null {
+  if (!(error instanceof Error)) return null
+  const first = firstOf(error)
+  const setting = LIMITING_SETTINGS[first.code ?? '']
+  const refusal = describeRefusal(first.code)
+  if (setting === undefined && refusal === null) return null
+  return {
+    place: setting ?? databaseAddress(url),
+    found: describeError(first),
+    expected: setting === undefined ? 'a Postgres that takes writes' : 'time for what Fillrate does',
+    todo:
+      refusal === null
+        ? `Look for it with: show ${setting}. \`alter role\` sets it for one role alone.`
+        : `${refusal.title}. ${refusal.action}`,
+  }
 }
 
 /** The schema of Fillrate is missing, or this role does not see it. */
