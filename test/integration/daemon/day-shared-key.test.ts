@@ -5,8 +5,8 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
 
-// A day of two daemons whose limit is used up: by another client of the key, beside them, until the service bans the key, and until
-// nothing is left for an hour, and by their own calls.
+// A day of two daemons whose limit is used up: by another client of the key, until the service bans it and until nothing is left for
+// an hour, and by their own calls.
 
 let day: DayOnCall
 let config: ReturnType<typeof createConfig>
