@@ -274,10 +274,10 @@ function decideEnd(
   if (interrupted || observations.cancelledBy !== null)
     return end('interrupted', describeInterruption(observations.cancelledBy, cause))
   const { outage } = part
-  if (outage?.cause === 'out_of_credits') return end('out_of_credits', describeUnanswered(part.name, outage))
+  if (outage?.cause === 'out_of_credits') return end('out_of_credits', describeUnanswered(part, outage))
   if (part.isOutOfCredits) return end('out_of_credits', 'The account at the service has no credits left')
   // Otherwise a wrong address would look like a run that found nothing.
-  if (outage !== null && !outage.wasAnswered) return end('failed', describeUnanswered(part.name, outage))
+  if (outage !== null && !outage.wasAnswered) return end('failed', describeUnanswered(part, outage))
   const tooLong = outage?.isTooLong
     ? `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
     : null
@@ -300,9 +300,11 @@ function findFailureCause(
 
 /** The service answers nothing: it is down, the address is wrong, or the account has no credits left. */
 function describeUnanswered(
-  service: string,
-  { cause, reason, waiting }: Pick<Outage, 'cause' | 'reason' | 'waiting'>,
+  { name }: Pick<EndingPart, 'name'>,
+  { scope, cause, reason, waiting }: Pick<Outage, 'scope' | 'cause' | 'reason' | 'waiting'>,
 ): string {
+  // The only service has no name.
+  const service = name === '' ? (scope.split(' ')[0] ?? null) : name
   const kind = cause === 'out_of_credits' ? cause : 'service_failing'
   const details = { cause, reason: reason ?? undefined }
   const condition = { kind, service, source: null, details } as const

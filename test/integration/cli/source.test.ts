@@ -213,9 +213,7 @@ test('follow takes several sources, and a name that is wrong changes none', asyn
   expect(wrong).toMatchObject({ code: 2, stderr: expect.stringContaining("Did you mean 'accounts'?") })
   expect(await count()).toBe(0)
   const { stdout } = await done('follow', 'install', 'old_people', 'accounts')
-  expect(stdout).toMatch(
-    /Changes of old_people are[\s\S]*Changes of accounts are[\s\S]*fillrate run old_people accounts/,
-  )
+  expect(stdout).toMatch(/Changes of old_people are[\s\S]*Changes of accounts are/)
   expect(await count()).toBe(2)
   expect(await jsonOf('follow', 'remove', 'old_people', 'accounts')).toMatchObject({
     sources: [

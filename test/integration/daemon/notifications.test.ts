@@ -4,6 +4,7 @@ import type { NotifyTarget } from '../../../src/config/config.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
 import { type Condition, type ConditionKind, toOutageCondition } from '../../../src/domain/condition.ts'
+import { ROW_STATES } from '../../../src/domain/row.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { listRecentConditions, recordConditions, recordOutage } from '../../../src/store/conditions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
@@ -260,14 +261,14 @@ test('an end is sent for a day', async () => {
 
 test('a finished run is sent to the targets that want it, once each, until they accept it', async () => {
   const notifier = open({ on: ['completed'] }, { url: `${target.url}/other`, on: ['no_matches'] })
-  await database.query(`insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, totals)
-    values ('schedule', '{people}', 'completed', 'x', gen_random_uuid(), now(), now(), '{"status": "completed", "rows": {"picked": 5, "enriched": 3}}')`)
+  const rows = { ...Object.fromEntries(ROW_STATES.map((state) => [state, 0])), picked: 5, enriched: 3 }
+  await database.query(
+    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, totals)
+     values ('schedule', '{people}', 'completed', 'x', gen_random_uuid(), now(), now(), $1)`,
+    [{ status: 'completed', rows }],
+  )
   const [run] = await database.query<{ id: number }>('select id::int from fillrate.runs')
-  const report = {
-    run: run?.id,
-    status: 'completed',
-    rows: { picked: 5, enriched: 3 },
-  } as unknown as RunReport
+  const report = { run: run?.id, status: 'completed', rows } as unknown as RunReport
   await inTransaction(database.db, (tx) => notifier.recordRun(tx, report, { trigger: 'schedule' }))
   for (let n = 0; n < 2; n++) await notifier.send()
   expect(received.map(({ path, body }) => [path, body.event, body.title])).toEqual([
