@@ -6,7 +6,7 @@ const CEILINGS = {
   linesOfSource: 69_550,
   filesOfSource: 440,
   tables: 25,
-  linesOfTests: 69_200,
+  linesOfTests: 69_245,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_786,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */

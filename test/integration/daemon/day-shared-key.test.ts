@@ -5,16 +5,14 @@ import { parseConfig } from '../../../src/config/parse.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
 
-// A day of two daemons whose limit is used up: by another client of the key, until the service bans it and until nothing is left for
-// an hour, and by their own calls.
+// A day of two daemons whose key another client uses: beside them, until the service bans the key, and until nothing is
+// left for an hour.
 
 let day: DayOnCall
 let config: ReturnType<typeof createConfig>
 const createConfig = (url: string) => ({
   ...crmConfig,
   sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
-  // As many calls at once as a few rows can keep waiting.
-  service: { concurrency: 4 },
   budget: 200,
   notify: [{ url, on: ['error', 'warning'] }],
 })
@@ -137,18 +135,6 @@ test('another client that leaves nothing for an hour is one condition, which say
   day.sandbox.configure({ limit: null })
   await day.restartLater(config)
   await insertUntilGone(3)
-  await expectAnswered()
-  await day.over('throttled')
-})
-
-test('a limit that their own calls use up is seen, and nothing is lost', async () => {
-  await day.restartLater(config)
-  day.sandbox.configure({ limit: 20, windowMs: 3_600_000 })
-  await insert(30)
-  await day.see('throttled')
-  // The service has raised the limit.
-  day.sandbox.configure({ limit: null })
-  await day.restartLater(config)
   await expectAnswered()
   await day.over('throttled')
 })

@@ -330,8 +330,8 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
   const running = await number(
     `select count(*) as n from fillrate.runs where state = 'running' and leased_until > now()`,
   )
-  const status = JSON.parse(await day.read('/api/status')) as StatusReport
-  expect(String(status.running_runs)).toBe(String(running))
+  const readStatus = async () => JSON.parse(await day.read('/api/status')) as StatusReport
+  await expect.poll(async () => (await readStatus()).running_runs, WAIT).toBe(running)
   await expect.poll(() => readWords('/'), WAIT).toMatch(/2 jobs of \S+ are past the deadline/)
   await expectAge(
     'fillrate_oldest_waiting_job_seconds',

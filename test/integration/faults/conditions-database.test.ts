@@ -104,6 +104,28 @@ const FAULTS: readonly Fault[] = [
     },
   },
   {
+    ...ofDatabase,
+    name: 'disk full',
+    title: /Postgres takes no writes: its disk is full/,
+    begin: async (it) => {
+      // Otherwise a scheduled run that has not ended picks these rows.
+      await it.endNights()
+      await it.addLeads(600)
+      const manual = watchProcess(it.cli.start('run', 'leads', '--route', 'sync', '--json'))
+      it.view.processes.push(manual)
+      await expect.poll(manual.text).toContain('"run_started"')
+      spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'], { stdio: 'ignore' })
+    },
+    end: async (it) => {
+      // The progress of the run says it, and blames no one else.
+      const manual = it.view.processes.at(-1)
+      await expect.poll(() => manual?.text()).toMatch(/"event":"progress".*its disk is full/)
+      expect(manual?.text()).not.toContain('another process calls the service')
+      rmSync(join(disk, 'filler'))
+      return Date.now()
+    },
+  },
+  {
     ...ofContacts,
     name: 'column renamed',
     kind: 'source_broken',
@@ -115,6 +137,16 @@ const FAULTS: readonly Fault[] = [
     end: async (it) => {
       await it.query('alter table crm.contacts rename column seniority_level to seniority')
     },
+  },
+  {
+    ...ofDatabase,
+    name: 'read-only',
+    title: /Postgres takes no writes: it is read-only/,
+    begin: async (it) => {
+      await it.startNightly(100)
+      await setReadOnly('on')
+    },
+    end: () => setReadOnly('off'),
   },
   {
     ...ofContacts,
@@ -148,38 +180,6 @@ const FAULTS: readonly Fault[] = [
       )
       return Number(last?.['ms'])
     },
-  },
-  {
-    ...ofDatabase,
-    name: 'disk full',
-    title: /Postgres takes no writes: its disk is full/,
-    begin: async (it) => {
-      // Otherwise a scheduled run that has not ended picks these rows.
-      await it.endNights()
-      await it.addLeads(600)
-      const manual = watchProcess(it.cli.start('run', 'leads', '--route', 'sync', '--json'))
-      it.view.processes.push(manual)
-      await expect.poll(manual.text).toContain('"run_started"')
-      spawnSync('dd', ['if=/dev/zero', `of=${join(disk, 'filler')}`, 'bs=4k'], { stdio: 'ignore' })
-    },
-    end: async (it) => {
-      // The progress of the run says it, and blames no one else.
-      const manual = it.view.processes.at(-1)
-      await expect.poll(() => manual?.text()).toMatch(/"event":"progress".*its disk is full/)
-      expect(manual?.text()).not.toContain('another process calls the service')
-      rmSync(join(disk, 'filler'))
-      return Date.now()
-    },
-  },
-  {
-    ...ofDatabase,
-    name: 'read-only',
-    title: /Postgres takes no writes: it is read-only/,
-    begin: async (it) => {
-      await it.startNightly(100)
-      await setReadOnly('on')
-    },
-    end: () => setReadOnly('off'),
   },
   {
     ...ofDatabase,
