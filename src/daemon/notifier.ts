@@ -70,6 +70,8 @@ export class Notifier {
   #isSilent = false
   /** Since when none was. Of an outage that began before, the other one has notified. */
   #speaksSince = 0
+  /** Until when its lease surely holds: of an outage that began later, another one may notify. */
+  #speaksUntil = Number.POSITIVE_INFINITY
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
@@ -112,8 +114,10 @@ export class Notifier {
     const { db, owner } = this.#options
     if (!this.hasTargets) return 0
     const wasSilent = this.#isSilent
+    const until = Date.now() + LEASE_MS
     this.#isSilent = !(await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS))
     if (this.#isSilent) return 0
+    this.#speaksUntil = until
     if (wasSilent) this.#speaksSince = Date.now()
     const due = await this.#listDue()
     const accepted = [...this.#targets.values()].map(async (target) => {
@@ -139,7 +143,8 @@ export class Notifier {
    * @returns the same of those that have accepted it now
    */
   async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
-    if (this.#isSilent || outage.since.getTime() < this.#speaksSince) return []
+    const since = outage.since.getTime()
+    if (this.#isSilent || since < this.#speaksSince || since > this.#speaksUntil) return []
     const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
     const now = Date.now()
     const body = toConditionNotification(condition, null, this.#options, now)

@@ -193,9 +193,8 @@ export class Workers {
   #warnOfOtherScopes(running: readonly runs.RunningRun[], { service, elector }: CallSetup): void {
     const own = elector.scope
     for (const { id: run, scopes } of running) {
-      const others = Object.values(scopes)
-      // With several services, one that has no rows of this one says nothing.
-      const scope = scopes[service] ?? (others.length === 1 ? others[0] : undefined)
+      // One that has no rows of this service says nothing: its own is another one of the configuration, or its report says it.
+      const scope = scopes[service]
       if (scope === undefined || scope === own || this.#warnedRuns.has(run)) continue
       this.#warnedRuns.add(run)
       this.#deps.log.warn(

@@ -1,5 +1,5 @@
 import type { RunProgress } from '../../runs/counters.ts'
-import { formatCount, formatDuration, formatPerSecond } from '../../util/format.ts'
+import { formatCount, formatDuration, formatPerSecond, pluralize } from '../../util/format.ts'
 import type { Log } from '../../util/log.ts'
 import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'
@@ -89,7 +89,7 @@ export function formatProgress(progress: RunProgress, perSecond: number | null):
   const parts = [
     [`${formatRows(progress)} (${formatShare(progress)})`, ...formatTiming(progress, perSecond)],
     compact([formatNotice(progress)]),
-    [`${formatCount(progress.requested)} looked up`, `${formatCount(progress.written)} cells written`],
+    formatWork(progress),
   ]
   const text = parts.filter((part) => part.length > 0).map((part) => part.join(', '))
   return [formatDuration(progress.elapsedMs), ...text].join('; ')
@@ -141,4 +141,13 @@ export function estimateLeft(progress: RunProgress, perSecond: number | null): n
   // The throughput of a pause until the next window says nothing about the time after it.
   const isPausing = rate.windowUsed >= limit || rate.stallReason !== null
   return isPausing || byThroughput === null ? byLimit : Math.max(byLimit, byThroughput)
+}
+
+function formatWork({ requested, submitted, jobsWaiting, written }: RunProgress): string[] {
+  return compact([
+    requested > 0 && `${formatCount(requested)} looked up`,
+    submitted > 0 && `${formatCount(submitted)} in jobs`,
+    jobsWaiting > 0 && `${pluralize(jobsWaiting, 'job')} out`,
+    `${formatCount(written)} cells written`,
+  ])
 }

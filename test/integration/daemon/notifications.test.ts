@@ -199,6 +199,10 @@ test('a process that takes over during an outage leaves it to the one that notif
   await other.send()
   expect(await other.notifyOfOutage(away(32_000), [])).toEqual([])
   expect(events()).toEqual(['condition_began'])
+  // Of the next one, the first no longer notifies, also where it has not found out who does.
+  vi.setSystemTime(Date.now() + 120_000)
+  onTestFinished(() => void vi.useRealTimers())
+  expect(await speaker.notifyOfOutage(away(31_000), [])).toEqual([])
 })
 
 test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {

@@ -35,14 +35,14 @@ describe('the progress of a run', () => {
   test('shows speed, why it is stalled, and work done', () => {
     expect(formatProgress(progress, 48.2)).toBe(
       '1 min 05 s; 3,104 of 5,000 rows (62%), 48/s, 40 s left; waiting for the next window; ' +
-        '1,204 looked up, 2,911 cells written',
+        '1,204 looked up, 300 in jobs, 3 jobs out, 2,911 cells written',
     )
   })
 
   test('leaves out what is unknown at the start', () => {
     const none = { picked: 0, finished: 0, requested: 0, submitted: 0, jobsWaiting: 0, written: 0 }
     const start = { ...progress, ...none, picking: true, rate: null, stallReason: null }
-    expect(formatProgress(start, null)).toBe('1 min 05 s; 0 of 0+ rows (0%); 0 looked up, 0 cells written')
+    expect(formatProgress(start, null)).toBe('1 min 05 s; 0 of 0+ rows (0%); 0 cells written')
   })
 
   test('is 100% only when all is done', () => {
