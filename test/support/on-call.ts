@@ -262,10 +262,9 @@ export async function expectCondition(hour: OnCall, { name, begin, end, ...expec
   hour.isBroken = false
   hour.table.push([name, ...CHANNELS.map((one) => `${format(began.get(one))} / ${format(ended.get(one))}`)])
 
-  const recorded = 'select kind, service, source, ended_at from fillrate.conditions where id > $1'
-  expect(await hour.query(recorded, [before?.['id']])).toEqual([
-    { kind, service, source, ended_at: expect.any(Date) },
-  ])
+  // A process that still waits for a refused statement may record the same once more.
+  const recorded = `select distinct kind, service, source, ended_at is not null as "isOver" from fillrate.conditions where id > $1`
+  expect(await hour.query(recorded, [before?.['id']])).toEqual([{ kind, service, source, isOver: true }])
   expect([...hour.view.strange]).toEqual([])
   for (const [index, { received }] of hour.view.targets.entries())
     expect(received.slice(notices[index])).toMatchObject([
