@@ -222,20 +222,20 @@ test('the money is what the services have counted, and each row has its record',
     [hour.acme, hour.beta]
       .map((sandbox) => sandbox.stats().inputs)
       .reduce((sum, inputs) => sum + inputs.requested_singly + inputs.requested_in_bulk, 0)
-  const readSpend = async () => {
-    const status = JSON.parse(await hour.run('status', '--json')) as StatusReport
-    return status.spend.today
-  }
   // What live sync has just called is stored in a moment.
-  await expect.poll(async () => (await readSpend()).lookups - countBilled()).toBe(0)
+  const recorded = `select count(*)::int as lookups from fillrate.lookups where state in ('found', 'not_found')`
+  await expect
+    .poll(async () => (await hour.query<{ lookups: number }>(recorded))[0]?.lookups === countBilled())
+    .toBe(true)
   for (const sandbox of [hour.acme, hour.beta])
     expect(sandbox.stats().inputs).toMatchObject({ unanswered: 0, paid_more_than_once: 0 })
-  const { lookups, in_doubt: inDoubt } = await readSpend()
-  // Not one of them was billed. As after a crash, at most three a slot, each time that leases expire: on a full disk, read-only and
-  // without Postgres.
+  const { spend } = JSON.parse(await hour.run('status', '--json')) as StatusReport
+  const { lookups, in_doubt: inDoubt } = spend.today
+  // An answer that could not be stored before its lease expired is in doubt. As after a crash, at most three a slot, each time that
+  // leases expire: on a full disk, read-only and without Postgres.
+  expect(lookups).toBeLessThanOrEqual(countBilled())
+  expect(lookups + inDoubt).toBeGreaterThanOrEqual(countBilled())
   expect(inDoubt).toBeLessThanOrEqual(3 * 3 * 2 * CONCURRENCY)
-  const recorded = `select count(*)::int as lookups from fillrate.lookups where state in ('found', 'not_found')`
-  expect(await hour.query(recorded)).toEqual([{ lookups }])
   // A run of one service beside a run of both.
   expect(await hour.query(`select reason from fillrate.runs where reason like '%another service%'`)).toEqual(
     [],
