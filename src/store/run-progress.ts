@@ -238,7 +238,8 @@ export function readLookupTotals(
            count(*) filter (where is_own and state = 'failed') as failed,
            coalesce(sum(unconfirmed_calls) filter (where is_own), 0)::bigint as in_doubt
       from needed cross join lateral (
-        select state, unconfirmed_calls, run_id = ${run} as is_own, run_id = ${run} and requested_at is not null as is_requested
+        select state, unconfirmed_calls, run_id is not distinct from ${run} as is_own,
+               run_id is not distinct from ${run} and requested_at is not null as is_requested
           from fillrate.lookups where id = needed.id ${isOfService} offset 0) l`
   return readOne(db, totals)
 }

@@ -99,6 +99,7 @@ test('the lookups that the rows of a run needed are counted once, and those of t
   await want(7, 9)
   await answer('7')
   await answer('8', 'not_found')
+  await database.query('update fillrate.lookups set run_id = null where id = 1')
   await database.query(`
     insert into fillrate.rows (source, key, lookup_id, missed_lookup_ids, state, run_id) values
       ('s', 'own', 7, '{}', 'waiting', ${RUN}), ('s', 'own too', 7, '{8}', 'waiting', ${RUN}),
