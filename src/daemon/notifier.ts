@@ -66,12 +66,14 @@ export class Notifier {
   readonly #options: NotifierOptions
   readonly #targets: ReadonlyMap<string, Target>
   readonly #token = randomUUID()
-  /** Another process was found to notify. */
-  #isSilent = false
-  /** Since when none was. Of an outage that began before, the other one has notified. */
-  #speaksSince = 0
-  /** Until when its lease surely holds: of an outage that began later, another one may notify. */
-  #speaksUntil = Number.POSITIVE_INFINITY
+  /**
+   * From and until when it is the one that notifies, as far as its lease says: of an outage that began at another time, another one
+   * does. Milliseconds since the epoch; null: another process was found to notify.
+   */
+  #speaks: { readonly since: number; readonly until: number } | null = {
+    since: 0,
+    until: Number.POSITIVE_INFINITY,
+  }
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
@@ -113,12 +115,10 @@ export class Notifier {
   async send(): Promise<number> {
     const { db, owner } = this.#options
     if (!this.hasTargets) return 0
-    const wasSilent = this.#isSilent
     const until = Date.now() + LEASE_MS
-    this.#isSilent = !(await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS))
-    if (this.#isSilent) return 0
-    this.#speaksUntil = until
-    if (wasSilent) this.#speaksSince = Date.now()
+    const isHeld = await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS)
+    this.#speaks = isHeld ? { since: this.#speaks?.since ?? Date.now(), until } : null
+    if (!isHeld) return 0
     const due = await this.#listDue()
     const accepted = [...this.#targets.values()].map(async (target) => {
       let count = 0
@@ -134,7 +134,8 @@ export class Notifier {
 
   /** Lets another process notify at once. */
   async release(): Promise<void> {
-    if (this.hasTargets && !this.#isSilent) await releaseLease(this.#options.db, LEASE_SCOPE, this.#token)
+    if (this.hasTargets && this.#speaks !== null)
+      await releaseLease(this.#options.db, LEASE_SCOPE, this.#token)
   }
 
   /**
@@ -144,7 +145,7 @@ export class Notifier {
    */
   async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
     const since = outage.since.getTime()
-    if (this.#isSilent || since < this.#speaksSince || since > this.#speaksUntil) return []
+    if (this.#speaks === null || since < this.#speaks.since || since > this.#speaks.until) return []
     const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
     const now = Date.now()
     const body = toConditionNotification(condition, null, this.#options, now)
