@@ -16,7 +16,7 @@ import {
 } from './condition-services.ts'
 import { overdueJobsSql } from './jobs.ts'
 import { isPausedSql } from './source-state.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the reader of conditions knows and Postgres does not. */
@@ -238,7 +238,7 @@ const rejectedSql = sql`
   )`
 
 /** SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. A budget below the backlog is a choice: only edits may not wait for it. */
-const restSql = (spent: RawBuilder<unknown>, { outage = null }: Observer) => sql`
+const restSql = (spent: RawBuilder<unknown>) => sql`
   jobs_overdue as (
     select 'jobs_overdue' as kind,
            s.name as service,
@@ -283,9 +283,9 @@ const restSql = (spent: RawBuilder<unknown>, { outage = null }: Observer) => sql
     select 'database_away',
            null,
            null,
-           now() - ${intervalSql(outage?.forMs ?? 0)},
-           ${JSON.stringify(outage?.details ?? {})}::jsonb
-     where ${outage !== null}::boolean
+           since,
+           details
+      from known_outage
   )`
 
 const OBSERVED = [
@@ -317,7 +317,7 @@ export async function shownSql(db: Connection, observer: Observer): Promise<RawB
     lateSchedulesSql(observer),
     lateSql(spent('spent')),
     rejectedSql,
-    restSql(spent('s'), observer),
+    restSql(spent('s')),
   ]
   return sql`
     with ${sql.join(facts)}, observed as (

@@ -119,11 +119,15 @@ export const circuitSql = sql`
 
 /**
  * SQL: the CTE `cause`: what explains a run that failed and what is late, while it holds and from what it
- * has delayed: of a service, of a source, or Postgres itself.
- * @param outage what the reader knows of Postgres
+ * has delayed: of a service, of a source, or Postgres itself. And `known_outage`: what the reader knows of
+ * Postgres, or no row.
  */
 export const causesSql = (outage: DatabaseOutage | null) => sql`
-  cause as (
+  known_outage as (
+    select now() - ${intervalSql(outage?.forMs ?? 0)} as since,
+           ${JSON.stringify(outage?.details ?? {})}::jsonb as details
+     where ${outage !== null}::boolean
+  ), cause as (
     select kind,
            service,
            source,
@@ -134,9 +138,9 @@ export const causesSql = (outage: DatabaseOutage | null) => sql`
     select 'database_away',
            null,
            null,
-           now() - ${intervalSql(outage?.forMs ?? 0)},
+           since,
            'infinity'
-     where ${outage !== null}::boolean
+      from known_outage
     union all
     select kind,
            service,
