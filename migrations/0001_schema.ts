@@ -249,15 +249,15 @@ async function createRows(db: Kysely<unknown>): Promise<void> {
   // `service_id`: the service that finished the row, so that picking sees without a join that it was another one.
   // `last_written`: the latest value that Fillrate wrote to each column for the inputs of `input_hash`. `earlier_writes`: what it
   // wrote for earlier inputs, as pairs of their hash and the value, with a third element where it is a user's since; a column is in
-  // one of the two. `own_writes`: what its writes
-  // left in columns that inputs read, as pairs with what the user had given: the inputs are those of the user. `due_at`: when
+  // one of the two. `own_writes`: what its writes left in columns that inputs read, as pairs with what the user had given: the inputs
+  // are those of the user. `due_at`: when
   // the row may be picked again. `deleted_at`: when its table was seen not to have the row any more; it is in no count then, never
   // waits, and is restored if it comes back. Until then `is_kept` keeps it from being erased, and `may_be_hidden` says that row-level
   // security may only hide it.
   // No index reads a column that changes when a row is finished, and pages are filled to three tenths, which leaves room for what is
   // stored then: the new version stays on its page and writes no index (a HOT update). So nothing here finds waiting rows or those
-  // that are due: `row_counts` says where to look for the ones, and the others are looked for once an hour. What is rare has a column that is null for all other rows:
-  // `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched. Statements set
+  // that are due: `row_counts` says where to look for the ones, and the others are looked for once an hour. What is rare has a column
+  // that is null for all other rows: `is_requeued`, a waiting row to be picked again by its run, and `failure`, the state of one that was not enriched. Statements set
   // `failure` (`store/failures.ts:failureSql`): a generated column would list the states, and a later version could add none.
   await sql`
     create table fillrate.rows (
@@ -584,8 +584,8 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       owner text not null
     )`.execute(db)
 
-  // The rate limit of a scope, as its leader knows it; `limit` is null where only its `status` is known. `exhausted_until`: by endpoint, or for `all`, the next leader
-  // must not call before then, because the limit may be exhausted. `usage`: of a service that documents limits, the calls of their windows as of
+  // The rate limit of a scope, as its leader knows it; `limit` is null where only its `status` is known. `exhausted_until`: by endpoint,
+  // or for `all`, the next leader must not call before then, because the limit may be exhausted. `usage`: of a service that documents limits, the calls of their windows as of
   // `usage_at`. `status`: the leader's latest report, which `fillrate status` shows.
   await sql`
     create table fillrate.rate_limits (

@@ -15,8 +15,6 @@ import type { CallSetup, Workers } from './workers.ts'
 
 /** What a run needs of its process, for one of its services. */
 export interface RunDeps extends CallSetup {
-  /** In the configuration; null or absent: it has one service. */
-  readonly serviceName?: string | null
   /** The most for this service, of a budget that several share. */
   readonly serviceBudget?: ConfiguredBudget | null
   /** Only the leader of its scope serves the runs of this process. */

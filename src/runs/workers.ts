@@ -32,6 +32,8 @@ interface RunHandle {
 /** What a process needs to call the service for its runs. */
 export interface CallSetup extends Omit<CallDeps, 'limiter'> {
   readonly elector: Elector
+  /** In the configuration; null or absent: it has one service. */
+  readonly serviceName?: string | null
   /** The service rejects the key or the client for good; calls stop for a while. */
   readonly onUnauthorized: (error: ServiceError) => void
 }
@@ -190,11 +192,16 @@ export class Workers {
   }
 
   /** Two services on one database are most likely a mistake; their runs never serve each other. */
-  #warnOfOtherScopes(running: readonly runs.RunningRun[], { service, elector }: CallSetup): void {
+  #warnOfOtherScopes(
+    running: readonly runs.RunningRun[],
+    { service, serviceName = null, elector }: CallSetup,
+  ): void {
     const own = elector.scope
     for (const { id: run, scopes } of running) {
-      // One that has no rows of this service says nothing: its own is another one of the configuration, or its report says it.
-      const scope = scopes[service]
+      const others = Object.values(scopes)
+      // Of several services, one that has no rows of this one says nothing.
+      const isOfAnother = serviceName === null && others.length === 1
+      const scope = scopes[service] ?? (isOfAnother ? others[0] : undefined)
       if (scope === undefined || scope === own || this.#warnedRuns.has(run)) continue
       this.#warnedRuns.add(run)
       this.#deps.log.warn(
