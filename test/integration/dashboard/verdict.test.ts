@@ -50,13 +50,14 @@ test('what is wrong is never as old as counts that take long', async () => {
     await sleep(2_000)
     await client.query('rollback')
     expect((await counted).text).not.toContain('is left out')
+    // Of a source that the process has not: it would end one of its own.
     await client.query(
       `insert into fillrate.conditions (kind, source, began_at, seen_at, is_reported)
-       values ('source_broken', 'contacts', now(), now(), true)`,
+       values ('source_broken', 'elsewhere', now(), now(), true)`,
     )
     await expect
       .poll(async () => (await read('/')).text, { timeout: 10_000 })
-      .toContain('contacts is left out')
+      .toContain('elsewhere is left out')
     await client.query('update fillrate.conditions set ended_at = now()')
     await expect.poll(async () => (await read('/')).text, { timeout: 10_000 }).not.toContain('is left out')
   } finally {
