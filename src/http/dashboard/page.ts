@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import type { SourceMapping } from '../../domain/mapping.ts'
 import { findRun, type LivingRun } from '../../store/runs.ts'
 import { FillrateError } from '../../util/error-text.ts'
 import { errorBody } from './components.ts'
@@ -56,10 +57,11 @@ export const refused = (status: number, title: string, reason: HtmlPart): PageRe
 export const missing = (title: string, reason: HtmlPart): PageRefused =>
   refused(404, title, html`<p>${reason}</p>`)
 
-/** @returns the name of the source that the request is about */
-export function requireSource({ params }: PageRequest, { sources }: DashboardDeps): string {
+/** @returns the source that the request is about */
+export function requireSource({ params }: PageRequest, { sources }: DashboardDeps): SourceMapping {
   const { source = '' } = params
-  if (sources().has(source)) return source
+  const mapping = sources().get(source)
+  if (mapping !== undefined) return mapping
   throw missing(
     'No such source',
     html`The configuration has no source <strong>${source}</strong>. <a href="/sources">Sources</a>`,

@@ -18,7 +18,7 @@ const MAX_REASON_LENGTH = 200
 
 export const pauseAction = defineAction({
   path: '/sources/:source/pause',
-  find: requireSource,
+  find: (request, deps) => requireSource(request, deps).name,
   pageOf: sourceUrl,
   confirm: (source) => ({
     title: `Pause ${source}`,
@@ -46,7 +46,7 @@ export const pauseAction = defineAction({
 
 export const resumeAction = defineAction({
   path: '/sources/:source/resume',
-  find: requireSource,
+  find: (request, deps) => requireSource(request, deps).name,
   pageOf: sourceUrl,
   confirm: async (source, { db }) => {
     const pause = (await pauses.listPaused(db)).find((one) => one.source === source)

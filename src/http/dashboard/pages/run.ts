@@ -1,5 +1,6 @@
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import { readServiceTotals, readTotal, Run, runOutcome, type ServiceTotals } from '../../../domain/run.ts'
+import type { RunReport } from '../../../runs/report.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
 import { readRunProcess } from '../../../store/run-history.ts'
 import type { LivingRun } from '../../../store/runs.ts'
@@ -158,10 +159,16 @@ const numbersSection = ({ totals }: LivingRun): Html =>
         ],
   )
 
-/** Labels, and the numbers of the report that they show. */
-const NUMBERS: ReadonlyArray<
-  readonly [label: string, part: 'lookups' | 'requests' | 'cells', field: string]
-> = [
+/** A label and the number of the report that it shows. */
+type ReportNumber = {
+  [Part in 'lookups' | 'requests' | 'cells']: readonly [
+    label: string,
+    part: Part,
+    field: string & keyof RunReport[Part],
+  ]
+}['lookups' | 'requests' | 'cells']
+
+const NUMBERS: readonly ReportNumber[] = [
   ['Lookups requested', 'lookups', 'requested'],
   ['Answered earlier', 'lookups', 'stored'],
   ['Found', 'lookups', 'found'],

@@ -48,12 +48,10 @@ export const sourcePage: Page = {
   isLive: true,
   show: async (request, deps) => {
     const { db, sources, readReasons, readVerdict } = deps
-    const name = requireSource(request, deps)
-    const [source] = await readSourceOverviews(
-      db,
-      [...sources().values()].filter((one) => one.name === name),
-    )
-    if (source === undefined) throw new Error('the configuration has changed')
+    const mapping = requireSource(request, deps)
+    const { name } = mapping
+    const [source] = await readSourceOverviews(db, [mapping])
+    if (source === undefined) throw new Error('a source has no overview')
     const data: SourcePageData = {
       source,
       conditions: (await readVerdict()).conditions,
