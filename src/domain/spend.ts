@@ -69,9 +69,12 @@ export interface MixedBudget extends Money {
   readonly highest: number
 }
 
+/** In millionths: no price has more decimals. */
+const toMillionths = (amount: number): bigint => BigInt(Math.round(amount * 1e6))
+
 /** Such an amount in lookups at the highest price, rounded down to the decimals that sums of charges have. */
 export const toUnits = (amount: number, { highest }: MixedBudget): number =>
-  Math.floor(Math.round((amount / highest) * 1e9) / 1e3) / 1e6
+  Number((toMillionths(amount) * 1_000_000n) / toMillionths(highest)) / 1e6
 
 /** What a lookup takes of it: rounded up, so that the sum is never more than the budget. */
 export function shareOfHighest(
@@ -79,8 +82,10 @@ export function shareOfHighest(
   { highest }: MixedBudget,
 ): Readonly<Record<SingleEndpoint, number>> | null {
   if (price === null) return null
-  // A quotient of binary fractions may be a trace above the exact one.
-  const share = (one: number): number => Math.ceil(Math.round((one / highest) * 1e9) / 1e3) / 1e6
+  const share = (one: number): number => {
+    const most = toMillionths(highest)
+    return Number((toMillionths(one) * 1_000_000n + most - 1n) / most) / 1e6
+  }
   return { person: share(price.person), company: share(price.company) }
 }
 
