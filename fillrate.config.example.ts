@@ -157,8 +157,5 @@ export default defineConfig({
   keepChanges: '1y',
 
   // Notifications. Default `url`: FILLRATE_NOTIFY_URL. Default `on`: errors.
-  notify: [
-    { url: 'https://ops.example.com/fillrate' },
-    { form: 'slack', on: ['error', 'warning', 'completed'] },
-  ],
+  notify: [{ url: 'https://ops.example.com/fillrate' }, { form: 'slack', on: ['error', 'warning'] }],
 })

@@ -40,8 +40,7 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
   // may still go on from one before, so that they fill their jobs. `failed_for`: the kind of condition for which it failed, and
   // `failed_scope` of which service and key. `bound`: what it may spend (`store/budgets.ts:RunBound`); null: anything.
   // `budget_name`: it is shared by the runs of this name: those started for the same scheduled run, because the processes of earlier
-  // ones died, and those of live sync in one day. `version`: that of Fillrate that made the run. `owed`: the targets that have not
-  // accepted the notification of its end.
+  // ones died, and those of live sync in one day. `version`: that of Fillrate that made the run.
   await sql`
     create table fillrate.runs (
       id bigint generated always as identity primary key,
@@ -66,7 +65,6 @@ async function createRuns(db: Kysely<unknown>): Promise<void> {
       cancelled_by text,
       totals jsonb,
       version text,
-      owed text[] not null default '{}',
       check ((state = 'running') = (finished_at is null)),
       check ((cancelled_at is null) = (cancelled_by is null))
     )`.execute(db)

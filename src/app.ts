@@ -136,7 +136,6 @@ export class App extends Actions {
       publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
       onKeyRefused: (scope, service, reason) => own.refuseKey(scope, service, reason),
       describeOutage: () => own.describeOutage(),
-      recordRun: (tx, report, run) => this.notifier.recordRun(tx, report, run),
     })
   }
 

@@ -37,7 +37,7 @@ export interface OpenedConfig extends OpenedSources {
 }
 
 /** What the runs of a service need of their process. */
-export interface RunProcess extends Pick<RunDeps, 'describeOutage' | 'recordRun'> {
+export interface RunProcess extends Pick<RunDeps, 'describeOutage'> {
   /** The URL at which the service reaches the receiver; null: no delivery arrives here. */
   readonly publicUrl: string | null
   /**

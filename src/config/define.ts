@@ -27,7 +27,7 @@ interface NotifyConfig {
   readonly form?: NotificationForm
   /**
    * What to report: `error` (failed runs, late schedules and other conditions that need a person, and their end), `warning`
-   * (other conditions), `completed` (runs, live sync apart), `no_matches` (those that enriched nothing). Default: `error`.
+   * (other conditions). Default: `error`.
    */
   readonly on?: readonly NotificationTopic[]
 }

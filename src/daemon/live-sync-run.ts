@@ -30,7 +30,7 @@ export const LIVE_SYNC_KINDS: readonly LiveSyncKind[] = ['follow', 'backfill']
 /** What live sync needs of its process. */
 export type LiveSyncDeps = Pick<
   RunDeps,
-  keyof Deps | 'serviceName' | 'serviceBudget' | 'owner' | 'elector' | 'recordRun'
+  keyof Deps | 'serviceName' | 'serviceBudget' | 'owner' | 'elector'
 >
 
 /** A service, as live sync uses it. */
@@ -71,7 +71,6 @@ export class LiveSyncRun {
   readonly budgetName: string | null
   readonly #parts: readonly LivePart[]
   readonly #db: LiveSyncDeps['db']
-  readonly #sources: readonly string[]
   readonly #token: string
   readonly #counters = new RunCounters()
   readonly #observations = new RunObservations()
@@ -126,7 +125,6 @@ export class LiveSyncRun {
     this.budgetName = budgetName
     this.#db = db
     this.#token = token
-    this.#sources = sources
     this.#parts = parts.map(({ workers, ...part }) => ({
       ...createPart({ ...part, id }, this.#counters),
       workers,
@@ -233,7 +231,6 @@ export class LiveSyncRun {
           id: this.id,
           token: this.#token,
           trigger: this.trigger,
-          named: this.#sources,
           parts: this.#parts,
           startedAt: this.#startedAt,
           observations: this.#observations,

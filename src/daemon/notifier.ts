@@ -9,19 +9,13 @@ import {
   type NotificationOrigin,
   notificationRetryMs,
   toConditionNotification,
-  toRunNotification,
-  toRunTopic,
   toSlackText,
 } from '../domain/notification.ts'
-import type { Trigger } from '../domain/run.ts'
-import type { RunReport } from '../runs/report.ts'
 import { type ProxySettings, openProxyDispatcher } from '../service/dispatcher.ts'
 import { listNotable, noteAccepted } from '../store/conditions.ts'
 import { acquireLease, releaseLease } from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
-import { findNotifiedRun, listOwingRuns, oweNotification, settleNotification } from '../store/run-history.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
-import type { Tx } from '../store/transaction.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorMeaning } from '../util/network-errors.ts'
 
@@ -58,9 +52,9 @@ interface DueNotice {
 }
 
 /**
- * Sends notifications of conditions and, where a target wants them, of finished runs. What a target has not accepted is found in the
- * row of the condition or run, so that a crash loses none, and is sent by one process, which holds a lease. Only a process that dies
- * between the answer and its note causes a second attempt, with the same `event_id`.
+ * Sends notifications of conditions. What a target has not accepted is found in the row of the condition, so that a crash loses none,
+ * and is sent by one process, which holds a lease. Only a process that dies between the answer and its note causes a second attempt,
+ * with the same `event_id`.
  */
 export class Notifier {
   readonly #options: NotifierOptions
@@ -94,18 +88,6 @@ export class Notifier {
   /** Whether there is anyone to notify. */
   get hasTargets(): boolean {
     return this.#targets.size > 0
-  }
-
-  /** Notes who is to be notified of the end of a run, in the transaction that stores it. A failed one is a condition. */
-  async recordRun(tx: Tx, report: RunReport, { trigger }: { readonly trigger: Trigger }): Promise<void> {
-    const topic = toRunTopic(report, trigger)
-    const keys = [...this.#targets.values()].filter(({ on }) => topic !== null && on.includes(topic))
-    if (keys.length > 0)
-      await oweNotification(
-        tx,
-        report.run,
-        keys.map(({ key }) => key),
-      )
   }
 
   /**
@@ -148,7 +130,7 @@ export class Notifier {
     if (this.#speaks === null || since < this.#speaks.since || since > this.#speaks.until) return []
     const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
     const now = Date.now()
-    const body = toConditionNotification(condition, null, this.#options, now)
+    const body = toConditionNotification(condition, this.#options, now)
     const accepted = [...this.#targets.values()]
       .filter((target) => findDueEvent(condition, target, now) === 'began')
       .map(async (target) => ((await this.#attempt(target, body)) ? [`began ${target.key}`] : []))
@@ -158,28 +140,14 @@ export class Notifier {
   async #listDue(): Promise<DueNotice[]> {
     const { db } = this.#options
     const now = await readDatabaseTime(db)
-    const due: DueNotice[] = []
-    for (const condition of await listNotable(db)) {
-      const { run: id } = condition.details
-      const events = [...this.#targets.values()].map((target) => ({
-        target,
-        event: findDueEvent(condition, target, now),
-      }))
-      if (events.every(({ event }) => event === null)) continue
-      const run = id === undefined ? null : await findNotifiedRun(db, id)
-      const body = toConditionNotification(condition, run, this.#options, now)
-      for (const { target, event } of events)
-        if (event !== null)
-          due.push({ target, body, note: () => noteAccepted(db, condition.id, [`${event} ${target.key}`]) })
-    }
-    for (const { owed, ended_at: endedAt, duration_ms: durationMs, ...run } of await listOwingRuns(db)) {
-      const body = toRunNotification(run, { endedAt, durationMs }, this.#options)
-      for (const key of owed) {
-        const target = this.#targets.get(key)
-        if (target !== undefined) due.push({ target, body, note: () => settleNotification(db, run.id, key) })
-      }
-    }
-    return due
+    return (await listNotable(db)).flatMap((condition) =>
+      [...this.#targets.values()].flatMap((target) => {
+        const event = findDueEvent(condition, target, now)
+        if (event === null) return []
+        const body = toConditionNotification(condition, this.#options, now)
+        return [{ target, body, note: () => noteAccepted(db, condition.id, [`${event} ${target.key}`]) }]
+      }),
+    )
   }
 
   /** @returns whether the target has accepted it. One that has not is left alone for a while. */

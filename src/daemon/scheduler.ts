@@ -8,7 +8,7 @@ import { toAuditOutcome } from '../actions/audit.ts'
 import { nextTimes, previousTime, scheduleName } from '../config/cron.ts'
 import { decideScheduledRun } from '../domain/schedule.ts'
 import type { WorkMetrics } from '../pipeline/metrics-recorder.ts'
-import type { RunStatus } from '../runs/report.ts'
+import type { RunStatus } from '../domain/run.ts'
 import type { Database } from '../store/open.ts'
 import {
   expiresAfterAbort,

@@ -1,7 +1,3 @@
-import { formatCount, formatMoney } from '../util/format.ts'
-import { FAILED_ROW_STATES, type RowState } from './row.ts'
-import type { FinishedRun, Trigger } from './run.ts'
-import type { Money } from './spend.ts'
 import {
   type Condition,
   type ConditionDetails,
@@ -16,24 +12,22 @@ import {
  * What a target of `notify` can subscribe to:
  * - `error`: a condition that needs a person, failed runs and late schedules among them, and its end
  * - `warning`: the same of the other conditions
- * - `completed`: a run, live sync apart, that enriched rows
- * - `no_matches`: a run that enriched none
  */
-export const NOTIFICATION_TOPICS = ['error', 'warning', 'completed', 'no_matches'] as const
+export const NOTIFICATION_TOPICS = ['error', 'warning'] as const
 export type NotificationTopic = (typeof NOTIFICATION_TOPICS)[number]
 
 /** The forms of its body: `FillrateNotification`, signed; `{ text }`, for Slack and compatible services. */
 export const NOTIFICATION_FORMS = ['json', 'slack'] as const
 export type NotificationForm = (typeof NOTIFICATION_FORMS)[number]
 
-/** Only what needs a person: a target that reports every run is muted. */
+/** Only what needs a person: a target that reports everything is muted. */
 export const DEFAULT_TOPICS: readonly NotificationTopic[] = ['error']
 
 /** The body of a notification in its JSON form. Times are ISO 8601 in UTC. docs/notifications.md has each field. */
 export interface FillrateNotification {
   /** The same in every attempt and for every target, so that a receiver can drop duplicates. */
   readonly event_id: string
-  readonly event: 'condition_began' | 'condition_ended' | 'run_completed' | 'run_without_matches'
+  readonly event: 'condition_began' | 'condition_ended'
   readonly at: string
   /** FILLRATE_ENVIRONMENT. */
   readonly environment: string | null
@@ -45,35 +39,17 @@ export interface FillrateNotification {
   readonly action: string | null
   /** The page of the dashboard. */
   readonly link: string | null
-  /** How long a condition lasted, or a run took. */
+  /** How long it lasted. */
   readonly duration_ms: number | null
-  readonly condition?: NotifiedCondition
-  readonly run?: NotifiedRun
-}
-
-interface NotifiedCondition {
-  readonly kind: ConditionKind
-  readonly service: string | null
-  /** The source, or several; of a late schedule, the schedule. */
-  readonly source: string | null
-  readonly since: string
-  readonly ended_at: string | null
-  readonly details: ConditionDetails
-}
-
-/** The run that a notification is about. */
-export interface NotifiedRun {
-  readonly id: number
-  readonly trigger: Trigger
-  readonly sources: readonly string[]
-  readonly status: string
-  readonly reason: string | null
-  /** Rows by state, and how many were picked. Null: it died before it could report. */
-  readonly rows: Readonly<Record<RowState | 'picked', number>> | null
-  readonly lookups_requested: number | null
-  /** What they cost; null without a price. */
-  readonly cost: Money | null
-  readonly cells_written: number | null
+  readonly condition: {
+    readonly kind: ConditionKind
+    readonly service: string | null
+    /** The source, or several; of a late schedule, the schedule. */
+    readonly source: string | null
+    readonly since: string
+    readonly ended_at: string | null
+    readonly details: ConditionDetails
+  }
 }
 
 /** Where a notification comes from. */
@@ -117,7 +93,6 @@ export function findDueEvent(
 /** A condition that began, or, with `endedAt`, that is over. */
 export function toConditionNotification(
   condition: Omit<NotableCondition, 'acceptedBy' | 'isBack'>,
-  run: NotifiedRun | null,
   { environment, dashboardUrl }: NotificationOrigin,
   now: number,
 ): FillrateNotification {
@@ -135,7 +110,10 @@ export function toConditionNotification(
     title: isOver ? describeEnd(condition, duration) : title,
     meaning: isOver ? null : meaning,
     action: isOver ? null : mend,
-    link: dashboardUrl === null ? null : run === null ? `${dashboardUrl}/` : `${dashboardUrl}/runs/${run.id}`,
+    link:
+      dashboardUrl === null
+        ? null
+        : `${dashboardUrl}/${details.run === undefined ? '' : `runs/${details.run}`}`,
     duration_ms: isOver ? duration : null,
     condition: {
       kind,
@@ -145,69 +123,26 @@ export function toConditionNotification(
       ended_at: endedAt?.toISOString() ?? null,
       details,
     },
-    ...(run !== null && { run }),
-  }
-}
-
-/** The topic of a finished run; null for one that needs no notification, or whose condition has its own. */
-export function toRunTopic({ status, rows }: FinishedRun, trigger: Trigger): NotificationTopic | null {
-  if (trigger === 'follow' || (status !== 'completed' && status !== 'budget_reached')) return null
-  return rows.enriched > 0 ? 'completed' : 'no_matches'
-}
-
-export function toRunNotification(
-  run: NotifiedRun,
-  { endedAt, durationMs }: { readonly endedAt: Date; readonly durationMs: number },
-  { environment, dashboardUrl }: NotificationOrigin,
-): FillrateNotification {
-  const enriched = run.rows?.enriched ?? 0
-  const event = enriched > 0 ? 'run_completed' : 'run_without_matches'
-  return {
-    event_id: `${event}-${run.id}-${endedAt.getTime()}`,
-    event,
-    at: endedAt.toISOString(),
-    environment,
-    severity: 'info',
-    title: `Run ${run.id} (${run.trigger}, ${run.sources.join(', ')}) enriched ${formatCount(enriched)} of ${formatCount(run.rows?.picked ?? 0)} rows`,
-    meaning: run.reason,
-    action: null,
-    link: dashboardUrl === null ? null : `${dashboardUrl}/runs/${run.id}`,
-    duration_ms: durationMs,
-    run,
   }
 }
 
 const ICONS = { error: ':x:', warning: ':warning:', info: ':white_check_mark:' } as const
 
 /** A notification as text for Slack and services that read its form. */
-export function toSlackText(notice: FillrateNotification): string {
-  const { environment, severity, title, meaning, action, link, run } = notice
+export function toSlackText({
+  environment,
+  severity,
+  title,
+  meaning,
+  action,
+  link,
+}: FillrateNotification): string {
   const name = environment === null ? 'Fillrate' : `Fillrate (${environment})`
-  const sentences = [meaning, run === undefined ? null : describeFailures(run), action]
-    .filter((text) => text !== null)
-    .map((text) => (/[.!?]$/.test(text) ? text : `${text}.`))
-  const lines = [
+  return [
     `${ICONS[severity]} *${escapeSlack(name)}*: ${escapeSlack(title)}`,
-    ...(sentences.length > 0 ? [escapeSlack(sentences.join(' '))] : []),
-    ...(link === null
-      ? []
-      : [`<${link}|${run === undefined ? 'Open the dashboard' : `Open run ${run.id}`}>`]),
-  ]
-  return lines.join('\n')
-}
-
-/** `12 rows failed, 3 write_rejected`; null if none did. */
-function describeFailures({ rows, lookups_requested: lookups, cost }: NotifiedRun): string | null {
-  if (rows === null) return null
-  const failed = FAILED_ROW_STATES.filter((state) => rows[state] > 0).map(
-    (state) => `${formatCount(rows[state])} ${state}`,
-  )
-  const work = `${formatCount(rows.picked)} rows picked, ${formatCount(rows.enriched)} enriched, ${formatCount(rows.waiting)} waiting`
-  const calls =
-    lookups === null
-      ? []
-      : [`${formatCount(lookups)} lookups${cost === null ? '' : ` for ${formatMoney(cost)}`}`]
-  return [work, ...failed, ...calls].join(', ')
+    ...(meaning === null || action === null ? [] : [escapeSlack(`${meaning} ${action}`)]),
+    ...(link === null ? [] : [`<${link}|Open the dashboard>`]),
+  ].join('\n')
 }
 
 /** The three characters that Slack reads as markup. */

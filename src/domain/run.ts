@@ -71,7 +71,11 @@ export class LeaseLostError extends FillrateError {
   }
 }
 
-/** How a run may end. */
+/**
+ * How a run may end.
+ * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
+ * `out_of_credits`: the account at the service has no credits left.
+ */
 export const RUN_STATUSES = [
   'completed',
   'budget_reached',
@@ -81,10 +85,7 @@ export const RUN_STATUSES = [
   'failed',
 ] as const
 
-export interface FinishedRun {
-  readonly status: (typeof RUN_STATUSES)[number]
-  readonly rows: { readonly picked: number; readonly enriched: number }
-}
+export type RunStatus = (typeof RUN_STATUSES)[number]
 
 /** How a run ended, for lists and pages, from its report, which is more exact than its state (`budget_reached`). */
 export function runOutcome({
@@ -108,7 +109,7 @@ export function readTotal(totals: unknown, part: string, name?: string): number 
 /** What one of several services did in a run, of what its report has. */
 export interface ServiceTotals {
   readonly service: string
-  readonly status: FinishedRun['status']
+  readonly status: RunStatus
   readonly lookups: Readonly<Record<'requested' | 'found', number>>
   readonly cells: { readonly written: number }
   readonly spend: SpendAmount

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeError } from '../util/error-text.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { describeInterruption, Run, type Trigger } from '../domain/run.ts'
+import { describeInterruption, Run, type RunStatus, type Trigger } from '../domain/run.ts'
 import { type ConditionKind, describeCondition } from '../domain/condition.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { Preview } from '../pipeline/preview.ts'
@@ -22,7 +22,7 @@ import {
   type RunDeps,
   type ServicePart,
 } from './run-part.ts'
-import { createRunReport, type RunReport, type RunStatus, withoutValues } from './report.ts'
+import { createRunReport, type RunReport, withoutValues } from './report.ts'
 
 /** What is closed of a run. */
 interface EndingRun {
@@ -31,15 +31,13 @@ interface EndingRun {
   readonly trigger: Trigger
   /** Of a dry run, what it would have written. Absent: it is none. */
   readonly preview?: Preview | null
-  /** Names of the requested sources. */
-  readonly named: readonly string[]
   readonly parts: readonly ServicePart<PartDeps>[]
   /** By `performance.now()`. */
   readonly startedAt: number
   readonly observations: RunObservations
 }
 
-type PartDeps = Pick<RunDeps, 'db' | 'log' | 'policy' | 'elector' | 'metrics' | 'recordRun'>
+type PartDeps = Pick<RunDeps, 'db' | 'log' | 'policy' | 'elector' | 'metrics'>
 type EndingPart = ServicePart<PartDeps>
 
 /**
@@ -55,8 +53,8 @@ export async function finishRun(
     readonly areWorkersShared: boolean
   },
 ): Promise<RunReport> {
-  const { id, token, trigger, preview = null, named, parts } = run
-  const { db, log, metrics, recordRun } = firstOf(parts).deps
+  const { id, token, trigger, preview = null, parts } = run
+  const { db, log, metrics } = firstOf(parts).deps
   const { signal, rateOf } = options
   const failure = findFailure(run)
   const ends = parts.map((part) => decideEnd(part, run, signal))
@@ -96,8 +94,7 @@ export async function finishRun(
     () =>
       inTransaction(db, async (tx) => {
         if (!(await runs.closeRun(tx, id, token, closed))) return false
-        if (preview === null) await recordRun(tx, report, { trigger, sources: named })
-        else await prunePending(tx)
+        if (preview !== null) await prunePending(tx)
         return true
       }),
     whileAway,

@@ -6,13 +6,14 @@ import {
   LeaseLostError,
   Run,
   type RunState,
+  type RunStatus,
   type StoredRunOptions,
 } from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type Deps, type TableDeps } from '../pipeline/deps.ts'
 import { retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
 import * as runs from '../store/runs.ts'
 import { logWait } from './loop.ts'
-import { withoutValues, type RunStatus } from './report.ts'
+import { withoutValues } from './report.ts'
 
 export interface MaintenanceDeps extends Deps {
   /** Identifies this process; unique for each start. */

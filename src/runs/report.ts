@@ -1,26 +1,18 @@
 import type { RateStatus } from '../domain/rate-status.ts'
 import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
-import type { FinishedRun } from '../domain/run.ts'
+import type { RunStatus } from '../domain/run.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import { type BilledEndpoint, type Price, type SpendAmount, sumCosts, sumSpend } from '../domain/spend.ts'
 import type { DryRunReport, Preview } from '../pipeline/preview.ts'
 import { countCellsOfRun } from '../store/changes.ts'
 import * as jobs from '../store/jobs.ts'
-import type { Trigger } from '../domain/run.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
 import { countRunRowsBySource } from '../store/run-history.ts'
 import { type LookupTotals, readLookupTotals } from '../store/run-progress.ts'
 import type { LeftOutSource } from './source-health.ts'
-import type { Tx } from '../store/transaction.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
-
-/**
- * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
- * `out_of_credits`: the account at the service has no credits left.
- */
-export type RunStatus = FinishedRun['status']
 
 /**
  * What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`.
@@ -102,13 +94,6 @@ interface RequestCounts {
   readonly retried: number
   readonly throttled: number
 }
-
-/** Called with the report in the transaction that closes the run. */
-export type RecordRun = (
-  tx: Tx,
-  report: RunReport,
-  run: { readonly trigger: Trigger; readonly sources: readonly string[] },
-) => Promise<void>
 
 /** What a run knows of one of its services, beside what is stored. */
 interface ReportedPart {

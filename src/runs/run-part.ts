@@ -9,7 +9,6 @@ import type { Scopes } from '../store/runs.ts'
 import { RunCounters } from './counters.ts'
 import type { LeaderElector } from './leader.ts'
 import type { DeletedRowsReport } from './reconcile-deleted.ts'
-import type { RecordRun } from './report.ts'
 import { isFit, type LeftOutSource } from './source-health.ts'
 import type { CallSetup, Workers } from './workers.ts'
 
@@ -23,8 +22,6 @@ export interface RunDeps extends CallSetup {
   readonly owner: string
   /** What Postgres refuses to this process, in words; null: nothing. */
   readonly describeOutage: () => string | null
-  /** Records the end of a run that is no dry run, in the transaction that stores it. */
-  readonly recordRun: RecordRun
 }
 
 /** A service, as the runs of a process use it. Without workers each run does all steps itself. */

@@ -38,8 +38,6 @@ export interface StartedRun {
   readonly id: number
   readonly token: string
   readonly trigger: Trigger
-  /** Names of the requested sources. */
-  readonly named: readonly string[]
   /** What it does with each of its services, in their order. */
   readonly parts: readonly ServicePart[]
   readonly counters: RunCounters
@@ -51,7 +49,6 @@ export interface StartedRun {
 /** The sources of a run that one of its services serves. */
 interface ServedSources {
   readonly deps: RunDeps
-  readonly named: readonly string[]
   readonly sources: readonly Source[]
   readonly leftOut: readonly LeftOutSource[]
 }
@@ -65,13 +62,11 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   const served: ServedSources[] = []
   for (const deps of services) {
     const one = await findServed(deps, options, observations)
-    if (one !== null || services.length === 1)
-      served.push(one ?? { deps, named: [], sources: [], leftOut: [] })
+    if (one !== null || services.length === 1) served.push(one ?? { deps, sources: [], leftOut: [] })
   }
   const [first] = served
   if (first === undefined) throw new Error('no service serves these sources')
   const { db, log, owner } = first.deps
-  const named = [...new Set(served.flatMap((one) => one.named))]
   const token = randomUUID()
   const turns = served.map(({ deps, sources, leftOut }) => ({
     deps,
@@ -110,7 +105,7 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
     leftOut,
     isGathering: inserted.gathering.includes(deps.service),
   }))
-  return { id, token, trigger, named, parts, counters, startedAt, observations }
+  return { id, token, trigger, parts, counters, startedAt, observations }
 }
 
 /** What a service may spend in a run. */
@@ -158,5 +153,5 @@ async function findServed(
   for (const source of sources.filter((one) => !isFit(one)))
     await retryWhileUnavailable(() => checkBreakage(deps, source), whileAway)
   const leftOut = listLeftOut(deps, served).filter(({ source }) => !paused.includes(source))
-  return { deps, named, sources, leftOut }
+  return { deps, sources, leftOut }
 }

@@ -1,10 +1,8 @@
 import { sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import type { NotifiedRun } from '../domain/notification.ts'
 import type { Database } from './open.ts'
 import { type LivingRun, selectLivingRuns, type StoredRun } from './runs.ts'
 import type { RowStateCounts } from './rows.ts'
-import type { Connection, Tx } from './transaction.ts'
 
 /**
  * A page of runs, newest first.
@@ -110,48 +108,4 @@ export async function listBackfills(db: Database, sources: readonly string[]): P
          from ended e where e.source = l.source and e.started_at > now() - interval '7 days') w
      where l.status = 'budget_reached'`.execute(db)
   return rows.map(({ week_picked: picked, since, ...one }) => ({ ...one, week: { picked, since } }))
-}
-
-const NOTIFIED_RUN = sql`
-  id, trigger, sources, coalesce(totals ->> 'status', state) as status, reason, totals -> 'rows' as rows,
-  (totals #>> '{lookups,requested}')::bigint as lookups_requested,
-  nullif(totals #> '{spend,cost}', 'null') as cost,
-  (totals #>> '{cells,written}')::bigint as cells_written`
-
-/** What a run has reported, or what is known of one that has not. */
-export async function findNotifiedRun(db: Connection, run: number): Promise<NotifiedRun | null> {
-  const { rows } =
-    await sql<NotifiedRun>`select ${NOTIFIED_RUN} from fillrate.runs where id = ${run}`.execute(db)
-  return rows[0] ?? null
-}
-
-/** Notes which targets are to be notified of the end of a run. */
-export async function oweNotification(tx: Tx, run: number, targets: readonly string[]): Promise<void> {
-  await tx
-    .updateTable('fillrate.runs')
-    .set({ owed: [...targets] })
-    .where('id', '=', run)
-    .execute()
-}
-
-/** A finished run of which a target has not accepted the notification. */
-interface OwingRun extends NotifiedRun {
-  readonly owed: readonly string[]
-  readonly ended_at: Date
-  readonly duration_ms: number
-}
-
-/** The latest 200 runs, over since a day at most, of which a target is still to be notified, the oldest first. */
-export async function listOwingRuns(db: Connection): Promise<OwingRun[]> {
-  const { rows } = await sql<OwingRun>`
-    select ${NOTIFIED_RUN}, owed, finished_at as ended_at, (extract(epoch from finished_at - started_at) * 1000)::float8 as duration_ms
-      from fillrate.runs
-     where id > (select coalesce(max(id), 0) - 200 from fillrate.runs) and owed <> '{}' and finished_at > now() - interval '1 day'
-     order by id`.execute(db)
-  return rows
-}
-
-/** Notes that a target has accepted the notification of a run. */
-export async function settleNotification(db: Connection, run: number, target: string): Promise<void> {
-  await sql`update fillrate.runs set owed = array_remove(owed, ${target}) where id = ${run}`.execute(db)
 }

@@ -42,7 +42,6 @@ export interface Schema extends ObservationTables {
     gathering: Generated<number[]>
     /** The version of Fillrate that made it; null: one that did not store it. */
     version: string | null
-    owed: Generated<string[]>
   }
   'fillrate.services': {
     /** When a person wanted it to be tried at once, last. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 69_580,
+  linesOfSource: 69_420,
   filesOfSource: 440,
   tables: 25,
   linesOfTests: 69_250,

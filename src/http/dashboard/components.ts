@@ -1,7 +1,6 @@
 import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
 import { formatState, type RowState } from '../../domain/row.ts'
-import type { RunState } from '../../domain/run.ts'
-import type { RunStatus } from '../../runs/report.ts'
+import type { RunState, RunStatus } from '../../domain/run.ts'
 import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'
 
 /** A point in time, relative to now, with the time itself on hover. The page keeps both current, in the chosen zone. */

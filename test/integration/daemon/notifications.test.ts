@@ -4,10 +4,7 @@ import type { NotifyTarget } from '../../../src/config/config.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
 import { type Condition, type ConditionKind, toOutageCondition } from '../../../src/domain/condition.ts'
-import { ROW_STATES } from '../../../src/domain/row.ts'
-import type { RunReport } from '../../../src/runs/report.ts'
 import { listRecentConditions, recordConditions, recordOutage } from '../../../src/store/conditions.ts'
-import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { type LoopbackService, startLoopback } from '../../support/loopback.ts'
 
@@ -97,7 +94,7 @@ test('by default only what needs a person; each target gets its own form, under 
 })
 
 test('an address that is listed twice gets the topics of both, each once', async () => {
-  const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['completed'] })
+  const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['error'] })
   await begin('key_refused')
   await begin('budget_used')
   await notifier.send()
@@ -261,23 +258,6 @@ test('an end is sent for a day', async () => {
   await end()
   await pass('25 h')
   expect(await notifier.send()).toBe(0)
-})
-
-test('a finished run is sent to the targets that want it, once each, until they accept it', async () => {
-  const notifier = open({ on: ['completed'] }, { url: `${target.url}/other`, on: ['no_matches'] })
-  const rows = { ...Object.fromEntries(ROW_STATES.map((state) => [state, 0])), picked: 5, enriched: 3 }
-  await database.query(
-    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until, finished_at, totals)
-     values ('schedule', '{people}', 'completed', 'x', gen_random_uuid(), now(), now(), $1)`,
-    [{ status: 'completed', rows }],
-  )
-  const [run] = await database.query<{ id: number }>('select id::int from fillrate.runs')
-  const report = { run: run?.id, status: 'completed', rows } as unknown as RunReport
-  await inTransaction(database.db, (tx) => notifier.recordRun(tx, report, { trigger: 'schedule' }))
-  for (let n = 0; n < 2; n++) await notifier.send()
-  expect(received.map(({ path, body }) => [path, body.event, body.title])).toEqual([
-    ['/hook', 'run_completed', `Run ${run?.id} (schedule, people) enriched 3 of 5 rows`],
-  ])
 })
 
 test('four processes send a hundred notifications, each once', async () => {
