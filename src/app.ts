@@ -98,6 +98,7 @@ export class App extends Actions {
       url: environment.notifyUrl,
       secrets: environment.notifySecrets,
       proxies: environment.proxies,
+      speaker: own.speaker,
       log,
     })
   }

@@ -28,10 +28,7 @@ export type LiveSyncKind = 'follow' | 'backfill'
 export const LIVE_SYNC_KINDS: readonly LiveSyncKind[] = ['follow', 'backfill']
 
 /** What live sync needs of its process. */
-export type LiveSyncDeps = Pick<
-  RunDeps,
-  keyof Deps | 'serviceName' | 'serviceBudget' | 'owner' | 'elector'
->
+export type LiveSyncDeps = Pick<RunDeps, keyof Deps | 'serviceName' | 'serviceBudget' | 'owner' | 'elector'>
 
 /** A service, as live sync uses it. */
 export interface LiveSyncService {

@@ -27,9 +27,28 @@ interface NotifierOptions extends NotificationOrigin {
   /** Default URL for targets without one. */
   readonly url: string | null
   readonly proxies?: ProxySettings | undefined
+  /** Of the process: it outlives this configuration. */
+  readonly speaker: Speaker
   /** Each signs, so that a receiver can change to a new one. */
   readonly secrets: readonly string[]
   readonly log: Log
+}
+
+/** Whether a process is the one that notifies. */
+export class Speaker {
+  /**
+   * From and until when, as far as its lease says: of an outage that began at another time, another process notifies. Milliseconds since
+   * the epoch; null: another one was found to notify. A process that has just started does not know.
+   */
+  span: { readonly since: number; readonly until: number } | null = {
+    since: 0,
+    until: Number.POSITIVE_INFINITY,
+  }
+
+  /** @param outage since when, in milliseconds */
+  speaksOf(outage: number): boolean {
+    return this.span !== null && outage >= this.span.since && outage <= this.span.until
+  }
 }
 
 const TIMEOUT_MS = 10_000
@@ -60,14 +79,6 @@ export class Notifier {
   readonly #options: NotifierOptions
   readonly #targets: ReadonlyMap<string, Target>
   readonly #token = randomUUID()
-  /**
-   * From and until when it is the one that notifies, as far as its lease says: of an outage that began at another time, another one
-   * does. Milliseconds since the epoch; null: another process was found to notify.
-   */
-  #speaks: { readonly since: number; readonly until: number } | null = {
-    since: 0,
-    until: Number.POSITIVE_INFINITY,
-  }
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
@@ -95,11 +106,13 @@ export class Notifier {
    * @returns how many were accepted
    */
   async send(): Promise<number> {
-    const { db, owner } = this.#options
+    const { db, owner, speaker } = this.#options
     if (!this.hasTargets) return 0
-    const until = Date.now() + LEASE_MS
+    const now = Date.now()
     const isHeld = await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS)
-    this.#speaks = isHeld ? { since: this.#speaks?.since ?? Date.now(), until } : null
+    // Where its lease has run out before, another process may have notified since.
+    const since = speaker.span !== null && speaker.span.until >= now ? speaker.span.since : Date.now()
+    speaker.span = isHeld ? { since, until: now + LEASE_MS } : null
     if (!isHeld) return 0
     const due = await this.#listDue()
     const accepted = [...this.#targets.values()].map(async (target) => {
@@ -116,8 +129,8 @@ export class Notifier {
 
   /** Lets another process notify at once. */
   async release(): Promise<void> {
-    if (this.hasTargets && this.#speaks !== null)
-      await releaseLease(this.#options.db, LEASE_SCOPE, this.#token)
+    const { db, speaker } = this.#options
+    if (this.hasTargets && speaker.span !== null) await releaseLease(db, LEASE_SCOPE, this.#token)
   }
 
   /**
@@ -126,8 +139,7 @@ export class Notifier {
    * @returns the same of those that have accepted it now
    */
   async notifyOfOutage(outage: Condition, acceptedBy: readonly string[]): Promise<string[]> {
-    const since = outage.since.getTime()
-    if (this.#speaks === null || since < this.#speaks.since || since > this.#speaks.until) return []
+    if (!this.#options.speaker.speaksOf(outage.since.getTime())) return []
     const condition = { ...outage, id: 0, endedAt: null, acceptedBy, isBack: false }
     const now = Date.now()
     const body = toConditionNotification(condition, this.#options, now)

@@ -14,6 +14,7 @@ import { describeError } from '../util/error-text.ts'
 import type { Log } from '../util/log.ts'
 import { isRaised, sqlStateOf } from '../util/sqlstates.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
+import { Speaker } from './notifier.ts'
 
 /** A key that the service of a number has refused, or accepted again, as a call of this process has just found out. */
 export type KeyNews =
@@ -34,6 +35,7 @@ export class ProcessState {
   /** Notified of news, and when a connection to Postgres was lost: a restart may be over before the next look. */
   readonly changed = new WakeSignal()
   readonly metrics = new WorkMetrics()
+  readonly speaker = new Speaker()
   /** Why the configuration that was read last is not in force; null: it is. */
   reloadProblem: string | null = null
   /** The schema does not fit this version. */

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
-import { Notifier } from '../../../src/daemon/notifier.ts'
+import { Notifier, Speaker } from '../../../src/daemon/notifier.ts'
 import type { FillrateNotification } from '../../../src/domain/notification.ts'
 import { type Condition, type ConditionKind, toOutageCondition } from '../../../src/domain/condition.ts'
 import { listRecentConditions, recordConditions, recordOutage } from '../../../src/store/conditions.ts'
@@ -37,8 +37,11 @@ beforeEach(async () => {
   await database.query('truncate fillrate.conditions, fillrate.leases, fillrate.runs cascade')
 })
 
-const open = (...targets: Partial<NotifyTarget>[]): Notifier =>
+const open = (...targets: Partial<NotifyTarget>[]): Notifier => openIn(new Speaker(), ...targets)
+/** Of a process that notifies, or not, as is known of it. */
+const openIn = (speaker: Speaker, ...targets: Partial<NotifyTarget>[]): Notifier =>
   new Notifier({
+    speaker,
     db: database.db,
     owner: 'test',
     targets: targets.map((one) => ({ url: `${target.url}/hook`, form: 'json', on: ['error'], ...one })),
@@ -200,6 +203,25 @@ test('a process that takes over during an outage leaves it to the one that notif
   vi.setSystemTime(Date.now() + 120_000)
   onTestFinished(() => void vi.useRealTimers())
   expect(await speaker.notifyOfOutage(away(31_000), [])).toEqual([])
+})
+
+test('a configuration that is loaded anew notifies of no outage that is another process’s', async () => {
+  const speakers = [new Speaker(), new Speaker()] as const
+  for (const speaker of speakers) await openIn(speaker, {}).send()
+  const reloaded = speakers.map((speaker) => openIn(speaker, {}))
+  const acceptedBy = await Promise.all(reloaded.map((one) => one.notifyOfOutage(away(31_000), [])))
+  expect(acceptedBy.map((accepted) => accepted.length)).toEqual([1, 0])
+})
+
+test('a process whose lease had run out speaks of what begins from its next one on', async () => {
+  const speaker = new Speaker()
+  const notifier = openIn(speaker, {})
+  await notifier.send()
+  vi.setSystemTime(Date.now() + 120_000)
+  onTestFinished(() => void vi.useRealTimers())
+  await notifier.send()
+  expect(speaker.speaksOf(Date.now() - 60_000)).toBe(false)
+  expect(speaker.speaksOf(Date.now())).toBe(true)
 })
 
 test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {
