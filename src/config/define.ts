@@ -210,25 +210,14 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
    * date, 12 hours more are read, because the time zone of its writers is unknown.
    */
   readonly changedAt?: string
-  /**
-   * What keeps when a row was enriched last, by whatever did it: `column` or `read`. It replaces a condition on that time in
-   * `where`.
-   */
-  readonly freshness?:
-    | {
-        /**
-         * A timestamptz, timestamp or date, or a key inside a jsonb column. A row whose value is younger than `refreshAfter`
-         * counts as enriched, whatever enriched it, and is not picked. Each write sets it to now().
-         */
-        readonly column: string
-      }
-    | {
-        /**
-         * In place of `column`: an expression for such a time that this source does not write, of a joined table for instance.
-         * A time that Fillrate itself has set there, by another source, does not count.
-         */
-        readonly read: string
-      }
+  /** What keeps when a row was enriched last, by whatever did it. It replaces a condition on that time in `where`. */
+  readonly freshness?: {
+    /**
+     * A timestamptz, timestamp or date, or a key inside a jsonb column. A row whose value is younger than `refreshAfter`
+     * counts as enriched, whatever enriched it, and is not picked. Each write sets it to now().
+     */
+    readonly column: string
+  }
   /** Live sync: `fillrate start` enriches its rows as they change. Default: false. */
   readonly follow?: boolean
   /**

@@ -119,7 +119,7 @@ function resolveSource(
     turn: serving.turn,
     shapes: serving.service.shapes[source.kind],
     minConfidence: serving.minConfidence ?? minConfidence,
-    freshness: freshness && toFreshness(freshness, ageOf(serving.turn.service)),
+    freshness: freshness && { ...freshness, maxAgeMs: ageOf(serving.turn.service) },
     outputs: Object.entries(outputs).flatMap(([column, output]) => {
       const own = outputFor(output, serving.turn.service ?? '')
       return own === null ? [] : [toOutputMapping(column, own)]
@@ -133,12 +133,6 @@ function resolveSource(
   const ofAll = Object.keys(outputs).flatMap((column) => columns.get(column) ?? [])
   return { name, ...rest, ...first, outputs: ofAll, steps }
 }
-
-/** The schema has seen to it that there is one of them. */
-const toFreshness = (
-  { column, read = '' }: { readonly column?: string | undefined; readonly read?: string | undefined },
-  maxAgeMs: number,
-): SourceMapping['freshness'] => (column === undefined ? { read, maxAgeMs } : { column, maxAgeMs })
 
 const toPrices = ({ services, price }: Pick<ParsedConfig, 'services' | 'price'>): (Price | null)[] =>
   services === null ? [price] : Object.values(services).map((one) => one.price)

@@ -83,12 +83,7 @@ const commonFields = {
   ).transform((key) => (key === null ? null : [key].flat())),
   where: sqlConditions('t.deleted_at is null'),
   changedAt: orNull(sqlExpression('t.updated_at')),
-  freshness: orNull(
-    objectOf(
-      { column: columnNameText.optional(), read: sqlExpression('c.enriched_at').optional() },
-      "{ column: 'enriched_at' }",
-    ),
-  ),
+  freshness: orNull(objectOf({ column: columnNameText }, "{ column: 'enriched_at' }")),
   follow: booleanFlag.prefault(false),
   onDelete: oneOfStrings(ON_DELETE).prefault('forget'),
   budget: orNull(lookupShare),
@@ -232,7 +227,7 @@ interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
   readonly outputs: Readonly<
     Record<string, GroupedOutput | Readonly<Record<string, GroupedOutput | undefined>>>
   >
-  readonly freshness: { readonly column?: string | undefined; readonly read?: string | undefined } | null
+  readonly freshness: { readonly column: string } | null
 }
 
 /**
@@ -243,13 +238,7 @@ function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): vo
   const reject = rejecting(context)
   const columns = Object.keys(source.outputs)
   if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
-  const { column: stamp, read } = source.freshness ?? {}
-  if (source.freshness !== null && (stamp === undefined) === (read === undefined))
-    reject(
-      ['freshness'],
-      stamp === undefined ? 'an empty object' : 'both `column` and `read`',
-      'a `column` that each write sets, or a `read` expression',
-    )
+  const stamp = source.freshness?.column
   const touched = Object.keys(source.touch)
   const toCell = (place: readonly string[], column: string) => ({ place, column, path: toColumnPath(column) })
   const cells = [

@@ -101,12 +101,7 @@ export interface SourceStep {
    * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched while that is less
    * than `maxAgeMs` ago.
    */
-  readonly freshness:
-    | ((
-        | { readonly column: string; readonly read?: never }
-        | { readonly read: string; readonly column?: never }
-      ) & { readonly maxAgeMs: number })
-    | null
+  readonly freshness: { readonly column: string; readonly maxAgeMs: number } | null
   readonly outputs: readonly OutputMapping[]
 }
 

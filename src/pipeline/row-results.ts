@@ -236,7 +236,7 @@ function toChange(
  * program has set it since.
  */
 export const untrackedColumns = ({ touches, freshness }: Source): string[] =>
-  touches.map((touch) => touch.column).filter((column) => column !== freshness?.cell?.column)
+  touches.map((touch) => touch.column).filter((column) => column !== freshness?.cell.column)
 
 /** Whether the column is one of `touch`, and no output. */
 export const isTouchColumn = (source: Source, column: string): boolean =>

@@ -52,7 +52,7 @@ export function isTakenOverSql({ outputs, freshness }: Pick<Source, 'outputs' | 
     conditions.map((condition) => `(${condition})::int`).join(' + ')
   const held = count(outputs.map(holdsEarlierSql))
   const known = count(outputs.map(({ column }) => `"~earlier" ? ${quoteLiteral(column)}`))
-  const isStamped = freshness?.cell == null ? '' : `${holdsEarlierSql(freshness.cell)} or `
+  const isStamped = freshness === null ? '' : `${holdsEarlierSql(freshness.cell)} or `
   return `case when "~earlier" is null then false else ${isStamped}(${held}) >= least(2, ${known}) end`
 }
 

@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { formatDuration } from '../util/format.ts'
 import { cellJsonSql, currentCellSql } from './cell.ts'
-import { renderExpression } from './expression.ts'
 import type { MappedCell, MappedFreshness, Source, TimeType } from './source-model.ts'
 
 /** The times that can be compared; earlier and later ones, `infinity` among them, count as these. */
@@ -21,25 +20,11 @@ export function stampExpression({ type, path }: MappedCell): string {
 const inUtcSql = (time: string, type: TimeType): string =>
   type === 'timestamptz' ? time : `(${time} at time zone 'UTC')::${type}`
 
-/** SQL for the stamp as the row stands. */
-function standingStampSql({ cell, read }: MappedFreshness): string {
-  if (cell !== null) return currentCellSql(cell)
-  return `(${renderExpression(read ?? 'null').sql}\n)`
-}
-
-/**
- * SQL: until when the stamp of a row keeps it fresh, a timestamptz. NULL: it has none. A stamp that is only read counts as the
- * user or another program has set it: one that another source of Fillrate writes would keep this one from its rows.
- */
-export function freshUntilSql({ freshness, ownWrites }: Pick<Source, 'freshness' | 'ownWrites'>): string {
+/** SQL: until when the stamp of a row keeps it fresh, a timestamptz. NULL: it has none. */
+export function freshUntilSql({ freshness }: Pick<Source, 'freshness'>): string {
   if (freshness === null) return 'null::timestamptz'
-  const isGiven = freshness.cell === null && ownWrites?.isInput === true
-  const stamp = isGiven ? `"~inputs"."~stamp"` : standingStampSql(freshness)
-  return untilSql(freshness, stamp)
-}
-
-function untilSql(freshness: MappedFreshness, stamp: string): string {
   const { kind } = freshness
+  const stamp = currentCellSql(freshness.cell)
   if (kind === 'json') return `(${jsonTimeSql(stamp)} + ${maxAgeSql(freshness)})`
   const bounded = `least(greatest(${stamp}, '${EARLIEST}'::${kind}), '${LATEST}'::${kind})`
   // A date is a whole day.
@@ -50,7 +35,7 @@ function untilSql(freshness: MappedFreshness, stamp: string): string {
 
 /** SQL: the stamp as `changes` and `last_written` store it; NULL if the source writes none. */
 export const stampJsonSql = ({ freshness }: Pick<Source, 'freshness'>): string =>
-  freshness?.cell == null ? 'null::jsonb' : `coalesce(${cellJsonSql(freshness.cell)}, 'null')`
+  freshness === null ? 'null::jsonb' : `coalesce(${cellJsonSql(freshness.cell)}, 'null')`
 
 /**
  * SQL for a time written in JSON, in UTC whatever its zone: half a day is little against the age of a record. No text makes
@@ -74,12 +59,11 @@ export function wentStaleSql(source: Source, since: Date): RawBuilder<boolean> {
   const { freshness } = source
   if (freshness === null) return sql`false`
   const earliest = sql`${since}::timestamptz - interval '1 day'`
-  const stamp = standingStampSql(freshness)
   if (freshness.kind === 'json') {
-    const freshUntil = sql.raw(untilSql(freshness, stamp))
+    const freshUntil = sql.raw(freshUntilSql(source))
     return sql`(${freshUntil} > ${earliest} and ${freshUntil} <= now())`
   }
-  const value = sql.raw(stamp)
+  const value = sql.raw(currentCellSql(freshness.cell))
   const age = maxAgeSql(freshness)
   const latest = sql.raw(inUtcSql(`(now() - ${age})`, freshness.kind))
   const first = sql`(${earliest} - ${sql.raw(age)})`
@@ -89,9 +73,7 @@ export function wentStaleSql(source: Source, since: Date): RawBuilder<boolean> {
 
 /** Why a row with a recent stamp is not picked. */
 export const describeFreshness = ({ freshness }: Pick<Source, 'freshness'>): string =>
-  freshness === null
-    ? ''
-    : `${freshness.cell?.column ?? freshness.read ?? ''} is less than ${formatDuration(freshness.maxAgeMs)} old`
+  freshness === null ? '' : `${freshness.cell.column} is less than ${formatDuration(freshness.maxAgeMs)} old`
 
 /** SQL for the age at which a stamp is stale, an interval. */
 const maxAgeSql = ({ maxAgeMs }: MappedFreshness): string => `make_interval(secs => ${maxAgeMs / 1_000})`

@@ -23,7 +23,7 @@ const expressionSql = (expression: string | undefined): string =>
 
 /** SQL for the inputs of a row without what Fillrate wrote itself. */
 interface RowInputsSql {
-  /** What follows the joins in FROM; with `ownWrites.isInput` it gives the stamp that `freshness` reads, as `"~inputs"."~stamp"`. */
+  /** What follows the joins in FROM. */
   readonly from: string
   readonly values: Readonly<Record<InputName, string>>
   /** The hash of the raw inputs, a bigint: any change of an input changes it, even a blank. */
@@ -57,7 +57,7 @@ export function rowInputsSql(source: Source, { recorded = false } = {}): RowInpu
  */
 function givenInputsSql(
   source: Source,
-  { inputs, joins, joinsAgain, stamp }: NonNullable<Source['ownWrites']>,
+  { inputs, joins, joinsAgain }: NonNullable<Source['ownWrites']>,
   writers: readonly Writer[],
   recorded: boolean,
 ): string {
@@ -66,11 +66,10 @@ function givenInputsSql(
   const values = MAPPING_INPUTS.map((name) => `${once(expressionSql(inputs[name]))} as ${name}`)
   const names = listReadColumns(source)
   const readColumns = source.table.columns.filter(({ name }) => names.includes(name))
-  const stamps = stamp === null ? [] : [`${once(`(${renderExpression(stamp).sql}\n)`)} as "~stamp"`]
   const given = recorded ? [`${once(recordedJsonSql(recordedCells(writers)))} as "~given"`] : []
   return `
       left join lateral (
-        select ${[...values, ...stamps, ...given].join(', ')}
+        select ${[...values, ...given].join(', ')}
           from (select) as "~one" ${givenRowSql(readColumns, writers)}
          ${joinsAgain && joins !== null ? renderExpression(joins).sql : ''}
          ${joinsAgain ? 'having count(*) = 1' : ''} offset 0

@@ -36,7 +36,7 @@ function withSharedStamp(source: Source, sources: readonly Source[]): Source {
   const nameOf = (one: Source): string =>
     JSON.stringify([one.table.sql, one.freshness?.cell?.column, one.keyColumns.map(({ name }) => name)])
   const sharing = sources.filter((one) => one.name !== source.name && nameOf(one) === nameOf(source))
-  if (freshness?.cell == null || sharing.length === 0) return source
+  if (freshness === null || sharing.length === 0) return source
   return { ...source, freshness: { ...freshness, sharedWith: sharing.map(({ name }) => name) } }
 }
 
@@ -178,11 +178,7 @@ function listNamedColumns(
   return table.columns.filter((column) => words.has(column.name))
 }
 
-const listTexts = ({ inputs, joins, freshness }: SourceMapping): string[] => [
-  ...Object.values(inputs),
-  joins ?? '',
-  freshness?.read ?? '',
-]
+const listTexts = ({ inputs, joins }: SourceMapping): string[] => [...Object.values(inputs), joins ?? '']
 
 function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere = true } = {}): Source {
   const { mapping } = source
@@ -202,11 +198,8 @@ function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere
     Object.entries(mapping.inputs).map(([name, text]) => [name, replaced(text)]),
   )
   const joins = mapping.joins === null ? null : replaced(mapping.joins, { isJoins: true })
-  const read = mapping.freshness?.read ?? null
-  const stamp = read === null ? null : replaced(read)
   const isReplaced =
     joins !== mapping.joins ||
-    stamp !== read ||
     Object.entries(mapping.inputs).some(([name, text]) => inputs[name as keyof typeof inputs] !== text)
   const joinsAgain =
     joins !== mapping.joins ||
@@ -219,7 +212,6 @@ function linkSource(source: Source, tables: readonly WrittenTable[], { elsewhere
     isInput: inputWriters.length > 0 || isReplaced || joinsAgain,
     inputs,
     joins,
-    stamp,
     joinsAgain,
     where,
   }

@@ -53,8 +53,6 @@ export interface OwnWrites {
   /** The inputs and the joins, in which other tables that Fillrate fills stand as the user gave them. */
   readonly inputs: SourceMapping['inputs']
   readonly joins: string | null
-  /** The same of the expression that `freshness` reads; null: there is none. */
-  readonly stamp: string | null
   /** The joins read something that Fillrate writes: they are made again on the row as the user gave it. */
   readonly joinsAgain: boolean
   /** This source, with the cells that its `where` reads. */
@@ -118,10 +116,8 @@ export interface MappedOutput extends MappedCell {
 
 /** What keeps when a row was enriched last, and the age at which that is out of date. */
 export interface MappedFreshness {
-  /** What each write sets. Null: the source only reads the time. */
-  readonly cell: MappedCell | null
-  /** The expression for the time, if there is no cell. */
-  readonly read: string | null
+  /** What each write sets. */
+  readonly cell: MappedCell
   /** `json`: the cell is a key inside a jsonb column. */
   readonly kind: TimeType | 'json'
   readonly maxAgeMs: number

@@ -67,7 +67,7 @@ export async function resolveSource(
     ...key,
     outputs: probed?.outputs ?? outputs,
     touches,
-    freshness: freshness && { ...freshness, kind: probed?.stamp ?? freshness.kind },
+    freshness,
     changedAtType: probed?.changedAt ?? null,
   }
   if (problems.length === 0) await checkWritePlan(db, source, report)

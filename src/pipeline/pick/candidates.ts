@@ -275,8 +275,7 @@ function isStampRemovedSql(source: Source): RawBuilder<boolean> {
  * with other ones has it among its earlier writes. NULL: it has written none.
  */
 function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
-  // What Fillrate wrote does not count in a stamp that is only read.
-  if (freshness?.cell == null) return sql`null::boolean`
+  if (freshness === null) return sql`null::boolean`
   const { column } = freshness.cell
   const isWritten = (row: string): RawBuilder<boolean | null> =>
     sql`coalesce(${sql.ref(`${row}.last_written`)} -> ${column}, ${sql.ref(`${row}.earlier_writes`)} #> array[${column}, '1']::text[]) = page.stamp`

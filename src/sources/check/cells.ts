@@ -149,9 +149,7 @@ export function resolveFreshness(
   report: ProblemList,
 ): { readonly touches: readonly MappedTouch[]; readonly freshness: MappedFreshness | null } {
   if (mapping.freshness === null) return { touches, freshness: null }
-  const { column, read, maxAgeMs } = mapping.freshness
-  // The type is known once the expression has been tried.
-  if (column === undefined) return { touches, freshness: { cell: null, read, kind: 'timestamptz', maxAgeMs } }
+  const { column, maxAgeMs } = mapping.freshness
   const place = 'freshness.column'
   const cell = resolveCell(table, column, place, keyNames, report)
   if (cell === null) return { touches, freshness: null }
@@ -171,6 +169,6 @@ export function resolveFreshness(
   )
   return {
     touches: touch ? touches : [...touches, { ...cell, expression: stampExpression(cell) }],
-    freshness: { cell: touch ?? cell, read: null, kind: time ?? 'json', maxAgeMs },
+    freshness: { cell: touch ?? cell, kind: time ?? 'json', maxAgeMs },
   }
 }

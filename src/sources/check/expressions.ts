@@ -36,7 +36,6 @@ interface ProbedExpressions {
   /** Each with the type that its `$value` must have. */
   readonly outputs: readonly MappedOutput[]
   readonly changedAt: TimeType | null
-  readonly stamp: TimeType | null
 }
 
 /**
@@ -90,8 +89,7 @@ export async function probeExpressions(
     })
   return {
     outputs,
-    changedAt: await probeTime('changedAt', mapping.changedAt, from, probe, report),
-    stamp: await probeTime('freshness.read', mapping.freshness?.read, from, probe, report),
+    changedAt: await probeTime(mapping.changedAt, from, probe, report),
   }
 }
 
@@ -130,15 +128,15 @@ const TIME_TYPES: Readonly<Record<string, TimeType>> = {
   date: 'date',
 }
 
-/** Resolves the type of an expression for a time, which decides how it is compared. Anything but a time is reported. */
+/** Resolves the type of `changedAt`, which decides how it is compared. Anything but a time is reported. */
 async function probeTime(
-  place: 'changedAt' | 'freshness.read',
-  text: string | null | undefined,
+  text: string | null,
   from: string,
   probe: Probe,
   report: ProblemList,
 ): Promise<TimeType | null> {
-  if (text == null) return null
+  if (text === null) return null
+  const place = 'changedAt'
   // The type is known without a row: a left join to nothing gives a null of it. A domain counts as its base type.
   const rows = await probe({
     place,

@@ -95,12 +95,11 @@ const MISSING = `
 
 /** The SQL texts of a mapping, each with its place. */
 export function listExpressions(mapping: SourceMapping): (readonly [place: string, text: string])[] {
-  const { joins, changedAt, freshness, inputs, outputs, touch } = mapping
+  const { joins, changedAt, inputs, outputs, touch } = mapping
   const all: (readonly [string, string | null | undefined])[] = [
     ['joins', joins],
     ...listConditions(mapping),
     ['changedAt', changedAt],
-    ['freshness.read', freshness?.read],
     ...Object.entries(inputs).map(([name, text]) => [`inputs.${name}`, text] as const),
     ...outputs.map(({ column, sql }) => [`outputs.${column}.sql`, sql] as const),
     ...Object.entries(touch).map(([column, text]) => [`touch.${column}`, text] as const),

@@ -36,7 +36,6 @@ export function listReadColumns(source: Source): readonly string[] {
   const texts = [
     ...Object.values(mapping.inputs),
     ...mapping.where,
-    mapping.freshness?.read,
     ...outputs.map((output) => output.mapping.sql),
     ...touches.map((touch) => touch.expression),
   ]

@@ -1,4 +1,4 @@
-import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { countFilled } from '../../../src/sources/fill-counts.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
@@ -367,93 +367,6 @@ test('the fill rate counts the rows with a recent stamp', async () => {
   expect(await fillRate()).toMatchObject({
     eligible: 2,
     columns: [{ column: 'title', filled: 2 }, {}, {}, {}],
-  })
-})
-
-describe('a stamp of a joined table, which a source only reads', () => {
-  const linked = (options: object = {}) => ({
-    ...crmConfig,
-    sources: {
-      contacts: { ...contacts, freshness: { column: 'enriched_at' } },
-      positions: {
-        kind: 'person',
-        table: 'crm.positions',
-        joins: 'join crm.contacts c on c.id = t.contact_id',
-        inputs: { email: 'c.email' },
-        outputs: { title: 'title' },
-        freshness: { read: 'c.enriched_at' },
-        ...options,
-      },
-    },
-  })
-  const only = async (source: string, config: object = linked()): Promise<number> => {
-    const report = await harness.run({ sources: [source], route: 'sync' }, { config })
-    return report.rows.picked
-  }
-  const filled = (): Promise<unknown> =>
-    harness.query(`select c.email, t.title is not null as filled from crm.positions t join crm.contacts c on c.id = t.contact_id
-            order by t.id`)
-  beforeAll(() =>
-    harness.query(`create table crm.positions (id int generated always as identity primary key, contact_id bigint, title text,
-                                       imported_at text)`),
-  )
-  beforeEach(async () => {
-    await harness.query('truncate crm.positions')
-    await insert('a@x.example')
-    await insert('b@x.example', { enriched_at: days(100) })
-    await insert('theirs@x.example', { enriched_at: days(10) })
-    await harness.query('insert into crm.positions (contact_id) select id from crm.contacts order by id')
-  })
-  const all = [
-    { email: 'a@x.example', filled: true },
-    { email: 'b@x.example', filled: true },
-    { email: 'theirs@x.example', filled: false },
-  ]
-
-  test('does not keep it from rows whose stamp another source has set', async () => {
-    expect(await only('contacts')).toBe(2)
-    expect(await only('positions')).toBe(2)
-    expect(await filled()).toEqual(all)
-    for (const source of ['contacts', 'positions']) expect(await only(source)).toBe(0)
-    // Another program enriches a contact that Fillrate had stamped: its position was blank again, and is left to it.
-    await harness.query(`update crm.contacts set enriched_at = ${days(1)} where email = 'a@x.example';
-                 update crm.positions set title = null; update fillrate.rows set due_at = now()`)
-    expect(await only('positions')).toBe(1)
-    expect(await filled()).toEqual([{ email: 'a@x.example', filled: false }, ...all.slice(1)])
-  })
-
-  test('in `where` excludes rows that another source has stamped', async () => {
-    const where = `c.enriched_at is null or c.enriched_at < now() - interval '90 days'`
-    const config = linked({ freshness: undefined, where })
-    expect(await only('contacts', config)).toBe(2)
-    const report = await harness.run({ sources: ['positions'], route: 'sync' }, { config })
-    expect(report).toMatchObject({ status: 'completed', rows: { picked: 0 } })
-  })
-
-  test('keeps what another program has enriched, and says why', async () => {
-    const app = await harness.open({ config: linked() })
-    const plan = await app.plan(runRequest({ sources: ['positions'] }))
-    await app.close()
-    expect(plan.sources).toMatchObject([
-      { rows: 3, picked: 2, recently_enriched: { rows: 1, reason: 'c.enriched_at is less than 90 d old' } },
-    ])
-    expect(await only('positions', linked({ changedAt: 'c.changed_at' }))).toBe(2)
-    expect(await filled()).toEqual(all)
-    // A pass by `changedAt` finds it when the stamp goes stale, although nothing has changed.
-    await harness.query(`
-      update fillrate.source_state set changed_until = changed_until - interval '1 hour',
-             started_at = started_at - interval '1 hour';
-      update crm.contacts set changed_at = ${days(300)}, enriched_at = now() - interval '90 days' - interval '1 minute'
-       where email like 'theirs%'`)
-    expect(await only('positions', linked({ changedAt: 'c.changed_at' }))).toBe(1)
-  })
-
-  test.each([
-    ['t.imported_at', 't.imported_at, which is of type text'],
-    ['c.enriched_att', expect.stringContaining('c.enriched_att does not exist')],
-  ])('is refused if it is no time: %s', async (read, found) => {
-    const { brokenSources } = await harness.open({ config: linked({ freshness: { read } }) })
-    expect(brokenSources.get('positions')?.problems).toMatchObject([{ place: 'freshness.read', found }])
   })
 })
 

@@ -347,18 +347,7 @@ const sourceMistakes: readonly Mistake[] = [
     { freshness: { column: 'title' } },
     'each column, or each key in it, once',
   ],
-  [
-    'freshness',
-    'an empty object',
-    { freshness: {} },
-    'a `column` that each write sets, or a `read` expression',
-  ],
-  [
-    'freshness',
-    'both `column` and `read`',
-    { freshness: { column: 'enriched_at', read: 'c.enriched_at' } },
-    'a `column` that each write sets, or a `read` expression',
-  ],
+  ['freshness.column', 'nothing', { freshness: {} }, 'a column name'],
   [
     'freshness.column',
     'a cell of attributes, which is written, too',
