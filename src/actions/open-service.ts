@@ -1,5 +1,5 @@
 import type { Config, ConfigService } from '../config/config.ts'
-import { type Environment, environmentOf, variableOf, readServiceEnvironment } from '../config/environment.ts'
+import { type Environment, environmentOf, variableOf, checkClient } from '../config/environment.ts'
 import { configuredAddress, type Deps, registerService, toPolicy } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
 import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.ts'
@@ -203,7 +203,7 @@ export function openServiceClient(
   onKeyAccepted: () => void,
 ): EnrichmentClient {
   const { apiKeys, proxies } = environment
-  const { variables, problems } = readServiceEnvironment(config.adapter, environment)
+  const problems = checkClient(config.adapter, environment)
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
   const { concurrency, timeoutMs } = config
   return new EnrichmentClient({
@@ -219,7 +219,6 @@ export function openServiceClient(
     ),
     service: config.adapter,
     auth: environment.auth,
-    variables,
     proxies,
     timeoutMs,
     connections: concurrency + Math.ceil(concurrency / CALLS_PER_SPARE_CONNECTION),

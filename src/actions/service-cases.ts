@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConfigProblems } from '../config/problems.ts'
-import { listVariables } from '../config/environment.ts'
 import { parseService } from '../config/service.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
 import { isOAuth } from '../domain/service/auth.ts'
@@ -155,7 +154,6 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
   const client = new EnrichmentClient({
     baseUrl: `http://127.0.0.1:${port}`,
     apiKey: PLACEHOLDER_KEY,
-    variables: Object.fromEntries(listVariables(service).map(({ variable }) => [variable, PLACEHOLDER_KEY])),
     // Cases are about the service's own requests: they have a token.
     service: isOAuth(service.auth) ? { ...service, auth: 'bearer' } : service,
   })

@@ -1,4 +1,4 @@
-import { type Environment, readServiceEnvironment } from '../config/environment.ts'
+import { type Environment, checkClient } from '../config/environment.ts'
 import type { Service } from '../domain/service/service.ts'
 import { EnrichmentClient } from '../service/client.ts'
 import { UnauthorizedError } from '../service/errors.ts'
@@ -27,10 +27,9 @@ export function openClient(
   timeoutMs?: number,
 ): EnrichmentClient | null {
   const { baseUrl, apiKeys: apiKey, auth, proxies } = environment
-  const { variables, problems } = readServiceEnvironment(service, environment)
-  if (baseUrl === null || apiKey.length === 0 || problems.length > 0) return null
+  if (baseUrl === null || apiKey.length === 0 || checkClient(service, environment).length > 0) return null
   const timeout = timeoutMs === undefined ? {} : { timeoutMs }
-  return new EnrichmentClient({ baseUrl, apiKey, auth, proxies, variables, service, ...timeout })
+  return new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service, ...timeout })
 }
 
 /**

@@ -1,6 +1,6 @@
-import { listServicePrefixes, variableOf, listNamedVariables } from '../config/environment.ts'
+import { listServicePrefixes, variableOf, listSentValues } from '../config/environment.ts'
 
-/** Variables whose values must never be shown, beside those that a service's description names. */
+/** Variables whose values must never be shown, beside what a service's description sends. */
 const SECRET_VARIABLES = [
   'FILLRATE_API_KEY',
   'FILLRATE_WEBHOOK_SECRET',
@@ -18,17 +18,17 @@ const MIN_SECRET_LENGTH = 6
  * messages of libraries and unexpected errors.
  */
 export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
-  let named = listNamedVariables()
-  let secrets = listSecrets(env, named)
+  let sent = listSentValues()
+  let secrets = listSecrets(env, sent)
   return (text) => {
     // The description may be read after the log was opened, or again.
-    const current = listNamedVariables()
-    if (current.length !== named.length) [named, secrets] = [current, listSecrets(env, current)]
+    const current = listSentValues()
+    if (current.length !== sent.length) [sent, secrets] = [current, listSecrets(env, current)]
     return secrets.reduce((masked, secret) => masked.replaceAll(secret, '***'), text)
   }
 }
 
-function listSecrets(env: NodeJS.ProcessEnv, named: readonly string[]): string[] {
+function listSecrets(env: NodeJS.ProcessEnv, sent: readonly string[]): string[] {
   const ofServices = listServicePrefixes(env).flatMap((prefix) => [
     variableOf({ prefix }, 'API_KEY'),
     variableOf({ prefix }, 'WEBHOOK_SECRET'),
@@ -44,8 +44,11 @@ function listSecrets(env: NodeJS.ProcessEnv, named: readonly string[]): string[]
   )
   const addresses = ['DATABASE_URL', 'HTTPS_PROXY', 'HTTP_PROXY', 'https_proxy', 'http_proxy']
   const password = addresses.flatMap((name) => passwordOf(env[name]))
-  const values = named.map((name) => (env[name] ?? '').trim())
-  const hidden = [...listed, ...values, ...password].filter((one) => one.length >= MIN_SECRET_LENGTH)
+  // Of what is sent, a secret is what a variable holds.
+  const held = new Set(Object.values(env).map((value) => value?.trim()))
+  const hidden = [...listed, ...sent.filter((value) => held.has(value)), ...password].filter(
+    (one) => one.length >= MIN_SECRET_LENGTH,
+  )
   // The longest first: one can be the prefix of another.
   return [...new Set(hidden)].sort((a, b) => b.length - a.length)
 }

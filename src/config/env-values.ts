@@ -96,7 +96,7 @@ export function parseTokens(text: string, role: DashboardToken['role']): readonl
 }
 
 /** What is wrong with a secret, in words that do not show it; null: nothing. */
-export function describeSecretProblem(secret: string, isSent: boolean): string | null {
+function describeSecretProblem(secret: string, isSent: boolean): string | null {
   // Docker's --env-file keeps the quotes that a shell would take off.
   if (/^(["']).*\1$/s.test(secret)) return 'in quotes'
   if (!isSent) return null

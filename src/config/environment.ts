@@ -10,11 +10,10 @@ import {
   parseTokens,
   parseWhole,
   parseWord,
-  describeSecretProblem,
 } from './env-values.ts'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
 import { editDistance, toVariablePart } from '../util/text.ts'
-import { type FromEnvironment, isOAuth } from '../domain/service/auth.ts'
+import { isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 
@@ -62,8 +61,6 @@ export interface Environment extends ServiceEnvironment {
   /** Sign JSON notifications; newest first, and the first one signs. */
   readonly notifySecrets: readonly string[]
   readonly logLevel: LogLevel
-  /** A variable that the description of a service names; null: not set. */
-  readonly variable: (name: string) => string | null
   /** From HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent if no proxy is set. */
   readonly proxies?: {
     readonly http: string | null
@@ -186,7 +183,6 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     ),
     notifySecrets: read('FILLRATE_NOTIFY_SECRET', parseSigningSecrets) ?? [],
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
-    variable: (name) => env[name]?.trim() || null,
     ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
@@ -238,50 +234,18 @@ function findMisspelled(env: NodeJS.ProcessEnv): Problem[] {
   })
 }
 
-/** Names of all variables that a description has named in this process: nothing shows their values. */
-const named = new Set<string>()
+/** Values of the headers of all descriptions that this process has read: nothing shows them. */
+const sentValues = new Set<string>()
 
-export const listNamedVariables = (): readonly string[] => [...named]
+export const listSentValues = (): readonly string[] => [...sentValues]
 
-/** From now on the values of the variables that the description names are masked. */
-export function maskNamedVariables(service: Pick<Service, 'headers'>): void {
-  for (const { variable } of listVariables(service)) named.add(variable)
+/** From now on the values of the headers that a description sends are masked where a variable holds them. */
+export function maskSentValues({ headers }: Pick<Service, 'headers'>): void {
+  for (const value of Object.values(headers)) sentValues.add(value)
 }
 
-/** The variables that a description names, and the header that each is for. */
-export const listVariables = ({
-  headers,
-}: Pick<Service, 'headers'>): { readonly variable: string; readonly header: string }[] =>
-  Object.entries(headers)
-    .filter((entry): entry is [string, FromEnvironment] => typeof entry[1] === 'object')
-    .map(([header, { env }]) => ({ variable: env, header }))
-
-/**
- * What the description of a service requires of the environment, beside an address and a key: the variables that it names,
- * with their values, and what is wrong.
- */
-export function readServiceEnvironment(
-  service: Pick<Service, 'name' | 'auth' | 'headers'>,
-  environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'variable' | 'prefix'>,
-): { readonly variables: Readonly<Record<string, string>>; readonly problems: readonly Problem[] } {
-  const variables: Record<string, string> = {}
-  const problems: Problem[] = []
-  for (const { variable, header } of listVariables(service)) {
-    const text = environment.variable(variable)
-    const wrong = text === null ? null : describeSecretProblem(text, true)
-    if (text !== null && wrong === null) variables[variable] = text
-    else
-      problems.push({
-        place: variable,
-        found: text === null ? 'not set' : `a value ${wrong} (not shown)`,
-        expected: `the value of the header ${header}, which the description of ${service.name} takes from it`,
-        todo: 'Set it in the environment or in a .env file in this folder.',
-      })
-  }
-  return { variables, problems: [...problems, ...checkClient(service, environment)] }
-}
-
-function checkClient(
+/** What is wrong with the environment for a service whose key is the id and the secret of a client. */
+export function checkClient(
   { auth }: Pick<Service, 'auth'>,
   environment: Pick<Environment, 'apiKeys' | 'baseUrl' | 'prefix'>,
 ): Problem[] {

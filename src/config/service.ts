@@ -3,7 +3,7 @@ import { createService, type Service } from '../domain/service/service.ts'
 import { isObject } from '../domain/json.ts'
 import { describeValue, toVariablePart } from '../util/text.ts'
 import type { Problem } from './problems.ts'
-import { maskNamedVariables } from './environment.ts'
+import { maskSentValues } from './environment.ts'
 import { toProblems } from './schema-problems.ts'
 import { serviceSchema } from './service-schema.ts'
 
@@ -135,7 +135,7 @@ export function parseService({ definition, place }: GivenService): {
   const parsed = serviceSchema.safeParse(definition)
   if (parsed.success) {
     const service = createService(definition as ServiceDefinition)
-    maskNamedVariables(service)
+    maskSentValues(service)
     return { service, problems: [] }
   }
   const isFile = place.includes('/')

@@ -1,10 +1,7 @@
-import type { FromEnvironment, ServiceAuth } from '../domain/service/auth.ts'
+import type { ServiceAuth } from '../domain/service/auth.ts'
 import type { RequestParts, Service, ServiceEndpoint } from '../domain/service/service.ts'
 import { credentialFor } from './api-keys.ts'
 import type { ExchangeRequest } from './exchange.ts'
-
-/** Values of the environment variables that a service's description names. */
-export type ServiceVariables = Readonly<Record<string, string>>
 
 interface RequestSettings {
   readonly origin: string
@@ -13,25 +10,17 @@ interface RequestSettings {
   readonly service: Pick<Service, 'headers'>
   readonly auth: ServiceAuth
   readonly userAgent: string
-  readonly variables: ServiceVariables
 }
 
-/**
- * Returns a function that writes the requests to a service, with what they have in common.
- * @throws TypeError if a variable is missing
- */
+/** Returns a function that writes the requests to a service, with what they have in common. */
 export function createRequestWriter({
   origin,
   prefix,
   service,
   auth,
   userAgent,
-  variables,
 }: RequestSettings): (endpoint: ServiceEndpoint, parts: RequestParts, secret: string) => ExchangeRequest {
-  const ownHeaders = Object.entries(service.headers).flatMap(([name, value]) => [
-    name,
-    fillFromEnvironment(value, variables),
-  ])
+  const ownHeaders = Object.entries(service.headers).flat()
   // No compression: records are small, and a broken encoding is one more way to lose a response.
   const common = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', userAgent]
   return (endpoint, parts, secret) => {
@@ -54,12 +43,4 @@ export function createRequestWriter({
       body: parts.body ?? null,
     }
   }
-}
-
-function fillFromEnvironment(value: string | FromEnvironment, variables: ServiceVariables): string {
-  if (typeof value === 'string') return value
-  const found = variables[value.env]
-  if (found === undefined)
-    throw new TypeError(`${value.env} is not set: the description of the service names it`)
-  return found
 }

@@ -5,7 +5,7 @@ import { type ProxySettings, openDispatcher, parseBaseUrl } from './dispatcher.t
 import { exchange, HeldAnswer, type HttpExchange, type RequestObserver } from './exchange.ts'
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
 import { KeyJudge, type KeyRejection } from './key-judge.ts'
-import { createRequestWriter, type ServiceVariables } from './requests.ts'
+import { createRequestWriter } from './requests.ts'
 import { TokenFailure } from './token-endpoint.ts'
 import { type ErrorContext, errorDetails, isRateLimitResponse, transportError } from './response-errors.ts'
 import { isOAuth } from '../domain/service/auth.ts'
@@ -31,8 +31,6 @@ export type TransportOptions = {
   /** Size of the connection pool, and so the number of concurrent requests. Default: 32. */
   connections?: number
   userAgent?: string
-  /** Values of the environment variables that `service` names. */
-  variables?: ServiceVariables
   /** Called once for each key that the service rejects, until it is accepted again. */
   onKeyRejected?: (rejection: KeyRejection) => void
   /** Called once when the service accepts a rejected key again. */
@@ -87,8 +85,6 @@ export class Transport {
   readonly #writeRequest: ReturnType<typeof createRequestWriter>
   /** Null: the service takes the key itself. */
   readonly #token: ClientToken | null
-  /** Their values. */
-  readonly #variables: readonly string[]
   readonly #onCallEnd: TransportOptions['onCallEnd']
   #closed: Promise<void> | null = null
 
@@ -106,13 +102,12 @@ export class Transport {
     const auth = service.auth ?? authOfStyle(options.auth ?? 'bearer')
     const { timeoutMs = 30_000 } = options
     this.#timeoutMs = timeoutMs
-    const { userAgent = 'fillrate', variables = {} } = options
-    this.#writeRequest = createRequestWriter({ origin, prefix, service, auth, userAgent, variables })
+    const { userAgent = 'fillrate' } = options
+    this.#writeRequest = createRequestWriter({ origin, prefix, service, auth, userAgent })
     const client = this.keys.current.secret
     this.#token = isOAuth(auth)
       ? new ClientToken({ ...options, ...auth, origin, prefix, client, userAgent, timeoutMs })
       : null
-    this.#variables = Object.values(variables)
     this.#onCallEnd = options.onCallEnd
     this.#dispatcher = openDispatcher(origin, options.proxies, {
       connections: options.connections ?? 32,
@@ -187,7 +182,7 @@ export class Transport {
       origin: this.#origin,
       timeoutMs: this.#timeoutMs,
       now: Date.now(),
-      mask: (body) => maskBody(body, [token ?? key.secret, ...this.#variables]),
+      mask: (body) => maskBody(body, [token ?? key.secret, ...Object.values(this.#service.headers)]),
     }
     if (!hasHead(completed))
       throw transportError(completed.failure ?? { kind: 'connection', cause: undefined }, completed, context)

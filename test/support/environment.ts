@@ -60,7 +60,6 @@ export const testEnvironment = (databaseUrl: string, baseUrl: string): Environme
   baseUrl,
   apiKeys: ['key'],
   auth: 'bearer',
-  variable: () => null,
   webhookSecrets: [],
   publicUrl: null,
   port: null,

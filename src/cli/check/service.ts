@@ -1,6 +1,6 @@
 import { type Dispatcher, request } from 'undici'
 import type { Service } from '../../domain/service/service.ts'
-import { type Environment, variableOf, readServiceEnvironment } from '../../config/environment.ts'
+import { type Environment, variableOf, checkClient } from '../../config/environment.ts'
 import { callAccount, describeAccount, openClient } from '../../actions/try-service.ts'
 import { type ProxySettings, openDispatcher, toServiceAddress } from '../../service/dispatcher.ts'
 import { pluralize } from '../../util/format.ts'
@@ -120,7 +120,7 @@ export async function* checkService(
   { environment, address, called }: ServiceChecks,
 ): AsyncGenerator<Finding> {
   yield await checkAddress(environment)
-  const { problems } = readServiceEnvironment(service, environment)
+  const problems = checkClient(service, environment)
   if (problems.length > 0) yield createFailedFinding('environment', ...problems)
   yield problems.length > 0
     ? createFinding('key', 'skipped', 'the environment lacks what the service needs')

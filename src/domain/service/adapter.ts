@@ -1,7 +1,7 @@
 import type { JsonObject } from '../json.ts'
 import type { LOOKUP_KINDS, LookupKind } from '../identifiers/kind.ts'
 import type { NameDetail } from '../mapping.ts'
-import type { SentValues, ServiceAuth } from './auth.ts'
+import type { ServiceAuth } from './auth.ts'
 import type { RateDefinition } from './documented-limit.ts'
 import type { FieldDefinition } from './field-shape.ts'
 import type {
@@ -169,8 +169,11 @@ export interface ServiceDefinition<Person extends string = string, Company exten
   readonly name: string
   /** Default: FILLRATE_AUTH, or bearer. */
   readonly auth?: ServiceAuth
-  /** Sent with each call. The key comes from FILLRATE_API_KEY, a second secret from a variable: `{ env: 'ACME_APP_ID' }`. */
-  readonly headers?: SentValues
+  /**
+   * Sent with each call. The key comes from FILLRATE_API_KEY, a second secret from a variable, `process.env.ACME_APP_ID`: without a
+   * value the description is refused, and a value is masked wherever it could be shown.
+   */
+  readonly headers?: Readonly<Record<string, string | undefined>>
   readonly person?: LookupEndpoint<PersonInput, PersonKind | NameDetail>
   readonly company?: LookupEndpoint<CompanyInput, (typeof LOOKUP_KINDS)['company'][number]>
   /** Many people with one call. Default: one call a lookup. */

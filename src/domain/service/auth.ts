@@ -1,17 +1,4 @@
 /**
- * A value that is no part of the description: an environment variable has it. It is required at the start, and masked
- * wherever it could be shown.
- * @example
- * const headers: ServiceDefinition['headers'] = { 'x-app-id': { env: 'ACME_APP_ID' } }
- */
-export interface FromEnvironment {
-  readonly env: string
-}
-
-/** Names and values; a secret one is taken from the environment. */
-export type SentValues = Readonly<Record<string, string | FromEnvironment>>
-
-/**
  * How an access token is had with the client's own credentials (RFC 6749, section 4.4). FILLRATE_API_KEY holds them as
  * `id:secret`; they are sent in the body, as `client_id` and `client_secret`. The token is kept in memory, replaced before it ends, and sent as `Authorization: Bearer TOKEN`.
  * @example

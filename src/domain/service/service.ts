@@ -17,7 +17,7 @@ import {
   type WebhookDefinition,
   type WebhookSignature,
 } from './adapter.ts'
-import type { SentValues, ServiceAuth } from './auth.ts'
+import type { ServiceAuth } from './auth.ts'
 import { toServiceFields } from './job-inputs.ts'
 import type { BulkInput, QueryValues, ServiceAnswer } from './messages.ts'
 import { parseDuration } from '../../util/format.ts'
@@ -88,7 +88,7 @@ export interface Service {
   readonly definition: ServiceDefinition
   /** Null: FILLRATE_AUTH decides. */
   readonly auth: ServiceAuth | null
-  readonly headers: SentValues
+  readonly headers: Readonly<Record<string, string>>
   readonly person: LookupCall<PersonInput> | null
   readonly company: LookupCall<CompanyInput> | null
   readonly bulk: BulkCall | null
@@ -131,7 +131,8 @@ export function createService(definition: ServiceDefinition): Service {
     name: definition.name,
     definition,
     auth: definition.auth ?? null,
-    headers: definition.headers ?? {},
+    // Each has a value: the configuration checks it.
+    headers: (definition.headers ?? {}) as Readonly<Record<string, string>>,
     person: person ? call(person, 'person') : null,
     company: company ? call(company, 'company') : null,
     bulk: bulk ? createBulkCall(bulk, bulk.inputs ?? ['email'], definition) : null,

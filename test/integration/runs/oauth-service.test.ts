@@ -22,7 +22,7 @@ const database = useTestDatabase()
 const acme = defineService({
   name: 'Acme Data',
   auth: { oauth: { tokenUrl: '/oauth/token' } },
-  headers: { 'x-app-id': { env: 'ACME_APP_ID' } },
+  headers: { 'x-app-id': APP_ID },
   person: { path: '/people', form: true, inputs: ['email'], record: { confidence: null } },
   fields: { person: { title: 'text' } },
 })
@@ -232,12 +232,9 @@ test('a client that the token endpoint refuses stops the run, which says so; not
 
 test('without the second secret a run does not begin', async () => {
   const service = await playAcme()
-  const { fillrate } = await open(5, service, {
-    ...acme,
-    headers: { 'x-app-id': { env: 'ACME_OTHER' } },
-  })
-  await expect(fillrate.run({ budget: 5 })).rejects.toMatchObject({
-    problems: [{ place: 'ACME_OTHER', found: 'not set' }],
+  const without = { ...acme, headers: { 'x-app-id': process.env['ACME_OTHER'] } }
+  await expect(open(5, service, without)).rejects.toMatchObject({
+    problems: [{ place: 'service.adapter.headers.x-app-id', found: 'nothing' }],
   })
   expect(service.counts).toMatchObject({ tokens: 0, people: 0 })
 })

@@ -31,7 +31,6 @@ const unset = {
   baseUrl: null,
   apiKeys: [],
   auth: 'bearer',
-  variable: expect.any(Function),
   webhookSecrets: [],
   publicUrl: null,
   port: null,
@@ -99,7 +98,6 @@ describe('the environment', () => {
       baseUrl: 'https://api.example.com/eu',
       apiKeys: ['new-key', 'old-key'],
       auth: 'x-api-key',
-      variable: expect.any(Function),
       webhookSecrets: ['new secret', 'old'],
       publicUrl: 'https://fillrate.example.com',
       port: 0,
@@ -299,11 +297,6 @@ describe('the variables of services with names', () => {
     // Nothing of the only service is another's.
     expect(environmentOf(environment, 'other')).toMatchObject({ baseUrl: null, apiKeys: [] })
     expect(environmentOf(named, 'acme')).toEqual(environmentOf(environment, 'acme'))
-  })
-
-  test('are no concern of an only service, whose description may have chosen a similar name', () => {
-    const one = { FILLRATE_API_KEY: 'k', FILLRATE_ACME_APP_KEY: 'id' }
-    expect(readEnvironment(one).variable('FILLRATE_ACME_APP_KEY')).toBe('id')
   })
 
   test('are named in what is wrong with them', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createSecretMask } from '../../../src/cli/secret-mask.ts'
-import { readEnvironment, readServiceEnvironment } from '../../../src/config/environment.ts'
+import { readEnvironment, checkClient } from '../../../src/config/environment.ts'
 import { parseService } from '../../../src/config/service.ts'
 import {
   type BulkEndpoint,
@@ -17,59 +17,32 @@ const parse = (definition: Partial<ServiceDefinition>) =>
   })
 const describeService = (definition: Partial<ServiceDefinition>) => parse(definition).service!
 
-describe('values from the environment', () => {
-  const service = describeService({
-    headers: { 'x-app-id': { env: 'ACME_APP_ID' }, 'x-tenant': { env: 'ACME_TENANT' }, 'x-version': '2' },
-  })
-  const env = { FILLRATE_API_KEY: 'sk-1', ACME_APP_ID: ' app-secret-1 ', ACME_TENANT: 'tenant-1' }
+describe('headers', () => {
+  const service = describeService({ headers: { 'x-app-id': 'app-secret-1', 'x-version': '2' } })
 
-  test('are sent with every call, in a header', async () => {
-    const { variables, problems } = readServiceEnvironment(service, readEnvironment(env))
-    expect(problems).toEqual([])
+  test('are sent with every call', async () => {
     const { baseUrl, received } = await serve((_, response) => response.writeHead(404).end())
-    const client = clientOf({ baseUrl }, { service, variables })
+    const client = clientOf({ baseUrl }, { service })
     await client.enrichPerson({ email: 'ada@x.example' })
     expect(received.map(({ headers }) => headers)).toMatchObject([
-      { 'x-app-id': 'app-secret-1', 'x-tenant': 'tenant-1', 'x-version': '2' },
+      { 'x-app-id': 'app-secret-1', 'x-version': '2' },
     ])
   })
 
-  test('are required, and named with what they are for', () => {
-    const wrong = { ...env, ACME_APP_ID: '"quoted"', ACME_TENANT: ' ' }
-    const { problems } = readServiceEnvironment(service, readEnvironment(wrong))
-    expect(problems.map(({ place, found, expected }) => [place, found, expected])).toEqual([
-      [
-        'ACME_APP_ID',
-        'a value in quotes (not shown)',
-        'the value of the header x-app-id, which the description of Acme Data takes from it',
-      ],
-      [
-        'ACME_TENANT',
-        'not set',
-        'the value of the header x-tenant, which the description of Acme Data takes from it',
-      ],
-    ])
-    expect(() => clientOf({ baseUrl: 'http://127.0.0.1:1' }, { service, variables: {} })).toThrow(
-      'ACME_APP_ID is not set',
-    )
-  })
-
-  test('are masked in every text, also if the description is read after the log was opened', () => {
-    const late = { ...env, LATE_SECRET: 'late-secret-1' }
-    const mask = createSecretMask(late)
+  test('are masked in every text where a variable holds them, also if the description is read later', () => {
+    const mask = createSecretMask({ ACME_APP_ID: ' app-secret-1 ', LATE_SECRET: 'late-secret-1' })
     const text = 'app-secret-1 of tenant-1 and late-secret-1'
-    expect(mask(text)).toBe('*** of *** and late-secret-1')
-    describeService({ headers: { 'x-late': { env: 'LATE_SECRET' } } })
-    expect(mask(text)).toBe('*** of *** and ***')
+    expect(mask(text)).toBe('*** of tenant-1 and late-secret-1')
+    describeService({ headers: { 'x-late': 'late-secret-1', 'x-tenant': 'tenant-1' } })
+    expect(mask(text)).toBe('*** of tenant-1 and ***')
   })
 
   test('are in no body that an error keeps', async () => {
-    const { variables } = readServiceEnvironment(service, readEnvironment(env))
     const body = JSON.stringify({ error: 'app-secret-1 may not', of: 'ada@x.example' })
-    const refused = clientOf(await serveAlways(422, body), { service, variables })
+    const refused = clientOf(await serveAlways(422, body), { service })
     const { detail } = await rejection(refused.enrichPerson({ email: 'a@x.example' }), UnprocessableError)
     expect(detail).toBe('{"error":"*** may not","of":"ada@x.example"}')
-    const unreadable = clientOf(await serveAlways(200, 'app-secret-1 ö'), { service, variables })
+    const unreadable = clientOf(await serveAlways(200, 'app-secret-1 ö'), { service })
     const error = await rejection(unreadable.enrichPerson({ email: 'a@x.example' }), MalformedResponseError)
     expect(error.body.toString()).toBe('*** ö')
   })
@@ -188,12 +161,9 @@ describe('mistakes in a description', () => {
     ['auth.oauth.tokenUrl', oauth('oauth/token'), 'an https address'],
     ['auth.oauth.tokenUrl', oauth('//auth.example/token'), 'an https address'],
     ['auth.oauth.tokenUrl', oauth('https://id:hush@auth.example/token'), 'an https address'],
-    ['headers.x-app', { headers: { 'x-app': 3 } }, "a text, or { env: 'ACME_APP_ID' }"],
-    [
-      'headers.x-app.env',
-      { headers: { 'x-app': { env: 'ACME APP' } } },
-      'the name of an environment variable',
-    ],
+    ['headers.x-app', { headers: { 'x-app': 3 } }, 'a text that a header can hold'],
+    ['headers.x-app', { headers: { 'x-app': undefined } }, 'a variable that is set'],
+    ['headers.x-app', { headers: { 'x-app': 'hush\n' } }, 'a text that a header can hold'],
     ['person.form', { person: { path: '/p', method: 'GET', form: true } }, 'an endpoint with a body'],
     ['poll.form', { poll: { path: '/j/{job_id}', method: 'POST', form: true } }, 'an endpoint with a body'],
   ])('%s: %j', (place, definition, expected) => {
@@ -219,7 +189,7 @@ describe('mistakes in a description', () => {
   ])('the client %s, and a base URL without TLS, are mistakes of the environment', (key, client) => {
     const service = describeService(oauth('/oauth/token'))
     const env = { FILLRATE_API_KEY: key, FILLRATE_BASE_URL: 'http://api.acme.example' }
-    const { problems } = readServiceEnvironment(service, readEnvironment(env))
+    const problems = checkClient(service, readEnvironment(env))
     expect(problems.map(({ place, found }) => [place, found])).toEqual([
       ['FILLRATE_API_KEY', client],
       ['FILLRATE_BASE_URL', 'http://api.acme.example, without TLS'],

@@ -52,11 +52,10 @@ test('reads an input in the words of a lookup, and the service that is asked', (
   expect(() => parse(['name=Ada Lovelace'])).toThrow('--call needs an input')
 })
 
-test('cases of a service with a client of OAuth, a variable and forms need none of them', async () => {
+test('cases of a service with a client of OAuth and forms need no client', async () => {
   const definition = defineService({
     name: 'Acme Data',
     auth: { oauth: { tokenUrl: '/oauth/token?tenant=1' } },
-    headers: { 'x-app-id': { env: 'ACME_NOT_SET' } },
     person: { path: '/people', form: true, body: (input) => ({ ...input, fields: ['title', 'phone'] }) },
   })
   const cases: ServiceCase[] = [
