@@ -95,20 +95,12 @@ interface ExpectedResult {
   readonly credits?: number
 }
 
-/** What happened in one case; `mismatches` is empty if everything is as expected. */
-interface CaseReport {
-  readonly name: string
-  readonly request: SentRequest | null
-  readonly understood: Readonly<Record<string, unknown>>
-  readonly mismatches: readonly string[]
-}
-
 /** A key for requests that go no further than this machine. */
 const PLACEHOLDER_KEY = 'test-key'
 
 /**
- * Checks a service against cases: requests and canned answers, or deliveries. Everything runs as in a run, over HTTP on
- * this machine: the client, the reading of the answer, the signature.
+ * Checks a service against cases, one after another: requests and canned answers, or deliveries. Everything runs as in a run, over
+ * HTTP on this machine: the client, the reading of the answer, the signature.
  * @throws ConfigProblems for a service with mistakes
  * @throws Error that lists every case that came out differently
  * @example
@@ -118,35 +110,29 @@ export async function testService(
   definition: ServiceDefinition,
   cases: readonly (ServiceCase | DeliveryCase)[],
 ): Promise<void> {
-  const reports = await runServiceCases(definition, cases)
-  const wrong = reports.filter(({ mismatches }) => mismatches.length > 0)
+  const { service, problems } = parseService({ definition, place: 'the service' })
+  if (service === null) throw new ConfigProblems('the service', problems)
+  const wrong: string[] = []
+  for (const one of cases) {
+    const mismatches = 'delivery' in one ? tryDelivery(service, one) : await tryLookup(service, one)
+    if (mismatches.length > 0) wrong.push([`${one.name}:`, ...mismatches].join('\n  '))
+  }
   if (wrong.length === 0) return
-  const lines = wrong.flatMap(({ name, mismatches }) => [`${name}:`, ...mismatches.map((one) => `  ${one}`)])
   throw new Error(
-    `${wrong.length} of ${cases.length} cases of ${definition.name} came out differently\n${lines.join('\n')}`,
+    `${wrong.length} of ${cases.length} cases of ${definition.name} came out differently\n${wrong.join('\n')}`,
   )
 }
 
-/** Runs the cases one after another; a case never stops the others. */
-export async function runServiceCases(
-  definition: ServiceDefinition,
-  cases: readonly (ServiceCase | DeliveryCase)[],
-): Promise<CaseReport[]> {
-  const { service, problems } = parseService({ definition, place: 'the service' })
-  if (service === null) throw new ConfigProblems('the service', problems)
-  const reports: CaseReport[] = []
-  for (const one of cases)
-    reports.push('delivery' in one ? runDelivery(service, one) : await runLookup(service, one))
-  return reports
-}
-
-async function runLookup(service: Service, given: ServiceCase): Promise<CaseReport> {
-  const { input, request: expected = {}, expect } = given
+/** How a request and its meaning differ from what a case expects. */
+async function tryLookup(
+  service: Service,
+  { input, request: expected = {}, answer, expect }: ServiceCase,
+): Promise<string[]> {
   let sent: SentRequest | null = null
   const server = createServer((request, response) => {
     void readRequest(request).then((read) => {
       sent = read
-      writeCaseAnswer(response, given.answer)
+      writeCaseAnswer(response, answer)
     })
   })
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
@@ -160,15 +146,10 @@ async function runLookup(service: Service, given: ServiceCase): Promise<CaseRepo
   try {
     const understood = await understand(service, client, input)
     const request = sent as SentRequest | null
-    return {
-      name: given.name,
-      request,
-      understood,
-      mismatches: [
-        ...(request === null ? ['nothing was sent'] : findDifferences('request', request, expected)),
-        ...findDifferences('', understood, expect),
-      ],
-    }
+    return [
+      ...(request === null ? ['nothing was sent'] : findDifferences('request', request, expected)),
+      ...findDifferences('', understood, expect),
+    ]
   } finally {
     await client.close()
     server.close()
@@ -235,10 +216,11 @@ function outcomeOf(error: ServiceError): CaseOutcome {
   return error.action === 'reject' ? 'rejected' : 'transient'
 }
 
-function runDelivery(
+/** How the meaning of a delivery differs from what a case expects. */
+function tryDelivery(
   service: Service,
-  { name, delivery, secret = PLACEHOLDER_KEY, inputs, expect }: DeliveryCase,
-): CaseReport {
+  { delivery, secret = PLACEHOLDER_KEY, inputs, expect }: DeliveryCase,
+): string[] {
   const bytes = Buffer.from(typeof delivery.body === 'string' ? delivery.body : JSON.stringify(delivery.body))
   const headers = Object.fromEntries(
     Object.entries(delivery.headers ?? {}).map(([header, value]) => [header.toLowerCase(), value]),
@@ -246,7 +228,7 @@ function runDelivery(
   const understood = isSigned(service, bytes, headers, secret)
     ? readDelivery(service, bytes, inputs === undefined ? null : toJobInputs(inputs))
     : { signature: 'invalid' }
-  return { name, request: null, understood, mismatches: findDifferences('', understood, expect) }
+  return findDifferences('', understood, expect)
 }
 
 /** Whether a delivery has a right signature: its own one, or one that is made here. Always, for a service that signs nothing. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { runServiceCases, type ServiceCase, testService } from '../../../src/actions/service-cases.ts'
+import { type ServiceCase, testService } from '../../../src/actions/service-cases.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import type { ServiceAnswer } from '../../../src/domain/service/messages.ts'
 
@@ -116,7 +116,6 @@ test.each([
   ['no number', '3'],
   ['less than nothing', -0.5],
 ])('an answer that costs %s is a mistake of the reader: it is unreadable, and in doubt', async (_, cost) => {
-  const wrong = { outcome: 'unreadable', reason: expect.stringContaining('reader fails on (TypeError)') }
   const rows = [{ id: email, person: analyst, cost }]
   const bulk = { emails: [email] }
   const cases = [
@@ -126,15 +125,15 @@ test.each([
     { name: 'poll', input: { jobId: 'j' }, answer: { body: { rows } } },
   ]
   const expected = { outcome: 'unreadable' } as const
-  const reports = await runServiceCases(
+  const tried = testService(
     service,
     cases.map((one) => ({ ...one, expect: expected })),
   )
-  expect(reports.map(({ understood }) => understood)).toEqual(cases.map(() => expect.objectContaining(wrong)))
+  await expect(tried).resolves.toBeUndefined()
 })
 
 test('a page without a cursor is unreadable', async () => {
-  const [report] = await runServiceCases(
+  const tried = testService(
     {
       ...service,
       poll: {
@@ -144,7 +143,7 @@ test('a page without a cursor is unreadable', async () => {
     },
     [{ name: 'poll', input: { jobId: 'j' }, answer: { body: {} }, expect: { outcome: 'unreadable' } }],
   )
-  expect(report?.mismatches).toEqual([])
+  await expect(tried).resolves.toBeUndefined()
 })
 
 test('without a reader, a field `credits` is what is left of an account, or anything else', async () => {
@@ -158,14 +157,11 @@ test('without a reader, a field `credits` is what is left of an account, or anyt
     fields: { person: { title: 'text' } },
   })
   const body = { event_id: 'e', job_id: 'j', status: 'completed', credits: 480, results }
-  const reports = await runServiceCases(plain, [
-    { name: 'bulk', input: { emails: [email] }, answer: { body }, expect: { outcome: 'accepted' } },
-    { name: 'poll', input: { jobId: 'j' }, answer: { body }, expect: { outcome: 'results' } },
-    { name: 'delivery', delivery: { body }, expect: { jobId: 'j' } },
-  ])
-  for (const { understood, mismatches } of reports) {
-    expect(mismatches).toEqual([])
-    expect(understood).not.toHaveProperty('credits')
-    expect(understood['results']).toEqual([expect.not.objectContaining({ credits: 480 })])
-  }
+  const none = { credits: undefined, results: [{ outcome: 'found', credits: undefined }] }
+  const cases = [
+    { name: 'bulk', input: { emails: [email] }, answer: { body }, expect: { outcome: 'accepted', ...none } },
+    { name: 'poll', input: { jobId: 'j' }, answer: { body }, expect: { outcome: 'results', ...none } },
+    { name: 'delivery', delivery: { body }, expect: { jobId: 'j', ...none } },
+  ]
+  await expect(testService(plain, cases as unknown as ServiceCase[])).resolves.toBeUndefined()
 })

@@ -1,12 +1,7 @@
 import { globSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
-import {
-  type DeliveryCase,
-  runServiceCases,
-  type ServiceCase,
-  testService,
-} from '../../../src/actions/service-cases.ts'
+import { type DeliveryCase, type ServiceCase, testService } from '../../../src/actions/service-cases.ts'
 import { parseService } from '../../../src/config/service.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
@@ -72,7 +67,7 @@ test('an adapter of a dozen lines: placeholders are filled, and the usual answer
 })
 
 test('a case that comes out differently is listed with its field', async () => {
-  const [report] = await runServiceCases(small, [
+  const wrong = testService(small, [
     {
       name: 'wrong',
       input: { email: 'a@x.example' },
@@ -80,7 +75,7 @@ test('a case that comes out differently is listed with its field', async () => {
       expect: { outcome: 'found', confidence: 0.9 },
     },
   ])
-  expect(report?.mismatches).toEqual(['confidence: 0.5, expected 0.9'])
+  await expect(wrong).rejects.toThrow(/came out differently\nwrong:\n {2}confidence: 0.5, expected 0.9$/)
 })
 
 test('jobs of any input: results are named by their place, companies are read as such', async () => {
@@ -121,8 +116,8 @@ test('jobs of any input: results are named by their place, companies are read as
     expect: { outcome: 'accepted', results: [{ outcome: 'found', record: { industry: 'machinery' } }] },
   }
   await expect(testService(definition, [people(0), people(1), companies])).resolves.toBeUndefined()
-  const [report] = await runServiceCases(definition, [people(2)])
-  expect(report?.mismatches).toEqual(['results[0].outcome: "unreadable", expected "found"'])
+  const wrong = testService(definition, [people(2)])
+  await expect(wrong).rejects.toThrow('results[0].outcome: "unreadable", expected "found"')
 })
 
 const contacts = {
