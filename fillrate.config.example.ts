@@ -140,14 +140,7 @@ export default defineConfig({
   // Scheduled runs of `fillrate start`.
   schedule: [
     { cron: '0 2 * * *', timezone: 'Europe/Oslo', sources: ['contacts'] },
-    {
-      cron: '0 4 * * SUN',
-      timezone: 'Europe/Oslo',
-      sources: ['accounts'],
-      budget: 2_000,
-      limit: 5_000,
-      catchUp: false,
-    },
+    { cron: '0 4 * * SUN', timezone: 'Europe/Oslo', sources: ['accounts'], budget: 2_000 },
   ],
 
   // Retention: `fillrate start` deletes older data in small batches. Records and changes are kept by default: a deleted

@@ -1,6 +1,5 @@
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
-import { fieldsOf } from '../src/config/turns.ts'
 import { createConfigSchema } from '../src/config/resolve.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
@@ -31,7 +30,7 @@ export interface ConfigJsonSchema {
  * @throws if a key has no words, or states another default than the schema has
  */
 export function configJsonSchema(): ConfigJsonSchema {
-  const builtIn = { name: null, service: BUILT_IN_SERVICE, fields: fieldsOf(BUILT_IN_SERVICE) }
+  const builtIn = { name: null, service: BUILT_IN_SERVICE }
   const schema = z.toJSONSchema(createConfigSchema([builtIn], { isOpen: true }), {
     target: 'draft-7',
     io: 'input',

@@ -175,11 +175,9 @@ const scheduleEntry = object({
   cron: text('when it runs, as a cron expression'),
   timezone: text('time zone of `cron`'),
   sources: texts('what it runs'),
-  limit: orNull(count('rows at most; null: all')),
   budget: orNull(
     z.union([z.int(), z.literal('unlimited')]).describe('its budget; null: that of the configuration'),
   ),
-  catch_up: boolean('whether a missed run is made up for'),
   next: list('its next times', z.string().meta({ title: 'time' })),
 }).meta({ id: 'schedule-entry' })
 const followed = object({

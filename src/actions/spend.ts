@@ -2,7 +2,7 @@ import type { Config } from '../config/config.ts'
 import {
   type LookupBudget,
   type Price,
-  resolveSourceBudgets,
+  listSourceBudgets,
   roundCredits,
   type SpendAmount,
   sumCosts,
@@ -174,7 +174,7 @@ function listParts(
       left: limit === null ? null : Math.max(0, roundCredits(limit - taken)),
     }
   }
-  const shares = [...resolveSourceBudgets(mappings, of.limit)]
+  const shares = [...listSourceBudgets(mappings)]
   const isShareAlone =
     mappings.length === 1 && shares.some(([, limit]) => of.limit === null || limit < of.limit)
   return [

@@ -30,7 +30,7 @@ export function mixedBudgetOf({
   sources,
 }: Priced & Pick<Config, 'sources'>): MixedBudget | null {
   if (budget === null || typeof budget !== 'object') return null
-  if (Object.values(sources).some((source) => typeof source.budget === 'number')) return null
+  if (Object.values(sources).some((source) => source.budget !== null)) return null
   const prices = services.flatMap(({ price }) => (price === null ? [] : [price.person, price.company]))
   const highest = Math.max(...prices)
   return Math.min(...prices) === highest ? null : { ...budget, highest }

@@ -55,8 +55,6 @@ export const listNextRuns = (schedule: readonly ScheduleEntry[], now: number) =>
     cron: entry.cron,
     timezone: timeZoneOf(entry),
     sources: entry.sources,
-    limit: entry.limit,
     budget: entry.budget,
-    catch_up: entry.catchUp,
     next: nextTimes(entry, now, 1).map((at) => new Date(at).toISOString()),
   }))

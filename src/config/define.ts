@@ -1,6 +1,6 @@
 import type { RecordField } from '../domain/record-fields.ts'
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
-import type { LookupBudget, SourceBudget } from '../domain/spend.ts'
+import type { LookupBudget } from '../domain/spend.ts'
 import type { NotificationForm, NotificationTopic } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
@@ -14,10 +14,6 @@ interface ScheduleConfig<Name extends string = string> {
   readonly sources?: readonly Name[]
   /** Lookups per scheduled run, across restarts after a crash. Default: the budget of the configuration. */
   readonly budget?: LookupBudget
-  /** Rows that a run may pick. Default: all. */
-  readonly limit?: number
-  /** Whether a missed scheduled run is caught up once at the next start. Default: true. */
-  readonly catchUp?: boolean
 }
 
 interface NotifyConfig {
@@ -58,7 +54,7 @@ export interface ConfigInput<
   Company extends string = RecordField<'company'>,
   Adapter = never,
   ServiceName extends string = never,
-> {
+> extends LookupTerms {
   /** For editors, in a .json configuration: `./node_modules/fillrate/fillrate.schema.json`. */
   readonly $schema?: string
   /** The mappings by name: which rows of which table, what identifies them, which columns to fill. */
@@ -80,18 +76,8 @@ export interface ConfigInput<
    * service by default; an entry without an `adapter` is the built-in interface.
    */
   readonly services?: Readonly<Record<ServiceName, Adapter | string | ServiceConfig<Adapter>>>
-  /** Jobs: many lookups with one call. */
-  readonly bulk?: BulkSettings
-  /** A found record is looked up again after this long. Default: 90d. */
-  readonly refreshAfter?: Duration
-  /** A lookup without a match is repeated after this long. Default: 30d. */
-  readonly retryNotFoundAfter?: Duration
-  /** The maximum number of attempts of a lookup. Default: 5. */
-  readonly attempts?: number
   /** The maximum number of lookups of a run, or the money that it may spend. Without it, a run requires `--budget`. */
   readonly budget?: RunBudgetConfig
-  /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
-  readonly price?: PriceSettings
   /** Live sync. */
   readonly liveSync?: {
     /** Lookups a day (UTC). Default: the budget of a run. */
@@ -226,11 +212,8 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
    * Either way it is in no count. Default: `forget`.
    */
   readonly onDelete?: OnDelete
-  /**
-   * The most lookups for this source in a run, and in a day of live sync: a number, or a share of that budget, `30%`.
-   * Default: what the other sources leave.
-   */
-  readonly budget?: SourceBudget
+  /** The most lookups for this source in a run, and in a day of live sync. Default: what the other sources leave. */
+  readonly budget?: number
   /**
    * How fast its rows are written, `{ perHour: 5_000 }`, for a table whose writes are uploaded elsewhere, by Heroku Connect for
    * instance. Of runs, live sync and remap in all processes together; lookups go on meanwhile, and an undo is not slowed down.
@@ -360,18 +343,22 @@ export type RunBudgetConfig =
       readonly currency: string
     }
 
-/** One of several services. */
-export interface ServiceConfig<Adapter> extends CallSettings<Adapter> {
+/** What lookups cost and how long they are good for, at all services or at one of several. */
+interface LookupTerms {
   /** Jobs: many lookups with one call. */
   readonly bulk?: BulkSettings
   /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
   readonly price?: PriceSettings
+  /** A record that was found is looked up again after this long. Default: 90d; of one of several services, that of all. */
+  readonly refreshAfter?: Duration
+  /** A lookup without a match is repeated after this long. Default: 30d; of one of several services, that of all. */
+  readonly retryNotFoundAfter?: Duration
+  /** The maximum number of attempts of a lookup. Default: 5; of one of several services, that of all. */
+  readonly attempts?: number
+}
+
+/** One of several services. */
+export interface ServiceConfig<Adapter> extends CallSettings<Adapter>, LookupTerms {
   /** The most that a run, or live sync in a day, may spend at this service, in lookups or in money. Default: what the budget of the run leaves. */
   readonly budget?: RunBudgetConfig
-  /** A record that it found is looked up again after this long. Default: that of all services. */
-  readonly refreshAfter?: Duration
-  /** A lookup without a match is repeated after this long. Default: that of all services. */
-  readonly retryNotFoundAfter?: Duration
-  /** The maximum number of attempts of a lookup. Default: that of all services. */
-  readonly attempts?: number
 }

@@ -2,7 +2,7 @@ import type { Config } from './config.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
 import { toProblems } from './schema-problems.ts'
 import { createConfigSchema } from './resolve.ts'
-import { fieldsOf, type ConfiguredService } from './turns.ts'
+import type { ConfiguredService } from './turns.ts'
 import { parseService, splitServices, type GivenService } from './service.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import { describeValue, didYouMean, oneOf } from '../util/text.ts'
@@ -27,7 +27,7 @@ export function parseConfig(
     const named = (module === null ? null : modules.get(module)) ?? given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
-    return service === null ? [] : [{ name, service, fields: fieldsOf(service), hasCases: named?.hasCases }]
+    return service === null ? [] : [{ name, service, hasCases: named?.hasCases }]
   })
   // A mistake in the services leaves nothing to hold the outputs against.
   if (wrong.length > 0) throw new ConfigProblems(where, wrong)

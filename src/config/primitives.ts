@@ -25,6 +25,18 @@ export const rejecting =
 export const requiredString = (expected: string) =>
   z.string({ error: expected }).refine((value) => value.trim() !== '', { error: expected, abort: true })
 
+/** A text of this form. */
+export const textLike = (pattern: RegExp, expected: string) =>
+  z.string({ error: expected }).regex(pattern, { error: expected })
+
+/** A text that passes a check. */
+export const textThat = (isRight: (text: string) => boolean, expected: string, found?: string) =>
+  z.string({ error: expected }).refine(isRight, { error: expected, params: { found } })
+
+/** A list of one or more. */
+export const listOf = <Item extends z.ZodType>(item: Item, expected: string, least: string) =>
+  z.array(item, { error: expected }).min(1, { error: least })
+
 export const oneOfStrings = <const Values extends readonly [string, ...string[]]>(values: Values) =>
   z.enum(values, { error: oneOf(values) })
 
@@ -37,8 +49,12 @@ export const integerBetween = (minimum: number, maximum: number) => {
 
 export const fraction = (maximum: number) => {
   const error = `a number from 0 to ${maximum}`
-  return z.number({ error }).min(0, { error }).max(maximum, { error })
+  return numberFromZero(error).max(maximum, { error })
 }
+
+export const numberFromZero = (error: string) => z.number({ error }).min(0, { error })
+
+export const countFromZero = (error: string) => z.int({ error }).min(0, { error })
 
 const EXPECTED_FUNCTION = 'a function that returns the value itself'
 /** A function of a service's description. */
@@ -51,20 +67,6 @@ export const aFunction = z
     const todo = 'Leave out `async`: every function of a description is pure, and waits for nothing.'
     rejecting(context)([], 'an async function, which returns a promise', EXPECTED_FUNCTION, todo)
   })
-
-const EXPECTED_SHARE = "a whole number of lookups, such as 2000, or a share such as '30%'"
-const isShare = (text: string): boolean => Number.parseFloat(text) >= 0 && Number.parseFloat(text) <= 100
-
-/** A number of lookups, or a share of a budget. */
-export const lookupShare = z.union(
-  [
-    z.int({ error: EXPECTED_SHARE }).min(0, { error: EXPECTED_SHARE }),
-    z
-      .templateLiteral([z.number(), '%'], { error: EXPECTED_SHARE })
-      .refine(isShare, { error: EXPECTED_SHARE }),
-  ],
-  { error: EXPECTED_SHARE },
-)
 
 export const sqlExpression = (example: string) => requiredString(`an SQL expression, such as "${example}"`)
 
@@ -88,6 +90,9 @@ export const objectOf = <const Shape extends z.core.$ZodLooseShape>(shape: Shape
   z.strictObject(shape, {
     error: ({ code }) => (code === 'unrecognized_keys' ? Object.keys(shape).join(', ') : objectLike(example)),
   })
+
+/** Of a record; a dot leads into an object. */
+export const FIELD_PATH = /^[^\s.]+(?:\.[^\s.]+)*$/
 
 export const columnNameText = requiredString('a column name')
 

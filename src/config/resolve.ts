@@ -7,14 +7,15 @@ import {
   objectOf,
   rejecting,
   objectLike,
-  booleanFlag,
   checkCron,
   checkTimezone,
   durationText,
-  integerBetween,
+  listOf,
   oneOfStrings,
   orNull,
   requiredString,
+  textLike,
+  textThat,
 } from './primitives.ts'
 import { quoteText } from '../util/text.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
@@ -150,39 +151,38 @@ export type ConfigSchema = ReturnType<typeof createConfigSchema>
 
 /** Source names occur in commands, URLs and metric labels. */
 const EXPECTED_SOURCE_NAME = "a source's name: letters, digits, _ and -, at most 63, the first one a letter"
-const sourceName = z.string().regex(/^[A-Za-z][A-Za-z0-9_-]{0,62}$/, { error: EXPECTED_SOURCE_NAME })
+const sourceName = textLike(/^[A-Za-z][A-Za-z0-9_-]{0,62}$/, EXPECTED_SOURCE_NAME)
 
 const scheduleEntry = objectOf(
   {
     cron: requiredString('cron text').superRefine(checkCron).trim(),
     timezone: orNull(requiredString('a time zone').superRefine(checkTimezone)),
     sources: orNull(
-      z
-        .array(z.string({ error: "a source's name" }), { error: 'a list of sources' })
-        .min(1, { error: 'at least one source; leave `sources` out for all' }),
+      listOf(
+        z.string({ error: "a source's name" }),
+        'a list of sources',
+        'at least one source; leave `sources` out for all',
+      ),
     ),
     budget: orNull(lookupBudget),
-    limit: orNull(integerBetween(1, 1_000_000_000)),
-    catchUp: booleanFlag.prefault(true),
   },
   "{ cron: '0 2 * * *' }",
 )
 
 const EXPECTED_URL = "an http or https address, such as 'https://ops.example.com/fillrate'"
 
-const httpUrl = z
-  .string({ error: EXPECTED_URL })
-  .refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), { error: EXPECTED_URL })
+const httpUrl = textThat((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), EXPECTED_URL)
 
 const notifyTarget = objectOf(
   {
     // `url: process.env.OPS_URL` of a variable that is not set must not mean the default address.
     url: z.exactOptional(httpUrl),
     form: oneOfStrings(NOTIFICATION_FORMS).prefault('json'),
-    on: z
-      .array(oneOfStrings(NOTIFICATION_TOPICS), { error: 'a list of topics' })
-      .min(1, { error: 'at least one topic; leave `on` out for errors alone' })
-      .prefault([...DEFAULT_TOPICS]),
+    on: listOf(
+      oneOfStrings(NOTIFICATION_TOPICS),
+      'a list of topics',
+      'at least one topic; leave `on` out for errors alone',
+    ).prefault([...DEFAULT_TOPICS]),
   },
   "{ url: 'https://ops.example.com/fillrate' }",
 )

@@ -1,12 +1,18 @@
 import { z } from 'zod'
 import {
   rejecting,
+  FIELD_PATH,
   objectOf,
   objectLike,
   aFunction,
+  integerBetween,
+  listOf,
+  numberFromZero,
   oneOfStrings,
   requiredString,
   booleanFlag,
+  textLike,
+  textThat,
 } from './primitives.ts'
 import { ALL_LOOKUP_KINDS, LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import {
@@ -27,7 +33,7 @@ import { isLoopbackUrl } from '../util/url.ts'
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
 const fields = z
   .record(
-    z.string().regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: "a field's path, such as 'company.name'" }),
+    textLike(FIELD_PATH, "a field's path, such as 'company.name'"),
     z.union(
       [
         oneOfStrings(FIELD_TYPES),
@@ -46,9 +52,7 @@ const fields = z
 
 const EXPECTED_CREDITS =
   'a number of credits, with three decimals at most: 0.5 where the service bills half of one'
-const credit = z
-  .number({ error: EXPECTED_CREDITS })
-  .min(0, { error: EXPECTED_CREDITS })
+const credit = numberFromZero(EXPECTED_CREDITS)
   .max(1_000, { error: 'at most 1,000 credits' })
   .refine((credits) => Math.round(credits * 1_000) / 1_000 === credits, { error: EXPECTED_CREDITS })
 const bound = z.union(
@@ -56,9 +60,7 @@ const bound = z.union(
     credit,
     aFunction.refine(
       (most) => ALL_LOOKUP_KINDS.every((kind) => isBound(most as (kind: string) => unknown, kind)),
-      {
-        error: EXPECTED_CREDITS,
-      },
+      { error: EXPECTED_CREDITS },
     ),
   ],
   { error: EXPECTED_CREDITS },
@@ -72,10 +74,8 @@ function isBound(most: (kind: string) => unknown, kind: string): boolean {
 }
 const EXPECTED_LIMIT = "a limit such as '60 per minute', '10 per 2 seconds' or '5000 per month'"
 const EXPECTED_LIMITS = `${EXPECTED_LIMIT}, a list of them, or { person: '60 per minute' } for each endpoint`
-const limitText = z
-  .string({ error: EXPECTED_LIMIT })
-  .refine((text) => parseRateLimit(text) !== null, { error: EXPECTED_LIMIT })
-const limitTexts = z.union([limitText, z.array(limitText).min(1, { error: EXPECTED_LIMIT })], {
+const limitText = textThat((text) => parseRateLimit(text) !== null, EXPECTED_LIMIT)
+const limitTexts = z.union([limitText, listOf(limitText, EXPECTED_LIMITS, EXPECTED_LIMIT)], {
   error: EXPECTED_LIMITS,
 })
 
@@ -85,30 +85,21 @@ const COMPANY_PLACEHOLDERS = ['domain']
 
 const EXPECTED_PATH = "a path from the base URL, such as '/v2/people/find'"
 function pathWith(placeholders: readonly string[]) {
-  return z
-    .string({ error: EXPECTED_PATH })
-    .regex(/^\/[^\s?#]*$/, { error: EXPECTED_PATH })
-    .superRefine((path, context) => {
-      for (const [whole, name = ''] of path.matchAll(/\{([^}]*)\}/g)) {
-        if (placeholders.includes(name)) continue
-        const todo = 'A query belongs into `query`, a body into `body`.'
-        const known = placeholders.map((one) => `{${one}}`).join(', ')
+  const known = placeholders.map((one) => `{${one}}`)
+  const expected = known.length === 0 ? 'a path without placeholders' : `one of ${known.join(', ')}`
+  return textLike(/^\/[^\s?#]*$/, EXPECTED_PATH).superRefine((path, context) => {
+    for (const [placeholder] of path.matchAll(/\{[^}]*\}/g))
+      if (!known.includes(placeholder))
         rejecting(context)(
           [],
-          `the placeholder ${whole}`,
-          known === '' ? 'a path without placeholders' : `one of ${known}`,
-          todo,
+          `the placeholder ${placeholder}`,
+          expected,
+          'A query belongs into `query`, a body into `body`.',
         )
-      }
-    })
+  })
 }
 
 const method = oneOfStrings(CALL_METHODS).optional()
-const positive = (most: number) =>
-  z
-    .int({ error: `a whole number from 1 to ${most}` })
-    .min(1, { error: `a whole number from 1 to ${most}` })
-    .max(most, { error: `a whole number from 1 to ${most}` })
 
 const recordPlace = objectOf(
   {
@@ -130,10 +121,11 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
       query: aFunction.optional(),
       body: aFunction.optional(),
       form: booleanFlag.optional(),
-      inputs: z
-        .array(oneOfStrings(inputs), { error: 'a list of inputs' })
-        .min(1, { error: 'at least one input; leave `inputs` out for all' })
-        .optional(),
+      inputs: listOf(
+        oneOfStrings(inputs),
+        'a list of inputs',
+        'at least one input; leave `inputs` out for all',
+      ).optional(),
       record: recordPlace.optional(),
       read: aFunction.optional(),
     },
@@ -163,7 +155,7 @@ const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.compan
 
 const bulkFields = {
   path: pathWith([]),
-  size: positive(MAX_JOB_SIZE).optional(),
+  size: integerBetween(1, MAX_JOB_SIZE).optional(),
   body: aFunction.optional(),
   form: booleanFlag.optional(),
   results: oneOfStrings(BULK_RESULTS).optional(),
@@ -180,10 +172,11 @@ const bodyOf = (example: string, found: string) => ({
 const bulkEndpoint = objectOf(
   {
     ...bulkFields,
-    inputs: z
-      .array(oneOfStrings(PERSON_INPUTS), { error: 'a list of inputs' })
-      .min(1, { error: 'at least one input; leave `inputs` out for emails' })
-      .optional(),
+    inputs: listOf(
+      oneOfStrings(PERSON_INPUTS),
+      'a list of inputs',
+      'at least one input; leave `inputs` out for emails',
+    ).optional(),
   },
   "{ path: '/v2/people/bulk', size: 100 }",
 )
@@ -205,10 +198,7 @@ const pollEndpoint = objectOf(
     query: aFunction.optional(),
     body: aFunction.optional(),
     form: booleanFlag.optional(),
-    after: z
-      .string({ error: EXPECTED_DURATION })
-      .refine((text) => parseDuration(text) !== null, { error: EXPECTED_DURATION })
-      .optional(),
+    after: textThat((text) => parseDuration(text) !== null, EXPECTED_DURATION).optional(),
     read: aFunction.optional(),
   },
   "{ path: '/v2/jobs/{job_id}' }",
@@ -221,23 +211,23 @@ const pollEndpoint = objectOf(
 const isPosted = (endpoint: string, method: string | undefined): boolean =>
   endpoint !== 'poll' && (method ?? (endpoint === 'company' ? 'GET' : 'POST')) === 'POST'
 
-const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
-const headerName = z.string({ error: EXPECTED_HEADER }).regex(HEADER_NAME, { error: EXPECTED_HEADER })
+const headerName = textLike(/^[!#$%&'*+.^_`|~\w-]+$/, EXPECTED_HEADER)
 const EXPECTED_AUTH =
   "'bearer', 'basic', { header: 'x-api-key' }, { query: 'api_key' } or { oauth: { tokenUrl: '/oauth/token' } }"
 
 const EXPECTED_TOKEN_URL =
   "an https address, such as 'https://auth.example.com/oauth/token', or a path below the base URL, such as '/oauth/token'"
 /** RFC 6749, section 3.2: credentials are sent in clear text, so the endpoint requires TLS; its address has no fragment. */
-const tokenUrl = z.string({ error: EXPECTED_TOKEN_URL }).refine(
+const tokenUrl = textThat(
   (text) => {
     if (/^\/[^/\s#][^\s#]*$/.test(text)) return true
     const { protocol, username, password, hash } = URL.parse(text) ?? {}
     const isSafe = protocol === 'https:' || (protocol === 'http:' && isLoopbackUrl(text))
     return isSafe && username === '' && password === '' && hash === ''
   },
-  { error: EXPECTED_TOKEN_URL, params: { found: 'a text that is none (not shown)' } },
+  EXPECTED_TOKEN_URL,
+  'a text that is none (not shown)',
 )
 
 const EXPECTED_VALUE = 'a text that a header can hold; where it comes from a variable, a variable that is set'
@@ -245,31 +235,22 @@ const EXPECTED_VALUE = 'a text that a header can hold; where it comes from a var
 const sentHeaders = z
   .record(
     headerName,
-    z.string({ error: EXPECTED_VALUE }).refine((text) => /^[\x20-\x7e]+$/.test(text), {
-      error: EXPECTED_VALUE,
-      params: { found: 'an empty text, or one with other characters (not shown)' },
-    }),
+    textThat(
+      (text) => /^[\x20-\x7e]+$/.test(text),
+      EXPECTED_VALUE,
+      'an empty text, or one with other characters (not shown)',
+    ),
     { error: objectLike("{ accept: 'application/json' }") },
   )
   .optional()
-
-const EXPECTED_NAME = 'a name'
-const parameterName = z.string({ error: EXPECTED_NAME }).min(1, { error: EXPECTED_NAME })
 
 /** How the key is sent, or exchanged for a token. */
 const serviceAuth = z.union(
   [
     z.enum(['bearer', 'basic'], { error: EXPECTED_AUTH }),
     objectOf({ header: headerName, prefix: z.string().optional() }),
-    objectOf({ query: parameterName }),
-    objectOf({
-      oauth: objectOf(
-        {
-          tokenUrl,
-        },
-        "{ tokenUrl: '/oauth/token' }",
-      ),
-    }),
+    objectOf({ query: requiredString('a name') }),
+    objectOf({ oauth: objectOf({ tokenUrl }, "{ tokenUrl: '/oauth/token' }") }),
   ],
   { error: EXPECTED_AUTH },
 )
@@ -304,18 +285,16 @@ export const serviceSchema = objectOf(
     statuses: z
       .record(
         // What the body of a success says decides, in `read`.
-        z.string().regex(/^(?!20[01]$)[2-5]\d\d$/, {
-          error: 'a status other than 200 and 201, which `read` tells apart, such as 402',
-        }),
+        textLike(
+          /^(?!20[01]$)[2-5]\d\d$/,
+          'a status other than 200 and 201, which `read` tells apart, such as 402',
+        ),
         oneOfStrings(STATUS_MEANINGS),
         { error: objectLike("{ 402: 'out_of_credits' }") },
       )
       .optional(),
     webhook: objectOf(
-      {
-        signature: deliverySignature,
-        read: aFunction.optional(),
-      },
+      { signature: deliverySignature, read: aFunction.optional() },
       "{ signature: { header: 'x-signature' } }",
     ).optional(),
     poll: pollEndpoint.optional(),
@@ -325,11 +304,7 @@ export const serviceSchema = objectOf(
     ).optional(),
     rate: objectOf(
       {
-        headers: z
-          .custom<(headers: never) => unknown>((value) => typeof value === 'function', {
-            error: "a function that returns headers under the usual names, such as 'x-ratelimit-limit'",
-          })
-          .optional(),
+        headers: aFunction.optional(),
         limit: z
           .union(
             [

@@ -1,32 +1,32 @@
 import { z } from 'zod'
-import { objectOf, objectLike, durationText, fraction, integerBetween, orNull } from './primitives.ts'
+import {
+  objectOf,
+  objectLike,
+  countFromZero,
+  durationText,
+  fraction,
+  integerBetween,
+  numberFromZero,
+  orNull,
+  textLike,
+} from './primitives.ts'
 import type { Price } from '../domain/spend.ts'
 
 const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
-export const lookupBudget = z.union(
-  [
-    z.int({ error: EXPECTED_BUDGET }).min(0, { error: EXPECTED_BUDGET }),
-    z.literal('unlimited', { error: EXPECTED_BUDGET }),
-  ],
-  { error: EXPECTED_BUDGET },
-)
+const budgetForms = (error: string) => [countFromZero(error), z.literal('unlimited', { error })] as const
+export const lookupBudget = z.union(budgetForms(EXPECTED_BUDGET), { error: EXPECTED_BUDGET })
 
 const EXPECTED_CURRENCY = "the three letters of a currency, such as 'EUR'"
 const EXPECTED_PRICE = 'a number of at least 0, such as 0.05'
-const amount = z.number({ error: EXPECTED_PRICE }).min(0, { error: EXPECTED_PRICE })
+const amount = numberFromZero(EXPECTED_PRICE)
 
-const currency = z.string({ error: EXPECTED_CURRENCY }).regex(/^[A-Z]{3}$/, { error: EXPECTED_CURRENCY })
+const currency = textLike(/^[A-Z]{3}$/, EXPECTED_CURRENCY)
 
 const EXPECTED_RUN_BUDGET = `${EXPECTED_BUDGET}, or { amount: 50, currency: 'EUR' }`
 /** Of a run: lookups, or money. */
-export const runBudget = z.union(
-  [
-    z.int({ error: EXPECTED_RUN_BUDGET }).min(0, { error: EXPECTED_RUN_BUDGET }),
-    z.literal('unlimited', { error: EXPECTED_RUN_BUDGET }),
-    objectOf({ amount, currency }),
-  ],
-  { error: EXPECTED_RUN_BUDGET },
-)
+export const runBudget = z.union([...budgetForms(EXPECTED_RUN_BUDGET), objectOf({ amount, currency })], {
+  error: EXPECTED_RUN_BUDGET,
+})
 
 export const price = objectOf(
   {
@@ -78,9 +78,7 @@ export const refreshFields = {
 /** Services' names are part of variables, addresses and labels of metrics. `field` would be read as an output. */
 const EXPECTED_SERVICE_NAME =
   "a service's name: letters, digits, _ and -, at most 63, the first one a letter, other than 'field'"
-export const serviceNameText = z
-  .string()
-  .regex(/^(?!field$)[A-Za-z][A-Za-z0-9_-]{0,62}$/, { error: EXPECTED_SERVICE_NAME })
+export const serviceNameText = textLike(/^(?!field$)[A-Za-z][A-Za-z0-9_-]{0,62}$/, EXPECTED_SERVICE_NAME)
 
 const EXPECTED_SERVICE = `an object such as { concurrency: 16, budget: 2000 }; or ${EXPECTED_ADAPTER}`
 

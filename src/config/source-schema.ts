@@ -5,15 +5,18 @@ import {
   objectLike,
   booleanFlag,
   columnNameText,
+  countFromZero,
+  FIELD_PATH,
   fraction,
   integerBetween,
-  lookupShare,
+  listOf,
   oneOfStrings,
   orNull,
   regularExpression,
   requiredString,
   sqlConditions,
   sqlExpression,
+  textLike,
 } from './primitives.ts'
 import { ON_DELETE } from '../domain/deleted-row.ts'
 import {
@@ -25,7 +28,7 @@ import {
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
 import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
-import { describeFields, checkTurns, type ConfiguredService, listOutputs } from './turns.ts'
+import { describeFields, checkTurns, type ConfiguredService, listFields, listOutputs } from './turns.ts'
 import { serviceNameText } from './service-settings-schema.ts'
 import { listNames, oneOf } from '../util/text.ts'
 
@@ -47,9 +50,7 @@ const outputOptions = {
 const DEFAULT_OPTIONS = objectOf(outputOptions).parse({})
 
 const EXPECTED_PATH = "a field's path, such as 'company.size'"
-const fieldPath = z
-  .string({ error: EXPECTED_PATH })
-  .regex(/^[^\s.]+(?:\.[^\s.]+)*$/, { error: EXPECTED_PATH })
+const fieldPath = textLike(FIELD_PATH, EXPECTED_PATH)
 
 /** An output of a source of this kind: a field, alone or with options. */
 function outputForms(kind: SourceKind, fields: readonly string[]) {
@@ -71,12 +72,10 @@ const IDENTIFIER = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"]|"")+")`
 const TABLE_NAME = new RegExp(String.raw`^\s*${IDENTIFIER}(?:\s*\.\s*${IDENTIFIER})?\s*$`, 'u')
 const EXPECTED_TABLE = `a table's name, with its schema where it has one: 'crm.contacts', '"Contacts"'`
 
-const keyColumns = z
-  .array(columnNameText, { error: 'a list of columns' })
-  .min(1, { error: 'at least one column' })
+const keyColumns = listOf(columnNameText, 'a list of columns', 'at least one column')
 
 const commonFields = {
-  table: z.string({ error: EXPECTED_TABLE }).regex(TABLE_NAME, { error: EXPECTED_TABLE }).trim(),
+  table: textLike(TABLE_NAME, EXPECTED_TABLE).trim(),
   joins: orNull(sqlExpression('left join crm.accounts a on a.id = t.account_id')),
   key: orNull(
     z.union([columnNameText, keyColumns], { error: "a column's name, or a list of them" }),
@@ -86,7 +85,7 @@ const commonFields = {
   freshness: orNull(objectOf({ column: columnNameText }, "{ column: 'enriched_at' }")),
   follow: booleanFlag.prefault(false),
   onDelete: oneOfStrings(ON_DELETE).prefault('forget'),
-  budget: orNull(lookupShare),
+  budget: orNull(countFromZero('a whole number of lookups, such as 2000')),
   writes: orNull(
     objectOf({ perHour: integerBetween(LEAST_WRITES_PER_HOUR, 1_000_000_000) }, '{ perHour: 5000 }'),
   ),
@@ -141,10 +140,10 @@ const namesOf = ({ services }: SchemaServices): string[] => services.flatMap(({ 
 
 /** An output of all services, or by service. */
 function outputSchema(kind: SourceKind, known: SchemaServices) {
-  const lists = known.services.map(({ fields }) => fields[kind])
+  const lists = known.services.map((one) => listFields(one, kind))
   const all = lists.some((list) => list.length === 0) ? [] : [...new Set(lists.flat())]
-  const named = known.services.flatMap(({ name, fields }) =>
-    name === null ? [] : [[name, plainOutputSchema(kind, fields[kind]).optional()] as const],
+  const named = known.services.flatMap((one) =>
+    one.name === null ? [] : [[one.name, plainOutputSchema(kind, listFields(one, kind)).optional()] as const],
   )
   const example = `an object by service, such as { ${namesOf(known)[0] ?? 'acme'}: 'phone' }`
   const byService = known.isOpen
@@ -173,11 +172,7 @@ function servingServices(known: SchemaServices) {
     minConfidence: orNull(fraction(1)),
   })
   const one = z.union([name, long], { error: `${oneOf(names)}; or an object with it as its \`name\`` })
-  return orNull(
-    z
-      .array(one, { error: EXPECTED_SERVICES })
-      .min(1, { error: 'at least one service; leave `services` out for all' }),
-  )
+  return orNull(listOf(one, EXPECTED_SERVICES, 'at least one service; leave `services` out for all'))
 }
 
 function outputsSchema(kind: SourceKind, known: SchemaServices) {

@@ -16,8 +16,6 @@ export interface ConfiguredService {
   /** Null: it is the only one. */
   readonly name: string | null
   readonly service: Service
-  /** What its outputs may copy; none of a kind: any field. */
-  readonly fields: ServiceFields
   /** Whether its module exports cases; absent: it has no module. */
   readonly hasCases?: boolean | undefined
 }
@@ -212,18 +210,19 @@ function checkFields(source: ServedSource, turns: readonly Turn[], reject: Rejec
     const { field, unlisted = false } = typeof output === 'string' ? { field: output } : output
     const lacking = unlisted
       ? []
-      : turns.filter(({ fields }) => {
-          const known = fields[source.kind]
+      : turns.filter((turn) => {
+          const known = listFields(turn, source.kind)
           return known.length > 0 && !known.includes(field)
         })
     const [first] = lacking
     if (first === undefined || first.name === null) continue
     const others = turns.filter((one) => !lacking.includes(one)).map(({ name }) => `${name}: '${field}'`)
-    const advice = suggestField(source.kind, field, first.fields)
+    const known = listFields(first, source.kind)
+    const advice = didYouMean(field, known) ?? adviseUnlisted(field)
     reject(
       ['outputs', column, ...(typeof output === 'string' ? [] : ['field'])],
       `${quoteText(field)}, which ${listNames(lacking.map(describeService))} ${lacking.length === 1 ? 'lacks' : 'lack'}`,
-      `of ${first.name}, ${describeFields(source.kind, first.fields[source.kind])}`,
+      `of ${first.name}, ${describeFields(source.kind, known)}`,
       others.length === 0
         ? advice
         : `Name the field of each service: { ${others.join(', ')}, ${first.name}: '…' }; one that is left out does not fill the column. ${advice}`,
@@ -231,18 +230,9 @@ function checkFields(source: ServedSource, turns: readonly Turn[], reject: Rejec
   }
 }
 
-/** The fields of a service's records; none of a kind: the service describes none. */
-export type ServiceFields = { readonly [Kind in SourceKind]: readonly string[] }
-
-/** The fields that outputs of a service may copy. */
-export const fieldsOf = ({ shapes }: Pick<Service, 'shapes'>): ServiceFields => ({
-  person: Object.keys(shapes.person),
-  company: Object.keys(shapes.company),
-})
-
-/** What to do about a field that a record of this kind doesn't have. */
-const suggestField = (kind: SourceKind, field: string, fields: ServiceFields): string =>
-  didYouMean(field, fields[kind]) ?? adviseUnlisted(field)
+/** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */
+export const listFields = ({ service }: ConfiguredService, kind: SourceKind): string[] =>
+  Object.keys(service.shapes[kind])
 
 export const adviseUnlisted = (field: string): string =>
   `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`

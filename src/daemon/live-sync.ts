@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { resolveSourceBudgets } from '../domain/spend.ts'
+import { listSourceBudgets } from '../domain/spend.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
 import { firstOf } from '../runs/run-part.ts'
@@ -286,7 +286,7 @@ class DayBudget {
     this.#db = db
     this.#names = mappings.map(({ name }) => name)
     this.limit = limit
-    this.sourceLimits = resolveSourceBudgets(mappings, limit)
+    this.sourceLimits = listSourceBudgets(mappings)
   }
 
   /**

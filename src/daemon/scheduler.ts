@@ -106,7 +106,7 @@ export class Scheduler {
       const at = previousTime(entry, now)
       const before = recorded.get(schedule)
       if (at === null || (before !== undefined && before.getTime() >= at)) continue
-      const fate = decideScheduledRun(at, now, { known: before !== undefined, catchUp: entry.catchUp })
+      const fate = decideScheduledRun(at, now, { known: before !== undefined })
       due.push({ schedule, at: new Date(at), sources: entry.sources, ...fate })
     }
     for (const { schedule, at, skipped } of await scheduledRuns.recordScheduledRuns(db, due)) {

@@ -84,10 +84,10 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       metrics: deps.own.metrics,
       clock: () => scheduledRuns.readDatabaseTime(db),
       leaseMs: LEASE_MS,
-      run: ({ sources: names, limit, budget }, scheduled) => {
+      run: ({ sources: names, budget }, scheduled) => {
         const spec = {
           sources: names,
-          limit,
+          limit: null,
           budget: entryBudget(budget ?? lookupBudgetOf(config)),
           where: null,
         }

@@ -1,6 +1,5 @@
 import type { OnDelete } from './deleted-row.ts'
 import type { FieldShape } from './service/field-shape.ts'
-import type { SourceBudget } from './spend.ts'
 
 /**
  * The resolved mapping of a source: the configuration of one user table with every default filled in. `config` creates
@@ -125,7 +124,7 @@ export interface SourceMapping extends SourceStep {
   /** What happens to what is stored of a row that the table no longer has. */
   readonly onDelete: OnDelete
   /** The most lookups of a run, or of live sync in a day, for this source. Null: as many as the other sources leave. */
-  readonly budget: SourceBudget | null
+  readonly budget: number | null
   /** Rows written in an hour, at most. Null: no limit. */
   readonly writes: { readonly perHour: number } | null
   readonly cascade: boolean

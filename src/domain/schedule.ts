@@ -16,7 +16,7 @@ export const MAX_ATTEMPTS = 5
 /** Why a scheduled run waits while another run uses one of its sources. */
 export const QUEUED_REASON = 'waits for another run of its sources'
 
-/** A scheduled run that is at most this late runs even without `catchUp`. */
+/** A run that is at most this late counts as on time, also one of a new schedule. */
 const GRACE_MS = 60_000
 
 /**
@@ -26,11 +26,9 @@ const GRACE_MS = 60_000
 export function decideScheduledRun(
   at: number,
   now: number,
-  schedule: { readonly known: boolean; readonly catchUp: boolean },
+  schedule: { readonly known: boolean },
 ): { readonly state: 'waiting' | 'skipped'; readonly reason: string | null } {
   if (now - at <= GRACE_MS) return { state: ScheduledRun.waiting, reason: null }
   if (!schedule.known) return { state: ScheduledRun.skipped, reason: 'before the schedule was known' }
-  if (!schedule.catchUp)
-    return { state: ScheduledRun.skipped, reason: 'no process was running, and catchUp is false' }
   return { state: ScheduledRun.waiting, reason: 'missed; catching up' }
 }

@@ -160,22 +160,8 @@ export function costOf(
   return { amount: Math.round(amount * 1e6) / 1e6, currency: price.currency }
 }
 
-/** A budget of a source: credits (of a service that bills by the lookup, lookups), or a share of the budget of the run. */
-export type SourceBudget = number | `${number}%`
-
-/**
- * The sources with a budget of their own, in lookups.
- * @param limit the run's budget; a share of an unlimited one is unlimited
- */
-export function resolveSourceBudgets(
-  sources: readonly { readonly name: string; readonly budget: SourceBudget | null }[],
-  limit: number | null,
-): ReadonlyMap<string, number> {
-  return new Map(
-    sources.flatMap(({ name, budget }) => {
-      if (typeof budget === 'number') return [[name, budget] as const]
-      if (budget === null || limit === null) return []
-      return [[name, Math.ceil((limit * Number.parseFloat(budget)) / 100)] as const]
-    }),
-  )
-}
+/** The sources with a budget of their own, in credits (of a service that bills by the lookup, lookups). */
+export const listSourceBudgets = (
+  sources: readonly { readonly name: string; readonly budget: number | null }[],
+): ReadonlyMap<string, number> =>
+  new Map(sources.flatMap(({ name, budget }) => (budget === null ? [] : [[name, budget] as const])))

@@ -1,15 +1,7 @@
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind } from '../../domain/service/credits.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
-import {
-  costOf,
-  type Money,
-  resolveSourceBudgets,
-  roundCredits,
-  sumCosts,
-  toLookupBudget,
-  toUnits,
-} from '../../domain/spend.ts'
+import { costOf, type Money, roundCredits, sumCosts, toLookupBudget, toUnits } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
@@ -49,10 +41,10 @@ export async function createPlan(
   for (const steps of listSteps(services)) {
     const [first] = steps
     if (first === undefined || paused.includes(first.source.name)) continue
-    const { name, mapping } = first.source
+    const { mapping } = first.source
     const walk = new SourceWalk(steps)
     sources.push(await planSource(first, walk, options))
-    const budget = resolveSourceBudgets([mapping], total).get(name) ?? Infinity
+    const budget = mapping.budget ?? Infinity
     wanted.push({ budget, steps: walk.wanted })
   }
   const accounts = services.map(({ account }) => account)

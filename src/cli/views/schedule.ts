@@ -12,13 +12,11 @@ export function renderSchedule(
 ): string[] {
   if (schedule.length === 0) return ['No `schedule` in the configuration: there are no scheduled runs.']
   return schedule.flatMap((entry) => {
-    const { cron, sources, catchUp } = entry
+    const { cron, sources } = entry
     const details = compact([
       timeZoneOf(entry),
       `runs ${sources.join(', ')}`,
-      entry.limit !== null && `${entry.limit} rows at most`,
       entry.budget !== null && `budget ${entry.budget}`,
-      !catchUp && 'missed runs are skipped',
     ])
     return [
       `${output.paint('heading', cron)}  ${output.paint('quiet', details.join(', '))}`,

@@ -5,7 +5,7 @@ import {
   type ConfiguredBudget,
   type MixedBudget,
   type Price,
-  resolveSourceBudgets,
+  listSourceBudgets,
   roundCredits,
   shareOfHighest,
   type SingleEndpoint,
@@ -239,7 +239,7 @@ export function createBudget(
   sources: readonly Pick<SourceMapping, 'name' | 'budget'>[],
 ): RunBudget {
   const limit = mixed === null ? budget : toUnits(mixed.amount, mixed)
-  const ofSources = resolveSourceBudgets(sources, limit)
+  const ofSources = listSourceBudgets(sources)
   const lookups = toLookupBudget(own, [price])
   const ownLookups = lookups === 'unlimited' ? null : lookups
   if (mixed === null) return new RunBudget(limit, ofSources, credits, ownLookups)

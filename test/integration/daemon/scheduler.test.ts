@@ -10,8 +10,6 @@ const entry = (cron: string, ...sources: string[]): ScheduleEntry => ({
   timezone: 'Europe/Oslo',
   sources,
   budget: null,
-  limit: null,
-  catchUp: true,
 })
 
 const database = useTestDatabase()
@@ -94,7 +92,7 @@ test('after an outage of Postgres a run is taken over only if its process does n
 
 test('missed runs are caught up once; a restart finishes started ones', async () => {
   clock = Date.parse('2021-06-01T12:00:00Z')
-  const entries = [entry('0 2 * * *', 'a'), { ...entry('30 2 * * *', 'b'), catchUp: false }]
+  const entries = [entry('0 2 * * *', 'a')]
   const before = openDaemon('before', entries)
   await before.schedule.startDue()
   expect(before.begun).toEqual([]) // last night was before it was known
@@ -112,9 +110,6 @@ test('missed runs are caught up once; a restart finishes started ones', async ()
   await again.schedule.startDue()
   expect(again.begun).toHaveLength(1)
   await again.stop()
-  expect((await ticks()).filter((one) => one.reason?.includes('catchUp')).map((one) => one.state)).toEqual([
-    'skipped',
-  ])
 })
 
 test('runs recorded in the future by a wrong clock stand in for none that is due before', async () => {

@@ -11,7 +11,7 @@ const SCOPE = 'api.example.com 62af8704'
 const { contacts, accounts } = withAccounts.sources
 const config = {
   ...withAccounts,
-  sources: { contacts: { ...contacts, follow: true, budget: '100%' }, accounts },
+  sources: { contacts: { ...contacts, follow: true, budget: 100 }, accounts },
   liveSync: { budget: 100 },
 }
 let at: string

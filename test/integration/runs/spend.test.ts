@@ -87,7 +87,7 @@ test('what several runs and sources have spent adds up by day, source and run, a
 test('a source stops at a budget of its own, and leaves the rest of the run to the others', async () => {
   const sources = {
     contacts: { ...withAccounts.sources.contacts, budget: 7 },
-    accounts: { ...withAccounts.sources.accounts, budget: '25%' },
+    accounts: { ...withAccounts.sources.accounts, budget: 5 },
   }
   await prepare({}, { sources, budget: 20 })
   const plan = await (

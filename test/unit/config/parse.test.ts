@@ -80,7 +80,7 @@ describe('a valid configuration', () => {
       key: ['tenant_id', 'id'],
       inputs: { name: 't.name', company: 't.company' },
       minConfidence: 0.7,
-      budget: '12.5%',
+      budget: 12,
       cascade: true,
       outputs: {
         phone: {
@@ -114,8 +114,6 @@ describe('a valid configuration', () => {
             timezone: 'Europe/Oslo',
             sources: ['accounts'],
             budget: 'unlimited',
-            limit: 10,
-            catchUp: false,
           },
           { cron: '0 2 * * MON-FRI' },
         ],
@@ -144,16 +142,12 @@ describe('a valid configuration', () => {
           timezone: 'Europe/Oslo',
           sources: ['accounts'],
           budget: 'unlimited',
-          limit: 10,
-          catchUp: false,
         },
         {
           cron: '0 2 * * MON-FRI',
           timezone: null,
           sources: ['contacts', 'accounts'],
           budget: null,
-          limit: null,
-          catchUp: true,
         },
       ],
     })
@@ -161,7 +155,7 @@ describe('a valid configuration', () => {
       key: ['tenant_id', 'id'],
       inputs: { name: 't.name', company: 't.company' },
       minConfidence: 0.7,
-      budget: '12.5%',
+      budget: 12,
       cascade: true,
       touch: { enriched_at: 'now()' },
       freshness: { column: 'enriched_at', maxAgeMs: 604_800_000 },

@@ -12,14 +12,12 @@ describe('a tick', () => {
   const night = Date.parse('2026-03-01T02:00Z')
   const hour = 3_600_000
   test('is queued when due, also a little late', () => {
-    for (const catchUp of [true, false])
-      expect(decideScheduledRun(night, night + 30_000, { known: false, catchUp }).state).toBe('waiting')
+    expect(decideScheduledRun(night, night + 30_000, { known: false }).state).toBe('waiting')
   })
-  test('that was missed is caught up, unless disabled', () => {
-    expect(decideScheduledRun(night, night + hour, { known: true, catchUp: true }).state).toBe('waiting')
-    expect(decideScheduledRun(night, night + hour, { known: true, catchUp: false }).state).toBe('skipped')
+  test('that was missed is caught up', () => {
+    expect(decideScheduledRun(night, night + hour, { known: true }).state).toBe('waiting')
   })
   test('before the schedule was known is not caught up', () => {
-    expect(decideScheduledRun(night, night + hour, { known: false, catchUp: true }).state).toBe('skipped')
+    expect(decideScheduledRun(night, night + hour, { known: false }).state).toBe('skipped')
   })
 })

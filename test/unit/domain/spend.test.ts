@@ -1,14 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import {
-  costOf,
-  type Price,
-  resolveSourceBudgets,
-  shareOfHighest,
-  sumSpend,
-  toUnits,
-} from '../../../src/domain/spend.ts'
+import { costOf, type Price, shareOfHighest, sumSpend, toUnits } from '../../../src/domain/spend.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
 import { formatMoney } from '../../../src/util/format.ts'
 
@@ -35,19 +28,6 @@ test('a sum of money has no rest of binary fractions', () => {
   expect(formatMoney({ amount: 1234.5, currency: 'EUR' })).toBe('1,234.50 EUR')
   expect(formatMoney({ amount: 0.0042, currency: 'USD' })).toBe('0.0042 USD')
   expect(formatMoney({ amount: 0, currency: 'USD' })).toBe('0.00 USD')
-})
-
-test('a source has a number of lookups, or a share of the budget; a share of nothing limited is nothing', () => {
-  const sources = [
-    { name: 'a', budget: 2_000 },
-    { name: 'b', budget: '30%' as const },
-    { name: 'c', budget: null },
-  ]
-  expect([...resolveSourceBudgets(sources, 1_001)]).toEqual([
-    ['a', 2_000],
-    ['b', 301],
-  ])
-  expect([...resolveSourceBudgets(sources, null)]).toEqual([['a', 2_000]])
 })
 
 test('a source is paid within its own budget, its share and the budget of the run', () => {
