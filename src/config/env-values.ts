@@ -147,15 +147,6 @@ export function parseAddress(text: string, { of, leaveOff }: AddressRole): strin
   return address
 }
 
-const MAX_LABEL_LENGTH = 60
-
-/** A short name for people, on one line. */
-export function parseLabel(text: string): string {
-  if (text.length <= MAX_LABEL_LENGTH && /^[^\p{C}]+$/u.test(text)) return text
-  const expected = `a name of at most ${MAX_LABEL_LENGTH} characters on one line, such as 'production'`
-  throw new InvalidValue(quoteText(text), expected)
-}
-
 /** An http or https URL that may itself be a secret, as Slack's are, or hold a password: never shown. */
 export function parseSecretAddress(text: string, example: string): string {
   const url = parseHttpUrl(text)

@@ -4,7 +4,6 @@ import {
   parseAddress,
   parseDatabaseUrl,
   parseHost,
-  parseLabel,
   parseSecretAddress,
   parseSecrets,
   parseTokens,
@@ -177,7 +176,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     dashboardUrl:
       read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/runs' })) ??
       publicUrl,
-    name: read('FILLRATE_ENVIRONMENT', parseLabel),
+    name: read('FILLRATE_ENVIRONMENT', String),
     notifyUrl: read('FILLRATE_NOTIFY_URL', (text) =>
       parseSecretAddress(text, 'https://ops.example.com/fillrate'),
     ),

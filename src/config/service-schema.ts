@@ -207,10 +207,6 @@ const pollEndpoint = objectOf(
   error: "the job's identifier: '/v2/jobs/{job_id}', or in `query` or `body`",
 })
 
-/** Whether an endpoint has a body of its own accord: a lookup that is posted, with the input's fields. */
-const isPosted = (endpoint: string, method: string | undefined): boolean =>
-  endpoint !== 'poll' && (method ?? (endpoint === 'company' ? 'GET' : 'POST')) === 'POST'
-
 const EXPECTED_HEADER = "a header's name, such as 'x-api-key'"
 const headerName = textLike(/^[!#$%&'*+.^_`|~\w-]+$/, EXPECTED_HEADER)
 const EXPECTED_AUTH =
@@ -350,13 +346,6 @@ export const serviceSchema = objectOf(
       undefined,
       `${listNames(details) || 'no first_name, last_name or company_domain'}, as in \`person.inputs\`: a lookup is one question, alone or in a job`,
     )
-  for (const [name, endpoint] of Object.entries({ person, company, poll }))
-    if (endpoint?.form === true && endpoint.body === undefined && !isPosted(name, endpoint.method))
-      reject(
-        [name, 'form'],
-        'a form, where nothing is sent in a body',
-        "an endpoint with a body: `method: 'POST'`, or `body`",
-      )
   for (const [name, jobs] of Object.entries({ bulk, companyBulk })) {
     const results = jobs?.results ?? (poll === undefined ? 'webhook' : null)
     if (jobs !== undefined && results === 'webhook' && webhook === undefined)

@@ -164,8 +164,6 @@ describe('mistakes in a description', () => {
     ['headers.x-app', { headers: { 'x-app': 3 } }, 'a text that a header can hold'],
     ['headers.x-app', { headers: { 'x-app': undefined } }, 'a variable that is set'],
     ['headers.x-app', { headers: { 'x-app': 'hush\n' } }, 'a text that a header can hold'],
-    ['person.form', { person: { path: '/p', method: 'GET', form: true } }, 'an endpoint with a body'],
-    ['poll.form', { poll: { path: '/j/{job_id}', method: 'POST', form: true } }, 'an endpoint with a body'],
   ])('%s: %j', (place, definition, expected) => {
     const { service, problems } = parse(definition as Partial<ServiceDefinition>)
     expect(service).toBeNull()
