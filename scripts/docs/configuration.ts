@@ -85,7 +85,7 @@ export function configurationPage(): string {
     fields(objectIn(service)),
     '## `services`: entries',
     'Several services, in place of `service`, `bulk` and `price`: [several services in order](services.md#several-services-in-order). ' +
-      'An entry is the path of a module, a description, or an object with these fields:',
+      'An entry is a description, or an object with these fields:',
     fields(objectVariant(objectIn(services?.additionalProperties))),
     '## `bulk`',
     fields(objectIn(bulk)),

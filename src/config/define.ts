@@ -65,17 +65,14 @@ export interface ConfigInput<
       | CompanySource<FieldFor<NoInfer<Company>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
     >
   >
-  /**
-   * The service, from `defineService`; or settings of the calls, with the service as `adapter`. Default: the built-in
-   * interface. A path leads to a module that exports a service by default.
-   */
+  /** The service, from `defineService`; or settings of the calls, with the service as `adapter`. Default: the built-in interface. */
   readonly service?: Adapter | CallSettings<Adapter>
   /**
    * In place of `service`, `bulk` and `price`: several services by name, which serve a row in turn. Each has
-   * variables of its own, FILLRATE_NAME_BASE_URL, FILLRATE_NAME_API_KEY and so on. A path leads to a module that exports a
-   * service by default; an entry without an `adapter` is the built-in interface.
+   * variables of its own, FILLRATE_NAME_BASE_URL, FILLRATE_NAME_API_KEY and so on. An entry without an `adapter` is the
+   * built-in interface.
    */
-  readonly services?: Readonly<Record<ServiceName, Adapter | string | ServiceConfig<Adapter>>>
+  readonly services?: Readonly<Record<ServiceName, Adapter | ServiceConfig<Adapter>>>
   /** The maximum number of lookups of a run, or the money that it may spend. Without it, a run requires `--budget`. */
   readonly budget?: RunBudgetConfig
   /** Live sync. */
@@ -96,7 +93,7 @@ export interface ConfigInput<
 }
 
 /** A configuration for the built-in service, or for another one. */
-export type AnyConfigInput = ConfigInput<string, string, string, ServiceDefinition | string, string>
+export type AnyConfigInput = ConfigInput<string, string, string, ServiceDefinition, string>
 
 /**
  * Returns the configuration unchanged, with completion and type checks for `fillrate.config.ts`.
@@ -115,8 +112,8 @@ export function defineConfig<
   const Company extends string = RecordField<'company'>,
   const ServiceName extends string = never,
 >(
-  config: ConfigInput<Name, Person, Company, ServiceDefinition<Person, Company> | string, ServiceName>,
-): ConfigInput<Name, Person, Company, ServiceDefinition<Person, Company> | string, ServiceName> {
+  config: ConfigInput<Name, Person, Company, ServiceDefinition<Person, Company>, ServiceName>,
+): ConfigInput<Name, Person, Company, ServiceDefinition<Person, Company>, ServiceName> {
   return config
 }
 

@@ -57,7 +57,10 @@ const callFields = {
 }
 
 /** How the only service is called. */
-export const callSettings = objectOf(callFields, "{ concurrency: 32, timeout: '30s' }").prefault({})
+export const callSettings = objectOf(
+  callFields,
+  "{ adapter: './services/acme.ts', concurrency: 32 }",
+).prefault({})
 
 export const bulkSettings = objectOf(
   {
@@ -80,8 +83,6 @@ const EXPECTED_SERVICE_NAME =
   "a service's name: letters, digits, _ and -, at most 63, the first one a letter, other than 'field'"
 export const serviceNameText = textLike(/^(?!field$)[A-Za-z][A-Za-z0-9_-]{0,62}$/, EXPECTED_SERVICE_NAME)
 
-const EXPECTED_SERVICE = `an object such as { concurrency: 16, budget: 2000 }; or ${EXPECTED_ADAPTER}`
-
 /** One of several services: how it is called, and what it may cost. */
 const serviceEntry = objectOf(
   {
@@ -93,25 +94,12 @@ const serviceEntry = objectOf(
     retryNotFoundAfter: orNull(refreshFields.retryNotFoundAfter),
     attempts: orNull(refreshFields.attempts),
   },
-  '{ concurrency: 16, budget: 2000 }',
+  "{ adapter: './services/pdl.ts', budget: 2000 }",
 )
-const NO_SETTINGS = serviceEntry.parse({})
 
-/** The services by name. One that is the path of a module alone has no settings. */
+/** The services by name. */
 export const servicesSchema = z
-  .record(
-    serviceNameText,
-    z.union([z.string({ error: EXPECTED_SERVICE }), serviceEntry], { error: EXPECTED_SERVICE }),
-    { error: objectLike("{ acme: {}, pdl: './services/pdl.ts' }") },
-  )
+  .record(serviceNameText, serviceEntry, {
+    error: objectLike("{ acme: {}, pdl: { adapter: './services/pdl.ts' } }"),
+  })
   .refine((services) => Object.keys(services).length > 0, { error: 'at least one service' })
-  .transform((services): Readonly<Record<string, ServiceSettings>> =>
-    Object.fromEntries(
-      Object.entries(services).map(([name, entry]) => [
-        name,
-        typeof entry === 'string' ? NO_SETTINGS : entry,
-      ]),
-    ),
-  )
-
-export type ServiceSettings = z.output<typeof serviceEntry>

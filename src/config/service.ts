@@ -28,7 +28,7 @@ export interface SplitService {
 }
 
 /**
- * Takes the services out of a configuration: `service` or an entry of `services`, itself or as its `adapter`; a text is the
+ * Takes the services out of a configuration: `service` or an entry of `services`, itself or as its `adapter`, which may be the
  * path of a module. The rest has the settings of the calls.
  */
 export function splitServices(value: unknown): {
@@ -81,7 +81,8 @@ const refuseBeside = (key: string, example = 'acme'): Problem => ({
 const describeNoServices = (found: unknown): Problem => ({
   place: 'services',
   found: describeValue(found),
-  expected: "at least one service, by its name: an object such as { acme: {}, pdl: './services/pdl.ts' }",
+  expected:
+    "at least one service, by its name: an object such as { acme: {}, pdl: { adapter: './services/pdl.ts' } }",
   todo: null,
 })
 
@@ -108,7 +109,6 @@ function splitService(
   value: unknown,
   place: string,
 ): Omit<SplitService, 'name'> & { readonly settings: unknown } {
-  if (typeof value === 'string') return { ...BUILT_IN, settings: undefined, module: value }
   if (!isObject(value)) return { ...BUILT_IN, settings: value }
   if (isDefinition(value, place))
     return { settings: undefined, given: { definition: value, place }, module: null }

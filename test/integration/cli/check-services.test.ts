@@ -126,7 +126,7 @@ describe('with several services', () => {
     )
     await cli.configure({
       ...config,
-      services: { ...config.services, finder: './broken.ts' },
+      services: { ...config.services, finder: { adapter: './broken.ts' } },
     })
     const checks = await check()
     await cli.configure(config)

@@ -58,7 +58,7 @@ const files: Record<string, string> = {
   'several/services/old.js': "module.exports = { name: 'Old', person: { path: '/old' } }\n",
   'wrong/services/broken.ts': "export default { name: 'Broken', person: { path: 'find' } }\n",
   'wrong/several.json': JSON.stringify({
-    services: { acme: {}, broken: './services/broken.ts' },
+    services: { acme: {}, broken: { adapter: './services/broken.ts' } },
     sources: JSON.parse(json).sources,
   }),
   'wrong/throws.ts': `type Unused = string\n\nfunction fail(): never {\n  throw new Error('no such thing as postgres://jane:s3cret@db')\n}\nexport default fail()\n`,

@@ -213,7 +213,11 @@ describe('several services', () => {
   })
 
   test('may be one, which has a name then', () => {
-    const one = parseConfig({ services: { acme: './acme.ts' }, sources: { contacts } }, null, acmeModule)
+    const one = parseConfig(
+      { services: { acme: { adapter: './acme.ts' } }, sources: { contacts } },
+      null,
+      acmeModule,
+    )
     expect(one.services.map(({ name, adapter }) => [name, adapter.name])).toEqual([['acme', 'PDL']])
     expect(one.sources['contacts']?.turn).toMatchObject({ isFirst: true, next: null })
   })
