@@ -46,7 +46,11 @@ const files: Record<string, string> = {
   'commonjs/old.js': `module.exports = ${body('from_old_js')}\n`,
   'library/own.mjs': `import { signWebhook, defineConfig } from 'fillrate'\nexport default defineConfig(${body('x').replace("'x'", 'signWebhook.name')})\n`,
   'several/fillrate.config.json': JSON.stringify({
-    services: { acme: {}, pdl: './services/pdl.ts', old: { adapter: './services/old.js', concurrency: 2 } },
+    services: {
+      acme: {},
+      pdl: { adapter: './services/pdl.ts' },
+      old: { adapter: './services/old.js', concurrency: 2 },
+    },
     sources: {
       contacts: {
         ...JSON.parse(json).sources.contacts,
