@@ -1,7 +1,6 @@
 import type { Logger } from 'pino'
 import type { RowHistory } from './actions/explain/row-history.ts'
 import type { Plan } from './actions/plan/plan.ts'
-import { REPORT_TIMEOUT_MS, type ServiceReport, type ServiceReportOptions } from './actions/service-report.ts'
 import type { UndoReport } from './actions/undo/report.ts'
 import type { UndoOptions } from './actions/undo/undo.ts'
 import type { PassRequest } from './actions/validate-request.ts'
@@ -90,15 +89,6 @@ export interface Fillrate {
    * const history = await fillrate.explain('contacts', '42')
    */
   explain(source: string, key: string): Promise<RowHistory>
-  /**
-   * What each service found, filled and cost. Calls nothing. `sources`: default all; `since`: from this time on; `timeoutMs`: for
-   * the reading, ten minutes by default.
-   * @throws ConfigProblems for an unknown source
-   * @example
-   * const { services } = await fillrate.services({ sources: ['contacts'] })
-   * for (const { service, cells, cost_per_cell } of services) console.log(service, cells, cost_per_cell?.amount)
-   */
-  services(options?: Partial<ServiceReportOptions>): Promise<ServiceReport>
   /**
    * Reverts the writes of a run, except cells that have changed since.
    * @example
@@ -238,15 +228,6 @@ function toFillrate(app: App, start: Fillrate['start']): Fillrate {
       }),
     start,
     explain: (source, key) => work(undefined, () => app.explain(source, key)),
-    services: (options = {}) =>
-      work(undefined, () =>
-        app.serviceReport({
-          sources: [],
-          since: null,
-          timeoutMs: REPORT_TIMEOUT_MS,
-          ...options,
-        }),
-      ),
     undo: (run, { dryRun = false, signal: given } = {}) =>
       work(given, async (signal) => {
         if (dryRun) return app.undo({ run, dryRun, signal })

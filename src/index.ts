@@ -29,7 +29,6 @@ export type { Fillrate, FillrateOptions, PassOptions, RunOptions, StartOptions }
 export { ConfigProblems } from './config/problems.ts'
 export type { RowHistory } from './actions/explain/row-history.ts'
 export type { Plan } from './actions/plan/plan.ts'
-export type { ServiceReport, ServiceReportOptions } from './actions/service-report.ts'
 export type { RunProgress } from './runs/counters.ts'
 export type { RunReport } from './runs/report.ts'
 export type { UndoReport } from './actions/undo/report.ts'

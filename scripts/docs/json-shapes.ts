@@ -635,35 +635,6 @@ export const JSON_SHAPES = {
       }),
     ),
   }),
-  services: object({
-    since: orNull(time('from when what was answered, written and spent counts; null: since the start')),
-    sources: texts('the sources that it is about'),
-    services: list(
-      'those of the configuration in its order, then others that this database knows',
-      object({
-        service: text('its name in the configuration, or its address'),
-        host: orNull(text('its address; null: it was not called yet')),
-        answered: count('lookups that it has answered, by their latest answers'),
-        found: count('of these, with a record'),
-        not_found: count('of these, without a match'),
-        rejected: count('of these, rejected'),
-        hit_rate: orNull(number('`found` of `answered`, 0 to 1; null: it has answered nothing')),
-        ...spendFields,
-        cells: count('cells of which its write is the last that is not undone'),
-        credits_per_cell: orNull(number('credits, or lookups, for a cell; null: none was filled')),
-        cost_per_cell: orNull(money.describe('money for a cell; null without a price or a cell')),
-      }),
-    ),
-    last: list(
-      'of each source that several services serve, what the last one adds',
-      object({
-        source: text('its name'),
-        service: text('the last of its services'),
-        cells: count('cells that it filled, which those before it left'),
-        cost: orNull(money.describe('of what was requested of it for the source; null without a price')),
-      }),
-    ),
-  }),
   'cancel or retry --job': object({
     job: text('its identifier here'),
     action: text('`cancel` or `retry`'),

@@ -17,7 +17,6 @@ import { createPlan, type Plan } from './plan/plan.ts'
 import type { PlannedService, PlanOptions } from './plan/report.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
-import { readServiceReport, type ServiceReport, type ServiceReportOptions } from './service-report.ts'
 import { setTriggers, type TriggerStatus } from './triggers.ts'
 import type { UndoReport } from './undo/report.ts'
 import { undoRun, type UndoOptions } from './undo/undo.ts'
@@ -141,11 +140,6 @@ export class Actions implements OpenedSources {
       sources.map(({ mapping }) => mapping),
       () => result,
     )
-  }
-
-  /** What each service earns. Reads all lookups and changes. */
-  serviceReport(options: ServiceReportOptions): Promise<ServiceReport> {
-    return readServiceReport(this.db, this.opened, options)
   }
 
   /** Reverts the writes of a run. */

@@ -17,7 +17,6 @@ import { runsCommand } from './commands/runs.ts'
 import { sandboxCommand } from './commands/sandbox.ts'
 import { serveCommand } from './commands/serve.ts'
 import { sourceCommand } from './commands/source.ts'
-import { servicesCommand } from './commands/services.ts'
 import { startCommand } from './commands/start.ts'
 import { statusCommand } from './commands/status.ts'
 import { undoCommand } from './commands/undo.ts'
@@ -42,7 +41,6 @@ export const commands: readonly CliCommand[] = [
   resumeCommand,
   serveCommand,
   statusCommand,
-  servicesCommand,
   runsCommand,
   failuresCommand,
   explainCommand,

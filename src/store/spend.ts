@@ -207,28 +207,6 @@ export async function listDaySpend(db: Connection, days: number): Promise<DaySpe
   return rows
 }
 
-/** What was requested of a service for a source through an endpoint. */
-export interface ServiceSpend extends EndpointSpend {
-  readonly source: string
-  readonly service: number
-}
-
-/** What was requested of each service. @param sources null: for all */
-export async function listServiceSpend(
-  db: Connection,
-  { sources, since }: { readonly sources: readonly string[] | null; readonly since: Date | null },
-): Promise<ServiceSpend[]> {
-  const ofSources = sources === null ? sql`true` : sql`s.source = any(${[...sources]}::text[])`
-  const ofDays = since === null ? sql`true` : sql`s.day >= (${since}::timestamptz at time zone 'UTC')::date`
-  const { rows } = await sql<ServiceSpend>`
-    select service_id as service, source, endpoint, ${COUNTS_SQL}
-      from fillrate.spend s
-     where ${ofSources} and ${ofDays} group by service_id, source, endpoint order by service_id, source, endpoint`.execute(
-    db,
-  )
-  return rows
-}
-
 /** The most that answers of today and yesterday have stated to cost, by service, where that is more than was expected of them. */
 export async function readOverruns(
   db: Connection,

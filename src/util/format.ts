@@ -106,11 +106,3 @@ export function parseDuration(text: string): number | null {
   return Math.round(parsed)
 }
 
-/** Midnight UTC of a day, `2026-11-01`, or of the day that was that long ago, `30d`; null: neither. */
-export function parseDay(text: string, now: number): Date | null {
-  const age = parseDuration(text)
-  const at = age === null ? Date.parse(/^\d{4}-\d\d-\d\d$/.test(text.trim()) ? text.trim() : '') : now - age
-  return Number.isNaN(at) || at > now ? null : new Date(at - (((at % DAY_MS) + DAY_MS) % DAY_MS))
-}
-
-const DAY_MS = 86_400_000

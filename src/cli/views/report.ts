@@ -67,7 +67,9 @@ export const renderLeftOut = (leftOut: NonNullable<RunReport['left_out']>, outpu
 const renderDetails = (report: RunReport, output: Output): string[] => [
   ...renderRowStates(report.rows, output),
   '',
-  ...(report.services === undefined ? [] : [...renderServiceReports(report.services, output), '']),
+  ...(report.services === undefined
+    ? []
+    : [...renderServiceReports(report.services, report.dry_run !== undefined, output), '']),
   ...renderFields(output, [
     ...workFields(report),
     ...(report.services === undefined ? rateFields(report) : []),
@@ -80,9 +82,13 @@ const renderDetails = (report: RunReport, output: Output): string[] => [
   ...(report.dry_run ? renderDryRun(report.dry_run, output) : []),
 ]
 
-/** What each of several services found, filled and cost. */
-const renderServiceReports = (services: NonNullable<RunReport['services']>, output: Output): string[] =>
-  renderTable(
+/** What each of several services found, filled and cost, and what the last one has added to the others. */
+const renderServiceReports = (
+  services: NonNullable<RunReport['services']>,
+  isDry: boolean,
+  output: Output,
+): string[] => [
+  ...renderTable(
     output,
     services,
     [
@@ -104,7 +110,16 @@ const renderServiceReports = (services: NonNullable<RunReport['services']>, outp
       },
     ],
     { indent: 2 },
-  )
+  ),
+  ...services
+    .slice(-1)
+    .flatMap(({ service, cells, spend }) =>
+      renderText(
+        output,
+        `The last service, ${service}, ${isDry ? 'would fill' : 'filled'} ${pluralize(cells.written, 'cell')}${spend.cost === null ? '' : ` for ${formatMoney(spend.cost)}`}.`,
+      ),
+    ),
+]
 
 /** What a cell has cost that the service has filled. */
 function formatCellCost({

@@ -65,8 +65,6 @@ const described: readonly (readonly [line: string, shape: keyof typeof JSON_SHAP
   ['explain contacts 1', 'explain'],
   ['explain contacts 35', 'explain'],
   ['status', 'status'],
-  ['services', 'services'],
-  ['services nothing', 'error'],
   ['source rename gone others --dry-run', 'source'],
   ['retry --state undone --dry-run', 'retry'],
   ['remap contacts --dry-run', 'remap'],

@@ -25,10 +25,9 @@ const json = async (...words: string[]) => {
 }
 const namesOf = (list: readonly { readonly source: string }[]): string[] => list.map(({ source }) => source)
 
-test('plan, services and run take the sources that a pattern matches, each once', async () => {
+test('plan and run take the sources that a pattern matches, each once', async () => {
   expect(namesOf((await json('plan', 'acme_*', 'acme_de')).sources)).toEqual(['acme_de', 'acme_no'])
   expect(namesOf((await json('plan', 'other', '*_no')).sources)).toEqual(['other', 'acme_no'])
-  expect((await json('services', '*_no')).sources).toEqual(['acme_no'])
   await json('run', 'acme_*', '--route', 'sync')
   const acme = ['acme_de', 'acme_no']
   expect(await database.scalar('select json_agg(distinct source) from fillrate.rows')).toEqual(acme)
@@ -55,7 +54,6 @@ test('a pattern that matches no source is refused, and is not all of them', asyn
   for (const words of [
     ['run', 'acne_*'],
     ['plan', 'acne_*'],
-    ['services', 'acne_*'],
     ['retry', 'acne_*'],
     ['pause', 'acne_*'],
     ['follow', 'install', 'acne_*'],

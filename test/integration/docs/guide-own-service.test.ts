@@ -39,7 +39,11 @@ test('the cases come out as they say, and the service that answers so fills rows
     expect([called.code, called.stdout]).toEqual([0, expect.stringContaining('found')])
 
     const dry = await here(['run', '--dry-run', '--budget', '20', '--json'], service)
-    expect(JSON.parse(dry.stdout)).toMatchObject({ rows: { enriched: 1, not_found: 1 } })
+    expect(JSON.parse(dry.stdout)).toMatchObject({
+      rows: { enriched: 1, not_found: 1 },
+      // A hit costs a credit, a miss nothing.
+      spend: { lookups: 2, credits: 1, cost: { amount: 0.05, currency: 'EUR' } },
+    })
     expect(await database.count('crm.contacts where title is not null')).toBe(0)
     await here(['run', '--limit', '100', '--budget', '100'], service)
     expect(await database.query('select title, phone from crm.contacts order by id')).toEqual([
@@ -47,10 +51,6 @@ test('the cases come out as they say, and the service that answers so fills rows
       { title: null, phone: null },
       { title: null, phone: null },
     ])
-    // A hit costs a credit, a miss nothing.
-    expect(JSON.parse((await here(['services', '--json'], service)).stdout)).toMatchObject({
-      services: [{ lookups: 2, credits: 1, cost: { amount: 0.05, currency: 'EUR' } }],
-    })
   } finally {
     await finder.close()
   }

@@ -84,6 +84,16 @@ test('open lookups are shown, so that the sum is right', () => {
   expect(text).toContain('4,432 distinct = 800 stored + 3,620 requested + 12 open')
 })
 
+test('each of several services has a line, and what the last one filled is said with its cost', () => {
+  const { status, reason, lookups, spend, cells, rate } = report
+  const acme = { service: 'acme', rows: 3_000, status, reason, lookups, spend, cells, rate }
+  const cost = { amount: 12, currency: 'EUR' }
+  const pdl = { ...acme, service: 'pdl', spend: { ...spend, cost }, cells: { ...cells, written: 40 } }
+  const text = textOf({ services: [acme, pdl] })
+  expect(text).toMatch(/pdl +3,620 +812 +3,069 +40 +12\.00 EUR +0\.30 EUR/)
+  expect(text).toContain('The last service, pdl, filled 40 cells for 12.00 EUR.')
+})
+
 describe('the end of a run', () => {
   test.each([
     ['completed', 'Run 12 completed in 41 s'],
