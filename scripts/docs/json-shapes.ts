@@ -414,7 +414,7 @@ export const JSON_SHAPES = {
       object({
         source: text('its name'),
         stopped_at: orNull(
-          z.enum(['limit', 'budget']).describe('where reading stopped; null: the whole source was read'),
+          z.literal('limit').describe('where reading stopped; null: the whole source was read'),
         ),
         changed_since: orNull(time('only rows that changed since then were read; null: all')),
         table: orNull(count('rows of the table; null: not counted, as reading stopped before the end')),
@@ -464,16 +464,12 @@ export const JSON_SHAPES = {
       person: 'single calls about people',
       company: 'single calls about companies',
       bulk: 'bulk calls',
-      polls: 'calls that fetch the results of bulk jobs, at least: one a job; 0 where results come otherwise',
       total: 'the sum',
     }).describe('calls within the budget'),
     cost: object({
       lookups: count('lookups that would be requested within the budget, at least'),
       max_lookups: count('at most: each row reaches its last identifier and service'),
-      credits: object({ min: number('at least'), max: number('at most: what a run reserves') })
-        .optional()
-        .describe('of these, in credits; only where a lookup does not cost one'),
-      amount: orNull(money.describe('of `lookups`; null without a price')),
+      max_credits: number('the most of these in credits; only where a lookup does not cost one').optional(),
       max_amount: orNull(money.describe('of `max_lookups`; null without a price')),
       budget: orNull(count('the budget in lookups; null: unlimited, or none was given')),
       beyond_budget: count('lookups beyond the budget, of the rows that were read'),
@@ -481,47 +477,24 @@ export const JSON_SHAPES = {
     time: object({
       limit: orNull(count('calls in a window; null: not known yet')),
       window_ms: orNull(number('length of the window in milliseconds; null: not known yet')),
-      ms: orNull(
-        number(
-          'how long the calls take at this limit, and until the first poll of a job, in milliseconds; null: unknown',
-        ),
-      ),
+      ms: orNull(number('how long the calls take at this limit, in milliseconds; null: unknown')),
       max_ms: orNull(number('the same for `max_lookups`; null: unknown')),
     }).describe('how long a run would take'),
     services: list(
-      'of several services, each in their order: the numbers above are then sums, of what is certain, and of the most',
+      'of several services, each in their order: the numbers above are then sums',
       object({
         service: text('its name'),
         lookups: object({
           certain: count('of rows that come to it whatever other services answer'),
           max: count('if every row goes on to the last service'),
         }).describe('lookups that it would be requested with within the budget'),
-        calls: counts({
-          person: 'single calls about people',
-          company: 'single calls about companies',
-          bulk: 'bulk calls',
-          polls: 'calls that fetch the results of bulk jobs, at least',
-          total: 'the sum',
-        }).describe('calls of the certain lookups'),
-        cost: object({
-          amount: orNull(money.describe('of the certain lookups; null without a price')),
-          max_amount: orNull(money.describe('of the most; null without a price')),
-          budget: orNull(count('its own budget in lookups; null: none')),
-        }).describe('what these cost'),
+        max_amount: orNull(money.describe('of `lookups.max`; null without a price')),
         time: object({
           limit: orNull(count('calls in a window; null: not known yet')),
           window_ms: orNull(number('length of the window in milliseconds; null: not known yet')),
           ms: orNull(number('how long the certain lookups take, in milliseconds; null: unknown')),
           max_ms: orNull(number('the same for the most; null: unknown')),
         }).describe('at its own limit: all services work at the same time'),
-      }),
-    ).optional(),
-    invalid: list(
-      'with `--list invalid`: the first 100 rows without a usable input',
-      object({
-        source: text('its source'),
-        key: text('its key'),
-        reason: text('what is wrong with its inputs'),
       }),
     ).optional(),
     bulk: bulk.describe('whether bulk jobs can be used'),

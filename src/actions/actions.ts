@@ -1,6 +1,6 @@
 import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { firstPollMs, TABLE_POLICY } from '../pipeline/deps.ts'
+import { TABLE_POLICY } from '../pipeline/deps.ts'
 import type { SourceDeps } from '../runs/maintenance.ts'
 import { firstOf } from '../runs/run-part.ts'
 import { explainBreakage, listLeftOut } from '../runs/source-health.ts'
@@ -29,8 +29,7 @@ import {
   toBudgetLimit,
 } from './validate-request.ts'
 
-/** `onInvalid` receives the rows without a usable input, a page at a time. */
-type PlanRequest = PassRequest & Pick<PlanOptions, 'onInvalid' | 'listsFiltered'>
+type PlanRequest = PassRequest & Pick<PlanOptions, 'listsFiltered'>
 
 /** A configuration that is open, and what can be done with it beside runs: by commands, the dashboard and programs. */
 export class Actions implements OpenedSources {
@@ -100,7 +99,6 @@ export class Actions implements OpenedSources {
     const plan = createPlan(this.db, planned, {
       ...request,
       budget: toBudgetLimit(request.budget ?? lookupBudgetOf(this.config)),
-      isBoundedByBudget: request.budget !== undefined,
       mixed: request.budget === undefined ? mixedBudgetOf(this.config) : null,
     })
     return this.#read(chosen, plan)
@@ -112,7 +110,7 @@ export class Actions implements OpenedSources {
     chosen: readonly WholeSource[],
   ): Promise<PlannedService> {
     const { scope, bulk, config } = service
-    const { adapter, name, budget } = config
+    const { name, budget } = config
     return {
       name,
       deps: await service.deps(),
@@ -120,7 +118,6 @@ export class Actions implements OpenedSources {
       leftOut: listLeftOut(this, names),
       budget: name === null ? null : budget,
       usesWebhook: bulk.usesWebhook === true,
-      firstPollMs: adapter.poll && firstPollMs(adapter, false),
       knownLimit: scope === null ? null : await rateLimits.readRateLimit(this.db, scope),
     }
   }

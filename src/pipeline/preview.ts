@@ -134,13 +134,14 @@ export class PreviewTally {
   readonly #samples = new Map<string, RandomSample<DiffRow>>()
   readonly #size: number
 
-  /** @param size rows of the sample */
+  /** @param size rows of the sample, as many of each source */
   constructor(sources: readonly Source[], size: number, random: () => number) {
     this.#size = size
+    const names = new Set(sources.map(({ name }) => name))
     for (const { name: source, outputs } of sources) {
       for (const { column } of outputs)
         this.#columns.set(JSON.stringify([source, column]), { source, column, written: 0 })
-      this.#samples.set(source, new RandomSample(size, random))
+      this.#samples.set(source, new RandomSample(Math.ceil(size / names.size), random))
     }
   }
 
@@ -174,21 +175,20 @@ export class PreviewTally {
       rows: this.#rows,
       skipped: this.#skipped.groups(),
       columns: [...this.#columns.values()],
-      sample: sampleEvenly([...this.#samples.values()], this.#size),
+      sample: [...this.#samples.values()].flatMap(({ items }) => items).slice(0, this.#size),
       lookups,
     }
   }
 }
 
 /**
- * Chooses some of a stream of items at random, each with the same chance. The first ones would be no sample: rows come in
+ * Chooses some of a stream of items at random, each with the same chance (a reservoir). The first ones would be no sample: rows come in
  * key order, and old rows differ from new ones.
  */
 export class RandomSample<Item> {
   readonly #max: number
   readonly #random: () => number
-  /** The items with the lowest numbers, in the order of these numbers. */
-  readonly #kept: { readonly order: number; readonly index: number; readonly item: Item }[] = []
+  readonly items: Item[] = []
   #count = 0
 
   /**
@@ -201,35 +201,8 @@ export class RandomSample<Item> {
   }
 
   add(item: Item): void {
-    const entry = { order: this.#random(), index: this.#count++, item }
-    if (this.#kept.length === this.#max && entry.order >= (this.#kept.at(-1)?.order ?? 0)) return
-    const after = this.#kept.findIndex(({ order }) => order > entry.order)
-    this.#kept.splice(after === -1 ? this.#kept.length : after, 0, entry)
-    if (this.#kept.length > this.#max) this.#kept.pop()
+    const place = this.#count < this.#max ? this.#count : Math.floor(this.#random() * (this.#count + 1))
+    if (place < this.#max) this.items[place] = item
+    this.#count++
   }
-
-  get size(): number {
-    return this.#kept.length
-  }
-
-  /** Some of the chosen items, in the order of the stream. */
-  take(count = this.#max): Item[] {
-    return this.#kept
-      .slice(0, count)
-      .sort((a, b) => a.index - b.index)
-      .map(({ item }) => item)
-  }
-}
-
-/** Takes items from each sample as evenly as their sizes allow, up to `max` in all. */
-export function sampleEvenly<Item>(samples: readonly RandomSample<Item>[], max: number): Item[] {
-  const shares = new Map<RandomSample<Item>, number>()
-  let remaining = max
-  const smallestFirst = samples.toSorted((a, b) => a.size - b.size)
-  for (const [n, sample] of smallestFirst.entries()) {
-    const share = Math.min(sample.size, Math.floor(remaining / (samples.length - n)))
-    shares.set(sample, share)
-    remaining -= share
-  }
-  return samples.flatMap((sample) => sample.take(shares.get(sample)))
 }

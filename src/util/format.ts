@@ -105,4 +105,3 @@ export function parseDuration(text: string): number | null {
   if (parsed === undefined || !Number.isFinite(parsed) || parsed > MAX_DURATION_MS) return null
   return Math.round(parsed)
 }
-

@@ -10,8 +10,6 @@ export interface CallCounts {
   readonly person: number
   readonly company: number
   readonly bulk: number
-  /** Calls that fetch the results of bulk jobs, at least: one a job, more for one that is not ready. */
-  readonly polls: number
   readonly total: number
 }
 
@@ -19,8 +17,6 @@ export interface CallCounts {
 export interface PlannedCalls extends Pick<RunSpec, 'route'> {
   /** Deliveries arrive. */
   readonly usesWebhook: boolean
-  /** From the submission of a bulk job to its first poll. Null: no job is fetched. */
-  readonly firstPollMs: number | null
 }
 
 /**
@@ -34,9 +30,9 @@ export function estimateCalls(
   },
   minimum: number | null,
 ): CallCounts {
-  const { route, usesWebhook, firstPollMs, bulkCalls } = options
+  const { route, usesWebhook, bulkCalls } = options
   let [person, company] = [toAsk.email + toAsk.linkedin_url + toAsk.name_company, toAsk.domain]
-  let [bulk, polls] = [0, 0]
+  let bulk = 0
   for (const { kinds, size, results, needsWebhook } of bulkCalls) {
     const { bulkFrom, singly } = routeLookups({
       option: route,
@@ -53,10 +49,8 @@ export function estimateCalls(
     if (kinds.includes('domain')) company -= notSingly
     else person -= notSingly
     bulk += jobs
-    const isFetched = results !== 'answer' && !(usesWebhook && results === 'webhook')
-    if (isFetched && firstPollMs !== null) polls += jobs
   }
-  return { person, company, bulk, polls, total: person + company + bulk + polls }
+  return { person, company, bulk, total: person + company + bulk }
 }
 
 /** How long the calls of a run take. */
@@ -69,7 +63,7 @@ export interface PlannedTime {
   readonly max_ms: number | null
 }
 
-interface KnownTimes extends Pick<PlannedCalls, 'firstPollMs'> {
+interface KnownTimes {
   readonly knownLimit: KnownLimit | null
   readonly documented: readonly DocumentedLimit[]
 }
@@ -81,19 +75,18 @@ function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number
 }
 
 /**
- * How long calls take by the strictest limit that is known, and until the last job can be fetched.
+ * How long calls take by the strictest limit that is known. Jobs take longer than their calls.
  * @param most the most calls, if all that may be looked up is
  */
 export function estimateTime(
   calls: CallCounts,
   most: CallCounts,
-  { knownLimit, documented, firstPollMs }: KnownTimes,
+  { knownLimit, documented }: KnownTimes,
 ): PlannedTime {
   const estimate = (counts: CallCounts): number | null => {
-    const untilPoll = counts.polls === 0 ? 0 : (firstPollMs ?? 0)
     const learnt = estimateDurationMs(counts.total, knownLimit)
-    if (documented.length === 0) return learnt === null ? null : Math.max(learnt, untilPoll)
-    return Math.max(learnt ?? 0, untilPoll, leastDurationMs(documented, counts))
+    if (documented.length === 0) return learnt
+    return Math.max(learnt ?? 0, leastDurationMs(documented, counts))
   }
   const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
   return {

@@ -1,5 +1,4 @@
 import type { RunSpec } from '../../domain/run.ts'
-import { roundCredits } from '../../domain/spend.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import {
   type CandidatePage,
@@ -8,14 +7,7 @@ import {
   type ReadOptions,
 } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
-import {
-  createPass,
-  nextScanPage,
-  PAGE_SIZE,
-  type PickPass,
-  ReadAhead,
-  seeksDue,
-} from '../../pipeline/pick/pass.ts'
+import { createPass, nextScanPage, PAGE_SIZE, type PickPass, seeksDue } from '../../pipeline/pick/pass.ts'
 import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
 
 import { describeFreshness } from '../../sources/freshness.ts'
@@ -31,7 +23,6 @@ import type { Source } from '../../sources/source-model.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
 import { listAbandonedRows, listDueRows } from '../../store/waiting-rows.ts'
-import { sumOf } from './lookup-estimate.ts'
 import type { PlannedStep, SourceWalk } from './walk.ts'
 
 /**
@@ -41,7 +32,7 @@ import type { PlannedStep, SourceWalk } from './walk.ts'
 export interface SourcePlan {
   readonly source: string
   /** Where the plan stopped reading; null: it read the whole source. */
-  readonly stopped_at: 'limit' | 'budget' | null
+  readonly stopped_at: 'limit' | null
   /**
    * A source with `changedAt`: only rows that changed since then, are due or were abandoned were read.
    * Null: all rows.
@@ -74,21 +65,10 @@ export interface SourcePlan {
   readonly valid_input: number
 }
 
-/** A picked row without a usable input. */
-export interface InvalidInputRow {
-  readonly source: string
-  readonly key: string
-  readonly reason: string
-}
-
 export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where'> {
-  /** Stops reading where a run with this budget would. */
-  readonly isBoundedByBudget: boolean
   readonly signal: AbortSignal
   /** Also names some rows that each condition leaves out, and counts the conditions wherever the plan stops reading. */
   readonly listsFiltered?: boolean
-  /** Called with those of each page that have no usable input, which `invalid_input` counts. */
-  readonly onInvalid?: ((rows: readonly InvalidInputRow[]) => void) | undefined
 }
 
 /**
@@ -97,7 +77,7 @@ export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where
  * @param walk follows the rows that are picked
  */
 export async function planSource(
-  { service: { deps, estimate }, source }: PlannedStep,
+  { service: { deps }, source }: PlannedStep,
   walk: SourceWalk,
   options: FunnelOptions,
 ): Promise<SourcePlan> {
@@ -105,9 +85,6 @@ export async function planSource(
   const counts = { rows: 0, complete: 0, fresh: 0, held: 0, picked: 0, suppressed: 0, valid_input: 0 }
   const invalid: Record<string, number> = {}
   let recentlyEnriched = 0
-  const readAhead = new ReadAhead()
-  // Where lookups cost parts of a credit, a budget pays more of them than it has credits.
-  const each = Math.min(1, ...Object.values(deps.adapter.credits.most))
   let stoppedAt: SourcePlan['stopped_at'] = null
   const pass = await createPass(deps, source, options)
   const { changedSince } = pass
@@ -117,14 +94,11 @@ export async function planSource(
   let after: string | null = null
   let size = PAGE_SIZE
   while (phase !== undefined && stoppedAt === null) {
-    const isBeyondBudget =
-      options.isBoundedByBudget &&
-      roundCredits(sumOf(estimate.requests.certain) * each) > (options.budget || Infinity)
     const room = limit === null ? null : limit - counts.picked
     const page = await planPage(
       deps,
       source,
-      { where: options.where, changedSince, phase, after, size, isBeyondBudget },
+      { where: options.where, changedSince, phase, after, size },
       room,
     )
     const lacking = page.candidates.filter(({ lacks }) => lacks)
@@ -135,19 +109,13 @@ export async function planSource(
     counts.complete += page.candidates.length - lacking.length
     counts.picked += lacking.length
     counts.suppressed += lacking.length - picked.length
-    const ends = await walk.follow(picked, page.live)
-    const invalidRows = ends.flatMap(({ kind, key, reason }) =>
-      kind === 'invalid_input' ? [{ source: source.name, key, reason }] : [],
-    )
-    for (const { reason } of invalidRows) invalid[reason] = (invalid[reason] ?? 0) + 1
-    counts.valid_input += picked.length - invalidRows.length
-    if (invalidRows.length > 0) options.onInvalid?.(invalidRows)
+    const unusable = await walk.follow(picked, page.live)
+    for (const { reason } of unusable) invalid[reason] = (invalid[reason] ?? 0) + 1
+    counts.valid_input += picked.length - unusable.length
     after = page.next
     size = nextScanPage(size, page.densest)
-    if (isBeyondBudget) readAhead.add(page.scanned, ends.filter(({ kind }) => kind === 'stored').length)
     if (after === null) phase = phases[phases.indexOf(phase) + 1]
     if (phase !== undefined && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
-    else if (phase !== undefined && readAhead.isOver) stoppedAt = 'budget'
     signal.throwIfAborted()
   }
   const isWhole = stoppedAt === null && changedSince === null
@@ -234,8 +202,6 @@ type PlanPhase = Extract<PickPass['phase'], 'abandoned' | 'due' | 'scan'>
 
 interface PlanPosition extends Pick<ReadOptions, 'where' | 'changedSince' | 'after' | 'size'> {
   readonly phase: PlanPhase
-  /** A run with the same budget could pay no more. */
-  readonly isBeyondBudget: boolean
 }
 
 /**
@@ -245,7 +211,7 @@ interface PlanPosition extends Pick<ReadOptions, 'where' | 'changedSince' | 'aft
 async function planPage(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
-  { phase, size, isBeyondBudget, ...position }: PlanPosition,
+  { phase, size, ...position }: PlanPosition,
   room: number | null,
 ) {
   const { db, policy, service } = deps
@@ -265,7 +231,7 @@ async function planPage(
           changedSince,
         )
   }
-  const isStretched = !isBeyondBudget && phase === 'scan' && isStretch(size, { limit: room, changedSince })
+  const isStretched = phase === 'scan' && isStretch(size, { limit: room, changedSince })
   const page = await (
     isStretched
       ? readStretch(deps, source, { ...read, size })

@@ -1,17 +1,16 @@
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind } from '../../domain/service/credits.ts'
 import { listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, type Money, roundCredits, sumCosts, toLookupBudget, toUnits } from '../../domain/spend.ts'
+import { costOf, type Money, roundCredits, sumCosts, toUnits } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
 import * as pauses from '../../store/source-state.ts'
-import { toBudgetLimit } from '../validate-request.ts'
 import { type Account, type PaidLookups, payWanted, type WantedSource } from './budgets.ts'
 import { type CallCounts, estimateCalls, estimateTime, type PlannedTime } from './calls.ts'
 import { planSource, type SourcePlan } from './funnel.ts'
 import { type KindCounts, LookupEstimate, sumCredits, sumOf } from './lookup-estimate.ts'
-import type { CountRange, Plan, PlannedService, PlanOptions, ServicePlan } from './report.ts'
+import type { Plan, PlannedService, PlanOptions, ServicePlan } from './report.ts'
 import { type CountedService, type PlannedStep, SourceWalk } from './walk.ts'
 
 export type { Plan } from './report.ts'
@@ -110,7 +109,8 @@ type PaidService = PlannedService & CountedService & { readonly paid: PaidLookup
 const NOTHING_PAID: PaidLookups = { certain: byKind(() => 0), max: 0 }
 
 interface CostedService extends ServicePlan {
-  readonly credits: CountRange
+  readonly credits: number
+  readonly calls: CallCounts
 }
 
 /**
@@ -133,32 +133,25 @@ export function costServices(
   const lookups = sum((service) => service.lookups.certain)
   const prices = services.map(({ deps }) => deps.policy.price)
   const highest = Math.max(0, ...prices.flatMap((price) => (price ? [price.person, price.company] : [])))
-  const most = sumCosts(costed.map(({ cost }) => cost.max_amount))
+  const most = sumCosts(costed.map((service) => service.max_amount))
   const slowest = costed.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
   const longest = (of: (time: PlannedTime) => number | null): number | null => {
     const known = costed.flatMap(({ time }) => of(time) ?? [])
     return known.length < costed.length ? null : Math.max(...known)
   }
   const isFlat = services.every(({ deps }) => deps.adapter.credits.isFlat)
-  const mostCredits = sum(({ credits }) => credits.max)
+  const mostCredits = sum(({ credits }) => credits)
   return {
     calls: {
       person: calls('person'),
       company: calls('company'),
       bulk: calls('bulk'),
-      polls: calls('polls'),
       total: calls('total'),
     },
     cost: {
       lookups,
       max_lookups: max,
-      ...(!isFlat && {
-        credits: {
-          min: sum(({ credits }) => credits.min),
-          max: mixed === null ? Math.min(total, mostCredits) : mostCredits,
-        },
-      }),
-      amount: sumCosts(costed.map(({ cost }) => cost.amount)),
+      ...(!isFlat && { max_credits: mixed === null ? Math.min(total, mostCredits) : mostCredits }),
       max_amount: mixed === null ? limitCost(most, total, highest) : limitCost(most, mixed.amount, 1),
       budget,
       beyond_budget: requested - lookups,
@@ -170,7 +163,7 @@ export function costServices(
       max_ms: longest((time) => time.max_ms),
     },
     ...(services.some(({ name }) => name !== null) && {
-      services: costed.map(({ credits: _credits, ...service }) => service),
+      services: costed.map(({ credits: _credits, calls: _calls, ...service }) => service),
     }),
   }
 }
@@ -183,7 +176,7 @@ const limitCost = (cost: Money | null, credits: number, price: number): Money | 
 
 /** @param total the budget of all services */
 function costService(
-  { name, deps, budget, estimate, account, paid, ...service }: PaidService,
+  { name, deps, estimate, account, paid, ...service }: PaidService,
   { route }: PlanOptions,
   total: number,
 ): CostedService {
@@ -201,20 +194,16 @@ function costService(
   const callsFor = (counts: KindCounts): CallCounts =>
     estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
   const calls = callsFor(certain)
-  const [least, reserved] = [sumCredits(certain, credits.least), sumCredits(most, credits.most)]
+  const reserved = sumCredits(most, credits.most)
   const limit = credits.isFlat ? Infinity : Math.min(account.budget, total)
   const dearest = Math.max(...ALL_LOOKUP_KINDS.map((kind) => (most[kind] > 0 ? priceOf(kind) : 0)))
   return {
     service: name ?? '',
     lookups: { certain: sumOf(certain), max: sumOf(most) },
     calls,
-    cost: {
-      amount: costOf(least, price),
-      max_amount: limitCost(costOf(reserved, price), limit, dearest),
-      budget: toBudgetLimit(toLookupBudget(budget, [price])),
-    },
+    max_amount: limitCost(costOf(reserved, price), limit, dearest),
     time: estimateTime(calls, callsFor(most), { ...service, documented: adapter.rateLimits }),
-    credits: { min: least.all, max: Math.min(reserved.all, limit) },
+    credits: Math.min(reserved.all, limit),
   }
 }
 

@@ -3,7 +3,7 @@ import { formatLimit, type KnownLimit } from '../../domain/rate-status.ts'
 import type { ConfiguredBudget, MixedBudget, Money } from '../../domain/spend.ts'
 import type { LeftOutSource } from '../../runs/source-health.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { formatDuration, formatMoney, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/format.ts'
 import type { CallCounts, PlannedCalls, PlannedTime } from './calls.ts'
 import type { FunnelOptions, SourcePlan } from './funnel.ts'
 import type { CountedService } from './walk.ts'
@@ -24,11 +24,6 @@ export interface PlannedService extends Pick<CountedService, 'deps'>, Omit<Plann
 export interface PlanOptions extends FunnelOptions, Pick<PlannedCalls, 'route'> {
   /** The budget in money, if its lookups have several prices. */
   readonly mixed: MixedBudget | null
-}
-
-export interface CountRange {
-  readonly min: number
-  readonly max: number
 }
 
 /**
@@ -58,20 +53,16 @@ export interface Plan {
     readonly lookups: number
     /** At most: every row reaches its last identifier and service. */
     readonly max_lookups: number
-    /** What these cost, only where a lookup does not cost one credit: the least, and the most, which a run reserves. */
-    readonly credits?: CountRange
-    /** What these cost; null without a price. Of credits, the least and the most. */
-    readonly amount: Money | null
+    /** What these cost at most, only where a lookup does not cost one credit. */
+    readonly max_credits?: number
+    /** The same in money; null without a price. */
     readonly max_amount: Money | null
     readonly budget: number | null
     /** Lookups beyond the budget, of the rows that the plan read. */
     readonly beyond_budget: number
   }
   readonly time: PlannedTime
-  /**
-   * Of several services, each in their order. The numbers above are then sums: of what is certain, and in `max_lookups`,
-   * `max_amount` and `time.max_ms` of the most.
-   */
+  /** Of several services, each in their order. The numbers above are then sums. */
   readonly services?: readonly ServicePlan[]
 }
 
@@ -85,32 +76,23 @@ export interface ServicePlan {
     /** If every row goes on to the last service. */
     readonly max: number
   }
-  /** Of the certain lookups. */
-  readonly calls: CallCounts
-  readonly cost: {
-    readonly amount: Money | null
-    readonly max_amount: Money | null
-    /** The most lookups, or credits, of a run for this service; null: no budget of its own. */
-    readonly budget: number | null
-  }
+  /** What `lookups.max` cost; null without a price. */
+  readonly max_amount: Money | null
   /** Of the certain lookups, and of the most. All services work at the same time. */
   readonly time: PlannedTime
 }
 
-/**
- * The lookups that the budget leaves: of the rows that the plan read, which may have stopped at the
- * budget. Null: none.
- */
-export function describeBeyondBudget({ cost, sources }: Pick<Plan, 'cost' | 'sources'>): string | null {
-  if (cost.beyond_budget === 0) return null
-  const atLeast = sources.some((source) => source.stopped_at === 'budget') ? 'at least ' : ''
-  return `${atLeast}${pluralize(cost.beyond_budget, 'lookup')}`
-}
+/** The lookups that the budget leaves; null: none. */
+export const describeBeyondBudget = ({ beyond_budget: lookups }: Plan['cost']): string | null =>
+  lookups === 0 ? null : pluralize(lookups, 'lookup')
 
-/** `61.70 EUR`, `61.70 EUR to 70.00 EUR`; null without a price. */
-export function formatAmounts({ amount, max_amount: max }: ServicePlan['cost']): string | null {
-  if (amount === null || max === null) return null
-  return max.amount > amount.amount ? `${formatMoney(amount)} to ${formatMoney(max)}` : formatMoney(amount)
+/** `2,000 to 2,900 lookups, at most 61.70 EUR`. */
+export function describeCost({ lookups, max_lookups: most, ...cost }: Plan['cost']): string {
+  const counted = most > lookups ? `${formatCount(lookups)} to ${formatCount(most)}` : formatCount(lookups)
+  const money = cost.max_amount && formatMoney(cost.max_amount)
+  const credits = cost.max_credits === undefined ? null : pluralize(cost.max_credits, 'credit')
+  const bounds = [credits, money].filter((bound) => bound !== null)
+  return `${counted} ${most === 1 ? 'lookup' : 'lookups'}${bounds.length === 0 ? '' : `, at most ${bounds.join(', ')}`}`
 }
 
 /** Of the certain lookups, and of the most where they take longer; null if it is unknown. */

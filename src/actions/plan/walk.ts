@@ -30,11 +30,8 @@ export interface PlannedStep {
   readonly source: Source
 }
 
-/** How a row leaves the first service, as far as that is known before any request. */
-interface RowEnd {
-  readonly key: string
-  readonly kind: 'invalid_input' | 'call' | 'stored'
-  /** Why no input is usable. */
+/** A row without a usable input. */
+interface UnusableRow {
   readonly reason: string
 }
 
@@ -72,17 +69,17 @@ export class SourceWalk {
   /**
    * Adds rows that the first service picks.
    * @param live runs in progress
-   * @returns how each leaves that service
+   * @returns those without an input that it can use
    */
-  async follow(candidates: readonly PickCandidate[], live: readonly number[]): Promise<RowEnd[]> {
+  async follow(candidates: readonly PickCandidate[], live: readonly number[]): Promise<UnusableRow[]> {
     let rows: readonly WalkingRow[] = candidates.map((candidate) => ({
       candidate,
       isCertain: true,
       isFound: false,
     }))
-    let ends: RowEnd[] | null = null
+    let unusable: UnusableRow[] | null = null
     for (const step of this.#steps) {
-      if (ends !== null) rows = await asSeenBy(step, this.#steps[0]?.source, rows)
+      if (unusable !== null) rows = await asSeenBy(step, this.#steps[0]?.source, rows)
       if (rows.length === 0) break
       const { db, service } = step.service.deps
       const chains = rows.map((row) => ({ row, ...toLookupChain(step.source, row.candidate) }))
@@ -94,25 +91,25 @@ export class SourceWalk {
         reason,
         ...pass(step, row, lookups, answers),
       }))
-      ends ??= passed.map(({ row, kind, reason }) => ({ key: row.candidate.key, kind, reason }))
+      unusable ??= passed.filter(({ isUnusable }) => isUnusable)
       const { next } = step.source.mapping.turn
       rows = passed.flatMap(({ row }) =>
         next === null || (row.isFound && next.when === 'miss') ? [] : [row],
       )
     }
-    return ends ?? []
+    return unusable ?? []
   }
 }
 
-/** Counts what a row wants of a service. @returns the row as it leaves it, and how it does */
+/** Counts what a row wants of a service. @returns the row as it leaves it */
 function pass(
   { service: { estimate }, source: { mapping } }: PlannedStep,
   row: WalkingRow,
   lookups: readonly LookupSpec[],
   answers: LookupMap<StoredAnswer>,
-): { readonly row: WalkingRow; readonly kind: RowEnd['kind'] } {
+): { readonly row: WalkingRow; readonly isUnusable: boolean } {
   const { candidate, isCertain, isFound } = row
-  if (!candidate.lacks) return { row: { candidate, isCertain: false, isFound: true }, kind: 'stored' }
+  if (!candidate.lacks) return { row: { candidate, isCertain: false, isFound: true }, isUnusable: false }
   for (const [n, lookup] of lookups.entries()) {
     const { costs, state, confidence } = answers.get(lookup) ?? NO_ANSWER
     if (costs || isCertain) estimate.add(lookup, !costs ? 'stored' : isCertain ? 'certain' : 'possible')
@@ -124,11 +121,11 @@ function pass(
       !isOpen && state === Lookup.found && (confidence === null || confidence >= mapping.minConfidence)
     return {
       row: { candidate, isCertain: isCertain && !isOpen && !isTaken, isFound: isFound || isTaken },
-      kind: costs ? 'call' : 'stored',
+      isUnusable: false,
     }
   }
   const isUnusable = lookups.length === 0 && candidate.missed === null && candidate.lacks_here !== false
-  return { row, kind: isUnusable ? 'invalid_input' : 'call' }
+  return { row, isUnusable }
 }
 
 /** The rows as a later service sees them, which may fill other cells. */

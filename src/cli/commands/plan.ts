@@ -1,9 +1,8 @@
 import { Option } from '@commander-js/extra-typings'
-import type { InvalidInputRow } from '../../actions/plan/funnel.ts'
 import {
   type Plan,
   describeBeyondBudget,
-  formatAmounts,
+  describeCost,
   formatPlannedTime,
   formatPlanTime,
   type ServicePlan,
@@ -23,15 +22,12 @@ import { renderLeftOut } from '../views/report.ts'
 import { squashText } from '../../sources/problems.ts'
 import { formatCount, formatMoney, pluralize } from '../../util/format.ts'
 
-/** Rows that `--list` shows. */
-const MAX_LISTED = 100
-
 export const planCommand = defineCommand(
   createParser('plan')
     .summary('estimates lookups, API calls, cost and time; makes no call and writes nothing')
     .description(
       'Takes the same steps as a run, up to the first call: rows, distinct lookups, stored results, calls by route, ' +
-        'cost and time. With --limit or --budget it reads no further than a run; without them it reads every row.',
+        'cost and time. With --limit it reads no further than a run; without it, every row.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(limitOption)
@@ -41,17 +37,15 @@ export const planCommand = defineCommand(
     .addOption(
       new Option(
         '--list <WHICH>',
-        `also name rows by their keys: without a usable input (\`invalid\`), the first ${MAX_LISTED}; ` +
-          'or some of those that each condition leaves out (`filtered`)',
+        'also name some of the rows that each condition of `where` leaves out (`filtered`), by their keys',
       )
-        .choices(['invalid', 'filtered'])
+        .choices(['filtered'])
         .default(null),
     ),
   {
     group: 'work',
     examples: [
       ['fillrate plan', 'all sources'],
-      ['fillrate plan --list invalid', 'and the rows that have no usable input'],
       ['fillrate plan --list filtered', 'and what each condition of `where` leaves out, with keys'],
       ['fillrate plan contacts --where "t.country = \'NO\'"', 'some rows of one source'],
     ],
@@ -62,22 +56,11 @@ export const planCommand = defineCommand(
       const { stdout, stderr, signal } = call
       const { app, config } = await useApp(call, { opensUnreviewed: true })
       const sources = app.expandSourceNames(call.args[0])
-      const invalid: InvalidInputRow[] = []
-      const onInvalid = (rows: readonly InvalidInputRow[]): void => {
-        invalid.push(...rows.slice(0, MAX_LISTED - invalid.length))
-      }
       const request = { sources, limit, budget: budget ?? undefined, where, route, signal }
-      const plan = await app.plan({
-        ...request,
-        onInvalid: list === 'invalid' ? onInvalid : undefined,
-        listsFiltered: list === 'filtered',
-      })
+      const plan = await app.plan({ ...request, listsFiltered: list === 'filtered' })
       printAnswer(call, {
-        json: { ...plan, ...(list === 'invalid' && { invalid }), bulk: toBulkJson(app.bulkOf(sources)) },
-        text: () => {
-          const budgetOfRun = budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config)
-          return renderPlan(plan, stdout, { budget: budgetOfRun, invalid })
-        },
+        json: { ...plan, bulk: toBulkJson(app.bulkOf(sources)) },
+        text: () => renderPlan(plan, stdout, budget ?? mixedBudgetOf(config) ?? lookupBudgetOf(config)),
       })
       warnOfUnreviewed(config, plan, stderr)
       return Exit.done
@@ -95,19 +78,13 @@ function warnOfUnreviewed({ sources }: Config, plan: Plan, stderr: Output): void
     )
 }
 
-export interface PlanSettings {
-  /** From the command line or the configuration; null if neither sets it. */
-  readonly budget: ConfiguredBudget | null
-  /** Rows without a usable input that are named beside their reason. */
-  readonly invalid?: readonly InvalidInputRow[]
-  /** Reasons for invalid inputs that are named, per source; the rarest are summed up. Default: 12. */
-  readonly maxReasons?: number
-}
-
-/** A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources. */
-export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): string[] {
+/**
+ * A plan: each source as a funnel whose numbers add up, then the lookups, calls and cost of all sources.
+ * @param budget from the command line or the configuration; null if neither sets it
+ */
+export function renderPlan(plan: Plan, output: Output, budget: ConfiguredBudget | null): string[] {
   const labels = Math.max(
-    ...plan.sources.flatMap((source) => funnelSteps(source, settings).map((step) => step.label.length + 2)),
+    ...plan.sources.flatMap((source) => funnelSteps(source).map((step) => step.label.length + 2)),
   )
   const numbers = Math.max(...plan.sources.map((source) => formatCount(source.table ?? source.rows).length))
   return [
@@ -117,12 +94,12 @@ export function renderPlan(plan: Plan, output: Output, settings: PlanSettings): 
     ...renderLeftOut(plan.left_out, output),
     ...(plan.paused.length + plan.left_out.length > 0 ? [''] : []),
     ...plan.sources.flatMap((source) => [
-      ...renderSourceFunnel(funnelSteps(source, settings), source.source, { labels, numbers }, output),
+      ...renderSourceFunnel(funnelSteps(source), source.source, { labels, numbers }, output),
       '',
     ]),
     output.paint('heading', plan.sources.length > 1 ? 'All sources' : 'Lookups'),
     ...(plan.services === undefined ? [] : [...renderServices(plan.services, output), '']),
-    ...renderFields(output, [...lookupFields(plan), ...costFields(plan, settings)]),
+    ...renderFields(output, [...lookupFields(plan), ...costFields(plan, budget)]),
   ]
 }
 
@@ -136,15 +113,10 @@ interface FunnelStep {
   readonly notes: readonly string[]
 }
 
-const STOPPED: Readonly<Record<'limit' | 'budget', string>> = {
-  limit: 'eligible rows, up to the limit',
-  budget: 'eligible rows, until the budget pays no more; without --budget, the plan is of all rows',
-}
-
 const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePlan): string =>
   compact([
     since && `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`,
-    stoppedAt && STOPPED[stoppedAt],
+    stoppedAt && 'eligible rows, up to the limit',
   ]).join('; ')
 
 /** A line for each condition of the filter: what it leaves out, with keys where they were requested. */
@@ -166,15 +138,7 @@ const describeTable = (rows: number): string =>
 /** Several inputs with a fault each have many combinations. */
 const MAX_REASONS = 12
 
-function funnelSteps(
-  source: SourcePlan,
-  { maxReasons = MAX_REASONS, invalid: listed = [] }: PlanSettings,
-): FunnelStep[] {
-  const listKeys = (reason: string, rows: number): string[] => {
-    const of = listed.filter((row) => row.source === source.source && row.reason === reason)
-    const keys = of.map(({ key }) => key).join(', ')
-    return of.length === 0 ? [] : [of.length < rows ? `${keys}, …` : keys]
-  }
+function funnelSteps(source: SourcePlan): FunnelStep[] {
   const left = (label: string, rows: number, why: string, notes: readonly string[] = []): FunnelStep => ({
     label,
     rows,
@@ -188,7 +152,7 @@ function funnelSteps(
   })
   const invalid = Object.entries(source.invalid_input).sort(([, a], [, b]) => b - a)
   // One more line names the reason itself.
-  const named = invalid.length === maxReasons + 1 ? invalid : invalid.slice(0, maxReasons)
+  const named = invalid.length === MAX_REASONS + 1 ? invalid : invalid.slice(0, MAX_REASONS)
   const rest = invalid.slice(named.length)
   const { table, without_key: withoutKey, filtered_out: filteredOut, where_out: whereOut } = source
   const isWhole = table !== null && withoutKey !== null && filteredOut !== null && whereOut !== null
@@ -214,7 +178,7 @@ function funnelSteps(
     left('recent', source.recently_enriched?.rows ?? 0, source.recently_enriched?.reason ?? ''),
     left('held', source.held, 'by a run in progress'),
     total('to pick', source.picked),
-    ...named.map(([reason, rows]) => left('invalid input', rows, reason, listKeys(reason, rows))),
+    ...named.map(([reason, rows]) => left('invalid input', rows, reason)),
     left(
       'invalid input',
       rest.reduce((all, [, rows]) => all + rows, 0),
@@ -254,18 +218,7 @@ function lookupFields({ lookups, calls }: Plan): Field[] {
       `${lookups.is_estimate ? 'about ' : ''}${formatCount(lookups.distinct)} distinct = ${formatCount(lookups.stored)} stored + ${formatCount(lookups.requested)} to request`,
       formatCounts(lookups.to_request, BY_KIND),
     ],
-    [
-      'Calls',
-      formatSum(calls, {
-        person: 'person',
-        company: 'company',
-        bulk: 'bulk',
-        polls: calls.polls === 1 ? 'poll' : 'polls',
-      }) ?? 'none',
-      calls.polls === 0
-        ? ''
-        : 'polls at least: a job that is not ready is fetched again, each time after twice as long',
-    ],
+    ['Calls', formatSum(calls, { person: 'person', company: 'company', bulk: 'bulk' }) ?? 'none'],
   ]
 }
 
@@ -278,49 +231,39 @@ const renderServices = (services: readonly ServicePlan[], output: Output): strin
       { title: 'service', text: ({ service }) => service, minColumns: 8 },
       { title: 'certain', text: ({ lookups }) => formatCount(lookups.certain), number: true },
       { title: 'at most', text: ({ lookups }) => formatCount(lookups.max), number: true },
-      { title: 'cost', text: ({ cost }) => formatAmounts(cost) ?? '', number: true, dropOrder: 4 },
       {
-        title: 'budget',
-        text: ({ cost: { budget } }) => (budget === null ? '' : formatCount(budget)),
+        title: 'cost at most',
+        text: ({ max_amount: most }) => (most === null ? '' : formatMoney(most)),
         number: true,
+        dropOrder: 4,
       },
       { title: 'time', text: ({ time }) => formatPlannedTime(time) ?? '?', number: true, dropOrder: 3 },
     ],
     { indent: 2 },
   )
 
-function costFields(plan: Plan, settings: PlanSettings): Field[] {
+function costFields(plan: Plan, budget: ConfiguredBudget | null): Field[] {
   const { cost, time, services } = plan
   const isRange = cost.max_lookups > cost.lookups
   const more =
     services !== undefined
       ? 'a row may go on to the next service'
-      : cost.credits === undefined
+      : cost.max_credits === undefined
         ? 'a row without a match is looked up by its next identifier'
         : 'what the answers cost decides how many the budget pays'
-  const amounts = compact([
-    isRange
-      ? `${formatRange({ min: cost.lookups, max: cost.max_lookups })} lookups`
-      : pluralize(cost.lookups, 'lookup'),
-    cost.credits !== undefined && `${formatRange(cost.credits)} credits`,
-    formatAmounts(cost),
-  ])
   return [
-    ['Cost', amounts.join(', '), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, settings)}`],
+    ['Cost', describeCost(cost), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, budget)}`],
     cost.max_lookups > 0 && ['Time', ...formatPlanTime(time, services)],
   ]
 }
 
-const formatRange = ({ min, max }: { readonly min: number; readonly max: number }): string =>
-  min === max ? formatCount(min) : `${formatCount(min)} to ${formatCount(max)}`
-
-function formatPlanBudget(plan: Plan, { budget }: PlanSettings): string {
+function formatPlanBudget(plan: Plan, budget: ConfiguredBudget | null): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
-  const beyond = describeBeyondBudget(plan)
+  const beyond = describeBeyondBudget(plan.cost)
   const { cost } = plan
   // What the run's budget would pay. Of a service that bills unlike prices, only the sum of credits tells.
   const isPaid =
-    budget === 'unlimited' || (!cost.credits && cost.budget !== null && cost.lookups < cost.budget)
+    budget === 'unlimited' || (!cost.max_credits && cost.budget !== null && cost.lookups < cost.budget)
   if (beyond !== null && isPaid)
     return `${beyond} beyond the budgets of ${plan.services ? 'services or sources' : 'sources'}`
   if (budget === 'unlimited') return 'unlimited budget'

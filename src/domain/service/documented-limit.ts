@@ -78,11 +78,10 @@ export const pollsCountAs = (limits: readonly Pick<DocumentedLimit, 'endpoint'>[
 /** How long calls take at the least within these limits, in milliseconds: each window is used up at its start. */
 export function leastDurationMs(
   limits: readonly DocumentedLimit[],
-  { polls, ...calls }: Readonly<Record<BilledEndpoint | 'polls', number>>,
+  calls: Readonly<Record<BilledEndpoint, number>>,
 ): number {
-  const total = calls.person + calls.company + calls.bulk + polls
   const byEndpoint: Record<CalledEndpoint, number> = { ...calls, poll: 0 }
-  byEndpoint[pollsCountAs(limits)] += polls
+  const total = calls.person + calls.company + calls.bulk
   const durations = limits.map((limit) => {
     const counted = limit.endpoint === null ? total : byEndpoint[limit.endpoint]
     return Math.max(0, Math.ceil(counted / limit.calls) - 1) * limit.windowMs

@@ -78,12 +78,15 @@ test('a plan has what is certain and the most of each service, and the next run 
   const next = await services.run({ route: 'sync' })
   const requested = next.services?.map(({ service, lookups }) => ({ service, lookups: lookups.requested }))
   expect(after.services?.map(({ service }) => service)).toEqual(requested?.map(({ service }) => service))
-  const planned = after.services?.map(({ lookups, cost }) => ({ ...lookups, amount: cost.amount?.amount }))
+  const planned = after.services?.map(({ lookups, max_amount: most }) => ({
+    ...lookups,
+    amount: most?.amount,
+  }))
   expect(planned?.map(({ max }) => max)).toEqual([ROWS - KNOWN, ROWS - KNOWN, ROWS - KNOWN])
   for (const [n, { certain, max, amount }] of (planned ?? []).entries()) {
     expect(requested?.[n]?.lookups).toBeGreaterThanOrEqual(certain)
     expect(requested?.[n]?.lookups).toBeLessThanOrEqual(max)
-    expect(amount).toBeCloseTo(certain * (PRICES[n] ?? 0), 6)
+    expect(amount).toBeCloseTo(max * (PRICES[n] ?? 0), 6)
   }
 })
 

@@ -36,7 +36,7 @@ test('every row is counted once, the numbers add up, and nothing is written or c
     requested: 310,
     to_request: { email: 270, domain: 40 },
   })
-  expect(plan.calls).toEqual({ person: 0, company: 40, bulk: 3, polls: 0, total: 43 })
+  expect(plan.calls).toEqual({ person: 0, company: 40, bulk: 3, total: 43 })
   expect(harness.calls()).toBe(0)
   const rows = await harness.query(
     'select (select count(*) from fillrate.rows)::int + (select count(*) from fillrate.lookups)::int as stored',

@@ -94,7 +94,7 @@ describe('a budget in credits', () => {
       const { fillrate } = await open(90, stand)
       const plan = await fillrate.plan({ budget: 60 })
       // 8 lookups of 7 credits at most are certain to be paid.
-      expect(plan.cost).toMatchObject({ lookups: 8, credits: { min: 0, max: 60 }, beyond_budget: 82 })
+      expect(plan.cost).toMatchObject({ lookups: 8, max_credits: 60, beyond_budget: 82 })
       const report = await fillrate.run({ budget: 60, route, waitMs: 20_000 })
       expect(report).toMatchObject({ status: 'budget_reached', spend: { credits: stand.billed() } })
       expect(report.reason).toMatch(/^Stopped at the budget of 60 credits; /)

@@ -252,7 +252,7 @@ test('a budget of whole credits is spent to less than one lookup, and exceeded o
   const { table, fillrate } = await open(MODES.single, stand, 200)
   await using _ = fillrate
   const plan = await fillrate.plan({ budget: 20 })
-  expect(plan.cost).toMatchObject({ lookups: 10, credits: { min: 0, max: 20 }, beyond_budget: 190 })
+  expect(plan.cost).toMatchObject({ lookups: 10, max_credits: 20, beyond_budget: 190 })
   const report = await fillrate.run({ budget: 20, waitMs: 30_000 })
   expect(report.status).toBe('budget_reached')
   const above = stand.requested.filter((email) => tenthsOf(email) > RESERVED * 10)

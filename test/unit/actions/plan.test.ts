@@ -5,27 +5,24 @@ import { readDocumentedLimits } from '../../../src/domain/service/documented-lim
 describe('call estimates match the calls of a run', () => {
   const toRequest = (email: number) => ({ email, linkedin_url: 2, name_company: 1, domain: 4 })
   const emails = { kinds: ['email'], size: 100, results: 'webhook', needsWebhook: true } as const
-  const auto = { route: 'auto', usesWebhook: true, firstPollMs: null, bulkCalls: [emails] } as const
+  const auto = { route: 'auto', usesWebhook: true, bulkCalls: [emails] } as const
   test('jobs of 100, the last one from the minimum on, the rest by single calls', () => {
     expect(estimateCalls(toRequest(250), auto, 50)).toEqual({
       person: 3,
       company: 4,
       bulk: 3,
-      polls: 0,
       total: 10,
     })
     expect(estimateCalls(toRequest(249), auto, 50)).toEqual({
       person: 3 + 49,
       company: 4,
       bulk: 2,
-      polls: 0,
       total: 58,
     })
     expect(estimateCalls(toRequest(49), auto, 50)).toEqual({
       person: 52,
       company: 4,
       bulk: 0,
-      polls: 0,
       total: 56,
     })
   })
@@ -34,12 +31,6 @@ describe('call estimates match the calls of a run', () => {
     expect(estimateCalls(toRequest(42), ten, 2)).toMatchObject({ person: 3, bulk: 5 })
     expect(estimateCalls(toRequest(41), ten, 2)).toMatchObject({ person: 4, bulk: 4 })
     expect(estimateCalls(toRequest(42), ten, 50)).toMatchObject({ person: 45, bulk: 0 })
-  })
-  test('jobs that are fetched, once each at least', () => {
-    const polled = { ...emails, results: 'poll', needsWebhook: false } as const
-    const fetched = { ...auto, bulkCalls: [polled], firstPollMs: 10_000 }
-    expect(estimateCalls(toRequest(250), fetched, 50)).toMatchObject({ bulk: 3, polls: 3, total: 13 })
-    expect(estimateCalls(toRequest(49), fetched, 50)).toMatchObject({ bulk: 0, polls: 0 })
   })
   test('jobs of any person, and jobs of companies, each in its own size and from its own minimum', () => {
     const people = { ...emails, kinds: ['email', 'linkedin_url', 'name_company'], size: 25 } as const
@@ -51,7 +42,6 @@ describe('call estimates match the calls of a run', () => {
       person: 0,
       company: 0,
       bulk: 3 + 4,
-      polls: 0,
       total: 7,
     })
     const less = { ...toAsk, name_company: 22, domain: 31 }
@@ -66,29 +56,15 @@ describe('call estimates match the calls of a run', () => {
       bulk: 3 + 1,
     })
   })
-  test('polls take their share of a limit of all calls or of bulk calls, and the last job its time', () => {
-    const calls = { person: 0, company: 0, bulk: 90, polls: 90, total: 180 }
-    const limits = { knownLimit: null, documented: readDocumentedLimits('60 per minute') }
-    expect(estimateTime(calls, calls, { ...limits, firstPollMs: 10_000 }).ms).toBe(120_000)
-    expect(estimateTime(calls, calls, { ...limits, firstPollMs: 600_000 }).ms).toBe(600_000)
-    const ofBulk = { ...limits, documented: readDocumentedLimits({ bulk: '60 per minute' }) }
-    expect(estimateTime(calls, calls, { ...ofBulk, firstPollMs: 10_000 }).ms).toBe(120_000)
-    const ofPolls = readDocumentedLimits({ bulk: '60 per minute', poll: '15 per minute' })
-    expect(estimateTime(calls, calls, { ...limits, documented: ofPolls, firstPollMs: 10_000 }).ms).toBe(
-      300_000,
-    )
-    const none = { knownLimit: null, documented: [], firstPollMs: 10_000 }
-    expect(estimateTime(calls, calls, none).ms).toBeNull()
-  })
   test('the most calls count as they would be made: jobs of a later service are no single calls', () => {
-    const none = { person: 0, company: 0, bulk: 0, polls: 0, total: 0 }
-    const jobs = { ...none, bulk: 20, polls: 20, total: 40 }
+    const none = { person: 0, company: 0, bulk: 0, total: 0 }
+    const jobs = { ...none, bulk: 40, total: 40 }
     const knownLimit = { limit: 10, windowMs: 60_000, isLearnt: false, observedAt: 0 }
-    const time = estimateTime(none, jobs, { knownLimit, documented: [], firstPollMs: 10_000 })
+    const time = estimateTime(none, jobs, { knownLimit, documented: [] })
     expect(time).toMatchObject({ ms: 0, max_ms: 180_000 })
     const documented = readDocumentedLimits({ person: '1 per minute', bulk: '40 per minute' })
-    const stated = estimateTime(none, jobs, { knownLimit: null, documented, firstPollMs: 10_000 })
-    expect(stated).toMatchObject({ ms: 0, max_ms: 10_000 })
+    const stated = estimateTime(none, jobs, { knownLimit: null, documented })
+    expect(stated).toMatchObject({ ms: 0, max_ms: 0 })
   })
   test('all single, or all in bulk, on request', () => {
     expect(estimateCalls(toRequest(250), { ...auto, route: 'sync' }, 50).person).toBe(253)

@@ -1,4 +1,6 @@
 import { lookupBudgetOf } from '../../../config/config.ts'
+import type { Plan } from '../../../actions/plan/plan.ts'
+import { describeBeyondBudget, describeCost, formatPlanTime } from '../../../actions/plan/report.ts'
 import type { PassRequest } from '../../../actions/validate-request.ts'
 import type { RequestedRun } from '../../../domain/requested-run.ts'
 import { insertAuditEvent } from '../../../store/audit.ts'
@@ -7,14 +9,13 @@ import * as pauses from '../../../store/source-state.ts'
 import { listProcesses } from '../../../store/processes.ts'
 import { insertRequest } from '../../../store/requested-runs.ts'
 import { inTransaction } from '../../../store/transaction.ts'
-import { formatCount } from '../../../util/format.ts'
-import { card, definitionList, nameText } from '../components.ts'
+import { formatCount, pluralize } from '../../../util/format.ts'
+import { card, definitionList, nameText, withCode } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { DashboardDeps } from '../dashboard-app.ts'
 import { type Page, PageRefused } from '../page.ts'
 import { type ActionRequest, defineAction, previewSignal, previewWithin, requireApp } from './action.ts'
 import { formatBudget, parsePassForm, passForm, type PassProblems } from './pass-form.ts'
-import { planCards } from './plan-view.ts'
 
 /** The form of a run. */
 export const startPage: Page = {
@@ -37,7 +38,7 @@ export const startAction = defineAction({
         await daemonNotice(deps.db),
         html`<div class="grid">
           ${card('request', 'The run', definitionList(describePass(pass)))}
-          ${plan !== null && planCards(plan)}
+          ${plan !== null && card('plan', 'What it requests and picks', [leftOutNotice(plan.left_out), definitionList(planFields(plan))])}
         </div>`,
         plan === null &&
           html`<p class="notice">
@@ -50,6 +51,28 @@ export const startAction = defineAction({
   },
   perform: async (pass, request, deps) => requestRun(deps, request, pass),
 })
+
+/** What a run would request and pick. */
+const planFields = (plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
+  ['Lookups', html`<b class="figure">${plan.lookups.is_estimate && 'about '}${describeCost(plan.cost)}</b>`],
+  ['Beyond the budget', describeBeyondBudget(plan.cost)],
+  ['API calls', plan.calls.total === 0 ? 'none' : formatCount(plan.calls.total)],
+  ['Time', plan.calls.total === 0 ? null : formatPlanTime(plan.time, plan.services)[0]],
+  ...plan.sources.map(({ source, rows, picked }): readonly [string, HtmlPart] => [
+    source,
+    `${formatCount(picked)} of ${pluralize(rows, 'row')} picked`,
+  ]),
+  ['Paused', plan.paused.length === 0 ? null : plan.paused.join(', ')],
+]
+
+/** The sources that are left out because they are broken, and what to do about each. */
+const leftOutNotice = (leftOut: Plan['left_out']): HtmlPart =>
+  leftOut.map(
+    ({ source, problem, mend }) =>
+      html`<p class="notice warn">
+        ${source} is left out: ${withCode(problem)}. <b>What to do:</b> ${withCode(mend)}
+      </p>`,
+  )
 
 async function runForm(deps: DashboardDeps, query: URLSearchParams, problems: PassProblems): Promise<Html> {
   const paused = await pauses.filterPaused(deps.db, [...deps.sources().keys()])
