@@ -201,7 +201,6 @@ const undone = object({
   dry_run: boolean('nothing was written'),
   status: z.enum(['completed', 'interrupted']).describe('how it ended'),
   left_out: list('sources of the run that do not fit their tables: nothing of them was undone', leftOut),
-  undone_by: list('runs that undid parts of it before', integer),
   waiting: count('rows of the run that still wait: what they get is written after this undo'),
   changes: counts({
     total: 'the sum of the others',
@@ -773,16 +772,6 @@ export const JSON_SHAPES = {
     lookup: orNull(storedLookup.describe('its lookup; null: none')),
     missed_lookups: list('lookups before this one: of its cascade, and of earlier services', storedLookup),
     job: orNull(storedJob.describe('the job of the lookup; null: it is requested singly')),
-    deliveries: list(
-      'deliveries of the job',
-      object({
-        event_id: text('the service’s name of the delivery'),
-        state: text('state of the delivery'),
-        reason: orNull(text('why; null: the state says all')),
-        received_at: time('when it came'),
-        settled_at: orNull(time('when its results were used; null: not yet')),
-      }),
-    ),
     record: anything('the record, as the service sent it; null: none'),
     fields: list(
       'the outputs, and what became of the record’s value; of several services, those of each record in their order',
@@ -820,8 +809,7 @@ export const JSON_SHAPES = {
     rows: count('rows that the next run picks'),
     lookups: count('different lookups that will be requested again'),
     without_call: count('rows that will be written from their stored record'),
-    row_missing: count('rows left, because the source no longer has them'),
-    complete: count('rows left, because they lack nothing any more'),
+    skipped: count('failed rows left, because they lack nothing any more, or left their source'),
   }),
   remap: object({
     ...run.omit({ dry_run: true, skipped_cells: true }).partial().shape,

@@ -24,10 +24,8 @@ export interface RetryReport {
   readonly lookups: number
   /** Rows that will be written from their stored record, without a call. */
   readonly without_call: number
-  /** Skipped: the row is no longer in its source. */
-  readonly row_missing: number
-  /** Skipped: the row has no blanks any more, or another program has enriched it since. */
-  readonly complete: number
+  /** Of failed rows: those that left their source, have no blanks any more, or were enriched by another program. */
+  readonly skipped: number
 }
 
 /**
@@ -36,16 +34,15 @@ export interface RetryReport {
  * within its budget.
  */
 export async function retryFailedRows(deps: TableDeps, options: RetryOptions): Promise<RetryReport> {
-  const counts = { rows: 0, without_call: 0, row_missing: 0, complete: 0 }
+  const counts = { rows: 0, without_call: 0, skipped: 0 }
   const lookups = new Set<number>()
   for (const source of options.sources) {
     let afterKey = ''
     for (;;) {
       options.signal.throwIfAborted()
-      const { read, ready, gone, complete } = await retryPage(deps, source, options, afterKey)
+      const { read, ready, skipped } = await retryPage(deps, source, options, afterKey)
       counts.rows += ready.length
-      counts.row_missing += gone
-      counts.complete += complete
+      counts.skipped += skipped
       for (const { needsCall, lookup } of ready) {
         if (!needsCall) counts.without_call++
         else if (lookup !== null) lookups.add(lookup)
@@ -61,8 +58,7 @@ interface RetryPage {
   readonly read: readonly store.RetryRow[]
   /** Of these, rows that a run would pick. */
   readonly ready: readonly store.RetryRow[]
-  readonly gone: number
-  readonly complete: number
+  readonly skipped: number
 }
 
 function retryPage(
@@ -79,16 +75,13 @@ function retryPage(
       const isAsked = options.states.includes('emptied')
       const emptied = new Set(isAsked ? (await listEmptied(tx, source, keys)).map(({ key }) => key) : [])
       const found = read.filter(({ key, state }) => state !== 'emptied' || emptied.has(key))
-      const lacksByKey = new Map(
-        (await readCandidatesByKey(tx, source, keys)).map((row) => [
-          row.key,
-          row.lacks && row.settledUntil === null,
-        ]),
+      const candidates = await readCandidatesByKey(tx, source, keys)
+      const lacking = new Set(
+        candidates.flatMap((row) => (row.lacks && row.settledUntil === null ? row.key : [])),
       )
-      const retryable = found.filter((row) => lacksByKey.get(row.key) === true)
+      const retryable = found.filter((row) => lacking.has(row.key))
       if (!options.dryRun) await store.makeRowsDue(tx, source.name, retryable)
-      const missing = found.filter((row) => !lacksByKey.has(row.key)).length
-      return { read, ready: retryable, gone: missing, complete: found.length - missing - retryable.length }
+      return { read, ready: retryable, skipped: found.length - retryable.length }
     },
     deps.policy.sourceTimeoutMs,
   )

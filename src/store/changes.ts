@@ -171,24 +171,18 @@ export async function findLaterWrites(
 
 export interface UndoableSummary {
   readonly total: number
-  /** Undone changes, and the runs that undid them. */
   readonly undone: number
-  readonly undoneBy: readonly number[]
   readonly bySource: Readonly<Record<string, number>>
 }
 
 /** How many writes a run has made, and how many of them were undone. */
 export async function summarizeUndoable(db: Connection, run: number): Promise<UndoableSummary> {
-  const { rows } = await sql<{ source: string; total: number; undone: number; by: number[] }>`
-    select c.source, count(*) as total, count(c.undone_by_change_id) as undone,
-           coalesce(jsonb_agg(distinct u.run_id) filter (where u.run_id is not null), '[]') as by
-      from fillrate.changes c
-      left join fillrate.changes u on u.key = c.key and u.source = c.source and u.id = c.undone_by_change_id
-     where c.run_id = ${run} group by c.source`.execute(db)
+  const { rows } = await sql<{ source: string; total: number; undone: number }>`
+    select c.source, count(*) as total, count(c.undone_by_change_id) as undone
+      from fillrate.changes c where c.run_id = ${run} group by c.source`.execute(db)
   return {
     total: rows.reduce((sum, row) => sum + row.total, 0),
     undone: rows.reduce((sum, row) => sum + row.undone, 0),
-    undoneBy: [...new Set(rows.flatMap((row) => row.by))].sort((a, b) => a - b),
     bySource: Object.fromEntries(rows.map((row) => [row.source, row.total])),
   }
 }

@@ -3,7 +3,6 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { deliveringServiceSql } from './services.ts'
 
 export interface RowHistoryRow {
   readonly state: RowState
@@ -53,8 +52,6 @@ export interface LookupHistory {
 }
 
 export type JobHistory = NonNullable<Awaited<ReturnType<typeof findJobHistory>>>
-
-export type DeliveryHistory = Awaited<ReturnType<typeof listDeliveryHistory>>[number]
 
 export interface ChangeHistory {
   readonly id: number
@@ -110,16 +107,6 @@ export async function findJobHistory(db: Database, id: string) {
   const job = db.selectFrom('fillrate.jobs').where('key', '=', id)
   const described = job.select(['key', 'job_id', 'state', 'reason', 'size', 'run_id as run', 'created_at'])
   return (await described.select(['submitted_at', 'deadline_at', 'finished_at']).executeTakeFirst()) ?? null
-}
-
-/** The deliveries of a job, by our key or by the service's id. */
-export function listDeliveryHistory(db: Database, { key, job_id: jobId }: JobHistory) {
-  const deliveries = db.selectFrom('fillrate.deliveries').orderBy('received_at')
-  const ofJob = deliveries.where(
-    sql<boolean>`(job_key = ${key}
-      or (job_id = ${jobId} and ${deliveringServiceSql(sql`service_id`)} = (select j.service_id from fillrate.jobs j where j.key = ${key})))`,
-  )
-  return ofJob.select(['event_id', 'state', 'reason', 'received_at', 'settled_at']).execute()
 }
 
 /** All changes of a row, newest first. */

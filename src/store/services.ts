@@ -39,15 +39,6 @@ export async function nameServices(db: Connection): Promise<ServiceNames> {
   return new Map(known.length < 2 ? [] : known.map(({ id, name }) => [id, name]))
 }
 
-/**
- * Whether files name the service of each line, in a last column: where the configuration names several. A reader of the file of
- * one service gets no other columns.
- */
-export async function hasNamedServices(db: Database): Promise<boolean> {
-  const known = await listServices(db)
-  return known.length > 1 && known.some(({ name }) => name !== null)
-}
-
 /** The services by their ids. Empty: there is one alone, which is not named. */
 export type ServiceNames = ReadonlyMap<number, string>
 

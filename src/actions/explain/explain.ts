@@ -137,7 +137,6 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
     lookup: lookups[missed.length] ?? null,
     missed_lookups: lookups.slice(0, missed.length),
     job,
-    deliveries: job === null ? [] : await store.listDeliveryHistory(db, job),
     record: found.at(-1)?.record ?? null,
     fields: found.flatMap((one) =>
       explainFields(deps.served.get(one.service) ?? source, one, { row, columns, skipped, changes, names }),

@@ -7,7 +7,7 @@ import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source-model.ts'
-import type { ChangeHistory, DeliveryHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
+import type { ChangeHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
 import { type ServiceNames, toServiceName } from '../../store/services.ts'
 import type { NextStep } from './next-step.ts'
 
@@ -49,7 +49,6 @@ export interface RowHistory {
   /** Lookups without a match that preceded this one, in a cascade. */
   readonly missed_lookups: readonly LookupSummary[]
   readonly job: JobHistory | null
-  readonly deliveries: readonly DeliveryHistory[]
   /** The service's record, whole. */
   readonly record: unknown
   readonly fields: readonly ExplainedField[]

@@ -53,9 +53,9 @@ export function describeOrigin(
   return POLICY_RULES[policy].replacesOthers ? 'not Fillrate, overwritten' : 'not Fillrate, protected'
 }
 
-/** The lookups of a row, with the job and the deliveries of the last one. */
+/** The lookups of a row, with the job of the last one. */
 export function listLookupFacts(
-  { lookup, missed_lookups: missed, job, deliveries, row }: RowHistory,
+  { lookup, missed_lookups: missed, job, row }: RowHistory,
   now: number,
 ): Fact[] {
   const malformed = lookup?.malformed_response ?? null
@@ -77,9 +77,6 @@ export function listLookupFacts(
       `${job.job_id ?? job.key}, ${pluralize(job.size, 'email')}`,
       joinTexts([formatState(job.state), formatJobEnd(job, now), job.reason]),
     ],
-    ...deliveries.map(({ event_id: id, state, received_at: at }): Fact => {
-      return ['Delivery', id, `${formatState(state)}, received ${relativeTime(at, now)}`]
-    }),
   ]
   return facts.filter((fact) => fact !== false && fact !== null)
 }

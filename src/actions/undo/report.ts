@@ -51,8 +51,6 @@ export interface UndoReport {
   readonly failed: readonly UnrestoredRow[]
   /** Sources of the run that do not fit their tables: nothing of them was reverted. */
   readonly left_out: readonly LeftOutSource[]
-  /** Earlier undos of the same run. */
-  readonly undone_by: readonly number[]
   /** Rows picked by the run that still wait: what they get will be written after this undo. */
   readonly waiting: number
   readonly duration_ms: number
@@ -114,7 +112,7 @@ export class UndoSummary {
   report(
     end: Pick<
       UndoReport,
-      'run' | 'undoes' | 'writes_again' | 'dry_run' | 'status' | 'left_out' | 'undone_by' | 'waiting'
+      'run' | 'undoes' | 'writes_again' | 'dry_run' | 'status' | 'left_out' | 'waiting'
     > & {
       readonly total: number
       readonly undoneBefore: number

@@ -30,8 +30,6 @@ export interface UndoOptions {
   readonly dryRun: boolean
   readonly signal: AbortSignal
   readonly onProgress?: ((done: number, all: number) => void) | undefined
-  /** Called with the number of the undo's own run, once there is one. */
-  readonly onStarted?: ((run: number) => void) | undefined
 }
 
 /**
@@ -66,7 +64,6 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
       dry_run: dryRun,
       status: interrupted ? 'interrupted' : 'completed',
       left_out: leftOut,
-      undone_by: currentTotals.undoneBy.filter((by) => by !== run),
       waiting: await waiting.countWaitingRows(db, undoes),
       total: currentTotals.total,
       undoneBefore: currentTotals.undone - ownChanges,
@@ -90,7 +87,6 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
   }
   const run = { sources: Object.keys(totals.bySource), options: { undoes, writes_again: writesAgain } }
   return runMaintenance(deps, run, signal, async ({ id, attempt, signal: stopping }) => {
-    options.onStarted?.(id)
     const undoing = { run: id, undoes, writesAgain }
     await forEachBatch({ ...deps, leftOut }, { ...options, signal: stopping }, totals, summary, (batch) =>
       attempt(() => revertBatch(deps, undoing, batch)),

@@ -1,11 +1,9 @@
-import { type FileHandle, open } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
 import type { FailedRow, FailureFilter, FailureReason } from '../../store/failures.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
-import { type Answer, type CliCallOf, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
+import { type CliCall, Exit, type ExitCode, createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
 import { formatChoices, parseText, statesOption } from '../options.ts'
 import type { Output } from '../terminal.ts'
@@ -15,7 +13,7 @@ import { renderFields, renderSection, renderText, stateStyle } from '../views/la
 import { SOURCE_COLUMN, renderTable } from '../views/table.ts'
 import { describeRarest, renderSkippedSection } from '../views/skipped-cells.ts'
 
-/** Rows shown; a file gets all. */
+/** Rows shown; `--csv` has all. */
 const SHOWN = 10
 
 const failuresParser = createParser('failures')
@@ -25,11 +23,10 @@ const failuresParser = createParser('failures')
       'latest ten rows. Rows without a match are not included.',
   )
   .option(
-    '--csv <FILE>',
-    'write all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, ' +
-      'value, with several services service; - for standard output',
-    parseText,
-    null,
+    '--csv',
+    'print all rows, and a line for each skipped cell, as CSV: source, key, state, reason, settled_at, column, ' +
+      'value, service',
+    false,
   )
   .option(
     '--source <SOURCE>',
@@ -50,7 +47,7 @@ export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
   examples: [
     ['fillrate failures', ''],
-    ['fillrate failures --state rejected --csv rejected.csv', ''],
+    ['fillrate failures --state rejected --csv > rejected.csv', ''],
   ],
 
   async handler(call) {
@@ -62,7 +59,7 @@ export const failuresCommand = defineCommand(failuresParser, {
     const configured = config instanceof ConfigProblems ? null : Object.keys(config.sources)
     const db = await useDatabase(call)
     const filter = { source: await chooseFilter(db, flags.source, configured), states: flags.state }
-    if (flags.csv !== null) return writeCsv(db, filter, flags.csv, call)
+    if (flags.csv) return printCsv(db, filter, call)
     const reasons = await store.countFailureReasons(db, filter)
     const rows = await store.latestFailures(db, filter, SHOWN)
     const cells = await skippedCells.groupSkippedCells(db, filter)
@@ -87,43 +84,18 @@ async function chooseFilter(
     : refuseUnknownSource(source, known)
 }
 
-const COLUMNS = ['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value']
+const COLUMNS = ['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value', 'service']
 
-async function writeCsv(
-  db: Database,
-  filter: FailureFilter,
-  target: string,
-  { flags, stdout, stderr, signal, cwd }: CliCallOf<typeof failuresParser>,
-): Promise<Answer | ExitCode> {
+async function printCsv(db: Database, filter: FailureFilter, { stdout, signal }: CliCall): Promise<ExitCode> {
   const { iterateFailures } = await import('../../store/failures.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
-  const { hasNamedServices } = await import('../../store/services.ts')
-  const isNamed = await hasNamedServices(db)
-  const file = target === '-' ? null : await openCsvFile(target, cwd)
-  const write = async (lines: readonly (readonly (string | null)[])[]): Promise<void> => {
-    const text = lines.map((fields) => formatCsvLine(isNamed ? fields : fields.slice(0, -1))).join('')
-    if (file === null) stdout.write(text)
-    else await file.write(text)
+  const print = (lines: readonly (readonly (string | null)[])[]): void => {
+    signal.throwIfAborted()
+    stdout.write(lines.map(formatCsvLine).join(''))
   }
-  let [rows, cells] = [0, 0]
-  try {
-    await write([[...COLUMNS, 'service']])
-    for await (const page of iterateFailures(db, filter)) {
-      signal.throwIfAborted()
-      await write(page.map(toFailedFields))
-      rows += page.length
-    }
-    for await (const page of iterateSkippedCells(db, filter)) {
-      signal.throwIfAborted()
-      await write(page.map(toSkippedFields))
-      cells += page.length
-    }
-  } finally {
-    await file?.close()
-  }
-  if (flags.json && file !== null) return { json: { csv: target, rows, cells }, text: () => [] }
-  const and = cells === 0 ? '' : ` and ${pluralize(cells, 'skipped cell')}`
-  stderr.line(`Wrote ${pluralize(rows, 'row')}${and}${file === null ? '' : ` to ${target}`}.`)
+  print([COLUMNS])
+  for await (const page of iterateFailures(db, filter)) print(page.map(toFailedFields))
+  for await (const page of iterateSkippedCells(db, filter)) print(page.map(toSkippedFields))
   return Exit.done
 }
 
@@ -149,18 +121,6 @@ const toSkippedFields = (cell: SkippedRow) => [
   typeof cell.value === 'string' ? cell.value : JSON.stringify(cell.value),
   cell.service ?? null,
 ]
-
-/** @throws ConfigProblems if the file cannot be written */
-async function openCsvFile(target: string, cwd: string): Promise<FileHandle> {
-  try {
-    // Personal data: for the user alone.
-    return await open(resolve(cwd, target), 'w', 0o600)
-  } catch (cause) {
-    const found = `${target}: ${(cause as Error).message}`
-    const problem = { place: '--csv', found, expected: 'a writable file', todo: null }
-    throw new ConfigProblems('the command', [problem], { cause })
-  }
-}
 
 /** One record of a CSV file (RFC 4180). A text that a spreadsheet would evaluate as a formula gets a leading quote. */
 export function formatCsvLine(fields: readonly (string | null)[]): string {
@@ -230,9 +190,7 @@ export function renderFailures(
         { title: 'reason', text: (row) => row.reason ?? '', minColumns: 12, wraps: true },
       ]),
     ),
-    ...(isPart
-      ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv failures.csv')}`]
-      : []),
+    ...(isPart ? ['', `${paint('quiet', 'All rows:')} ${paint('type', 'fillrate failures --csv')}`] : []),
   ]
 }
 

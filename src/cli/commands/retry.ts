@@ -6,7 +6,7 @@ import { formatChoices, parseText, statesOption } from '../options.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import type { RetryReport } from '../../actions/retry.ts'
 import type { Output } from '../terminal.ts'
-import { compact, renderFields } from '../views/layout.ts'
+import { renderFields } from '../views/layout.ts'
 
 export const retryCommand = defineCommand(
   createParser('retry')
@@ -62,11 +62,8 @@ export const retryCommand = defineCommand(
 /** The queued rows, and their cost. */
 function renderRetry(report: RetryReport, output: Output): string[] {
   const { paint } = output
-  const { rows, lookups, without_call: free, row_missing, complete, dry_run: dry } = report
-  const left = compact([
-    row_missing > 0 && `${pluralize(row_missing, 'row')} no longer in the source`,
-    complete > 0 && `${pluralize(complete, 'row')} already complete`,
-  ]).join(', ')
+  const { rows, lookups, without_call: free, skipped, dry_run: dry } = report
+  const left = skipped === 0 ? '' : `${pluralize(skipped, 'row')} complete, or no longer in the source`
   if (rows === 0)
     return [`${paint('good', '✓')} No failed rows to retry.${left === '' ? '' : ` Skipped: ${left}.`}`]
   return [

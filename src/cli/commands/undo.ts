@@ -77,7 +77,7 @@ function renderUndo(report: UndoReport, output: Output): string[] {
       [changes.total, `writes of run ${undoes}`],
       [
         [restored, report.dry_run ? `would be ${verb}` : verb],
-        [undone_before, `undone before${byRuns(report.undone_by)}`],
+        [undone_before, 'undone before'],
         [kept, 'kept: every cell, or what the row is about, was changed since'],
         [row_missing, 'skipped: the row was deleted'],
         [rejected, 'failed: the database rejected the previous values'],
@@ -115,9 +115,6 @@ function formatHeadline(
   const ended = status === 'interrupted' ? paint('warn', 'was interrupted undoing') : paint('good', 'undid')
   return `${paint('heading', `Run ${run}`)} ${ended} ${what} ${status === 'interrupted' ? 'after' : 'in'} ${formatDuration(ms)}`
 }
-
-const byRuns = (runs: readonly number[]): string =>
-  runs.length === 0 ? '' : `, by run ${runs.slice(0, 5).join(', ')}${runs.length > 5 ? ', …' : ''}`
 
 function renderColumns({ columns, cells, dry_run: dry }: UndoReport, output: Output): string[] {
   if (columns.length === 0) return []

@@ -64,7 +64,6 @@ test('an enriched row in full: lookup, job, delivery, record, change and next st
     state: { state: 'enriched', run: 1, inputs_changed: false },
     lookup: { kind: 'email', input: { email: 'person17@example.com' }, state: 'found', run: 1 },
     job: { state: 'completed', size: 58 },
-    deliveries: [{ state: 'settled' }],
     missed_lookups: [],
   })
   expect(story.record).toEqual(

@@ -57,7 +57,7 @@ test('only failed rows become due; stored records are written without a call', a
 
   const plan = await retry({ dryRun: true })
   expect(await due()).toBe(0)
-  expect(plan).toMatchObject({ rows: failed + 6, without_call: 3, row_missing: 0, complete: 0 })
+  expect(plan).toMatchObject({ rows: failed + 6, without_call: 3, skipped: 0 })
   expect(await retry()).toEqual({ ...plan, dry_run: false })
   expect(await due()).toBe(plan.rows)
 
@@ -87,6 +87,6 @@ test('missing or complete rows are left alone, and reported', async () => {
     `update crm.contacts set title = 'a', phone = null, seniority = 'c', company = 'd' where id = 2`,
   )
   await harness.query(`update crm.contacts set phone = 'e' where id = 2`)
-  expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, row_missing: 1, complete: 1 })
+  expect(await retry({ states: ['write_rejected'] })).toMatchObject({ rows: 1, skipped: 2 })
   expect(await due()).toBe(1)
 })

@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { runProgram } from '../../support/program.ts'
@@ -86,9 +84,8 @@ test('what a service skipped stays noted when the next one finishes the row, unl
   expect(explained).not.toContainEqual(['beta', 'not written: the value is not an integer'])
 })
 
-test('the file of failures names the service of each row and cell in its last column', async () => {
-  await fillrate('failures', '--csv', 'failed.csv')
-  const text = await readFile(join(cli.folder, 'failed.csv'), 'utf8')
+test('the CSV of failures names the service of each row and cell in its last column', async () => {
+  const text = (await fillrate('failures', '--csv')).stdout
   const [head, ...lines] = text.trim().split('\r\n')
   expect(head).toBe('source,key,state,reason,settled_at,column,value,service')
   const cells = lines.map((line) => line.split(',')).map((fields) => [fields[1], fields[5], fields.at(-1)])

@@ -113,7 +113,7 @@ describe('a command', () => {
     ['serve --port 8080 --host 0.0.0.0', { port: 8_080, host: '0.0.0.0' }],
     ['runs --state failed --limit 3', { state: 'failed', limit: 3 }],
     ['runs --state failed', { state: 'failed', limit: 20 }],
-    ['failures --csv - --source contacts', { csv: '-', source: 'contacts' }],
+    ['failures --csv --source contacts', { csv: true, source: 'contacts' }],
     ['--json status', { json: true }],
     ['--config x.ts check', { config: 'x.ts' }],
   ])('%s', (line, flags) => {

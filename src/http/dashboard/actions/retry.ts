@@ -65,13 +65,12 @@ export function parseRetryFilter(query: URLSearchParams): RetryChoice {
   }
 }
 
-function retryPreview({ rows, lookups, without_call: withoutCall, ...rest }: RetryReport): Html {
-  const left = rest.row_missing + rest.complete
+function retryPreview({ rows, lookups, without_call: withoutCall, skipped }: RetryReport): Html {
   return definitionList([
     ['Rows', formatCount(rows)],
     ['Looked up again', pluralize(lookups, 'lookup')],
     ['Written from the stored record', withoutCall === 0 ? null : pluralize(withoutCall, 'row')],
-    ['Left out', left === 0 ? null : `${pluralize(left, 'row')}: deleted, or complete by now`],
+    ['Left out', skipped === 0 ? null : `${pluralize(skipped, 'row')}: deleted, or complete by now`],
   ])
 }
 
