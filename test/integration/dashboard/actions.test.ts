@@ -62,7 +62,7 @@ test('without a daemon, a requested run says so, and waits', async () => {
   const preview = await anna.get(START)
   expect(preview.text).toContain('No daemon is running')
   // 20 rows; two share an address.
-  expect(preview.text).toMatch(/<b class="figure">\s*18\s*<\/b>/)
+  expect(preview.text).toMatch(/<b class="figure">\s*18 lookups\s*<\/b>/)
   const fields = await anna.readForm(START)
   const { location } = await anna.post(START, fields)
   expect(location).toBe('/runs?requested=1')
@@ -208,7 +208,7 @@ test('a pause has a reason and an end; a resume ends it', async () => {
     action: 'pause',
     parameters: { sources: ['contacts'], reason: 'import of the fair', for_ms: 14_400_000 },
   })
-  expect((await anna.get(START)).text).toContain('the run skips it')
+  expect((await anna.get(START)).text).toContain('the run skips contacts')
   expect(await anna.confirm('/sources/contacts/resume')).toBe('/sources/contacts')
   expect(await harness.query('select from fillrate.source_state where paused_at is not null')).toEqual([])
 })

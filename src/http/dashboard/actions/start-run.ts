@@ -62,7 +62,7 @@ const planFields = (plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
     source,
     `${formatCount(picked)} of ${pluralize(rows, 'row')} picked`,
   ]),
-  ['Paused', plan.paused.length === 0 ? null : plan.paused.join(', ')],
+  ['Paused', plan.paused.length === 0 ? null : `the run skips ${plan.paused.join(', ')}`],
 ]
 
 /** The sources that are left out because they are broken, and what to do about each. */
