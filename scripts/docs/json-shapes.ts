@@ -415,7 +415,6 @@ export const JSON_SHAPES = {
         stopped_at: orNull(
           z.literal('limit').describe('where reading stopped; null: the whole source was read'),
         ),
-        changed_since: orNull(time('only rows that changed since then were read; null: all')),
         table: orNull(count('rows of the table; null: not counted, as reading stopped before the end')),
         without_key: orNull(count('rows with NULL in a column of the key; null: not counted')),
         filtered_out: orNull(count('rows left out by the filter and joins; null: not counted')),

@@ -1,13 +1,8 @@
 import type { RunSpec } from '../../domain/run.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import {
-  type CandidatePage,
-  readCandidates,
-  readCandidatesByKey,
-  type ReadOptions,
-} from '../../pipeline/pick/candidates.ts'
+import { type CandidatePage, readCandidates, type ReadOptions } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
-import { createPass, nextScanPage, PAGE_SIZE, type PickPass, seeksDue } from '../../pipeline/pick/pass.ts'
+import { nextScanPage, PAGE_SIZE } from '../../pipeline/pick/pass.ts'
 import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
 
 import { describeFreshness } from '../../sources/freshness.ts'
@@ -22,22 +17,17 @@ import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source-model.ts'
 import * as runs from '../../store/runs.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
-import { listAbandonedRows, listDueRows } from '../../store/waiting-rows.ts'
 import type { PlannedStep, SourceWalk } from './walk.ts'
 
 /**
- * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. A plan reads no
- * further than a run; numbers that need the whole table are then null.
+ * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. With a limit, a plan reads no
+ * further than a run; numbers that need the whole table are then null. Of a source with `changedAt` it reads all rows, too, as a full
+ * pass does.
  */
 export interface SourcePlan {
   readonly source: string
   /** Where the plan stopped reading; null: it read the whole source. */
   readonly stopped_at: 'limit' | null
-  /**
-   * A source with `changedAt`: only rows that changed since then, are due or were abandoned were read.
-   * Null: all rows.
-   */
-  readonly changed_since: Date | null
   /** Rows of the table. */
   readonly table: number | null
   /** Let in by the filter and joins, with NULL in a column of the key: nothing identifies them. */
@@ -86,21 +76,11 @@ export async function planSource(
   const invalid: Record<string, number> = {}
   let recentlyEnriched = 0
   let stoppedAt: SourcePlan['stopped_at'] = null
-  const pass = await createPass(deps, source, options)
-  const { changedSince } = pass
-  const listed: PlanPhase[] = changedSince === null ? [] : ['abandoned']
-  const phases: PlanPhase[] = [...listed, ...(seeksDue(pass) ? (['due'] as const) : []), 'scan']
-  let [phase] = phases
   let after: string | null = null
   let size = PAGE_SIZE
-  while (phase !== undefined && stoppedAt === null) {
+  for (let isDone = false; !isDone && stoppedAt === null;) {
     const room = limit === null ? null : limit - counts.picked
-    const page = await planPage(
-      deps,
-      source,
-      { where: options.where, changedSince, phase, after, size },
-      room,
-    )
+    const page = await planPage(deps, source, { where: options.where, after, size }, room)
     const lacking = page.candidates.filter(({ lacks }) => lacks)
     const picked = page.candidates.filter(({ lacks }, index) => lacks && !page.suppressed.has(index))
     counts.rows += page.scanned
@@ -114,19 +94,17 @@ export async function planSource(
     counts.valid_input += picked.length - unusable.length
     after = page.next
     size = nextScanPage(size, page.densest)
-    if (after === null) phase = phases[phases.indexOf(phase) + 1]
-    if (phase !== undefined && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
+    isDone = after === null
+    if (!isDone && limit !== null && counts.picked >= limit) stoppedAt = 'limit'
     signal.throwIfAborted()
   }
-  const isWhole = stoppedAt === null && changedSince === null
-  const before = await countOutside(deps, source, options, isWhole ? counts.rows : null)
+  const before = await countOutside(deps, source, options, stoppedAt === null ? counts.rows : null)
   counts.fresh += recentlyEnriched
   const stamped =
     source.freshness === null ? null : { rows: recentlyEnriched, reason: describeFreshness(source) }
   return {
     source: source.name,
     stopped_at: stoppedAt,
-    changed_since: changedSince,
     ...before,
     ...counts,
     recently_enriched: stamped,
@@ -198,12 +176,6 @@ async function countOutside(
   }
 }
 
-type PlanPhase = Extract<PickPass['phase'], 'abandoned' | 'due' | 'scan'>
-
-interface PlanPosition extends Pick<ReadOptions, 'where' | 'changedSince' | 'after' | 'size'> {
-  readonly phase: PlanPhase
-}
-
 /**
  * Reads a page, or several, as a run would.
  * @returns it without the `settled` rows, which another program has enriched; the indexes of suppressed rows; and the live runs
@@ -211,70 +183,30 @@ interface PlanPosition extends Pick<ReadOptions, 'where' | 'changedSince' | 'aft
 async function planPage(
   deps: Pick<Deps, 'db' | 'policy' | 'service'>,
   source: Source,
-  { phase, size, ...position }: PlanPosition,
+  { size, ...position }: Pick<ReadOptions, 'where' | 'after' | 'size'>,
   room: number | null,
 ) {
   const { db, policy, service } = deps
-  const { changedSince } = position
   const live = await runs.listHolding(db)
-  const read = { ...position, staleSince: changedSince, live, service }
+  const read = { ...position, changedSince: null, staleSince: null, live, service }
   const readPage = async (tx: Tx): Promise<CandidatePage> => {
-    if (phase !== 'scan') return readListed(tx, source, phase, read, Math.min(room ?? size, PAGE_SIZE))
-    const whole = excludeListed(await readCandidates(tx, source, { ...read, size }), changedSince)
+    const whole = await readCandidates(tx, source, { ...read, size })
     const picked = whole.candidates.filter((one) => one.lacks && one.settledUntil === null)
     const last = room === null ? undefined : picked[room - 1]
     // Up to the last row within the limit, so that every count is of the same rows.
     return last === undefined || last.key === whole.last
       ? whole
-      : excludeListed(
-          { ...(await readCandidates(tx, source, { ...read, size, until: last.key })), next: last.key },
-          changedSince,
-        )
+      : { ...(await readCandidates(tx, source, { ...read, size, until: last.key })), next: last.key }
   }
-  const isStretched = phase === 'scan' && isStretch(size, { limit: room, changedSince })
   const page = await (
-    isStretched
+    isStretch(size, { limit: room, changedSince: null })
       ? readStretch(deps, source, { ...read, size })
       : inTransaction(db, readPage, policy.sourceTimeoutMs)
   ).catch(async (error: unknown) => {
-    const failed = { ...position, limit: size }
+    const failed = { ...position, changedSince: null, limit: size }
     throw (await explainPageFailure(db, source, failed, error)) ?? error
   })
   const candidates = page.candidates.filter((candidate) => candidate.settledUntil === null)
   const suppressed = await findSuppressedRows(db, source, candidates)
   return { ...page, candidates, settled: page.candidates.length - candidates.length, suppressed, live }
-}
-
-/** The rows that a pass by `changedAt` finds in Fillrate's own tables: abandoned ones, and due ones. */
-async function readListed(
-  tx: Tx,
-  source: Source,
-  phase: Exclude<PlanPhase, 'scan'>,
-  { after, live, service }: Pick<ReadOptions, 'after' | 'live' | 'service'>,
-  size: number,
-): Promise<CandidatePage> {
-  const keys =
-    phase === 'abandoned'
-      ? await listAbandonedRows(tx, source.name, live, after ?? '', size)
-      : await listDueRows(tx, source.name, after ?? '', size)
-  const candidates = await readCandidatesByKey(tx, source, keys, service)
-  const next = keys.length === size ? (keys.at(-1) ?? null) : null
-  return {
-    candidates,
-    dispositions: {},
-    last: keys.at(-1) ?? null,
-    next,
-    scanned: candidates.length,
-    densest: candidates.length,
-  }
-}
-
-/** Without the rows that `readListed` has found already, if it has. */
-function excludeListed(page: CandidatePage, changedSince: Date | null): CandidatePage {
-  const candidates =
-    changedSince === null
-      ? page.candidates
-      : page.candidates.filter((one) => one.disposition !== 'abandoned' && !one.isDue)
-  const scanned = page.scanned - (page.candidates.length - candidates.length)
-  return { ...page, candidates, scanned }
 }

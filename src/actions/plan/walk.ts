@@ -2,7 +2,7 @@ import { hasCascade } from '../../domain/identifiers/kind.ts'
 import { Lookup, type LookupState } from '../../domain/lookup.ts'
 import { byKind } from '../../domain/service/credits.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { type PickCandidate, readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
+import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import {
   chooseForCandidate,
   describeUnusable,
@@ -11,7 +11,6 @@ import {
   LookupMap,
 } from '../../pipeline/pick/choose.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { inTransaction } from '../../store/transaction.ts'
 import { type LookupSpec, readStoredAnswers, type StoredAnswer } from '../../store/upsert-lookups.ts'
 import type { Account, WantedStep } from './budgets.ts'
 import { type LookupEstimate, sumOf } from './lookup-estimate.ts'
@@ -79,7 +78,6 @@ export class SourceWalk {
     }))
     let unusable: UnusableRow[] | null = null
     for (const step of this.#steps) {
-      if (unusable !== null) rows = await asSeenBy(step, this.#steps[0]?.source, rows)
       if (rows.length === 0) break
       const { db, service } = step.service.deps
       const chains = rows.map((row) => ({ row, ...toLookupChain(step.source, row.candidate) }))
@@ -87,70 +85,48 @@ export class SourceWalk {
       const stored = await readStoredAnswers(db, distinct, live, service)
       const answers = new LookupMap<StoredAnswer>()
       for (const [n, lookup] of distinct.entries()) answers.set(lookup, stored[n] ?? NO_ANSWER)
-      const passed = chains.map(({ row, lookups, reason }) => ({
-        reason,
-        ...pass(step, row, lookups, answers),
-      }))
-      unusable ??= passed.filter(({ isUnusable }) => isUnusable)
+      unusable ??= chains.filter(({ row, lookups }) => isUnusable(row.candidate, lookups))
       const { next } = step.source.mapping.turn
-      rows = passed.flatMap(({ row }) =>
-        next === null || (row.isFound && next.when === 'miss') ? [] : [row],
-      )
+      rows = chains.flatMap(({ row, lookups }): WalkingRow[] => {
+        const isMissed = countLookups(step, lookups, answers, row.isCertain)
+        const isFound = row.isFound || isMissed === false
+        if (next === null || (isFound && next.when === 'miss')) return []
+        // What was requested before, and what the row lacks, is said of its first service.
+        const candidate = { ...row.candidate, missed: null, lacks_here: true }
+        return [{ candidate, isCertain: row.isCertain && isMissed === true, isFound }]
+      })
     }
     return unusable ?? []
   }
 }
 
-/** Counts what a row wants of a service. @returns the row as it leaves it */
-function pass(
+const isUnusable = (
+  { missed, lacks_here: lacksHere }: PickCandidate,
+  lookups: readonly LookupSpec[],
+): boolean => lookups.length === 0 && missed === null && lacksHere !== false
+
+/**
+ * Counts what a row wants of a service.
+ * @param isCertain the row comes to it whatever the services before it answer
+ * @returns whether stored answers send the row on, or end it as found; null: that is not known yet
+ */
+function countLookups(
   { service: { estimate }, source: { mapping } }: PlannedStep,
-  row: WalkingRow,
   lookups: readonly LookupSpec[],
   answers: LookupMap<StoredAnswer>,
-): { readonly row: WalkingRow; readonly isUnusable: boolean } {
-  const { candidate, isCertain, isFound } = row
-  if (!candidate.lacks) return { row: { candidate, isCertain: false, isFound: true }, isUnusable: false }
+  isCertain: boolean,
+): boolean | null {
   for (const [n, lookup] of lookups.entries()) {
     const { costs, state, confidence } = answers.get(lookup) ?? NO_ANSWER
     if (costs || isCertain) estimate.add(lookup, !costs ? 'stored' : isCertain ? 'certain' : 'possible')
     if (!costs && state === Lookup.notFound && hasCascade(mapping)) continue
     for (const further of lookups.slice(n + 1))
       if (answers.get(further)?.costs === true) estimate.add(further, 'possible')
-    const isOpen = costs || !ANSWERS.has(state)
-    const isTaken =
-      !isOpen && state === Lookup.found && (confidence === null || confidence >= mapping.minConfidence)
-    return {
-      row: { candidate, isCertain: isCertain && !isOpen && !isTaken, isFound: isFound || isTaken },
-      isUnusable: false,
-    }
+    if (costs || !ANSWERS.has(state)) return null
+    return state !== Lookup.found || (confidence !== null && confidence < mapping.minConfidence)
   }
-  const isUnusable = lookups.length === 0 && candidate.missed === null && candidate.lacks_here !== false
-  return { row, isUnusable }
+  return true
 }
-
-/** The rows as a later service sees them, which may fill other cells. */
-async function asSeenBy(
-  { service: { deps }, source }: PlannedStep,
-  first: Source | undefined,
-  rows: readonly WalkingRow[],
-): Promise<WalkingRow[]> {
-  if (first !== undefined && columnsOf(source) === columnsOf(first))
-    return rows.map((row) => ({ ...row, candidate: { ...row.candidate, missed: null } }))
-  const keys = rows.map(({ candidate }) => candidate.key)
-  const candidates = await inTransaction(
-    deps.db,
-    (tx) => readCandidatesByKey(tx, source, keys, deps.service),
-    deps.policy.sourceTimeoutMs,
-  )
-  const own = new Map(candidates.map((candidate) => [candidate.key, { ...candidate, missed: null }]))
-  return rows.flatMap((row) => {
-    const candidate = own.get(row.candidate.key)
-    return candidate === undefined ? [] : [{ ...row, candidate }]
-  })
-}
-
-const columnsOf = ({ outputs }: Source): string =>
-  JSON.stringify(outputs.map(({ column, mapping }) => [column, mapping.policy]))
 
 /** The lookups of a row at a service: none where it lacks only what later services fill; and why there are none. */
 function toLookupChain(

@@ -47,7 +47,7 @@ export const failuresCommand = defineCommand(failuresParser, {
   group: 'inspect',
   examples: [
     ['fillrate failures', ''],
-    ['fillrate failures --state rejected --csv > rejected.csv', ''],
+    ['fillrate failures --state rejected --csv', 'into a file with `> rejected.csv`'],
   ],
 
   async handler(call) {

@@ -113,12 +113,6 @@ interface FunnelStep {
   readonly notes: readonly string[]
 }
 
-const describeRead = ({ stopped_at: stoppedAt, changed_since: since }: SourcePlan): string =>
-  compact([
-    since && `changed since ${since.toISOString().slice(0, 16).replace('T', ' ')} UTC, due or left waiting`,
-    stoppedAt && 'eligible rows, up to the limit',
-  ]).join('; ')
-
 /** A line for each condition of the filter: what it leaves out, with keys where they were requested. */
 function describeConditions({ conditions, conditions_error: error }: SourcePlan): string[] {
   if (error !== null) return [`by condition: not counted: ${error}`]
@@ -168,7 +162,7 @@ function funnelSteps(source: SourcePlan): FunnelStep[] {
       : []),
     isWhole
       ? total('eligible', source.rows, isFiltered ? '' : describeTable(source.rows))
-      : total('read', source.rows, describeRead(source), describeConditions(source)),
+      : total('read', source.rows, 'eligible rows, up to the limit', describeConditions(source)),
     left('complete', source.complete, 'nothing to fill'),
     left(
       'fresh',

@@ -19,7 +19,6 @@ const contacts = {
   recently_enriched: null,
   held: 0,
   stopped_at: null,
-  changed_since: null,
   picked: 3_987,
   invalid_input: { 'email: no @': 80, 'no input': 12 },
   suppressed: 3,
