@@ -71,7 +71,6 @@ const diffRow = object({
   key: text('its key, as text'),
   confidence: orNull(number('confidence of the record, 0 to 1; null: it has none')),
   cells: list('cells that change', cell),
-  touched: list('columns of `touch`, which record that the row changed', cell),
 }).meta({ id: 'diff-row' })
 const writtenColumn = object({
   source: text('its source'),
@@ -487,12 +486,6 @@ export const JSON_SHAPES = {
           max: count('if every row goes on to the last service'),
         }).describe('lookups that it would be requested with within the budget'),
         max_amount: orNull(money.describe('of `lookups.max`; null without a price')),
-        time: object({
-          limit: orNull(count('calls in a window; null: not known yet')),
-          window_ms: orNull(number('length of the window in milliseconds; null: not known yet')),
-          ms: orNull(number('how long the certain lookups take, in milliseconds; null: unknown')),
-          max_ms: orNull(number('the same for the most; null: unknown')),
-        }).describe('at its own limit: all services work at the same time'),
       }),
     ).optional(),
     bulk: bulk.describe('whether bulk jobs can be used'),
@@ -646,15 +639,6 @@ export const JSON_SHAPES = {
       object({ source: text('its name'), per_hour: count('rows that may be written in an hour') }),
     ),
     paused: list('sources from which no run picks', pausedSource),
-    backfills: byName(
-      'by source, if its last run stopped at its budget',
-      object({
-        picked: count('rows ever picked'),
-        eligible: count('rows of the source at the last count: at most these are to be picked'),
-        per_day: orNull(count('rows picked a day, over the last week; null: unknown')),
-        done_at: orNull(time('when the last is picked at this pace, at the latest; null: unknown')),
-      }),
-    ),
     retired: list('sources that left the configuration, in no other count', retiredSource),
     schedule: list('the scheduled runs', scheduleEntry),
     deleted: list(

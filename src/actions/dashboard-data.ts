@@ -1,4 +1,3 @@
-import type { Backfill } from '../domain/backfill.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
 import { type Money, type SpendAmount, sumSpend } from '../domain/spend.ts'
@@ -20,13 +19,7 @@ import {
   type SpendReport,
   type SpendSettings,
 } from './spend.ts'
-import {
-  type DeletedRowsStatus,
-  readBackfills,
-  readDeletedRows,
-  readRateLimits,
-  type RateLimitStatus,
-} from './status.ts'
+import { type DeletedRowsStatus, readDeletedRows, readRateLimits, type RateLimitStatus } from './status.ts'
 
 /** Whether Fillrate works, and what goes on. A few small statements: it is never as old as the counts. */
 export interface Verdict {
@@ -99,8 +92,6 @@ export interface SourceOverview {
   readonly fillRates: readonly coverage.FillRate[]
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
-  /** How far it has come, if its last run stopped at its budget; null: it did not, or nothing remains. */
-  readonly backfill: Backfill | null
   /** The latest run over it; null if none of the latest runs was. */
   readonly lastRun: runHistory.SourceRun | null
 }
@@ -190,10 +181,9 @@ export async function readSourceOverviews(
   sources: readonly SourceMapping[],
 ): Promise<SourceOverview[]> {
   const names = sources.map(({ name }) => name)
-  const [paused, lastRuns, backfills, fillRates] = await Promise.all([
+  const [paused, lastRuns, fillRates] = await Promise.all([
     pauses.listPaused(db),
     runHistory.listLastRuns(db, names),
-    readBackfills(db, names, Date.now()),
     coverage.listFillRates(db, names),
   ])
   return Promise.all(
@@ -209,7 +199,6 @@ export async function readSourceOverviews(
         states,
         deleted: await readDeletedRows(db, new Map([[name, total]])),
         fillRates: fillRates.filter(({ source }) => source === name),
-        backfill: backfills[name] ?? null,
         lastRun: lastRuns.find(({ source }) => source === name) ?? null,
       }
     }),

@@ -1,5 +1,4 @@
 import { listNextRuns } from '../config/cron.ts'
-import { type Backfill, foreseeBackfill } from '../domain/backfill.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
@@ -17,7 +16,6 @@ import * as pauses from '../store/source-state.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 import * as rows from '../store/rows.ts'
-import { listBackfills } from '../store/run-history.ts'
 import * as runs from '../store/runs.ts'
 import { listSlowedWrites, type SlowedWrites } from '../store/source-state.ts'
 
@@ -35,8 +33,6 @@ export interface Status {
   readonly slowed_writes: readonly SlowedWrites[]
   /** Sources that no run picks from. */
   readonly paused: readonly pauses.PausedSource[]
-  /** By source: how far it has come, if its last run stopped at its budget. */
-  readonly backfills: Readonly<Record<string, Backfill>>
   /** Rows that their table no longer has: in none of the other counts. */
   readonly deleted: readonly DeletedRowsStatus[]
 }
@@ -75,22 +71,8 @@ export async function readStatus(
     last_run: (await runs.listRuns(db, 1))[0] ?? null,
     slowed_writes: await listSlowedWrites(db, sources),
     paused: await pauses.listPaused(db),
-    backfills: await readBackfills(db, sources, Date.now()),
     deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
   }
-}
-
-/** How far the sources have come whose last run stopped at its budget. */
-export async function readBackfills(
-  db: Database,
-  sources: readonly string[],
-  now: number,
-): Promise<Record<string, Backfill>> {
-  const found = (await listBackfills(db, sources)).flatMap(({ source, week, ...counts }) => {
-    const backfill = foreseeBackfill(counts, week, now)
-    return backfill === null ? [] : [[source, backfill] as const]
-  })
-  return Object.fromEntries(found)
 }
 
 /** Rows that their tables no longer have. @param known how many rows of each source are known beside them */

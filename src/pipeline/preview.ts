@@ -15,12 +15,10 @@ export interface DiffRow {
   /** 0..1; null if the record has none. */
   readonly confidence: number | null
   readonly cells: readonly DiffCell[]
-  /** Columns set by `touch`. */
-  readonly touched: readonly DiffCell[]
 }
 
 /** Null: no value. */
-export interface DiffCell {
+interface DiffCell {
   readonly column: string
   readonly before: unknown
   readonly after: unknown
@@ -34,17 +32,12 @@ function toDiffRow(source: Source, result: WriteResult, confidence: number | nul
   if (after === null) return null
   const { service } = source.mapping.turn
   const by = service === null ? {} : { service }
-  const cell = ({ column }: { readonly column: string }): DiffCell[] =>
+  const cells = source.outputs.flatMap(({ column }): DiffCell[] =>
     Object.hasOwn(after, column)
       ? [{ column, before: before?.[column] ?? null, after: after[column], ...by }]
-      : []
-  return {
-    source: source.name,
-    key: result.key,
-    confidence,
-    cells: source.outputs.flatMap(cell),
-    touched: source.touches.flatMap(cell),
-  }
+      : [],
+  )
+  return { source: source.name, key: result.key, confidence, cells }
 }
 
 /** What one service after another would change in a row. */

@@ -111,6 +111,7 @@ const NOTHING_PAID: PaidLookups = { certain: byKind(() => 0), max: 0 }
 interface CostedService extends ServicePlan {
   readonly credits: number
   readonly calls: CallCounts
+  readonly time: PlannedTime
 }
 
 /**
@@ -163,7 +164,7 @@ export function costServices(
       max_ms: longest((time) => time.max_ms),
     },
     ...(services.some(({ name }) => name !== null) && {
-      services: costed.map(({ credits: _credits, calls: _calls, ...service }) => service),
+      services: costed.map(({ service, lookups, max_amount }) => ({ service, lookups, max_amount })),
     }),
   }
 }

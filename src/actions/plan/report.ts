@@ -78,11 +78,9 @@ export interface ServicePlan {
   }
   /** What `lookups.max` cost; null without a price. */
   readonly max_amount: Money | null
-  /** Of the certain lookups, and of the most. All services work at the same time. */
-  readonly time: PlannedTime
 }
 
-/** The lookups that the budget leaves; null: none. */
+/** The lookups that budgets leave; null: none. */
 export const describeBeyondBudget = ({ beyond_budget: lookups }: Plan['cost']): string | null =>
   lookups === 0 ? null : pluralize(lookups, 'lookup')
 
@@ -95,26 +93,11 @@ export function describeCost({ lookups, max_lookups: most, ...cost }: Plan['cost
   return `${counted} ${most === 1 ? 'lookup' : 'lookups'}${bounds.length === 0 ? '' : `, at most ${bounds.join(', ')}`}`
 }
 
-/** Of the certain lookups, and of the most where they take longer; null if it is unknown. */
-export const formatPlannedTime = ({ ms, max_ms: most }: Plan['time']): string | null =>
-  ms === null || most === null
-    ? null
-    : most > ms
-      ? `${formatDuration(ms)} to ${formatDuration(most)}`
-      : formatDuration(ms)
-
-/** How long the run takes, as far as it is known. */
-export function formatPlanTime(
-  time: Plan['time'],
-  services: readonly ServicePlan[] = [],
-): [text: string, note: string] {
-  const { limit, window_ms: windowMs, ms, max_ms: most } = time
-  const note = services.length > 0 ? 'all services work at the same time' : ''
-  const unknown = services.filter((service) => service.time.ms === null).map(({ service }) => service)
-  if (unknown.length > 0) return [`unknown for ${unknown.join(', ')}`, note]
-  if (limit === null) return ['unknown until the first call returns the rate limit', note]
-  const known = formatLimit(limit, windowMs)
-  const text = most === 0 ? 'one window' : formatPlannedTime(time)
-  if (text === null) return [`the rate limit is ${known}`, note]
-  return [`${most === ms && most !== 0 ? 'about ' : ''}${text}, at ${known}`, note]
+/** How long the run takes, as far as it is known. All services work at the same time. */
+export function formatPlanTime({ limit, window_ms: windowMs, ms, max_ms: most }: Plan['time']): string {
+  if (limit === null || ms === null || most === null)
+    return 'unknown until the first call returns the rate limit'
+  const about =
+    most === ms ? `about ${formatDuration(ms)}` : `${formatDuration(ms)} to ${formatDuration(most)}`
+  return `${most === 0 ? 'one window' : about}, at ${formatLimit(limit, windowMs)}`
 }

@@ -19,6 +19,7 @@ import { auditCommand, openLog, readConfigOrProblems, useApp, useDatabase } from
 import { parseText } from '../options.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
 import type { ForgetDeletedReport } from '../../runs/reconcile-deleted.ts'
+import type { ErasedRows } from '../../store/deleted-rows.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
 import { type Field, compact, renderFields } from '../views/layout.ts'
@@ -261,20 +262,8 @@ function renderForgetDeleted({ source, deleted, erased }: ForgetDeletedReport, o
   return [
     `${paint('good', '✓')} ${gone}. Erased; nothing is suppressed:`,
     '',
-    ...renderFields(output, [
-      [
-        'Rows',
-        formatCount(erased.rows),
-        left > 0 ? `${formatCount(left)} are back, or wait for an answer` : '',
-      ],
-      [
-        'Lookups',
-        formatCount(erased.lookups),
-        `${pluralize(erased.records, 'record')} among them; those that other rows need stay`,
-      ],
-      ['Changes', formatCount(erased.changes), 'previous and written values'],
-      ['Deliveries', pluralize(erased.results, 'result')],
-    ]),
+    ...renderFields(output, erasedFields(erased)),
+    ...(left > 0 ? [`  ${formatCount(left)} of the rows are back, or wait for an answer.`] : []),
   ]
 }
 
@@ -292,21 +281,24 @@ function renderSuppressions(suppressions: readonly StoredSuppression[], output: 
   ]
 }
 
-const erasedFields = (erased: ForgetReport['erased']): Field[] => [
-  ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
-  [
-    'Linked',
-    formatCount(erased.linked_lookups),
-    'lookups of other identifiers that it is linked to, among them',
-  ],
-  ['Rows', formatCount(erased.rows), 'suppressed, written values removed'],
-  ['Changes', formatCount(erased.changes), 'previous and written values'],
-  [
-    'Deliveries',
-    pluralize(erased.results, 'result'),
-    erased.bodies === 0
-      ? ''
-      : `and ${pluralize(erased.bodies, 'delivery', 'deliveries')} that could not be parsed, erased completely`,
-  ],
-  ['Mentions', formatCount(erased.mentions), 'in records and cells of others, reasons, notes and conditions'],
-]
+/** Of deleted rows, only what was stored of themselves is erased. */
+const erasedFields = (erased: ErasedRows & Partial<ForgetReport['erased']>): Field[] => {
+  const { linked_lookups: linked, bodies = 0, mentions } = erased
+  const unparseable = `and ${pluralize(bodies, 'delivery', 'deliveries')} that could not be parsed, erased completely`
+  return [
+    ['Lookups', formatCount(erased.lookups), `${pluralize(erased.records, 'record')} among them`],
+    linked !== undefined && [
+      'Linked',
+      formatCount(linked),
+      'lookups of other identifiers that it is linked to, among them',
+    ],
+    ['Rows', formatCount(erased.rows)],
+    ['Changes', formatCount(erased.changes), 'previous and written values'],
+    ['Deliveries', pluralize(erased.results, 'result'), bodies === 0 ? '' : unparseable],
+    mentions !== undefined && [
+      'Mentions',
+      formatCount(mentions),
+      'in records and cells of others, reasons, notes and conditions',
+    ],
+  ]
+}

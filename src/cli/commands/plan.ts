@@ -3,7 +3,6 @@ import {
   type Plan,
   describeBeyondBudget,
   describeCost,
-  formatPlannedTime,
   formatPlanTime,
   type ServicePlan,
 } from '../../actions/plan/report.ts'
@@ -216,7 +215,7 @@ function lookupFields({ lookups, calls }: Plan): Field[] {
   ]
 }
 
-/** The services in their order, each with its lookups, cost and time. */
+/** The services in their order, each with its lookups and cost. */
 const renderServices = (services: readonly ServicePlan[], output: Output): string[] =>
   renderTable(
     output,
@@ -231,7 +230,6 @@ const renderServices = (services: readonly ServicePlan[], output: Output): strin
         number: true,
         dropOrder: 4,
       },
-      { title: 'time', text: ({ time }) => formatPlannedTime(time) ?? '?', number: true, dropOrder: 3 },
     ],
     { indent: 2 },
   )
@@ -247,20 +245,15 @@ function costFields(plan: Plan, budget: ConfiguredBudget | null): Field[] {
         : 'what the answers cost decides how many the budget pays'
   return [
     ['Cost', describeCost(cost), `${isRange ? `${more}; ` : ''}${formatPlanBudget(plan, budget)}`],
-    cost.max_lookups > 0 && ['Time', ...formatPlanTime(time, services)],
+    cost.max_lookups > 0 && ['Time', formatPlanTime(time)],
   ]
 }
 
-function formatPlanBudget(plan: Plan, budget: ConfiguredBudget | null): string {
+function formatPlanBudget({ cost }: Plan, budget: ConfiguredBudget | null): string {
   if (budget === null) return 'no budget is set: a run requires --budget'
-  const beyond = describeBeyondBudget(plan.cost)
-  const { cost } = plan
-  // What the run's budget would pay. Of a service that bills unlike prices, only the sum of credits tells.
-  const isPaid =
-    budget === 'unlimited' || (!cost.max_credits && cost.budget !== null && cost.lookups < cost.budget)
-  if (beyond !== null && isPaid)
-    return `${beyond} beyond the budgets of ${plan.services ? 'services or sources' : 'sources'}`
+  const beyond = describeBeyondBudget(cost)
+  // The budget of a service or of a source may pay less than that of the run.
+  if (beyond !== null) return `${beyond} beyond the budgets`
   if (budget === 'unlimited') return 'unlimited budget'
-  const of = `the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
-  return beyond === null ? `within ${of}` : `${beyond} beyond ${of}`
+  return `within the budget of ${typeof budget === 'number' ? formatCount(budget) : formatMoney(budget)}`
 }

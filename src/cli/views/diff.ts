@@ -1,11 +1,11 @@
-import type { DiffCell, DiffRow, DryRunReport } from '../../pipeline/preview.ts'
+import type { DiffRow, DryRunReport } from '../../pipeline/preview.ts'
 import { type Output, truncate } from '../terminal.ts'
 import { sanitize } from '../../util/text.ts'
 import { formatCount, pluralize } from '../../util/format.ts'
-import { formatValue, renderSection, renderText } from './layout.ts'
+import { formatValue, renderSection } from './layout.ts'
 import { renderCellGroups, renderTable } from './table.ts'
 
-/** Rows before and after, cell by cell. Touched columns, the same in each row, are listed once. */
+/** Rows before and after, cell by cell. */
 export function renderDiff(sample: readonly DiffRow[], output: Output): string[] {
   const { paint } = output
   const edge = output.columns ?? Number.POSITIVE_INFINITY
@@ -18,20 +18,11 @@ export function renderDiff(sample: readonly DiffRow[], output: Output): string[]
     { title: 'after', text: (cell) => formatValue(cell.after), minColumns: 8, style: () => 'good' },
     { title: 'service', text: (cell) => cell.service ?? '', minColumns: 6 },
   ])
-  return lines.length === 0 ? [] : [...lines, ...renderTouchedColumns(sample, output)]
+  return lines
 }
 
 const describeRow = ({ source, confidence }: DiffRow): string =>
   confidence === null ? source : `${source}, confidence ${confidence}`
-
-function renderTouchedColumns(sample: readonly DiffRow[], output: Output): string[] {
-  const bySource = Map.groupBy(sample, (row) => row.source)
-  return [...bySource].flatMap(([source, rows]) => {
-    const columns = new Set(rows.flatMap((row) => row.touched.map((cell: DiffCell) => cell.column)))
-    if (columns.size === 0) return []
-    return renderText(output, `Also set in each row of ${source}: ${[...columns].join(', ')}`, 'quiet')
-  })
-}
 
 /** The result of a dry run, below a blank line: cells by column, and a sample of rows. Empty if nothing would be written. */
 export function renderDryRun({ columns, sample }: DryRunReport, output: Output): string[] {

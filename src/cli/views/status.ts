@@ -2,7 +2,7 @@ import type { SlowedWrites } from '../../store/source-state.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
-import { type Backfill, describeBackfill, filledShare } from '../../domain/backfill.ts'
+import { filledShare } from '../../domain/fill-rate.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
 import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
@@ -23,7 +23,7 @@ import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
-  const { conditions, limits, fill_rate, rows, backfills } = report
+  const { conditions, limits, fill_rate, rows } = report
   const names = Object.keys({ ...fill_rate, ...rows })
   return [
     ...conditions.flatMap((one) => [...renderCondition(one, output, now), '']),
@@ -31,7 +31,6 @@ export function renderStatus(report: StatusReport, output: Output, now: number):
       ? [...renderSourceTable(names, report, output), '']
       : names.flatMap((name) => [...renderSource(name, report, output, now), ''])),
     ...[
-      ...Object.entries(backfills).map(([name, one]) => toBackfillField(name, one)),
       ...report.slowed_writes.map(toSlowedField),
       ...report.deleted.map((one) => toDeletedField(one, now)),
     ].flatMap((field) => [...renderFields(output, [field]), '']),
@@ -105,14 +104,6 @@ function renderSource(name: string, report: StatusReport, output: Output, now: n
   else if (fillRate !== undefined) lines.push('', ...renderFillRates(fillRate, output, now))
   return lines
 }
-
-const toBackfillField = (name: string, backfill: Backfill): Field => [
-  'Backfill',
-  `${name}: ${describeBackfill(backfill)}`,
-  backfill.per_day === null
-    ? ''
-    : `its last run stopped at its budget; ${formatCount(backfill.per_day)} rows a day`,
-]
 
 const toSlowedField = ({ source, per_hour: perHour }: SlowedWrites): Field => [
   'Writes',

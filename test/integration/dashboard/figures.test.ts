@@ -156,13 +156,6 @@ async function expectFigures(): Promise<void> {
       source,
       expect.stringMatching(new RegExp(` ${source} .* ${share}% ${gain}`)),
     ])
-  const backfills = await day.query<{ source: string; words: string; per_day: null }>(BACKFILLS)
-  expect(Object.keys(status.backfills)).toEqual(backfills.map(({ source }) => source))
-  for (const { source, words, per_day: perDay } of backfills) {
-    expect([source, status.backfills[source]?.per_day]).toEqual([source, perDay])
-    expect(text).toContain(`${source}: ${words}`)
-    expect(page).toContain(words)
-  }
 }
 
 const sumMetrics = (metrics: ReadonlyMap<string, number>, name: RegExp): number =>
@@ -182,14 +175,6 @@ const SHARES = `
          case when counts = 1 then '' when round(now - before, 1) = 0 then '±0'
               else regexp_replace(to_char(round(now - before, 1), 'FMSG990.0'), '-', '−') end as gain
     from ends`
-
-/** SQL: the sources whose last run stopped at its budget, on the first day. */
-const BACKFILLS = `
-  select source, null as per_day, known || ' of ' || eligible || ' rows picked' as words
-    from (select source, count(*) as known from fillrate.rows group by source) r
-    join (select distinct on (source) source, (f ->> 'eligible')::int as eligible
-            from fillrate.runs, jsonb_each(totals -> 'fill_rates') c (source, f) order by source, id desc) f using (source)
-   where known < eligible order by source`
 
 test('every figure equals SQL: after a run, its undo, and live sync', async () => {
   const report = await withApp((app) =>

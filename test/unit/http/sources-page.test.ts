@@ -17,7 +17,6 @@ const createOverview = (n: number, changes: Partial<SourceOverview> = {}): Sourc
   states: { ...NO_ROWS, enriched: 5 },
   fillRates: [],
   deleted: [],
-  backfill: null,
   lastRun: null,
   ...changes,
 })

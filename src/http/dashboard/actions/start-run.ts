@@ -57,7 +57,7 @@ const planFields = (plan: Plan): ReadonlyArray<readonly [string, HtmlPart]> => [
   ['Lookups', html`<b class="figure">${plan.lookups.is_estimate && 'about '}${describeCost(plan.cost)}</b>`],
   ['Beyond the budget', describeBeyondBudget(plan.cost)],
   ['API calls', plan.calls.total === 0 ? 'none' : formatCount(plan.calls.total)],
-  ['Time', plan.calls.total === 0 ? null : formatPlanTime(plan.time, plan.services)[0]],
+  ['Time', plan.calls.total === 0 ? null : formatPlanTime(plan.time)],
   ...plan.sources.map(({ source, rows, picked }): readonly [string, HtmlPart] => [
     source,
     `${formatCount(picked)} of ${pluralize(rows, 'row')} picked`,

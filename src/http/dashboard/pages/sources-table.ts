@@ -1,5 +1,5 @@
 import type { DashboardData, SourceOverview, Verdict } from '../../../actions/dashboard-data.ts'
-import { describeBackfill, filledShare } from '../../../domain/backfill.ts'
+import { filledShare } from '../../../domain/fill-rate.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
 import { runOutcome } from '../../../domain/run.ts'
 import { formatCount, formatPercent } from '../../../util/format.ts'
@@ -26,12 +26,11 @@ export const sourcesCard = (
         {
           name: 'source',
           kind: 'row',
-          cell: ({ name, pause, backfill }) => [
+          cell: ({ name, pause }) => [
             html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`,
             followed.includes(name) && [' ', badge('live sync', 'quiet')],
             findBreakage(conditions, name) && [' ', badge('left out', 'bad')],
             pause !== null && [' ', badge('paused', 'warn'), pauseText(pause, now)],
-            backfill !== null && html`<span class="soft note">${describeBackfill(backfill)}</span>`,
           ],
         },
         { name: 'filled', kind: 'wide', cell: fillRateCell },

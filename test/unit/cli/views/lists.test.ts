@@ -99,7 +99,6 @@ describe('status', () => {
       version: '1.0.0',
       totals: {},
     },
-    backfills: {},
     slowed_writes: [],
     paused: [
       {
