@@ -2,7 +2,6 @@ import type { SlowedWrites } from '../../store/source-state.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
-import { filledShare } from '../../domain/fill-rate.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import { foldNames } from '../../util/text.ts'
 import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
@@ -12,6 +11,7 @@ import { type Field, formatSum, placeBeside, renderFields, renderText } from './
 import { renderTable } from './table.ts'
 import { rateStatusFields } from './rate-status.ts'
 import {
+  filledShare,
   formatCount,
   formatMoney,
   formatPercent,
