@@ -43,7 +43,6 @@ export const COMMANDS = {
   changed: 'run, 0.1% of the rows changed',
   changedAt: 'run with `changedAt`, nothing changed',
   plan: 'plan',
-  planChangedAt: 'plan with `changedAt`',
   status: 'status',
   planLimited: 'plan --limit 100 --budget 50, nothing enriched yet',
   runLimited: 'run --limit 100 --budget 50, nothing enriched yet',
@@ -91,7 +90,6 @@ async function measureTable(
         changed: [],
         changedAt: [],
         plan: [],
-        planChangedAt: [],
         status: [],
         planLimited: [],
         runLimited: [],
@@ -104,7 +102,6 @@ async function measureTable(
         costs.plan.push(await run('plan'))
         costs.status.push(await run('status'))
         costs.changedAt.push(await run('--config', 'changed-at.json', 'run'))
-        costs.planChangedAt.push(await run('--config', 'changed-at.json', 'plan'))
         const limited = ['--config', 'leads.json', '--limit', '100', '--budget', '50']
         costs.planLimited.push(await run('plan', ...limited))
         costs.runLimited.push(await run('run', ...limited))
