@@ -133,7 +133,7 @@ test('people by name and company, whose results come in the declared order, in t
   }
   await using fillrate = await open(definition, sources, service)
   const { calls } = await fillrate.plan({ budget: 'unlimited' })
-  expect(calls).toEqual({ person: 0, company: 0, bulk: 3, polls: 0, total: 3 })
+  expect(calls).toEqual({ person: 0, company: 0, bulk: 3, total: 3 })
   const report = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
   expect(report).toMatchObject({
     status: 'completed',
@@ -266,7 +266,7 @@ test('all kinds in one job, named by the number that was sent: what is foreign o
   const definition = { ...anyInput, bulk: { ...anyInput.bulk, path: '/people', size: 30 } }
   await using fillrate = await open(definition, sources, service)
   const { calls } = await fillrate.plan({ budget: 'unlimited' })
-  expect(calls).toMatchObject({ person: 0, bulk: 1, polls: 1 })
+  expect(calls).toMatchObject({ person: 0, bulk: 1 })
   const report = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
   expect(service.jobs).toHaveLength(1)
   expect(new Set(service.jobs[0]?.map((input) => Object.keys(input).join())).size).toBe(3)

@@ -99,7 +99,7 @@ test('a source stops at a budget of its own, and leaves the rest of the run to t
     route: 'sync',
     signal: new AbortController().signal,
   })
-  expect(plan.cost).toMatchObject({ lookups: 12, amount: { amount: 0.75, currency: 'EUR' } })
+  expect(plan.cost).toMatchObject({ lookups: 12, max_amount: { amount: 0.75, currency: 'EUR' } })
   const report = await harness.run({ budget: 20, route: 'sync' })
   expect(report).toMatchObject({ status: 'budget_reached', spend: { lookups: 12 } })
   expect(report.reason).toMatch(
