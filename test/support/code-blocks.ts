@@ -31,7 +31,7 @@ export function codeBlocks(): CodeBlock[] {
 /** The arguments of each `fillrate …` line of a block, without comments, `npx`, `npm run fillrate --` and pipes. */
 export function fillrateLines(code: string): string[][] {
   return code.split('\n').flatMap((line) => {
-    const [command = ''] = line.replace(/\s+#.*$/, '').split(' | ')
+    const [command = ''] = line.replace(/\s+#.*$/, '').split(/ [|>] /)
     const args = /^(?:npx )?(?:npm run fillrate -- |fillrate )(.*)$/.exec(command.trim())?.[1]
     if (args === undefined) return []
     return [

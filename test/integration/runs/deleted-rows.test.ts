@@ -261,7 +261,7 @@ test('a deleted row is in no list, is not due, and is neither retried nor writte
     skipped: [{ key: '2' }],
     skippedOfState: [{ rows: 1 }],
     found: 40,
-    retried: { rows: 2, row_missing: 0 },
+    retried: { rows: 2, skipped: 0 },
   })
   const [shared] = await harness.query<{ id: number }>(
     `select lookup_id::int as id from fillrate.rows where key = '9'`,
