@@ -205,16 +205,13 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
 
   await sql`create index lookup_leases_by_run on fillrate.lookup_leases (run_id)`.execute(db)
 
-  // Lookups that are answered and not yet written back: one entry for all that one statement has answered. A row for each
-  // of them would cost two versions of that row, and a flag on the lookup two versions of the whole lookup. A lookup may be
-  // in several entries: whatever lets a row wait for an answered lookup appends one, and never has to find out which exist.
+  // Lookups that are answered and not yet written back: an outbox. Inserted with the answer, never updated, deleted with the write; a flag
+  // on the lookup would cost two versions of the whole lookup. A lookup may be in it several times: whatever lets a row wait for an answered
+  // lookup inserts it, and never has to find out whether it is there. Without an index: it is small, and read whole.
   await sql`
-    create table fillrate.write_back_queue (
-      id bigint generated always as identity primary key,
-      lookup_ids bigint[] not null
+    create table fillrate.answered_lookups (
+      lookup_id bigint not null
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-  // Compressing two thousand numbers took a seventh of the statement that stores as many answers.
-  await sql`alter table fillrate.write_back_queue alter column lookup_ids set storage external`.execute(db)
 
   // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
   // Deleted with the lookup, because a body may hold personal data. By the trigger: for a foreign key, Postgres would read the old
@@ -775,6 +772,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
  * often creates. A key would be one more index for each of the rows of these queues. Written to the WAL only with `wal_level` logical.
  */
 async function createReplicaIdentities(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['row_counts'])
+  for (const table of ['row_counts', 'answered_lookups'])
     await sql`alter table ${sql.id('fillrate', table)} replica identity full`.execute(db)
 }

@@ -11,6 +11,8 @@ import type { Deps, RunPolicy } from './deps.ts'
 import { receiveLeftPages } from './pages.ts'
 
 const RECOVER_BATCH_SIZE = 1_000
+/** Lookups that no row waits for: a dry run leaves one for each of its answers. */
+const ORPHAN_BATCH_SIZE = 50_000
 
 interface RecoverResult {
   /** Lookups whose lease has expired: their calls may be billed. */
@@ -43,7 +45,7 @@ export async function recoverAbandoned(
   if (hasLeases) await lookups.pruneLeases(deps.db)
   await prunePending(deps.db)
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
-  await writeBackQueue.dequeueOrphaned(deps.db, RECOVER_BATCH_SIZE)
+  await writeBackQueue.dequeueOrphaned(deps.db, ORPHAN_BATCH_SIZE)
   await foldRowCounts(deps.db)
   const attachedDeliveries = await deliveries.requeueOrphans(deps.db)
   if (interrupted.length > 0)

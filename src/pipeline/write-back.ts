@@ -4,7 +4,6 @@ import type { Source } from '../sources/source-model.ts'
 import type { ExecuteOptions } from '../sources/write/execute.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
-import { hasQueued } from '../store/queued-sources.ts'
 import { moveToNextStep } from '../store/steps.ts'
 import {
   inTableTransaction,
@@ -43,7 +42,7 @@ export async function writeBackBatch(
   source: Source,
   { limit = Number.POSITIVE_INFINITY }: { readonly limit?: number } = {},
 ): Promise<WriteBackResult> {
-  if (!(await hasQueued(deps.db))) return NOTHING_WRITTEN
+  if (!(await writeBackQueue.hasQueued(deps.db))) return NOTHING_WRITTEN
   const { writes } = source.mapping
   if (writes !== null) {
     const { waitMs } = await writePace.readWriteGrant(deps.db, source.name, writes.perHour)
@@ -65,8 +64,8 @@ const MAX_PACE_WAIT_MS = 250
 /** What a batch holds, to handle it when the batch is cancelled. */
 interface ClaimedBatch {
   claimed: readonly writeBackQueue.ClaimedRow[]
-  /** The queue's entries that they were found in. */
-  entries: readonly number[]
+  /** The places of the queue's entries that they were found in. */
+  entries: readonly string[]
   bytes: number
   /** What the source may be written now; null: it has no limit. */
   grant: writePace.LockedWriteGrant | null

@@ -1,7 +1,7 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { writeBackBatch } from '../pipeline/write-back.ts'
 import type { Source } from '../sources/source-model.ts'
-import { listQueuedSources } from '../store/queued-sources.ts'
+import { listQueuedSources } from '../store/write-back-queue.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import type { RunCounters } from './counters.ts'
 import { unlessBroken } from './source-health.ts'

@@ -12,8 +12,7 @@ export const ANSWERED_STATES = sql.raw(
 
 /** SQL: queues those of `lookups` that have a result for write-back. @param lookups a relation of `id` and `state` */
 export const enqueueWriteBackSql = (lookups: string): RawBuilder<unknown> => sql`queued as (
-      insert into fillrate.write_back_queue (lookup_ids)
-      select array_agg(id order by id) from ${sql.ref(lookups)} where state in (${ANSWERED_STATES}) having count(*) > 0
+      insert into fillrate.answered_lookups select id from ${sql.ref(lookups)} where state in (${ANSWERED_STATES}) order by id
     )`
 
 /** SQL: the lookup `l` still waits for the result of the job with the key in this column. */

@@ -1,8 +1,9 @@
 import { sql } from 'kysely'
 import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
+import { enqueueWriteBackSql } from './lookups.ts'
+import { isTrue, readOne, unnestByRow } from './sql.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
-import { parseRows, type Unparsed } from './write-back-queue.ts'
+import { hasAnsweredRowsSql, parseRows, type Unparsed } from './write-back-queue.ts'
 
 /** A record that a service has found for a row, and the row. */
 export interface FoundRecord {
@@ -106,9 +107,13 @@ export async function requeueForRecord(
   }))
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
-  const { rows: locked } = await sql`
-    select from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
-     order by id for no key update`.execute(tx)
+  const queued = sql<{ count: number }>`
+    with locked as (
+      select id, state from fillrate.lookups where id = any(${lookups}::bigint[]) and state = 'found'
+       order by id for no key update
+    ), ${enqueueWriteBackSql('locked')}
+    select count(*) as count from locked`
+  const { count: locked } = await readOne(tx, queued)
   const { numAffectedRows: taken } = await sql`
     update fillrate.rows r
        set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
@@ -119,9 +124,8 @@ export async function requeueForRecord(
        and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`.execute(
     tx,
   )
-  if (locked.length < lookups.length || Number(taken ?? 0) < rows.length)
+  if (locked < lookups.length || Number(taken ?? 0) < rows.length)
     throw new ConflictError('rows have changed since they were read')
-  await tx.insertInto('fillrate.write_back_queue').values({ lookup_ids: lookups }).execute()
 }
 
 /** Whether rows of a run wait to be written from a stored record. @param options.left include postponed rows */
@@ -133,11 +137,5 @@ export const hasRowsToWrite = (
 ): Promise<boolean> =>
   isTrue(
     db,
-    sql`exists (
-      select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
-       cross join lateral (
-         select from fillrate.rows r
-          where r.lookup_id = q.lookup_id
-            and ${opaque(sql`r.source = ${source} and r.state = 'waiting' and r.run_id = ${run} and (${left} or r.due_at is null)`)}
-         offset 0) r)`,
+    hasAnsweredRowsSql(sql`r.source = ${source} and r.run_id = ${run} and (${left} or r.due_at is null)`),
   )

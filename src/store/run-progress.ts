@@ -7,7 +7,7 @@ import type { RunService } from './pending-lookups.ts'
 import { intervalSql, isTrue, jsonBatch, opaque, readOne, recordBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
-import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
+import { type AnsweredRow, hasAnsweredRowsSql, parseRows, type Unparsed } from './write-back-queue.ts'
 
 /** SQL: whether lookups of a run are leased. */
 export const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
@@ -19,14 +19,7 @@ export const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>
-  isTrue(
-    db,
-    sql`${hasLeasesSql(run)}
-        or exists (select from fillrate.write_back_queue u cross join lateral unnest(u.lookup_ids) as q (lookup_id)
-                    cross join lateral (
-                      select from fillrate.rows r
-                       where r.lookup_id = q.lookup_id and ${opaque(sql`r.run_id = ${run} and r.state = 'waiting'`)} offset 0) r)`,
-  )
+  isTrue(db, sql`${hasLeasesSql(run)} or ${hasAnsweredRowsSql(sql`r.run_id = ${run}`)}`)
 
 /** What a run may still do at one of its services. */
 export interface ServiceSources {

@@ -96,7 +96,7 @@ export interface Schema extends ObservationTables {
     most: Json | null
     lookup_ids: number[]
   }
-  'fillrate.write_back_queue': { id: Generated<number>; lookup_ids: number[] }
+  'fillrate.answered_lookups': { lookup_id: number }
   'fillrate.rows': {
     lookup_id: number | null
     run_id: number | null

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import type { EarlierSteps } from '../domain/step.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
@@ -13,7 +13,7 @@ import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { serviceNumberSql } from './services.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
-import { opaque, unnestByRow } from './sql.ts'
+import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface AnsweredRow {
@@ -67,10 +67,10 @@ export interface ClaimedRow extends AnsweredRow {
   readonly ctid: string
 }
 
-/** Claimed rows, and the entries of the queue that their lookups were found in. */
+/** Claimed rows, and the places of the entries of the queue that their lookups were found in. */
 interface ClaimedRows {
   readonly rows: readonly ClaimedRow[]
-  readonly entries: readonly number[]
+  readonly entries: readonly string[]
   /** Of their records as text. */
   readonly bytes: number
 }
@@ -78,9 +78,9 @@ interface ClaimedRows {
 /**
  * Claims waiting rows of a source whose lookup has a result; locked, so that two processes never write the same row.
  * Skips rows that were postponed.
- * Goes from the queue to the lookups of an entry, in one scan, and on to the rows, each by its index, whatever the statistics
+ * Goes from the queue to the lookup of an entry and on to its rows, each by its index, whatever the statistics
  * say (`offset 0`): the planner would otherwise scan all lookups in order, or all waiting rows, at every poll. Both return
- * the entry's id, or Postgres would cache them by what they depend on (Memoize), which never hits.
+ * the entry's place, or Postgres would cache them by what they depend on (Memoize), which hardly ever hits.
  */
 export async function claimForWriteBack(
   tx: Tx,
@@ -88,21 +88,21 @@ export async function claimForWriteBack(
   limit: number,
   { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
-  const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: number }>`
-    select r.entry, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
+  const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: string }>`
+    select r.entry::text, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
            l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
-      from (select id, lookup_ids from fillrate.write_back_queue order by id) u
+      from fillrate.answered_lookups u
      cross join lateral (
-       select u.id as entry, id, state, reason, record, confidence, refresh_at from fillrate.lookups
-        where id = any(u.lookup_ids) and ${opaque(sql`state in (${ANSWERED_STATES})`)}
+       select u.ctid as entry, id, state, reason, record, confidence, refresh_at from fillrate.lookups
+        where id = u.lookup_id and ${opaque(sql`state in (${ANSWERED_STATES})`)}
           ${service === null ? sql`` : sql`and ${opaque(sql`service_id = ${serviceNumberSql(service)}`)}`} offset 0
      ) l
      cross join lateral (
-       select u.id as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, only_blanks, cells_written`}
+       select u.ctid as entry, ctid, key, input_hash::text as "inputHash", run_id, last_written, earlier_writes ${service === null ? sql`` : sql`, missed_lookup_ids, only_blanks, cells_written`}
          from fillrate.rows
         where lookup_id = l.id and ${opaque(sql`source = ${source} and state = 'waiting'`)}
           and ${opaque(sql`due_at is null or due_at <= now()`)}
-          for no key update skip locked offset 0
+          for no key update skip locked
      ) r
      limit ${limit}`.execute(tx)
   // A lookup in two entries gives its rows twice: `skip locked` skips no row that this transaction has locked itself.
@@ -237,51 +237,56 @@ export async function finishRows(
 }
 
 /**
- * Removes lookups from entries of the queue unless a row that may be written still waits for them, and entries that are
- * empty then. Locks no lookup: a pick that lets a row wait for one meanwhile appends an entry of its own.
+ * Removes entries of the queue unless a row still waits for their lookup. Locks no lookup: a pick that lets a row wait for one
+ * meanwhile inserts an entry of its own. Whatever is at such a place by then, no row waits for it.
  */
-export async function dequeueWritten(db: Connection, entries: readonly number[]): Promise<void> {
-  if (entries.length === 0) return
+export async function dequeueWritten(db: Connection, entries: readonly string[]): Promise<void> {
   await sql`
-    with held as materialized (
-      select id, lookup_ids from fillrate.write_back_queue
-       where id = any(${[...new Set(entries)]}::bigint[]) order by id for update
-    ), open as (
-      select held.id, array_agg(q.lookup_id order by q.n) as lookup_ids
-        from held cross join lateral unnest(held.lookup_ids) with ordinality as q (lookup_id, n)
-       where ${hasWaiterSql} group by held.id
-    ), emptied as (
-      delete from fillrate.write_back_queue u using held
-       where u.id = held.id and not exists (select from open where open.id = held.id)
-    )
-    update fillrate.write_back_queue u set lookup_ids = open.lookup_ids
-      from open join held using (id)
-     where u.id = open.id and cardinality(open.lookup_ids) < cardinality(held.lookup_ids)`.execute(db)
+    delete from fillrate.answered_lookups q
+     where q.ctid = any(${[...entries]}::tid[]) and not ${isAwaitedSql()}`.execute(db)
 }
 
 /**
- * SQL: whether a row that may be written waits for the queued lookup `q`. Fenced: one index probe each, which ends at the first
- * row. One scan for a whole entry is cheaper where each lookup has one row, and reads a hundred thousand where these share one.
+ * Removes entries whose lookup no row waits for: every write-back would read them again until some run claims a row. Two write-backs that
+ * finish its last rows at the same moment leave one, and so does an erased lookup.
  */
-const hasWaiterSql = sql<boolean>`exists (
-       select from fillrate.rows r
-        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting'`)} offset 0)`
+export async function dequeueOrphaned(db: Connection, limit: number): Promise<void> {
+  await sql`
+    delete from fillrate.answered_lookups
+     where ctid = any(array(select q.ctid from fillrate.answered_lookups q where not ${isAwaitedSql()}
+                             limit ${limit} for update skip locked))`.execute(db)
+}
 
 /**
- * Removes lookups that no row waits for: every write-back would read them again until some run claims a row.
- * @param limit entries
- * @returns in how many entries there were some
+ * SQL: a waiting row `r` of this condition waits for the queued lookup `q`. Fenced: one index probe each, which ends at the first
+ * row. One scan for all of them is cheaper where each lookup has one row, and reads a hundred thousand where these share one.
  */
-export async function dequeueOrphaned(db: Connection, limit: number): Promise<number> {
-  const { rows } = await sql<{ id: number }>`
-    select u.id from (select id, lookup_ids from fillrate.write_back_queue order by id) u
-     where exists (select from unnest(u.lookup_ids) as q (lookup_id) where not ${hasWaiterSql})
-     limit ${limit}`.execute(db)
-  await dequeueWritten(
-    db,
-    rows.map((row) => row.id),
-  )
-  return rows.length
+const isAwaitedSql = (condition: RawBuilder<unknown> = sql`true`): RawBuilder<boolean> => sql`exists (
+       select from fillrate.rows r
+        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting' and ${condition}`)} offset 0)`
+
+/** SQL: answers wait to be written to a row `r` of this condition. */
+export const hasAnsweredRowsSql = (condition: RawBuilder<unknown>): RawBuilder<boolean> => sql`exists (
+      select from fillrate.answered_lookups q where ${isAwaitedSql(condition)})`
+
+/** Whether anything is queued: a poll that finds nothing needs no transaction. */
+export const hasQueued = (db: Connection): Promise<boolean> =>
+  isTrue(db, sql`exists (select from fillrate.answered_lookups)`)
+
+/**
+ * The sources whose rows wait for queued lookups.
+ * @param most lookups that are looked at
+ * @returns null: more are queued
+ */
+export async function listQueuedSources(db: Connection, most: number): Promise<ReadonlySet<string> | null> {
+  const listed = sql<{ lookups: number; sources: string[] }>`
+    with queued as materialized (select lookup_id from fillrate.answered_lookups limit ${most + 1})
+    select (select count(*)::int from queued) as lookups,
+           array(select distinct r.source from queued q cross join lateral (
+             select source from fillrate.rows
+              where lookup_id = q.lookup_id and ${opaque(sql`state = 'waiting'`)} offset 0) r) as sources`
+  const { lookups, sources } = await readOne(db, listed)
+  return lookups > most ? null : new Set(sources)
 }
 
 // Postponed rows: they have a result, but another transaction has locked them. Their `due_at` is the time of the next

@@ -116,7 +116,7 @@ async function compare(
 }
 
 const NONE: ReadonlyMap<string, string> = new Map()
-const OTHERS = ['changes', 'skipped_cells', 'jobs', 'deliveries', 'suppressions', 'write_back_queue'].map(
+const OTHERS = ['changes', 'skipped_cells', 'jobs', 'deliveries', 'suppressions', 'answered_lookups'].map(
   (table) => `fillrate.${table}`,
 )
 const TABLES = ['fillrate.rows', 'fillrate.lookups', 'crm.contacts', 'crm.accounts', ...OTHERS]
@@ -141,7 +141,6 @@ const LISTED: Readonly<Record<string, string>> = {
   'fillrate.changes': `- 'id'`,
   // Of a value that the table refuses, whichever record it was tried from last.
   'fillrate.skipped_cells': `- 'lookup_id'`,
-  'fillrate.write_back_queue': `- 'id'`,
 }
 
 /** The rows of each table, and how often they are there. */

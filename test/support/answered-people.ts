@@ -41,7 +41,7 @@ export async function answeredPeople(
   const { db, pool } = database
   await pool.query(`
     drop table if exists people cascade;
-    truncate fillrate.rows, fillrate.lookups, fillrate.write_back_queue, fillrate.changes, fillrate.runs restart identity cascade;
+    truncate fillrate.rows, fillrate.lookups, fillrate.answered_lookups, fillrate.changes, fillrate.runs restart identity cascade;
     create table people (id int primary key, email text, title text);
     insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${count}) n;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)

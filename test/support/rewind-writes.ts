@@ -6,4 +6,4 @@ export const rewindWrites = (harness: Pick<Harness, 'query'>): Promise<object[]>
     delete from fillrate.changes;
     update fillrate.rows
        set state = 'waiting', failure = null, reason = null, settled_at = null, due_at = null, last_written = null;
-    insert into fillrate.write_back_queue (lookup_ids) select array_agg(lookup_id) from fillrate.rows`)
+    insert into fillrate.answered_lookups select distinct lookup_id from fillrate.rows`)

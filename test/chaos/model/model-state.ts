@@ -157,7 +157,7 @@ export async function readFinalState(pool: pg.Pool): Promise<{
     `select t.id, t.email, t.title, t.phone, t.seniority, r.state,
             exists (select from fillrate.changes c where c.key = t.id::text and c.undone_by_change_id is not null) as undone,
             concat_ws(' ', r.state, r.reason, 'run', r.run_id, 'lookup', l.id, l.state, l.run_id, l.sync_only, l.not_before,
-                      exists (select from fillrate.write_back_queue u where l.id = any(u.lookup_ids)), l.reason) as details
+                      exists (select from fillrate.answered_lookups u where l.id = u.lookup_id), l.reason) as details
        from worlds t left join fillrate.rows r on r.key = t.id::text left join fillrate.lookups l on l.id = r.lookup_id`,
   )
   const { rows: lookups } = await pool.query<FinalLookup>(

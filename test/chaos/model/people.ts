@@ -200,7 +200,7 @@ export class People {
   async checkLeftRows(): Promise<void> {
     const rows = await this.#database.query<{ id: number }>(
       `select id from worlds where id in (
-         select r.key::int from fillrate.write_back_queue u join fillrate.lookups l on l.id = any(u.lookup_ids)
+         select r.key::int from fillrate.answered_lookups u join fillrate.lookups l on l.id = u.lookup_id
            join fillrate.rows r on r.lookup_id = l.id
           where r.state = 'waiting' and l.state in ('found', 'not_found', 'rejected', 'failed'))
        for no key update skip locked`,

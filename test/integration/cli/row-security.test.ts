@@ -50,7 +50,7 @@ beforeEach(async () => {
   )
   for (const { name, on } of rows) await database.query(`drop policy ${name} on ${on}`)
   await database.query(`
-    truncate people, fillrate.rows, fillrate.changes, fillrate.lookups, fillrate.write_back_queue,
+    truncate people, fillrate.rows, fillrate.changes, fillrate.lookups, fillrate.answered_lookups,
              fillrate.skipped_cells, fillrate.row_counts, fillrate.conditions;
     alter table people enable row level security;
     alter table tenants disable row level security;

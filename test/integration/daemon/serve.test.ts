@@ -38,7 +38,7 @@ test('a failed task restarts while the others and the receiver continue', async 
     () => (ended = true),
   )
   // A table that only the write-back reads is missing for a while.
-  await harness.query('alter table fillrate.write_back_queue rename to elsewhere')
+  await harness.query('alter table fillrate.answered_lookups rename to elsewhere')
   await expect.poll(() => errors.map((error) => error.task)).toContain('write back contacts')
   const body = JSON.stringify({ event_id: randomUUID(), job_id: 'unknown', status: 'completed', results: [] })
   const { status } = await fetch(`${at}/webhooks/enrichment`, {
@@ -48,6 +48,6 @@ test('a failed task restarts while the others and the receiver continue', async 
   })
   expect(status).toBe(200)
   await expect.poll(state).toBe('orphaned')
-  await harness.query('alter table fillrate.elsewhere rename to write_back_queue')
+  await harness.query('alter table fillrate.elsewhere rename to answered_lookups')
   expect(ended).toBe(false)
 })

@@ -13,7 +13,7 @@ const WORST = [
   /^before insert deliveries/, // not acknowledged
   /^before insert skipped_cells/, // bad cells are found, the others written, and nothing is stored
   /^before commit \(with returned rows/, // a row that was deleted is there again
-  /^before commit \(with held write_back_queue/, // the source's cells are written and not committed
+  /^before commit \(delete answered_lookups/, // the source's cells are written and not committed
 ]
 
 /** The same on the way from one of three services to the next, which each passes: the kill is at the second of three times. */
@@ -22,8 +22,8 @@ const WORST_OF_SEVERAL = [
   /^on the wire GAMMA POST .*person\/enrich$/,
   /^before update rows/, // handed on
   /^after update rows/,
-  /^before commit \(with held write_back_queue/, // written and handed on, and not committed
-  /^after commit \(with held write_back_queue/, // handed on, and not picked by the next service
+  /^before commit \(delete answered_lookups/, // written and handed on, and not committed
+  /^after commit \(delete answered_lookups/, // handed on, and not picked by the next service
   /^after with existing runs/, // one service has its run, and the next has none
 ]
 

@@ -66,7 +66,7 @@ test('stored records are written again under the changed mapping, without a call
          join fillrate.lookups l on l.id = r.lookup_id where l.state = 'found' and c.phone is null and c.email <> 'changed@example.com'`,
     ),
   ).toBe(0)
-  expect(await harness.count('fillrate.write_back_queue')).toBe(0)
+  expect(await harness.count('fillrate.answered_lookups')).toBe(0)
 
   // Nothing is left to do, and rows that would not change keep their state.
   const again = await remap(second)

@@ -120,7 +120,14 @@ test('a batch sends seven statements and a poll, and one that the database rejec
     database.statements().map((text) => /begin|rollback to|\w+/.exec(text.trim())?.[0])
   verbs()
   expect(await writeOnce(people)).toMatchObject({ rows: 5, enriched: 5 })
-  const [poll, claim, write, reset, finish, dequeue] = ['select', 'select', 'with', 'select', 'with', 'with']
+  const [poll, claim, write, reset, finish, dequeue] = [
+    'select',
+    'select',
+    'with',
+    'select',
+    'with',
+    'delete',
+  ]
   expect(verbs()).toEqual([poll, 'begin', claim, write, reset, finish, dequeue, 'commit'])
 
   const rejecting = await answeredPeople(database, 5)

@@ -16,7 +16,7 @@ const harness = useHarness({
 })
 beforeEach(async () => {
   await harness.query(`
-    truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.write_back_queue, fillrate.runs,
+    truncate fillrate.rows, fillrate.lookups, fillrate.changes, fillrate.answered_lookups, fillrate.runs,
              fillrate.spend, crm.contacts, crm.accounts restart identity cascade;
     insert into crm.contacts (email) select 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
 })

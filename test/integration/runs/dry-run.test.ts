@@ -113,7 +113,7 @@ test('no process writes what a dry run has requested or keeps polling it', async
   await expect.poll(open).toEqual([])
   const log = pino({ level: 'silent' })
   await recover.recoverAbandoned({ db: harness.database.db, log, policy: { attempts: 5 } }, null)
-  expect(await harness.query('select from fillrate.write_back_queue')).toEqual([])
+  expect(await harness.query('select from fillrate.answered_lookups')).toEqual([])
   closing.abort()
   await serving
   expect(await versions()).toEqual(before)

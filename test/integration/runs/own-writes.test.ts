@@ -572,13 +572,13 @@ test('a value that a person types while its row is looked up is kept, and looked
       update crm.people set linkedin = 'https://linkedin.com/in/typed-meanwhile' where id = 2;
       return null;
     end $$;
-    create trigger type after insert on fillrate.write_back_queue for each statement
+    create trigger type after insert on fillrate.answered_lookups for each statement
       when (pg_trigger_depth() = 0) execute function crm.type();`)
   await run()
   expect(await harness.query('select linkedin from crm.people where id = 2')).toEqual([
     { linkedin: 'https://linkedin.com/in/typed-meanwhile' },
   ])
   expect(requestedInputs().filter((input) => input.includes('typed-meanwhile'))).toHaveLength(1)
-  await harness.query('drop trigger type on fillrate.write_back_queue')
+  await harness.query('drop trigger type on fillrate.answered_lookups')
   expect(await run()).toMatchObject(NOTHING)
 })

@@ -33,7 +33,7 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.ts
 import { BULK, QUEUE_PENDING } from '../../support/queue-pending.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
 
-const TABLES = ['lookups', 'rows', 'changes', 'write_back_queue', 'pending_lookups', 'skipped_cells']
+const TABLES = ['lookups', 'rows', 'changes', 'answered_lookups', 'pending_lookups', 'skipped_cells']
 
 /** Rows that were written long ago, and waiting rows, whose lookups have the highest ids. */
 const WRITTEN = 20_000
@@ -73,15 +73,14 @@ async function createTables(analyzedBefore: readonly string[]): Promise<void> {
     ${insertFound(RUN, WRITTEN + 1, WRITTEN + WAITING)};
     insert into fillrate.rows (source, key, lookup_id, state, run_id, input_hash)
     select 'contacts', n, n, 'waiting', ${RUN}, 0 from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
-    insert into fillrate.write_back_queue (lookup_ids)
-    select array_agg(n) from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
+    insert into fillrate.answered_lookups select n from generate_series(${WRITTEN + 1}, ${WRITTEN + WAITING}) n;
     insert into fillrate.lookups (kind, key, input, state, run_id)
     select 'email', 'q' || n || '@example.com', '{"email": "q@example.com"}', 'pending', ${RUN} from generate_series(1, ${PENDING}) n`)
   await database.query(QUEUE_PENDING)
 }
 
 /** The number of rows of our tables that a step reads. It is rolled back. */
-async function countTuplesRead(step: (tx: Tx) => Promise<unknown>, planning: string): Promise<number> {
+async function countTuplesRead(step: (tx: Tx) => Promise<unknown>, planning = 'auto'): Promise<number> {
   const rolledBack = new Error('rolled back')
   let reads = 0
   await inTransaction(database.db, async (tx) => {
@@ -127,6 +126,13 @@ const reverting = written.map(({ id, ...change }) => ({
   undoes: id,
 }))
 
+/** Claims rows for write-back, and looks which of their lookups are written. */
+async function dequeueClaimed(tx: Tx, limit: number, source = 'contacts'): Promise<void> {
+  const { rows: claimed, entries } = await writeBackQueue.claimForWriteBack(tx, source, limit)
+  expect(claimed.length).toBeGreaterThanOrEqual(WAITING)
+  await writeBackQueue.dequeueWritten(tx, entries)
+}
+
 const options = { ...OF_RUN, bulk: BULK, limit: PENDING, leaseMs: 60_000 }
 
 // A step that reads a whole table costs nothing in a test, and an hour with millions of rows.
@@ -153,7 +159,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
           Array.from({ length: PENDING }, (_, n) => ({ key: String(n + 1), lookup: n + 1, skipped: [skip] })),
         ),
     ],
-    ['dequeue written lookups', (tx) => writeBackQueue.dequeueWritten(tx, [1])],
+    ['dequeue written lookups', (tx) => dequeueClaimed(tx, 1_000)],
     ['dequeue orphaned lookups', (tx) => writeBackQueue.dequeueOrphaned(tx, 1_000)],
     ['lease lookups', (tx) => leases.leaseLookups(tx, { ...options, token: randomUUID() })],
     [
@@ -318,5 +324,60 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
       await sql`delete from fillrate.runs where id = ${RUN}`.execute(tx)
       expect((await tuplesReadSoFar(tx, 'lookups')) - before).toBeLessThan(10 * WAITING)
     })
+  })
+})
+
+const MANY = 100_000
+
+// What is answered is walked through whole, and for each entry one row of each table is read, by its index.
+describe.each<[string, readonly string[], readonly string[]]>([
+  ['with no statistics', [], []],
+  ['analyzed', [], TABLES],
+  ['analyzed before most of it came', TABLES, []],
+])('in a long queue, %s', (_, analyzedBefore, analyzedAfter) => {
+  beforeAll(() => createTables(analyzedBefore))
+  afterAll(() => database.drop())
+
+  const fill = async (statements: string): Promise<void> => {
+    await database.query(statements)
+    for (const table of analyzedAfter) await database.query(`analyze fillrate.${table}`)
+  }
+
+  test(`rows are claimed beside ${MANY} entries of another source`, async () => {
+    const first = WRITTEN + WAITING + PENDING + 1
+    await fill(`
+      ${insertFound(1, first, first + MANY - 1)};
+      insert into fillrate.rows (source, key, lookup_id, state, run_id, input_hash)
+      select 'others', n, n, 'waiting', 1, 0 from generate_series(${first}, ${first + MANY - 1}) n;
+      create temp table contacts as select * from fillrate.answered_lookups;
+      truncate fillrate.answered_lookups;
+      insert into fillrate.answered_lookups select n from generate_series(${first}, ${first + MANY - 1}) n;
+      insert into fillrate.answered_lookups select * from contacts`)
+    const claim = await countTuplesRead((tx) => dequeueClaimed(tx, 1_000))
+    expect(claim).toBeLessThan(3 * MANY + 10 * WAITING)
+    // The largest batch.
+    expect(await countTuplesRead((tx) => dequeueClaimed(tx, 4_000, 'others'))).toBeLessThan(25_000)
+    expect(await countTuplesRead((tx) => writeBackQueue.dequeueOrphaned(tx, 1_000))).toBeLessThan(3 * MANY)
+    const search = await countTuplesRead(async (tx) => {
+      await sql`delete from fillrate.answered_lookups where lookup_id < ${first}`.execute(tx)
+      expect(await hasWorkUnderWay(tx, RUN)).toBe(false)
+    })
+    expect(search).toBeLessThan(4 * MANY)
+    expect(await countTuplesRead((tx) => writeBackQueue.listQueuedSources(tx, 1_000))).toBeLessThan(5_000)
+  })
+
+  test(`rows are claimed of ${MANY} that share a lookup`, async () => {
+    const [lookup] = await database.query<{ id: number }>(
+      `select max(lookup_id)::int as id from fillrate.answered_lookups`,
+    )
+    await fill(`
+      insert into fillrate.rows (source, key, lookup_id, state, run_id, input_hash)
+      select 'contacts', 's' || n, ${lookup?.id}, 'waiting', ${RUN}, 0 from generate_series(1, ${MANY}) n;
+      truncate fillrate.answered_lookups;
+      insert into fillrate.answered_lookups select ${lookup?.id} from generate_series(1, 100)`)
+    expect(await countTuplesRead((tx) => dequeueClaimed(tx, WAITING))).toBeLessThan(10 * WAITING)
+    expect(await countTuplesRead((tx) => writeBackQueue.dequeueOrphaned(tx, 1_000))).toBeLessThan(
+      10 * WAITING,
+    )
   })
 })

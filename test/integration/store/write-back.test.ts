@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { listQueuedSources } from '../../../src/store/queued-sources.ts'
 import * as rows from '../../../src/store/rows.ts'
 import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
@@ -12,7 +11,12 @@ import { wantLookups } from '../../support/want-lookups.ts'
 const database = useTestDatabase()
 
 const enqueue = (ids: readonly number[]) =>
-  database.pool.query('insert into fillrate.write_back_queue (lookup_ids) values ($1)', [ids])
+  database.query('insert into fillrate.answered_lookups select unnest($1::bigint[])', [ids])
+
+const claim = (tx: Tx) => writeBackQueue.claimForWriteBack(tx, 's', 10)
+
+const listQueued = () =>
+  database.scalar('select array_agg(lookup_id::int order by lookup_id) from fillrate.answered_lookups')
 
 const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.example' } } as const
 
@@ -51,49 +55,53 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
     await picked
   })
   await inserted
-  await db.transaction().execute((tx) => writeBackQueue.dequeueWritten(tx, [1]))
+  await db.transaction().execute((tx) => writeBackQueue.dequeueWritten(tx, ['(0,1)']))
   commit()
   await picking
 
-  const claim = (tx: Tx) => writeBackQueue.claimForWriteBack(tx, 's', 10)
   expect(await db.transaction().execute(claim)).toMatchObject({ rows: [{ key: '2', lookup: id }] })
   // Once, if the lookup is queued twice.
   await enqueue([id])
-  expect(await db.transaction().execute(claim)).toMatchObject({ rows: [{ key: '2' }], entries: [2, 3] })
+  const claimed = await db.transaction().execute(claim)
+  expect(claimed.rows).toMatchObject([{ key: '2' }])
+  expect(claimed.entries).toHaveLength(2)
 })
 
-test('of two write-backs with rows of one entry, the last removes it', async () => {
+test('what two write-backs leave that finish the last rows of a lookup at once is removed', async () => {
   const { db } = database
   await database.query(`
-    truncate fillrate.rows, fillrate.write_back_queue restart identity;
+    truncate fillrate.rows, fillrate.lookups, fillrate.answered_lookups restart identity cascade;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 2) n;
     insert into fillrate.rows (source, key, lookup_id, state, input_hash)
-    select 's', row_number() over (order by id), id, 'waiting', 0 from fillrate.lookups where key <> 'a@b.example'`)
-  await enqueue(
-    (await database.query<{ id: number }>('select id::int from fillrate.lookups')).map(({ id }) => id),
-  )
-  const write = (tx: Tx, key: string) =>
-    sql`update fillrate.rows set state = 'enriched', settled_at = now() where key = ${key}`.execute(tx)
-
-  const first = await db.startTransaction().execute()
-  await write(first, '1')
-  await writeBackQueue.dequeueWritten(first, [1])
-  const second = db.transaction().execute(async (tx) => {
-    await write(tx, '2')
-    await writeBackQueue.dequeueWritten(tx, [1])
-  })
-  await database.untilBlocked()
+    values ('s', '1', 1, 'waiting', 0), ('t', '1', 1, 'waiting', 0), ('t', '2', 2, 'waiting', 0)`)
+  await enqueue([1, 2])
+  const write = async (tx: Tx, source: string): Promise<void> => {
+    const { rows: claimed, entries } = await writeBackQueue.claimForWriteBack(tx, source, 1)
+    expect(claimed).toMatchObject([{ key: '1' }])
+    await sql`update fillrate.rows set state = 'enriched', settled_at = now() where source = ${source} and key = '1'`.execute(
+      tx,
+    )
+    await writeBackQueue.dequeueWritten(tx, entries)
+  }
+  const [first, second] = await Promise.all([
+    db.startTransaction().execute(),
+    db.startTransaction().execute(),
+  ])
+  await write(first, 's')
+  await write(second, 't')
   await first.commit().execute()
-  await second
+  await second.commit().execute()
 
-  expect(await database.count('fillrate.write_back_queue')).toBe(0)
+  expect(await listQueued()).toEqual([1, 2])
+  await writeBackQueue.dequeueOrphaned(db, 10)
+  expect(await listQueued()).toEqual([2])
 })
 
-test('a lookup stays queued, in its order, for waiting rows of other sources, and locked ones', async () => {
+test('a lookup stays queued for waiting rows of other sources, and locked ones', async () => {
   const { db } = database
   await database.query(`
-    truncate fillrate.rows, fillrate.lookups, fillrate.write_back_queue restart identity cascade;
+    truncate fillrate.rows, fillrate.lookups, fillrate.answered_lookups restart identity cascade;
     insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
     select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
     insert into fillrate.rows (source, key, lookup_id, state, input_hash)
@@ -104,17 +112,15 @@ test('a lookup stays queued, in its order, for waiting rows of other sources, an
   const other = await db.startTransaction().execute()
   await sql`select from fillrate.rows where source = 's' and key = '3' for update`.execute(other)
   await db.transaction().execute(async (tx) => {
-    const claim = await writeBackQueue.claimForWriteBack(tx, 's', 10)
-    expect(claim.rows.map(({ key }) => key).toSorted()).toEqual(['1', '2', '4'])
+    const claimed = await claim(tx)
+    expect(claimed.rows.map(({ key }) => key).toSorted()).toEqual(['1', '2', '4'])
     await sql`update fillrate.rows set state = 'enriched', settled_at = now()
                where source = 's' and key in ('1', '2', '4')`.execute(tx)
-    await writeBackQueue.dequeueWritten(tx, claim.entries)
+    await writeBackQueue.dequeueWritten(tx, claimed.entries)
   })
   await other.rollback().execute()
-  const entries = await database.query(
-    'select id::int, lookup_ids::int[] as lookups from fillrate.write_back_queue',
-  )
-  expect(entries).toEqual([{ id: 1, lookups: [2, 3] }])
+  await writeBackQueue.dequeueOrphaned(db, 10)
+  expect(await listQueued()).toEqual([2, 3])
 })
 
 /** The places of rows 1 and 2, which wait; row 1 has been written before. */
@@ -188,7 +194,7 @@ test('a place that has become that of another row finishes none, and a write who
 
 test('the sources with something to write are listed, as far as the queue is short', async () => {
   const { db } = database
-  await database.query('truncate fillrate.write_back_queue, fillrate.rows, fillrate.lookups cascade')
+  await database.query('truncate fillrate.answered_lookups, fillrate.rows, fillrate.lookups cascade')
   const [run] = await database.query<{ id: number }>(
     `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
      values ('manual', '{a,b}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
@@ -216,6 +222,6 @@ test('the sources with something to write are listed, as far as the queue is sho
     if (source !== 'b') await enqueue([lookup])
   }
   // b has no answer, and c no row.
-  expect(await listQueuedSources(db, 10)).toEqual(new Set(['a']))
-  expect(await listQueuedSources(db, 1)).toBeNull()
+  expect(await writeBackQueue.listQueuedSources(db, 10)).toEqual(new Set(['a']))
+  expect(await writeBackQueue.listQueuedSources(db, 1)).toBeNull()
 })

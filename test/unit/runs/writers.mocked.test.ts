@@ -9,7 +9,7 @@ import type { Source } from '../../../src/sources/source-model.ts'
 /** What the queue has something for, and how often it was asked. */
 let queuedSources: ReadonlySet<string> | null = null
 let reads = 0
-vi.mock(import('../../../src/store/queued-sources.ts'), async (original) => ({
+vi.mock(import('../../../src/store/write-back-queue.ts'), async (original) => ({
   ...(await original()),
   listQueuedSources: () => {
     reads++
