@@ -126,9 +126,10 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // the answer is out of date. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
   // `record` is json, as it came: jsonb costs three times as much to read and to write, sorts its fields and rewrites its numbers.
   // `job_key`: the job of a submitted lookup, and the latest one of others.
-  // A lookup changes its state once or more often. No index reads a column that changes then, and pages are filled to a fifth,
-  // which leaves room for the records: so each new version stays on its page and writes no index (a HOT update), which was
-  // half of all that a row wrote. What has to be found by its state is listed in a queue of its own.
+  // `leased_until`, `most`: until when it is leased under `lease_token`, and the most credits that it may cost; null: one.
+  // A lookup changes its state once or more often. Pages are filled to a fifth, which leaves room for the records: each new version stays
+  // on its page, and the answer to a job writes no index (a HOT update). Postgres computes `is_pending` and `is_leased`, by which
+  // lookups are found that are to be requested or are leased: no statement can forget to list one.
   await sql`
     create table fillrate.lookups (
       id bigint generated always as identity primary key,
@@ -147,15 +148,19 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       reason text,
       not_before timestamptz,
       lease_token uuid,
+      leased_until timestamptz,
+      most numeric,
       requested_at timestamptz,
       resolved_at timestamptz,
       refresh_at timestamptz,
       confidence double precision,
       record json,
+      is_pending boolean generated always as (case when state = 'pending' then true end) stored,
+      is_leased boolean generated always as (case when state = 'leased' then true end) stored,
       constraint lookups_state check (case state
         when 'pending' then lease_token is null and resolved_at is null
         when 'found' then lease_token is null and resolved_at is not null and record is not null
-        when 'leased' then lease_token is not null and resolved_at is null
+        when 'leased' then lease_token is not null and leased_until is not null and resolved_at is null
         when 'submitted' then lease_token is null and resolved_at is null and job_key is not null
         when 'not_found' then lease_token is null and resolved_at is not null
         when 'rejected' then lease_token is null and resolved_at is not null
@@ -167,43 +172,13 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // The key first: it decides most comparisons alone, and comparing is two fifths of what an entry costs.
   await sql`create unique index lookups_unique on fillrate.lookups (key, kind, service_id)`.execute(db)
 
-  // The queue of pending lookups: an entry lists at most 100 of one run, source, kind and `sync_only`, to be requested from `not_before` on.
-  // Whoever takes from it knows which kinds go in bulk.
-  // `lookups.state` decides; what an entry lists and is no longer pending for its run is dropped when it is read. Every
-  // statement that makes lookups pending appends what it has made so.
+  // What a run may request, and what is leased for it: null for all others, so that the answer to a job writes no index. A claim goes on
+  // behind the last one that the leader has leased, and not over what it has left there, which a long snapshot keeps.
   await sql`
-    create table fillrate.pending_lookups (
-      id bigint generated always as identity primary key,
-      run_id bigint not null,
-      service_id smallint not null,
-      kind text collate "C" not null,
-      sync_only boolean not null,
-      not_before timestamptz,
-      size integer not null,
-      source text collate "C",
-      lookup_ids bigint[] not null,
-      check (cardinality(lookup_ids) = size)
-    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-  await sql`
-    create index pending_lookups_by_run on fillrate.pending_lookups (run_id, service_id, kind, sync_only desc, id)`.execute(
+    create index lookups_pending on fillrate.lookups (run_id, service_id, kind, sync_only desc, id) where is_pending`.execute(
     db,
   )
-
-  // The lookups that were leased under a token, and until when: without an index on lookups, and without a write to each when the
-  // lease is extended. The lookups themselves say which of them still are. `most`: the most credits that a lookup of each kind may cost;
-  // null: one each, whatever it finds.
-  await sql`
-    create table fillrate.lookup_leases (
-      lease_token uuid primary key,
-      leased_at timestamptz not null default now(),
-      leased_until timestamptz not null,
-      run_id bigint not null,
-      service_id smallint not null,
-      most jsonb,
-      lookup_ids bigint[] not null
-    ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-
-  await sql`create index lookup_leases_by_run on fillrate.lookup_leases (run_id)`.execute(db)
+  await sql`create index lookups_leased on fillrate.lookups (run_id) where is_leased`.execute(db)
 
   // Lookups that are answered and not yet written back: an outbox. Inserted with the answer, never updated, deleted with the write; a flag
   // on the lookup would cost two versions of the whole lookup. A lookup may be in it several times: whatever lets a row wait for an answered

@@ -10,7 +10,7 @@ import { freePort } from '../../test/support/free-port.ts'
 import { onServer } from '../../test/support/server.ts'
 import type { Task } from '../throughput/candidate.ts'
 import { median } from '../throughput/table.ts'
-import { BULK, QUEUE_PENDING } from '../../test/support/queue-pending.ts'
+import { BULK } from '../../test/support/bulk.ts'
 import { createPeople, createSettledTable, insertPeople, LEADS_CONFIG, scaleConfig } from './settled-table.ts'
 
 const MAIN = new URL('../../dist/src/main.js', import.meta.url).pathname
@@ -268,7 +268,6 @@ async function claimTimes(client: pg.Client, url: string): Promise<ClaimTimes> {
   await client.query(
     `update fillrate.lookups set state = 'pending', resolved_at = null, run_id = 1 where id % 100 = 1 and id <= 1000000`,
   )
-  await client.query(QUEUE_PENDING)
   await client.query('analyze fillrate.lookups')
   await client.query('checkpoint')
   const db = openDatabase({ url, max: 1 })

@@ -2,7 +2,7 @@ import * as deliveries from '../store/deliveries.ts'
 import { releaseDueJobs } from '../store/job-deliveries.ts'
 import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
-import { prunePending } from '../store/pending-lookups.ts'
+import { deleteUnneeded } from '../store/pending-lookups.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -39,11 +39,8 @@ export async function recoverAbandoned(
 ): Promise<RecoverResult> {
   const ownIds = ownRuns === null ? [] : [ownRuns].flat()
   const interrupted = await runs.interruptExpired(deps.db, ownIds)
-  // A run in bulk has none, and planning the search for expired ones takes longer than all else here.
-  const hasLeases = await lookups.hasLeases(deps.db)
-  const expiredLeases = hasLeases ? await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE) : 0
-  if (hasLeases) await lookups.pruneLeases(deps.db)
-  await prunePending(deps.db)
+  const expiredLeases = await lookups.releaseExpiredLookups(deps.db, RECOVER_BATCH_SIZE)
+  await deleteUnneeded(deps.db)
   const recovered = (await jobs.hasRecoverableJobs(deps.db)) ? await recoverJobs(deps) : NO_JOBS
   await writeBackQueue.dequeueOrphaned(deps.db, ORPHAN_BATCH_SIZE)
   await foldRowCounts(deps.db)

@@ -7,7 +7,7 @@ import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { Preview } from '../pipeline/preview.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
-import { prunePending } from '../store/pending-lookups.ts'
+import { deleteUnneeded } from '../store/pending-lookups.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import { inTransaction } from '../store/transaction.ts'
@@ -94,7 +94,7 @@ export async function finishRun(
     () =>
       inTransaction(db, async (tx) => {
         if (!(await runs.closeRun(tx, id, token, closed))) return false
-        if (preview !== null) await prunePending(tx)
+        if (preview !== null) await deleteUnneeded(tx)
         return true
       }),
     whileAway,

@@ -196,8 +196,9 @@ class SourcesPick {
   }
 }
 
-/** How often a run looks whether its answers leave more of its budget. */
+/** How often a run looks whether its answers leave more of its budget: more seldom where that counts much that waits. */
 const ANSWERS_POLL_MS = 100
+const MAX_SHARE_OF_POLLS = 0.05
 
 /**
  * Waits until lookups have cost less than they could, so that a part of the budget worth a page is left again.
@@ -221,6 +222,7 @@ async function waitForAnswers(
   let left = -1
   let changedAt = performance.now()
   while (!signal.aborted) {
+    const startedAt = performance.now()
     // In this order: what was answered between the two is in the second.
     const prospect = await retryWhileUnavailable(() => readProspect(deps.db, of), retryOptions)
     const usage = await retryWhileUnavailable(() => readBudgetUsage(deps.db, of), retryOptions)
@@ -229,7 +231,8 @@ async function waitForAnswers(
     if (nowLeft !== left) changedAt = performance.now()
     left = nowLeft
     if (prospect === 'nothing' || performance.now() - changedAt > longest[prospect]) return left >= charge
-    await sleep(ANSWERS_POLL_MS, undefined, { signal }).catch(() => {})
+    const pauseMs = Math.max(ANSWERS_POLL_MS, (performance.now() - startedAt) / MAX_SHARE_OF_POLLS)
+    await sleep(pauseMs, undefined, { signal }).catch(() => {})
   }
   return false
 }

@@ -53,7 +53,6 @@ const JOB_CLASS = sql`case when j.is_company then 'company' else 'person' end`
  *
  * - `budget (id, bound, spenders)`. `spenders`: the runs that share it.
  * - `cost (service_id, kind, credits, units)`: what a lookup may cost at most. An answer that states more counts from then on.
- * - `held (lease_token, …)`: the lookups that are leased.
  * - `used (service_id, source, units)`: what is billed, in doubt and under way.
  *
  * All is found by indexes of the run: its rows of `spend`, its leases, and its jobs that are being submitted. One that is accepted is in
@@ -108,23 +107,6 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
        cross join lateral (
          select greatest(m.most::numeric, v.overrun) as credits
        ) c
-    ), held as materialized (
-      select h.lease_token,
-             h.service_id,
-             l.source,
-             l.kind
-        from budget
-        join fillrate.lookup_leases h
-          on h.run_id = any(budget.spenders)
-       cross join lateral unnest(h.lookup_ids) as q (id)
-       cross join lateral (
-         select source, kind
-           from fillrate.lookups
-          where id = q.id
-            and state = 'leased'
-            and lease_token = h.lease_token
-         offset 0
-       ) l
     ), used as materialized (
       select service_id,
              source,
@@ -139,7 +121,10 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
           select h.service_id,
                  coalesce(h.source, ''),
                  coalesce(cost.units, 1)
-            from held h
+            from budget
+            join fillrate.lookups h
+              on h.is_leased
+             and h.run_id = any(budget.spenders)
             left join cost
               on cost.service_id = h.service_id
              and cost.kind = h.kind
@@ -160,10 +145,15 @@ export const budgetSql = (run: RawBuilder<boolean>): RawBuilder<unknown> => sql`
 const pendingSql = sql`(
       select p.service_id,
              coalesce(p.source, '') as source,
-             p.size * coalesce(cost.units, 1) as units
+             p.lookups * coalesce(cost.units, 1) as units
         from budget
-        join fillrate.pending_lookups p
-          on p.run_id = budget.id
+       cross join lateral (
+         select service_id, kind, source, count(*) as lookups
+           from fillrate.lookups
+          where is_pending
+            and run_id = budget.id
+          group by 1, 2, 3
+       ) p
         left join cost
           on cost.service_id = p.service_id
          and cost.kind = p.kind
@@ -291,10 +281,20 @@ export interface Bounding {
 }
 
 /** SQL: the most credits of a lookup by its kind, to be stored; null: one each. */
-export const mostSql = (service: number, { isBounded = false, most = null }: Bounding): RawBuilder<unknown> =>
+export const mostOfKindsSql = (
+  service: number,
+  { isBounded = false, most = null }: Bounding,
+): RawBuilder<unknown> =>
   isBounded
     ? sql`(select case when ${most !== null}::boolean or max(credits) > 1 then jsonb_object_agg(kind, credits) end from cost where service_id = ${service})`
     : sql`${most === null ? null : JSON.stringify(most)}::jsonb`
+
+/** SQL: the same of one kind. */
+export const mostSql = (
+  service: number,
+  bounding: Bounding,
+  kind: RawBuilder<unknown>,
+): RawBuilder<unknown> => sql`(${mostOfKindsSql(service, bounding)} ->> ${kind})::numeric`
 
 /** SQL: a lookup of this kind, service and source is paid, were it the only one. */
 export const isPaidSql = (
@@ -357,8 +357,8 @@ export async function readProspect(db: Connection, { run, service }: RunService)
     select case
              when ${hasLeasesSql(run)}
                or exists (select from fillrate.jobs where run_id = ${run} and state = 'submitting')
-               or exists (select from fillrate.pending_lookups p
-                           where p.run_id = ${run} and p.service_id = ${service} and ${isSoon} and ${isPaidSql(service, sql`p.kind`, sql`p.source`)})
+               or exists (select from fillrate.lookups p
+                           where p.is_pending and p.run_id = ${run} and p.service_id = ${service} and ${isSoon} and ${isPaidSql(service, sql`p.kind`, sql`p.source`)})
                then 'calls'
              when exists (select from fillrate.jobs
                            where run_id = ${run} and most is not null and (state in ('submitted', 'in_doubt') or release_at is not null))

@@ -231,14 +231,14 @@ async function deleteLookups(
   const { rows } = await sql<ErasedLookup>`
     with gone as (
       delete from fillrate.lookups where id = any(${[...ids]}::bigint[])
-      returning id, kind, key, run_id, service_id, source, state, lease_token,
+      returning id, kind, key, run_id, service_id, source, state, lease_token, most,
                 record is not null as record
     ), answered as (
       select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
           as v (id bigint, token uuid, call text, credits numeric)
     ), stored as (
       select g.run_id, g.service_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, d.doubt,
-             d.doubt * coalesce((select (h.most ->> g.kind)::numeric from fillrate.lookup_leases h where h.lease_token = g.lease_token), 1) as credits_in_doubt,
+             d.doubt * coalesce(g.most, 1) as credits_in_doubt,
              null::numeric as overrun
         from gone g left join answered v on v.id = g.id and v.token = g.lease_token
        cross join lateral (select (v.id is null and g.state = 'leased')::integer as doubt) d

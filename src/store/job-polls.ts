@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
 import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
-import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { addSpendSql, SINGLE_ENDPOINT } from './spend.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
@@ -133,8 +132,8 @@ export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<st
              attempts = greatest(0, l.attempts - member.is_async_answer::integer)
         from (select m.id, unpaid.* from unpaid cross join lateral unnest(lookup_ids) as m (id)) as member
        where l.id = member.id
-      returning ${QUEUED_COLUMNS}, member.day, (member.most ->> l.kind)::numeric as reserved, member.is_async_answer
-    ), ${enqueuePendingSql('stored')}, uncounted as (
+      returning l.run_id, l.service_id, l.kind, l.source, member.day, (member.most ->> l.kind)::numeric as reserved, member.is_async_answer
+    ), uncounted as (
       ${addSpendSql(
         {
           lookups: sql`-count(*)`,

@@ -4,15 +4,17 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
-import { type Bounding, budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql } from './budgets.ts'
-import type { Database } from './open.ts'
 import {
-  claimPendingSql,
-  dequeuePendingSql,
-  hasPendingSql,
-  openPendingSql,
-  type RunService,
-} from './pending-lookups.ts'
+  type Bounding,
+  budgetSql,
+  isPaidSql,
+  lockBudget,
+  mostOfKindsSql,
+  paidSql,
+  roomSql,
+} from './budgets.ts'
+import type { Database } from './open.ts'
+import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 import { addSpendSql, countCallsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import { type Connection, inTransaction } from './transaction.ts'
@@ -84,23 +86,24 @@ interface JobOptions extends RunService, Bounding {
 async function insertJobs(db: Connection, options: JobOptions): Promise<OutgoingJob[]> {
   const { run, service, ids, kinds = ['email'], least, token, leaseMs, deadlineMs, size = JOB_SIZE } = options
   const { isBounded = false } = options
-  const count = sql<number>`${ids.length * size}::integer`
   const keys = sql`(${[...ids]}::uuid[])`
   const { rows } = await sql<StoredJob>`
     with ${isBounded ? sql`${budgetSql(sql`r.id = ${run} and r.state = 'running'`)}, ${roomSql(service)},` : sql``}
-    ${openPendingSql({ run, service }, ids.length * size, {
-      columns: sql`l.kind, l.source, l.input`,
-      bulk: [{ kinds, isTaken: sql`true` }],
-      single: null,
-      ...(isBounded && { isPaid: isPaidSql(service, sql`p.kind`, sql`p.source`) }),
-    })}, claimed as (
+    claimed as (
       select c.*,
              row_number() over () as n,
              count(*) over () as total
-        from (${claimPendingSql(count)}) c
+        from (${claimPendingSql({
+          run,
+          service,
+          limit: sql`${ids.length * size}::integer`,
+          bulk: [{ kinds, isTaken: sql`true` }],
+          single: null,
+          ...(isBounded && { condition: isPaidSql(service, sql`l.kind`, sql`l.source`) }),
+        })}) c
     ), paid as (${isBounded ? paidSql(service) : sql`select * from claimed`}
     ), expected as materialized (
-      select ${mostSql(service, options)} as most
+      select ${mostOfKindsSql(service, options)} as most
     ), chosen as materialized (
       -- What waits beside them decides whether they are enough for a job, and not what a budget leaves.
       select id,
@@ -116,7 +119,7 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
         ) numbered
        cross join expected
        where total - part * ${size}::integer >= ${Math.min(least, size)}::integer
-    ), ${dequeuePendingSql('chosen')}, job as materialized (
+    ), job as materialized (
       select key,
              min(id) as first,
              count(*) as size,
@@ -258,8 +261,8 @@ export async function createFromAsyncAnswer(
       insert into fillrate.jobs (key, service_id, job_id, state, reason, size, is_async_answer, run_id, scope, lookup_ids, most, submitted_at, deadline_at, poll_at)
       select gen_random_uuid(), l.service_id, ${jobId}, 'submitted', 'a single lookup, accepted for later', 1, true, ${run},
              (select scopes ->> l.service_id::text from fillrate.runs where id = ${run}),
-             array[l.id], h.most, now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
-        from fillrate.lookups l left join fillrate.lookup_leases h on h.lease_token = l.lease_token
+             array[l.id], case when l.most is not null then jsonb_build_object(l.kind, l.most) end, now(), now() + ${intervalSql(deadlineMs)}, ${pollAt}
+        from fillrate.lookups l
        where l.id = ${lookup.id} and l.state = 'leased' and l.lease_token = ${lookup.token}
       returning key, lookup_ids[1] as lookup_id, most
     ), stored as (

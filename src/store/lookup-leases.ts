@@ -1,23 +1,14 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
 import { type Bounding, budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql } from './budgets.ts'
 import { notSuppressedSql, RESULT_COLUMNS, storeLateRecords } from './complete-lookups.ts'
-import { enqueueWriteBackSql } from './lookups.ts'
+import { enqueueWriteBackSql, IS_LEASED } from './lookups.ts'
 import type { Database } from './open.ts'
-import {
-  claimPendingSql,
-  dequeuePendingSql,
-  enqueuePendingSql,
-  hasPendingSql,
-  kindsOfEndpoint,
-  openPendingSql,
-  type RunService,
-  QUEUED_COLUMNS,
-} from './pending-lookups.ts'
+import { claimPendingSql, hasPendingSql, kindsOfEndpoint, type RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
-import { anyOf, fromNow, intervalSql, NOW, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
+import { intervalSql, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
 import { type Connection, inTransaction } from './transaction.ts'
 
 export interface LeasedLookup {
@@ -42,6 +33,8 @@ export interface LeaseOptions extends RunService, Bounding {
   readonly endpoint?: SingleEndpoint | null
   /** Only lookups without a failed call: the others prove little about a service that is being probed. */
   readonly untried?: boolean
+  /** Only lookups behind this identifier: the last one that was leased. Default: all. */
+  readonly after?: number
 }
 
 /**
@@ -59,11 +52,15 @@ const leaseSql = ({
   bulk = [],
   endpoint = null,
   untried = false,
+  after = 0,
 }: LeaseOptions) => {
   const single = kindsOfEndpoint(endpoint)
   const ofEndpoint = bulk.filter(({ kinds }) => kinds.every((kind) => single.includes(kind)))
-  const open = openPendingSql({ run, service }, limit, {
-    columns: sql`l.kind, l.source`,
+  const isUntried = untried ? sql`l.reason is null` : sql`true`
+  const claimed = claimPendingSql({
+    run,
+    service,
+    limit: sql`${limit}::integer`,
     bulk: ofEndpoint.map(({ kinds, singly }) => ({
       kinds,
       isTaken:
@@ -72,41 +69,26 @@ const leaseSql = ({
           : sql<boolean>`${singly}::boolean`,
     })),
     single,
-    condition: untried ? sql`l.reason is null` : sql`true`,
-    ...(isBounded && { isPaid: isPaidSql(service, sql`p.kind`, sql`p.source`) }),
+    after,
+    condition: isBounded
+      ? sql`${isUntried} and ${isPaidSql(service, sql`l.kind`, sql`l.source`)}`
+      : sql`${isUntried}`,
   })
-  const claimed = claimPendingSql(sql`${limit}::integer`)
   const ofRun = sql<boolean>`r.id = ${run} and r.state = 'running'`
   const paid = isBounded
-    ? sql`${budgetSql(ofRun)}, ${roomSql(service)}, ${open}, claimed as (
+    ? sql`${budgetSql(ofRun)}, ${roomSql(service)}, claimed as (
       select c.*,
-             row_number() over (order by is_bulk, entry, id) as n
+             row_number() over (order by is_bulk, id) as n
         from (${claimed}) c
-    ), paid as (${paidSql(service)}), pruned as (
-      -- Those that have ended: they would be read again with each lease.
-      delete from fillrate.lookup_leases h
-       using budget
-       where h.run_id = any(budget.spenders)
-         and h.lease_token not in (select lease_token from held)
-    )`
-    : sql`${open}, paid as (${claimed})`
-  return sql`${paid}, ${dequeuePendingSql('paid')}, leased as (
+    ), paid as (${paidSql(service)})`
+    : sql`paid as (${claimed})`
+  return sql`${paid}, leased as (
       update fillrate.lookups l
-         set state = 'leased', lease_token = ${token}
+         set state = 'leased', lease_token = ${token}, leased_until = now() + ${intervalSql(leaseMs)},
+             most = ${mostSql(service, { isBounded, most }, sql`l.kind`)}
         from paid
        where l.ctid = paid.tid
       returning l.id, l.kind, l.input, l.attempts
-    ), listed as (
-      insert into fillrate.lookup_leases
-             (lease_token, leased_until, run_id, service_id, most, lookup_ids)
-      select ${token},
-             now() + ${intervalSql(leaseMs)},
-             ${run},
-             ${service},
-             ${mostSql(service, { isBounded, most })},
-             array_agg(id)
-        from leased
-      having count(*) > 0
     )`
 }
 
@@ -126,15 +108,38 @@ export async function leaseLookups(db: Database, options: LeaseOptions): Promise
   })
 }
 
-/** Extends the leases under these tokens. @returns those that have not expired */
+/**
+ * Extends the leases under these tokens. Waits for no lock of a lookup, which a pick holds until it commits.
+ * @returns the tokens whose leases are all extended; of the others, one has expired or ended, or is locked
+ */
 export async function extendLookupLeases(
   db: Database,
   tokens: readonly string[],
   leaseMs: number,
 ): Promise<Set<string>> {
-  const held = db.updateTable('fillrate.lookup_leases').where('lease_token', '=', anyOf(tokens))
-  const extended = held.where('leased_until', '>', NOW).set({ leased_until: fromNow(leaseMs) })
-  return new Set((await extended.returning('lease_token').execute()).map((row) => row.lease_token))
+  const { rows } = await sql<{ token: string }>`
+    with held as materialized (
+      select ctid as tid, lease_token, leased_until
+        from fillrate.lookups
+       where ${IS_LEASED} and lease_token = any(${[...tokens]}::uuid[])
+    ), extended as (
+      update fillrate.lookups l set leased_until = now() + ${intervalSql(leaseMs)}
+        from (
+          select held.tid
+            from held
+           cross join lateral (
+             select l.ctid from fillrate.lookups l where l.ctid = held.tid for no key update skip locked offset 0) l
+           where held.leased_until > now()
+             and l.ctid = held.tid
+        ) free
+       where l.ctid = free.tid
+      returning l.lease_token
+    )
+    select lease_token as token
+      from held
+     group by lease_token
+    having count(*) = (select count(*) from extended e where e.lease_token = held.lease_token)`.execute(db)
+  return new Set(rows.map(({ token }) => token))
 }
 
 export interface LookupResult extends LookupFields {
@@ -183,20 +188,13 @@ export async function completeLookups(
         from ${recordBatch(results, RESULT_COLUMNS)}
        where l.id = v.id and ${opaque(sql`l.state = 'leased' and l.lease_token = v.token`)}
          and ${notSuppressedSql}
-      returning ${QUEUED_COLUMNS},
+      returning l.id, l.state, l.run_id, l.service_id, l.kind, l.source,
                 v.call,
                 coalesce(v.credits::numeric, (v.call = 'billed')::integer, 0) as credits,
                 v.overrun::numeric as overrun,
                 coalesce(v."unconfirmedCalls", 0) as doubt,
-                case
-                  when v."unconfirmedCalls" > 0
-                  then v."unconfirmedCalls" * coalesce((
-                         select (h.most ->> l.kind)::numeric
-                           from fillrate.lookup_leases h
-                          where h.lease_token = v.token
-                       ), 1)
-                end as credits_in_doubt
-    ), ${countCallsSql}, ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
+                v."unconfirmedCalls" * coalesce(l.most, 1) as credits_in_doubt
+    ), ${countCallsSql}, ${enqueueWriteBackSql('stored')}
     ${next === null ? sql`` : sql`, ${leaseSql(next)}`}
     select (select jsonb_agg(id) from stored) as stored,
            ${next === null ? sql`null` : sql`(select jsonb_agg(leased order by id) from leased)`} as leased`
@@ -211,28 +209,21 @@ export async function completeLookups(
   return { leased: (leased ?? []).map((lookup) => ({ ...lookup, token })), unstored }
 }
 
-/** SQL: returns the leased lookups `l` to the queue. @param from FROM and WHERE, which fence them by their token */
-const releaseSql = (from: RawBuilder<unknown>) => sql`
-    with released as (
-      update fillrate.lookups l set state = 'pending', lease_token = null ${from}
-      returning ${QUEUED_COLUMNS}
-    ), ${enqueuePendingSql('released')}
-    select count(*) from released`
-
 /** Releases leased lookups that were certainly not called: they are pending again at once, and none is in doubt. */
 export async function releaseLookups(
   db: Database,
   leased: readonly { readonly id: number; readonly token: string }[],
 ): Promise<void> {
   // Matches each by its own token: a lookup that was leased again meanwhile may be in flight under another one.
-  await releaseSql(sql`
-        from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
-       where l.id = k.id and l.state = 'leased' and l.lease_token = k.token`).execute(db)
+  await sql`
+    update fillrate.lookups l set state = 'pending', lease_token = null
+      from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
+     where l.id = k.id and l.state = 'leased' and l.lease_token = k.token`.execute(db)
 }
 
 /** Releases everything leased under a token that was certainly not called. */
 export async function releaseByToken(db: Database, token: string): Promise<void> {
-  await releaseSql(sql`
-        from (select unnest(lookup_ids) as id from fillrate.lookup_leases where lease_token = ${token}) h
-       where l.id = h.id and l.state = 'leased' and l.lease_token = ${token}`).execute(db)
+  await sql`
+    update fillrate.lookups set state = 'pending', lease_token = null
+     where ${IS_LEASED} and lease_token = ${token}`.execute(db)
 }

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
-import { enqueuePendingSql, QUEUED_COLUMNS, type RunService } from './pending-lookups.ts'
+import type { RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
-import { intervalSql, isTrue, readOne } from './sql.ts'
+import { intervalSql, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
@@ -52,8 +52,8 @@ export async function requeueSingly(
              refresh_at = case when ${isFailed} then now() + ${intervalSql(RETRY_FAILED_AFTER_MS)} end
         from ${membersSql(jobs)}
        where l.id = member.id and ${isOpenMemberSql('member.job_key')}
-      returning ${QUEUED_COLUMNS}
-    ), ${enqueueWriteBackSql('stored')}, ${enqueuePendingSql('stored')}
+      returning l.id, l.state
+    ), ${enqueueWriteBackSql('stored')}
     select count(*) as count from stored`
   return (await readOne(tx, queued)).count
 }
@@ -65,15 +65,11 @@ export async function requeueMembers(
   reason: string,
 ): Promise<number> {
   if (jobs.length === 0) return 0
-  const queued = sql<{ count: number }>`
-    with stored as (
-      update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null, ${LEFT_JOB}
-        from ${membersSql(jobs)}
-       where l.id = member.id and ${isOpenMemberSql('member.job_key')}
-      returning ${QUEUED_COLUMNS}
-    ), ${enqueuePendingSql('stored')}
-    select count(*) as count from stored`
-  return (await readOne(tx, queued)).count
+  const { numAffectedRows } = await sql`
+    update fillrate.lookups l set state = 'pending', reason = ${reason}, not_before = null, ${LEFT_JOB}
+      from ${membersSql(jobs)}
+     where l.id = member.id and ${isOpenMemberSql('member.job_key')}`.execute(tx)
+  return Number(numAffectedRows ?? 0)
 }
 
 /** SQL: the members of jobs. One may belong to another job since. */
@@ -98,48 +94,29 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
      where l.id = member.id and ${isOpenMemberSql('member.job_key')}`.execute(tx)
 }
 
-/** Whether any process holds leases of lookups. */
-export const hasLeases = (db: Connection): Promise<boolean> =>
-  isTrue(db, sql`exists (select from fillrate.lookup_leases)`)
+/** SQL: the lookup is leased. Without statistics Postgres takes half of all for leased, and of a range of runs few. */
+export const IS_LEASED = sql<boolean>`is_leased and run_id between 1 and ${sql.lit(Number.MAX_SAFE_INTEGER)}`
 
 /**
- * Returns lookups with an expired lease to the queue. Their calls may have been answered and billed: each is counted as in doubt.
+ * Makes lookups pending whose lease has expired. Their calls may have been answered and billed: each is counted as in doubt.
  * @returns how many
  */
 export async function releaseExpiredLookups(db: Connection, limit: number): Promise<number> {
   const released = sql<{ count: number }>`
-    with expired as materialized (
-      select l.id, h.leased_at, h.most from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
-       cross join lateral (
-         select id from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token
-            for no key update skip locked offset 0) l
-       where h.leased_until < now() limit ${limit}
+    with expired as (
+      select ctid as tid from fillrate.lookups
+       where ${IS_LEASED} and leased_until < now()
+       limit ${limit} for no key update skip locked
     ), stored as (
       update fillrate.lookups l
          set state = 'pending', lease_token = null, unconfirmed_calls = l.unconfirmed_calls + 1, attempts = l.attempts + 1,
-             requested_at = expired.leased_at, reason = 'lease expired during a call'
-        from expired where l.id = expired.id
-      returning ${QUEUED_COLUMNS},
-                'retried' as call,
-                1 as doubt,
-                0 as credits,
-                coalesce((expired.most ->> l.kind)::numeric, 1) as credits_in_doubt,
-                null::numeric as overrun
-    ), ${countCallsSql}, ${enqueuePendingSql('stored')}
+             requested_at = l.leased_until, reason = 'lease expired during a call'
+        from expired where l.ctid = expired.tid
+      returning l.run_id, l.service_id, l.kind, l.source, 'retried' as call, 1 as doubt, 0 as credits,
+                coalesce(l.most, 1) as credits_in_doubt, null::numeric as overrun
+    ), ${countCallsSql}
     select count(*) as count from stored`
   return (await readOne(db, released)).count
-}
-
-/** Deletes leases under which nothing is leased any more. */
-export async function pruneLeases(db: Connection): Promise<void> {
-  await sql`
-    delete from fillrate.lookup_leases h
-     where not exists (
-       select from unnest(h.lookup_ids) as q (id)
-        cross join lateral (
-          select from fillrate.lookups where id = q.id and state = 'leased' and lease_token = h.lease_token offset 0) l)`.execute(
-    db,
-  )
 }
 
 /** Lookups per statement. */
@@ -156,17 +133,14 @@ export async function adoptLookups(
   runningRuns: readonly number[],
 ): Promise<number> {
   const orphaned = isOrphanedSql(runningRuns)
-  const adopted = sql<{ count: number }>`
+  const { numAffectedRows } = await sql`
     with orphan as (
       select distinct on (l.id) l.id, r.source
         from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id
        where r.run_id = ${run} and r.state = 'waiting' and l.service_id = ${service} and ${orphaned}
        order by l.id, r.source limit ${ADOPT_BATCH_SIZE}
-    ), moved as (
-      update fillrate.lookups l set run_id = ${run}, source = orphan.source, requested_at = null
-        from orphan where l.id = orphan.id and ${orphaned}
-      returning ${QUEUED_COLUMNS}
-    ), ${enqueuePendingSql('moved')}
-    select count(*) as count from moved`
-  return (await readOne(db, adopted)).count
+    )
+    update fillrate.lookups l set run_id = ${run}, source = orphan.source, requested_at = null
+      from orphan where l.id = orphan.id and ${orphaned}`.execute(db)
+  return Number(numAffectedRows ?? 0)
 }

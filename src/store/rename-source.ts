@@ -64,7 +64,6 @@ async function renameRuns(tx: Tx, names: Names): Promise<void> {
                            || ${inTotals('unread_sources', listSql)} || ${inTotals('skipped_cells', cellsSql)}
                            || ${inTotals('fill_rates', keySql)}
      where ${from} = any(sources)`.execute(tx)
-  await sql`update fillrate.pending_lookups set source = ${names.to} where source = ${from}`.execute(tx)
   await sql`
     update fillrate.scheduled_runs s
        set sources = ${inArraySql(sql`sources`, names)},

@@ -11,11 +11,7 @@ import { type AnsweredRow, hasAnsweredRowsSql, parseRows, type Unparsed } from '
 
 /** SQL: whether lookups of a run are leased. */
 export const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
-  select from fillrate.lookup_leases h cross join lateral unnest(h.lookup_ids) as q (id)
-   cross join lateral (
-     select from fillrate.lookups l
-      where l.id = q.id and ${opaque(sql`l.state = 'leased' and l.lease_token = h.lease_token`)} offset 0) l
-   where h.run_id = ${run})`
+  select from fillrate.lookups where is_leased and run_id = ${run})`
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>

@@ -70,31 +70,15 @@ export interface Schema extends ObservationTables {
     reason: string | null
     not_before: Date | null
     lease_token: string | null
+    leased_until: Date | null
+    most: number | null
     requested_at: Date | null
     resolved_at: Date | null
     refresh_at: Date | null
     confidence: number | null
     record: Json | null
-  }
-  'fillrate.pending_lookups': {
-    id: Generated<number>
-    run_id: number
-    service_id: number
-    kind: LookupKind
-    sync_only: boolean
-    not_before: Date | null
-    size: number
-    source: string | null
-    lookup_ids: number[]
-  }
-  'fillrate.lookup_leases': {
-    lease_token: string
-    leased_at: Generated<Date>
-    leased_until: Date
-    run_id: number
-    service_id: number
-    most: Json | null
-    lookup_ids: number[]
+    is_pending: GeneratedAlways<boolean | null>
+    is_leased: GeneratedAlways<boolean | null>
   }
   'fillrate.answered_lookups': { lookup_id: number }
   'fillrate.rows': {

@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { LookupState } from '../domain/lookup.ts'
 import { ANSWERED_STATES, enqueueWriteBackSql, isOrphanedSql } from './lookups.ts'
-import { enqueuePendingSql, QUEUED_COLUMNS } from './pending-lookups.ts'
 import { jsonBatch, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -48,8 +47,8 @@ export async function upsertLookups(
       from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb' })}
      order by ${order}
     ${claimKnownSql(runningRuns)}
-    returning ${QUEUED_COLUMNS}, l.key, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), ${enqueueWriteBackSql('upserted')}, ${enqueuePendingSql('upserted', sql`claimed`)}
+    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}
     select id, kind, key, state, claimed from upserted`.execute(tx)
   return rows
 }

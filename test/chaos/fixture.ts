@@ -220,7 +220,7 @@ export async function runTrial(
 
 /** Expires all leases, as time would. */
 export async function expireLeases({ pool }: TestDatabase): Promise<void> {
-  for (const table of ['runs', 'lookup_leases', 'jobs', 'leases'])
+  for (const table of ['runs', 'lookups', 'jobs', 'leases'])
     await pool.query(
       `update fillrate.${table} set leased_until = now() - interval '1 ms' where leased_until is not null`,
     )

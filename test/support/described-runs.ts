@@ -232,6 +232,5 @@ async function makeDue({ query }: TestDatabase): Promise<void> {
   await query(`update fillrate.jobs set deadline_at = now() - interval '1 s' where state = 'in_doubt'`)
   await query(`update fillrate.jobs set poll_at = now() - interval '1 s' where poll_at is not null`)
   await query(`update fillrate.lookups set not_before = null where not_before is not null`)
-  await query(`update fillrate.pending_lookups set not_before = null where not_before is not null`)
   await query(`update fillrate.rows set due_at = now() where state = 'waiting' and due_at is not null`)
 }

@@ -42,6 +42,8 @@ export class LookupQueue {
   #ready: { readonly lookup: LeasedLookup; readonly leasedAt: number }[] = []
   /** How many are to be ready. */
   #ahead = 0
+  /** The last one that was leased, by its identifier: what a claim has left before it is not read again until it finds no more behind. */
+  #after = 0
   /** Resolves when the lease that is under way has ended; null: none is. */
   #leasing: PromiseWithResolvers<void> | null = null
   /** The last lease found nothing more. */
@@ -150,7 +152,10 @@ export class LookupQueue {
   async #leaseNow(max: number): Promise<number> {
     const { maxReady, capacity } = this.#options
     this.#growAhead(max)
-    return this.#leaseOnly(Math.min(maxReady, max + Math.max(0, Math.min(this.#ahead, capacity() - max))))
+    const limit = Math.min(maxReady, max + Math.max(0, Math.min(this.#ahead, capacity() - max)))
+    const isFromStart = this.#after === 0
+    const leased = await this.#leaseOnly(limit)
+    return leased > 0 || isFromStart ? leased : this.#leaseOnly(limit)
   }
 
   async #leaseOnly(limit: number): Promise<number> {
@@ -172,18 +177,20 @@ export class LookupQueue {
   async #lease(plan: LeaseOptions): Promise<LeasedLookup[]> {
     const { db, breaker } = this.#deps
     // Probe with an untried lookup first: an input that always fails would keep the circuit open by itself.
-    const untried = breaker.state === 'closed' ? [] : await store.leaseLookups(db, { ...plan, untried: true })
+    const untried =
+      breaker.state === 'closed' ? [] : await store.leaseLookups(db, { ...plan, after: 0, untried: true })
     return untried.length > 0 ? untried : store.leaseLookups(db, plan)
   }
 
-  #add({ limit, token }: LeaseOptions, leased: readonly LeasedLookup[], since: number): void {
+  #add({ limit, token, after }: LeaseOptions, leased: readonly LeasedLookup[], since: number): void {
     const leasedAt = performance.now()
     if (leasedAt - since > LEASE_MS / 2) {
       // Postgres was away, and the lease may end before the answer.
       this.#release(() => store.releaseByToken(this.#deps.db, token))
       return
     }
-    this.#isExhausted = leased.length < limit
+    this.#isExhausted = leased.length < limit && after === 0
+    this.#after = leased.length < limit ? 0 : Math.max(...leased.map(({ id }) => id))
     this.#leases.track(token, leased.length, since)
     for (const lookup of leased) this.#ready.push({ lookup, leasedAt })
   }
@@ -194,6 +201,7 @@ export class LookupQueue {
       service: this.#deps.service,
       ...boundingOf(this.#deps, this.#run),
       limit,
+      after: this.#after,
       token: randomUUID(),
       leaseMs: LEASE_MS,
       endpoint: this.#options.endpoint,

@@ -41,6 +41,8 @@ export class RunBudget {
   #isReached = false
   /** What lookups cost at most as answers have stated it, if that is more than the description says. */
   #costs: BudgetUsage['costs'] = {}
+  /** As it was read last, and what was picked since: reading counts all that waits, which may be a million lookups. */
+  #known: BudgetUsage | null = null
   readonly #abandonedSkips = new Map<string, number>()
   readonly #pendingSkips = new Map<string, number>()
   readonly #rowsTakenBySource = new Map<string, number | null>()
@@ -72,21 +74,47 @@ export class RunBudget {
 
   /** The most that a lookup may cost. */
   charge({ kind }: { readonly kind: LookupKind }): number {
-    return Math.max(this.#known(kind), this.#costs[kind] ?? 0)
+    return Math.max(this.#priced(kind), this.#costs[kind] ?? 0)
   }
 
   /** What an answer has stated that a lookup costs, if that is more than the description says; null: none has. */
   get statedCost(): number | null {
-    const above = ALL_LOOKUP_KINDS.filter((kind) => (this.#costs[kind] ?? 0) > this.#known(kind))
+    const above = ALL_LOOKUP_KINDS.filter((kind) => (this.#costs[kind] ?? 0) > this.#priced(kind))
     return above.length === 0 ? null : Math.max(...above.map((kind) => this.charge({ kind })))
   }
 
-  #known(kind: LookupKind): number {
+  #priced(kind: LookupKind): number {
     return this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
   }
 
   get isUnlimited(): boolean {
     return this.limit === null && this.ownLimit === null && this.#sourceLimits.size === 0
+  }
+
+  /** What is spent as far as is known. Null: nothing bounds it, or it was not read yet. */
+  get known(): BudgetUsage | null {
+    return this.#known
+  }
+
+  /** Whether what is known to be left pays this much for a source: what was spent need not be read again. */
+  pays(source: string, units: number): boolean {
+    return this.isUnlimited || (this.#known !== null && this.remaining(this.#known, source) >= units)
+  }
+
+  noteSpent(spent: BudgetUsage): void {
+    this.#known = spent
+  }
+
+  /** Notes what lookups may cost that wait to be requested from now on. */
+  notePicked(source: string, units: number): void {
+    if (this.#known === null || units === 0) return
+    const { spent, bySource, own } = this.#known
+    this.#known = {
+      ...this.#known,
+      spent: roundCredits(spent + units),
+      bySource: { ...bySource, [source]: roundCredits((bySource[source] ?? 0) + units) },
+      own: roundCredits(own + units),
+    }
   }
 
   /** Credits that a source may still spend, within the current share. @param spent null: it has no bound */

@@ -28,7 +28,7 @@ import {
 import { Jobs, SERVICE } from './jobs.ts'
 import { Maintenance } from './maintenance.ts'
 import { Ownership } from './ownership.ts'
-import { BULK } from '../../support/queue-pending.ts'
+import { BULK } from '../../support/bulk.ts'
 import { People } from './people.ts'
 import {
   config,
@@ -329,7 +329,6 @@ export class Batch {
           where state = 'pending'`,
         [worlds],
       )
-      await this.#database.pool.query('update fillrate.pending_lookups set not_before = null')
     }
     const leased: Leased[] = []
     for (const service of SERVICES)
@@ -352,13 +351,8 @@ export class Batch {
       `with parts as (
          select gen_random_uuid() as token, array_agg(id) as ids from fillrate.lookups
           where lease_token = $1 group by substring(key from '^w(\\d+)-')
-       ), split as (
-         insert into fillrate.lookup_leases (lease_token, leased_until, run_id, service_id, lookup_ids)
-         select p.token, h.leased_until, h.run_id, h.service_id, p.ids from parts p join fillrate.lookup_leases h on h.lease_token = $1
        ), moved as (
          update fillrate.lookups l set lease_token = p.token from parts p where l.id = any(p.ids)
-       ), gone as (
-         delete from fillrate.lookup_leases where lease_token = $1
        )
        select token, ids::int[] from parts`,
       [token],

@@ -99,8 +99,8 @@ export class Calls {
     const these = new Set(worlds)
     this.markUncertain([...this.#tokens.keys()].filter((key) => these.has(parseWorld(key))))
     await this.#database.pool.query(
-      `update fillrate.lookup_leases h set leased_until = now() - interval '1 s' from fillrate.lookups l
-        where l.id = any (h.lookup_ids) and l.lease_token = h.lease_token and substring(l.key from '^w(\\d+)-')::int = any ($1::int[])`,
+      `update fillrate.lookups set leased_until = now() - interval '1 s'
+        where is_leased and substring(key from '^w(\\d+)-')::int = any ($1::int[])`,
       [worlds],
     )
   }

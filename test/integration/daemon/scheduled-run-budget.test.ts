@@ -43,7 +43,7 @@ const distinct = (): number => harness.sandbox.stats({ inputs: true }).inputs.di
 
 /** Expires the leases of the dead process, and starts another one. */
 async function continueElsewhere(): Promise<void> {
-  for (const table of ['runs', 'scheduled_runs', 'lookup_leases', 'leases'])
+  for (const table of ['runs', 'scheduled_runs', 'lookups', 'leases'])
     await harness.query(
       `update fillrate.${table} set leased_until = now() - interval '1 s' where leased_until is not null`,
     )

@@ -95,12 +95,9 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
   // What is under way is left to nobody else, and not spent; and one budget stands once.
   const manual = expected.find(({ kind }) => kind === 'run')
   await harness.query(
-    `with leased as (
-       insert into fillrate.lookups (kind, key, input, state, run_id, source, lease_token)
-       select 'email', 'leased' || n, '{}', 'leased', $1::bigint, 'contacts', '00000000-0000-4000-8000-000000000001'
-         from generate_series(1, 4) n returning id, lease_token, run_id)
-     insert into fillrate.lookup_leases (lease_token, run_id, service_id, lookup_ids, leased_until)
-     select lease_token, run_id, 0, array_agg(id), now() + interval '1 hour' from leased group by 1, 2`,
+    `insert into fillrate.lookups (kind, key, input, state, run_id, source, lease_token, leased_until)
+     select 'email', 'leased' || n, '{}', 'leased', $1::bigint, 'contacts', gen_random_uuid(), now() + interval '1 hour'
+       from generate_series(1, 4) n`,
     [manual?.run],
   )
   const { limit = 0, spent = 0, run } = manual ?? {}
@@ -108,7 +105,6 @@ test('the budgets of live sync, of a run and of a scheduled run are those of the
   await expect
     .poll(own, { timeout: 20_000 })
     .toMatchObject([{ source: null, limit, spent, left: limit - spent - 4 }])
-  await harness.query('delete from fillrate.lookup_leases')
   await harness.query(`delete from fillrate.lookups where key like 'leased%'`)
   await harness.query('delete from fillrate.runs where id = any($1)', [runs.map(({ id }) => id)])
   await harness.query('delete from fillrate.spend where run_id = any($1)', [runs.map(({ id }) => id)])

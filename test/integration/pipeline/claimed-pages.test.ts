@@ -19,7 +19,7 @@ const options = { limit: null, where: null }
 beforeEach(async () => {
   await database.query(`
     drop table if exists people;
-    truncate fillrate.rows, fillrate.lookups, fillrate.pending_lookups, fillrate.runs restart identity cascade;
+    truncate fillrate.rows, fillrate.lookups, fillrate.runs restart identity cascade;
     create table people (id int primary key, email text, title text, phone text);
     insert into people select n, 'p' || n || '@x.example' from generate_series(1, 300) n;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)

@@ -406,8 +406,8 @@ test('a lookup accepted as a job that is never delivered uses up its attempts', 
 /** A profile and a domain, each accepted as a job of one. */
 async function acceptedSingles(): Promise<void> {
   const rows = await database.query<{ id: string; kind: string; token: string }>(
-    `insert into fillrate.lookups (kind, key, input, state, lease_token)
-     select kind, key, jsonb_build_object(kind, key), 'leased', gen_random_uuid()
+    `insert into fillrate.lookups (kind, key, input, state, lease_token, leased_until)
+     select kind, key, jsonb_build_object(kind, key), 'leased', gen_random_uuid(), now() + interval '1 hour'
        from (values ('linkedin_url', 'ada'), ('domain', 'acme.example')) v (kind, key)
      returning id, kind, lease_token as token`,
   )

@@ -25,7 +25,6 @@ import { listDaySpend } from '../../../src/store/spend.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
-import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 import { LOOKUPS, nameIn, PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
 import { serveRaw } from '../../unit/service/loopback-service.ts'
 
@@ -138,7 +137,6 @@ class Batch {
     vi.advanceTimersByTime(25 * HOUR)
     await database.query(`
       update fillrate.lookups set not_before = null where not_before is not null;
-      update fillrate.pending_lookups set not_before = null where not_before is not null;
       update fillrate.jobs set not_before = now() - interval '1 s' where not_before is not null;
       update fillrate.jobs set poll_at = now() - interval '1 s' where poll_at is not null;
       update fillrate.jobs set release_at = now() - interval '1 s' where release_at is not null`)
@@ -341,7 +339,6 @@ async function simulate(worlds: readonly World[], baseUrl: string): Promise<stri
       lookups.map(({ world }) => world.mode === 'single'),
     ],
   )
-  await database.query(QUEUE_PENDING.replace('where state', `where run_id = ${run} and state`))
   const batch = new Batch(worlds, baseUrl, run)
   try {
     for (let round = 0; round < ROUNDS && !(await batch.isDone()); round++) await batch.round(round)

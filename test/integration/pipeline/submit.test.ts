@@ -9,7 +9,6 @@ import * as submit from '../../../src/pipeline/submit.ts'
 import { ServerError } from '../../../src/service/errors.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { useFreshDatabase } from '../../support/database.ts'
-import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 const database = useFreshDatabase()
 
@@ -36,7 +35,6 @@ async function openRun(
      select 'email', e, jsonb_build_object('email', e), 'pending', 1
        from generate_series(1, 500) n, lateral (select 'p' || n || '@example.com' as e) named`,
   )
-  await database.query(QUEUE_PENDING)
   const [run] = await runs.listRunning(db)
   if (!run) throw new Error('the run should be live')
   const calls = { posted: 0, maxInFlight: 0 }

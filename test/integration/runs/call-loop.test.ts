@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
+import type { RawNode } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { RunCounters } from '../../../src/runs/counters.ts'
@@ -21,7 +22,6 @@ import { requestTry } from '../../../src/store/services.ts'
 import { POLICY } from '../../support/answered-people.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
-import { QUEUE_PENDING } from '../../support/queue-pending.ts'
 
 const SCOPE = 'the key'
 interface CallFixture {
@@ -68,7 +68,6 @@ async function createFixture(
      select 'email', email, jsonb_build_object('email', email), 'pending', $2 from unnest($1::text[]) email`,
     [emails, run],
   )
-  await database.query(QUEUE_PENDING)
   const deps = {
     db: database.db,
     sources: new Map(),
@@ -239,34 +238,29 @@ test('the last answers are reported as such, also if it is not known yet that th
   const limiter = new Limiter({})
   const [run] = await runs.listRunning(database.db)
   if (!run) throw new Error('the run should be live')
-  const client = await database.pool.connect()
-  let locked: Promise<unknown> | null = null
-  let unlocked: Promise<unknown> | null = null
-  const unlock = (): void => {
-    unlocked ??= client.query('rollback')
-  }
-  // Where not all were leased at once, what is left waits for the lock as well, and would do so for ever.
-  let timer: NodeJS.Timeout | undefined
-  onTestFinished(() => {
-    clearTimeout(timer)
-    client.release(true)
+  const allStored = Promise.withResolvers<void>()
+  const leases = new WeakSet<object>()
+  // The statement that finds nothing more to lease is not answered before all answers are stored.
+  const db = deps.db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      const fragments = node.kind === 'RawNode' ? (node as RawNode).sqlFragments : []
+      if (fragments.some((text) => text.includes('select * from leased'))) leases.add(queryId)
+      return node
+    },
+    transformResult: async ({ result, queryId }) => {
+      if (leases.has(queryId) && result.rows.length === 0) await allStored.promise
+      return result
+    },
   })
   const reported: (readonly [number, boolean])[] = []
-  await lookUpBatch({ ...deps, limiter }, run, {
+  await lookUpBatch({ ...deps, db, limiter }, run, {
     limit: () => 100,
     signal: new AbortController().signal,
-    // The query that finds nothing more waits until all answers are stored.
-    onLeased: () => {
-      if (locked !== null) return
-      locked = client.query('begin; lock table fillrate.lookup_leases in access exclusive mode')
-      timer = setTimeout(unlock, 2_000)
-    },
     onStored: (answers, isLast) => {
       reported.push([answers, isLast])
-      if (reported.reduce((sum, [count]) => sum + count, 0) === 8) unlock()
+      if (reported.reduce((sum, [count]) => sum + count, 0) === 8) allStored.resolve()
     },
   })
-  await unlocked
   await limiter.stop()
   expect(reported.reduce((sum, [count]) => sum + count, 0)).toBe(8)
   expect(reported.at(-1)?.[1]).toBe(true)

@@ -132,17 +132,11 @@ test('a killed process leaves the most of its calls in doubt', async () => {
   await fillrate.run({ budget: 42, route: 'sync', signal: stopped.signal }).catch(() => {})
   const { db, pool } = database
   const token = randomUUID()
-  const rows = await database.query<{ id: number }>(
-    `insert into fillrate.lookups (kind, key, input, state, run_id, source, lease_token)
-     select 'email', 'killed' || n, '{}', 'leased', (select max(id) from fillrate.runs), $2, $1
-       from generate_series(1, 4) n returning id`,
-    [token, name],
-  )
-  const ids = rows.map(({ id }) => id)
   await database.query(
-    `insert into fillrate.lookup_leases (lease_token, leased_until, run_id, service_id, most, lookup_ids)
-     select $1, now() - interval '1 s', max(id), 0, '{"email": 7}', $2 from fillrate.runs`,
-    [token, ids],
+    `insert into fillrate.lookups (kind, key, input, state, run_id, source, lease_token, leased_until, most)
+     select 'email', 'killed' || n, '{}', 'leased', (select max(id) from fillrate.runs), $2, $1, now() - interval '1 s', 7
+       from generate_series(1, 4) n`,
+    [token, name],
   )
   expect(await releaseExpiredLookups(db, 100)).toBe(4)
   const spent = await pool.query(

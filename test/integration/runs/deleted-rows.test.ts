@@ -226,7 +226,7 @@ test('a call in flight is answered and stored before its row is erased', async (
   await run()
   await wait()
   await harness.query(`
-    update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), resolved_at = null
+    update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() + interval '1 hour', resolved_at = null
      where key = 'person3@example.com'`)
   const deps = { db: app.db, policy: TABLE_POLICY }
   const contacts = app.sources.get('contacts')

@@ -11,7 +11,7 @@ import { claimRows } from '../../../src/store/rows.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { useTestDatabase } from '../../support/database.ts'
-import { BULK } from '../../support/queue-pending.ts'
+import { BULK } from '../../support/bulk.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // Write-back finds each row that waits for an answered lookup, whichever statement has made it so. A row that none finds waits for ever,
@@ -20,7 +20,7 @@ import { wantLookups } from '../../support/want-lookups.ts'
 const database = useTestDatabase()
 beforeEach(() =>
   database.query(`
-    truncate fillrate.lookups, fillrate.answered_lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows
+    truncate fillrate.lookups, fillrate.answered_lookups, fillrate.jobs, fillrate.runs, fillrate.rows
       restart identity cascade;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour')`),
@@ -192,7 +192,8 @@ test.each(CASES)('write-back finds a row, until it is written, when $when', asyn
 /** The other statements: table, functions, and why write-back has to find no row after them. */
 const OTHERS = `
   lookups addUnconfirmedCalls adoptLookups createFromAsyncAnswer endUnpaidJobs insertJobs: it is not answered
-  lookups leaseSql releaseExpiredLookups releaseSql renameRows requeueMembers: it is not answered
+  lookups leaseSql extendLookupLeases releaseByToken releaseExpiredLookups releaseLookups: it is not answered
+  lookups renameRows requeueMembers: it is not answered
   lookups deleteRecords makeRowsDue: it is answered as before
   rows beginAnew deleteSuppressions eraseCells makeRowsDue postponeDueRows restoreRows: it waits as before, or not
   rows revertRows storeLateRecords updateDeletedRows: it waits as before, or not

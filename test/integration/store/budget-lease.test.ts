@@ -38,7 +38,7 @@ async function begin(of: object): Promise<void> {
 }
 beforeEach(() =>
   database.query(`
-    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows, fillrate.spend restart identity cascade`),
+    truncate fillrate.lookups, fillrate.jobs, fillrate.runs, fillrate.rows, fillrate.spend restart identity cascade`),
 )
 
 const want = (source: string, count: number, { run = RUN, service = 0, kind = 'email' as LookupKind } = {}) =>
@@ -97,7 +97,7 @@ test('what an answer costs less is left, what is released was never taken, and w
   expect(await lease(40)).toHaveLength(1)
   // Its process is dead: it may have been billed.
   await database.query(
-    `update fillrate.lookup_leases set leased_until = now() - interval '1 s' where lease_token = '${second.token}'`,
+    `update fillrate.lookups set leased_until = now() - interval '1 s' where lease_token = '${second.token}'`,
   )
   expect(await releaseExpiredLookups(database.db, 100)).toBeGreaterThan(0)
   expect(await database.query('select sum(credits_in_doubt)::int as doubt from fillrate.spend')).toEqual([

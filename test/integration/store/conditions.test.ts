@@ -14,7 +14,7 @@ const database = useTestDatabase()
 beforeEach(async () => {
   await database.query(`truncate fillrate.conditions, fillrate.circuit_breakers, fillrate.rate_limits, fillrate.leases, fillrate.runs,
     fillrate.spend, fillrate.scheduled_runs, fillrate.changed_rows, fillrate.jobs, fillrate.rows, fillrate.row_counts, fillrate.changes,
-    fillrate.processes, fillrate.services, fillrate.pending_lookups, fillrate.source_state restart identity cascade`)
+    fillrate.processes, fillrate.services, fillrate.source_state restart identity cascade`)
   await database.query(`insert into fillrate.services (id, host, name) values (0, 'api.acme.example', 'acme'), (1, 'api.pdl.example', 'pdl');
     insert into fillrate.processes (owner, role, host, pid, version, node_version, config, started_at)
     values ('daemon', 'start', 'a', 1, '', '', '{}', now())`)

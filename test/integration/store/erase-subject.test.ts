@@ -154,9 +154,9 @@ const token = '00000000-0000-4000-8000-000000000001'
 /** Lookups 1 to `count` in the middle of their calls. */
 const addCalls = (count: number): Promise<unknown> =>
   database.query(`
-    insert into fillrate.lookups (id, kind, key, input, state, run_id, source, lease_token)
+    insert into fillrate.lookups (id, kind, key, input, state, run_id, source, lease_token, leased_until)
     overriding system value
-    select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}'
+    select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}', now() + interval '1 hour'
       from generate_series(1, ${count}) n`)
 const answer = (id: number, record: Record<string, unknown>): LookupResult => ({
   id,

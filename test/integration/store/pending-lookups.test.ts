@@ -7,10 +7,10 @@ import { eraseLookups } from '../../../src/store/erase.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as lookups from '../../../src/store/lookups.ts'
-import { hasPendingLookups, prunePending } from '../../../src/store/pending-lookups.ts'
+import { claimPendingSql, deleteUnneeded, hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
-import { BULK } from '../../support/queue-pending.ts'
+import { BULK } from '../../support/bulk.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // Pending lookups are leased or become jobs, each once, whatever else takes some of them at the same moment.
@@ -18,7 +18,7 @@ import { wantLookups } from '../../support/want-lookups.ts'
 const database = useTestDatabase()
 beforeEach(() =>
   database.query(`
-    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.lookup_leases, fillrate.jobs, fillrate.runs, fillrate.rows restart identity cascade;
+    truncate fillrate.lookups, fillrate.jobs, fillrate.runs, fillrate.rows restart identity cascade;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     select 'manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`),
 )
@@ -79,11 +79,7 @@ const createJobs = ({
 
 const sizes = (made: readonly jobs.OutgoingJob[]): number[] => made.map((job) => job.emails.length)
 
-/** The sizes of the entries of the queue, the oldest first. */
-const entrySizes = async (): Promise<number[]> =>
-  (await database.query<{ size: number }>('select size from fillrate.pending_lookups order by id')).map(
-    ({ size }) => size,
-  )
+const countPending = () => database.count('fillrate.lookups where is_pending')
 
 const states = () =>
   database.scalar(
@@ -102,7 +98,6 @@ test('new emails become jobs of a hundred, and one of what is left over', async 
   expect(sizes(made)).toEqual([100, 100, 50])
   expect(new Set(made.flatMap((job) => job.emails)).size).toBe(250)
   expect(await states()).toEqual({ submitted: 250 })
-  expect(await entrySizes()).toEqual([])
   expect(await createJobs()).toEqual([])
 })
 
@@ -195,47 +190,58 @@ test('an address that is being erased is in no job', async () => {
   expect(await createJobs()).toEqual([])
 })
 
-test('pending lookups are queued by the hundred, and taken in their order; the others before emails', async () => {
+test('pending lookups are taken in their order; the others before emails', async () => {
   await want(250)
   await want(3, 'domain')
-  expect(await entrySizes()).toEqual([100, 100, 50, 3])
   expect(await lease(5)).toEqual([1, 2, 251, 252, 253])
-  expect(await entrySizes()).toEqual([98, 100, 50])
   const made = await createJobs({ count: 2 })
   expect(sizes(made)).toEqual([100, 100])
-  expect(await entrySizes()).toEqual([48])
-  // Too few for a job: they stay queued.
+  expect(await countPending()).toBe(48)
+  // Too few for a job: they stay.
   expect(await createJobs({ count: 1, least: 50 })).toEqual([])
   expect(await lease(100)).toHaveLength(48)
   expect(await hasPendingLookups(database.db, { run: RUN, service: 0 })).toBe(false)
 })
 
-test('what is queued and no longer pending is dropped, and what is not due yet stays', async () => {
+test('what is of another run or service is not taken, and what is not due yet is taken then', async () => {
   await want(6)
   await database.query(`
-    update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
+    update fillrate.lookups set service_id = 1 where id = 1;
     update fillrate.lookups set run_id = null where id = 2;
-    delete from fillrate.lookups where id = 3;
+    update fillrate.lookups set run_id = ${OTHER} where id = 3;
     update fillrate.lookups set not_before = now() + interval '1 hour' where id = 4`)
   expect(await lease(10)).toEqual([5, 6])
-  expect(await entrySizes()).toEqual([1])
   await database.query('update fillrate.lookups set not_before = null')
   expect(await lease(10)).toEqual([4])
-  expect(await entrySizes()).toEqual([])
 })
 
-test('released, expired and requeued lookups are queued again, and lists that no lease needs are deleted', async () => {
+test('a claim goes on behind what was leased last', async () => {
+  await want(6)
+  const after = (id: number) =>
+    leases.leaseLookups(database.db, {
+      run: RUN,
+      service: 0,
+      bulk: BULK,
+      limit: 2,
+      after: id,
+      token: randomUUID(),
+      leaseMs: MINUTE,
+    })
+  expect((await after(3)).map(({ id }) => id)).toEqual([4, 5])
+  expect((await after(5)).map(({ id }) => id)).toEqual([6])
+  expect(await after(6)).toEqual([])
+  expect((await after(0)).map(({ id }) => id)).toEqual([1, 2])
+})
+
+test('released, expired and requeued lookups are pending again', async () => {
   await want(3)
   const token = randomUUID()
   expect(await lease(1, token)).toEqual([1])
   await leases.releaseByToken(database.db, token)
   expect(await lease(3)).toEqual([1, 2, 3])
-  await lookups.pruneLeases(database.db)
-  expect(await database.count('fillrate.lookup_leases')).toBe(1)
-  await database.query(`update fillrate.lookup_leases set leased_until = now() - interval '1 s'`)
+  expect(await lookups.releaseExpiredLookups(database.db, 10)).toBe(0)
+  await database.query(`update fillrate.lookups set leased_until = now() - interval '1 s'`)
   expect(await lookups.releaseExpiredLookups(database.db, 10)).toBe(3)
-  await lookups.pruneLeases(database.db)
-  expect(await database.count('fillrate.lookup_leases')).toBe(0)
 
   const [job] = await createJobs({ count: 1 })
   expect(await hasPendingLookups(database.db, { run: RUN, service: 0 })).toBe(false)
@@ -248,55 +254,52 @@ test('released, expired and requeued lookups are queued again, and lists that no
 test.each<[string, () => Promise<number>]>([
   ['leased', async () => (await lease(10)).length],
   ['put into jobs', async () => (await createJobs({ count: 1 })).flatMap(({ emails }) => emails).length],
-])('a lookup that another transaction has locked is not %s, and stays queued', async (_, take) => {
+])('a lookup that another transaction has locked is not %s, and stays', async (_, take) => {
   await want(3)
   const other = await begin()
   await sql`select from fillrate.lookups where id = 2 for update`.execute(other)
   expect(await take()).toBe(2)
   expect(await take()).toBe(0)
-  expect(await entrySizes()).toEqual([1])
   await other.rollback().execute()
   expect(await take()).toBe(1)
-  expect(await entrySizes()).toEqual([])
 })
 
-test.each<[string, () => Promise<readonly string[]>]>([
-  ['leased', async () => (await lease(10)).map((id) => `${id - 1}@x.example`)],
-  ['put into jobs', async () => (await createJobs({ count: 1 })).flatMap(({ emails }) => emails)],
-])(
-  'a lookup that changes after the statement began is %s once, by the next one if it is pending',
-  async (_, take) => {
-    await want(5)
-    // Holds the entry, so that the statement below waits with the snapshot that it has taken.
-    const other = await begin()
-    await sql`select from fillrate.pending_lookups for update`.execute(other)
-    const taken = take()
-    await database.untilBlocked()
-    await database.query(`
-      update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
-      update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid() where id = 2;
-      update fillrate.lookups set attempts = 1 where id = 3;
-      delete from fillrate.lookups where id = 4`)
-    await other.commit().execute()
-    expect(await taken).toEqual(['4@x.example'])
-    expect(await take()).toEqual(['2@x.example'])
-    expect(await take()).toEqual([])
-    expect(await entrySizes()).toEqual([])
-  },
-)
+test('a lookup that changes after the statement began is claimed once, by the next one if it is pending', async () => {
+  await want(5)
+  // The statement waits for this lock while it reads, with the snapshot that it has taken.
+  const other = await begin()
+  await sql`select pg_advisory_xact_lock(77)`.execute(other)
+  const claim = claimPendingSql({
+    run: RUN,
+    service: 0,
+    limit: sql`10`,
+    bulk: [],
+    single: ['email'],
+    condition: sql`(select pg_advisory_xact_lock_shared(77) from (select l.id offset 0) one) is not null`,
+  })
+  const taken = sql<{ id: number }>`select id from (${claim}) c`.execute(database.db)
+  await database.untilBlocked()
+  await database.query(`
+    update fillrate.lookups set state = 'found', record = '{}', resolved_at = now() where id = 1;
+    update fillrate.lookups set state = 'leased', lease_token = gen_random_uuid(), leased_until = now() + interval '1 min' where id = 2;
+    update fillrate.lookups set attempts = 1 where id = 3;
+    delete from fillrate.lookups where id = 4`)
+  await other.commit().execute()
+  expect((await taken).rows).toEqual([{ id: 5 }])
+  expect(await lease(10)).toEqual([3, 5])
+})
 
 test('of two statements at once, the second takes what the first has left', async () => {
   await want(250)
   const first = await begin()
   const options = { run: RUN, service: 0, bulk: BULK, limit: 120, leaseMs: MINUTE }
   const leased = await leases.leaseLookups(first, { ...options, token: randomUUID() })
-  const made = createJobs({ count: 2 })
-  await database.untilBlocked()
+  const made = await createJobs({ count: 2 })
   await first.commit().execute()
-  const emails = (await made).flatMap((job) => job.emails)
+  const emails = made.flatMap((job) => job.emails)
   const all = new Set([...leased.map(({ input }) => input['email']), ...emails])
   expect([leased.length, emails.length, all.size]).toEqual([120, 80, 200])
-  expect(await entrySizes()).toEqual([50])
+  expect(await countPending()).toBe(50)
 })
 
 const INPUTS = {
@@ -316,9 +319,6 @@ const PEOPLE: readonly LookupKind[] = ['email', 'name_company']
 test('a job carries the kinds that its endpoint takes, and none that left one before', async () => {
   await wantKinds(...MIXED)
   await database.query('update fillrate.lookups set sync_only = true where id = 5')
-  await database.query(`
-    update fillrate.pending_lookups set size = 1, lookup_ids = '{1}' where kind = 'email';
-    insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, size, lookup_ids) values (1, 0, 'email', true, 1, '{5}')`)
   const enough = (kinds: readonly LookupKind[], least: number) => ({ kinds, least })
   const routes = [enough(PEOPLE, 3), enough(PEOPLE, 4), enough(['domain'], 2), enough(['domain'], 3)]
   const { hasNew } = await jobs.findSubmittable(database.db, { run: RUN, service: 0 }, routes)
@@ -387,20 +387,20 @@ test('what is erased before its job is posted again leaves it: the places are th
   expect(await database.query('select state from fillrate.jobs')).toEqual([{ state: 'rejected' }])
 })
 
-test('the queue of a run that is over is deleted', async () => {
-  await want(2)
-  await prunePending(database.db)
-  expect(await entrySizes()).toEqual([2])
-  await database.query(`update fillrate.runs set state = 'interrupted', finished_at = now()`)
-  await prunePending(database.db)
-  expect(await entrySizes()).toEqual([])
-})
-
-test('a lookup that two entries list is submitted once', async () => {
-  await want(3)
+test('what a dry run has left is deleted once it is over, unless a row needs it or it was called', async () => {
+  await want(4)
   await database.query(`
-    insert into fillrate.pending_lookups (run_id, service_id, kind, sync_only, size, lookup_ids) values (1, 0, 'email', false, 2, '{1,2}')`)
-  const [job] = await createJobs({ count: 1 })
-  expect(job?.emails).toEqual(['0@x.example', '1@x.example', '2@x.example'])
-  expect(await entrySizes()).toEqual([])
+    update fillrate.runs set options = '{"dry": true}' where id = ${RUN};
+    update fillrate.lookups set attempts = 1 where id = 2;
+    insert into fillrate.rows (source, key, lookup_id, state, run_id) values ('s', '3', 3, 'waiting', ${OTHER})`)
+  await wantIn(database.db as unknown as Tx, 5, OTHER)
+  await deleteUnneeded(database.db)
+  expect(await countPending()).toBe(5)
+  await database.query(
+    `update fillrate.runs set state = 'interrupted', finished_at = now() where id = ${RUN}`,
+  )
+  await deleteUnneeded(database.db)
+  expect(await database.query('select key from fillrate.lookups order by id')).toEqual(
+    [1, 2, 4].map((n) => ({ key: `${n}@x.example` })),
+  )
 })

@@ -15,7 +15,7 @@ import { wantLookups } from '../../support/want-lookups.ts'
 const database = useTestDatabase()
 beforeEach(async () => {
   await database.query(`
-    truncate fillrate.lookups, fillrate.pending_lookups, fillrate.jobs, fillrate.runs, fillrate.rows, fillrate.spend,
+    truncate fillrate.lookups, fillrate.jobs, fillrate.runs, fillrate.rows, fillrate.spend,
              fillrate.suppressions restart identity cascade;
     insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
     select 'manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour' from generate_series(1, 2)`)

@@ -140,6 +140,10 @@ describe('the queue', () => {
     await stored
     expect(await endAll(queue.next(4))).toHaveLength(1)
     expect(await endAll(queue.next(4))).toHaveLength(2)
+    // What a claim has left before its place is found from the start, once.
+    const last = queue.planAhead()
+    expect(last).toMatchObject({ after: 0 })
+    if (last !== null) queue.addLeased(last, [], now)
     expect(queue.planAhead()).toBeNull()
     await endAll(queue.close())
   })
