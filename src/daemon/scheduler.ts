@@ -7,7 +7,6 @@ import type { ScheduleEntry } from '../config/config.ts'
 import { toAuditOutcome } from '../actions/audit.ts'
 import { nextTimes, previousTime, scheduleName } from '../config/cron.ts'
 import { decideScheduledRun } from '../domain/schedule.ts'
-import type { WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import type { RunStatus } from '../domain/run.ts'
 import type { Database } from '../store/open.ts'
 import {
@@ -33,7 +32,6 @@ interface SchedulerDeps {
   readonly run: (entry: ScheduleEntry, options: ScheduledRunOptions) => Promise<ScheduledRunEnd>
   /** Executes what is requested on the dashboard. Absent: nothing. */
   readonly requests?: RequestExecutor
-  readonly metrics?: Pick<WorkMetrics, 'scheduledRuns'>
 }
 
 export interface ScheduledRunEnd {
@@ -97,7 +95,7 @@ export class Scheduler {
   }
 
   async #recordDue(now: number): Promise<void> {
-    const { db, log, metrics } = this.#deps
+    const { db, log } = this.#deps
     this.#lastClock = { now, at: performance.now() }
     const schedules = [...this.#entries.keys()]
     const recorded = await scheduledRuns.latestScheduledRuns(db, schedules, now)
@@ -114,7 +112,6 @@ export class Scheduler {
         state: 'skipped',
         reason: null,
       }
-      if (skipped || state === 'skipped') metrics?.scheduledRuns.inc({ outcome: 'skipped' })
       if (skipped)
         log.warn(
           { event: 'scheduled_run_skipped', schedule, at },
@@ -159,7 +156,7 @@ export class Scheduler {
     claimed: scheduledRuns.ClaimedRun,
     act: (options: ScheduledRunOptions) => Promise<ScheduledRunEnd>,
   ): Promise<void> {
-    const { db, log, leaseMs, metrics } = this.#deps
+    const { db, log, leaseMs } = this.#deps
     const { schedule, at, attempts, request } = claimed
     if (request === null)
       log.info({ event: 'scheduled_run_started', schedule, at, attempts }, 'scheduled run started')
@@ -186,7 +183,6 @@ export class Scheduler {
     const keep = (act: () => Promise<void>): Promise<void> => retryWhileUnavailable(act, { giveUp })
     const end = async (reason: string | null, outcome: ReturnType<typeof toAuditOutcome>): Promise<void> => {
       await keep(() => scheduledRuns.endScheduledRun(db, claimed, reason, outcome))
-      if (request === null) metrics?.scheduledRuns.inc({ outcome: 'done' })
     }
     try {
       const { status, reason } = await act({

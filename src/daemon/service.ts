@@ -81,7 +81,6 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
       db,
       log,
       owner,
-      metrics: deps.own.metrics,
       clock: () => scheduledRuns.readDatabaseTime(db),
       leaseMs: LEASE_MS,
       run: ({ sources: names, budget }, scheduled) => {

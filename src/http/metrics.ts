@@ -139,11 +139,6 @@ function jobGauges({ data: { jobs, readAt }, oldestDeliverySeconds }: MetricsInp
       [{ value: Math.max(0, ...open.map((group) => ageOf(group.oldest))) }],
     ],
     [
-      'fillrate_overdue_jobs',
-      'Jobs past their deadline, and expired ones until another delivery comes.',
-      [{ value: jobs.reduce((sum, group) => sum + group.overdue, 0) }],
-    ],
-    [
       'fillrate_oldest_unsettled_delivery_seconds',
       'Age of the oldest unsettled delivery; 0: none.',
       [{ value: oldestDeliverySeconds }],

@@ -56,15 +56,9 @@ export class WorkMetrics {
     'trigger',
     'status',
   ])
-  readonly scheduledRuns = this.#count(
-    'fillrate_scheduled_runs_total',
-    'Firings of the schedule by outcome: done, or skipped.',
-    ['outcome'],
-  )
 
   constructor() {
     for (const trigger of TRIGGERS) for (const status of RUN_STATUSES) this.runs.inc({ trigger, status }, 0)
-    for (const outcome of ['done', 'skipped']) this.scheduledRuns.inc({ outcome }, 0)
   }
 
   #count<Label extends string = never>(name: string, help: string, labelNames: Label[] = []): Counter<Label> {

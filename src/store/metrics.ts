@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
 import { listQueuedChanges, type QueuedChanges } from './changed-rows.ts'
-import { overdueJobsSql } from './jobs.ts'
 import type { Database } from './open.ts'
 import { readOne } from './sql.ts'
 
@@ -13,17 +12,14 @@ export interface JobGroup {
   readonly oldest: Date
   /** The first deadline of those that wait for a delivery; null if none does. */
   readonly deadline: Date | null
-  /** How many are past their deadline, or expired without a delivery since. */
-  readonly overdue: number
 }
 
 /** Jobs by state; unfinished ones come first. */
 export async function listJobGroups(db: Database): Promise<JobGroup[]> {
   const { rows } = await sql<JobGroup>`
     select state, count(*) as jobs, sum(size)::bigint as emails, min(created_at) as oldest,
-           min(deadline_at) filter (where finished_at is null) as deadline,
-           (select count(*) from ${overdueJobsSql} late where late.state = j.state) as overdue
-      from fillrate.jobs j group by state
+           min(deadline_at) filter (where finished_at is null) as deadline
+      from fillrate.jobs group by state
      order by array_position(array['submitting', 'submitted', 'in_doubt', 'expired', 'failed', 'rejected', 'completed'],
                              state)`.execute(db)
   return rows

@@ -9,14 +9,13 @@ import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ScheduledRunState } from '../domain/schedule.ts'
 import type { SkipReason } from '../domain/skipped-cell.ts'
 import type { BilledEndpoint } from '../domain/spend.ts'
-import type { ConditionKind } from '../domain/condition.ts'
-import type { ObservationTables } from './observation-tables.ts'
+import type { ConditionDetails, ConditionKind } from '../domain/condition.ts'
 
 /** JSON of which no type is given is validated where it is read. It is written as text. */
 type Json<Value extends object = object> = JSONColumnType<Value, string, string>
 type DefaultJson<Value extends object = object> = JSONColumnType<Value, string | undefined, string>
 
-export interface Schema extends ObservationTables {
+export interface Schema {
   'fillrate.runs': {
     id: Generated<number>
     trigger: Trigger
@@ -294,5 +293,31 @@ export interface Schema extends ObservationTables {
     reason: string | null
     cause: CircuitCause | 'key_refused'
     service_id: Generated<number>
+  }
+  // What was observed, for display and notifications: no step reads them.
+  'fillrate.audit_events': {
+    id: Generated<number>
+    at: Generated<Date>
+    actor: string
+    origin: 'dashboard' | 'command line' | 'library'
+    action: string
+    parameters: DefaultJson<Record<string, unknown>>
+    outcome: 'done' | 'interrupted' | 'failed' | null
+    detail: string | null
+    run_id: number | null
+    request_id: string | null
+    finished_at: Date | null
+  }
+  'fillrate.conditions': {
+    id: Generated<number>
+    kind: ConditionKind
+    service: string | null
+    source: string | null
+    details: DefaultJson<ConditionDetails>
+    began_at: Date
+    seen_at: Date
+    ended_at: Date | null
+    is_reported: Generated<boolean>
+    accepted_by: Generated<string[]>
   }
 }

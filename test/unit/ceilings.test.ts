@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 69_420,
-  filesOfSource: 440,
-  tables: 25,
-  linesOfTests: 69_250,
+  linesOfSource: 68_000,
+  filesOfSource: 433,
+  tables: 23,
+  linesOfTests: 68_650,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_786,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */

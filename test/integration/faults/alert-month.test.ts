@@ -50,7 +50,6 @@ test.skipIf(isPromtoolMissing())(
         )
       const spent = DAYS.map((n) => [n * DAY + 120, n * DAY + DAY, String(40 + (n % 7))] as const)
       stored('fillrate_money_spent_today', 'service="acme",currency="EUR"', '0', spent)
-      stored('fillrate_overdue_jobs', '', '0')
       stored('fillrate_oldest_unsettled_delivery_seconds', '', '0')
       stored('fillrate_live_sync_oldest_seconds', 'source="people"', '2')
       stored('fillrate_source_paused', 'source="people"', '0')

@@ -70,7 +70,6 @@ test('a series exists before its first event', async () => {
     'fillrate_request_duration_seconds_count{service="acme",endpoint="company"} 0',
     'fillrate_lookups_total{service="acme",outcome="found"} 0',
     'fillrate_runs_total{trigger="schedule",status="unauthorized"} 0',
-    'fillrate_scheduled_runs_total{outcome="skipped"} 0',
     'fillrate_live_sync_backlog_rows{source="people"} 0',
     'fillrate_live_sync_oldest_seconds{source="people"} 0',
     'fillrate_condition{kind="late",service="",source="",severity="error"} 0',
