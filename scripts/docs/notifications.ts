@@ -19,15 +19,16 @@ export const NOTIFICATION_SHAPE = z.strictObject({
   action: text.nullable().describe('what to do'),
   link: text.nullable().describe('the page of the dashboard'),
   duration_ms: count.nullable().describe('how long it lasted'),
-  condition: z
-    .strictObject({
-      kind: z.enum(CONDITION_KINDS).meta({ title: 'kind' }).describe('see below'),
-      service: text.nullable().describe('the service at fault'),
-      source: text.nullable().describe('the source, or several; of a late schedule, the schedule'),
-      since: time,
-      ended_at: time.nullable(),
-      details: z.record(text, z.unknown()).describe('what the sentences name: `reason`, `waiting`, `until`, `run`'),
-    }),
+  condition: z.strictObject({
+    kind: z.enum(CONDITION_KINDS).meta({ title: 'kind' }).describe('see below'),
+    service: text.nullable().describe('the service at fault'),
+    source: text.nullable().describe('the source, or several; of a late schedule, the schedule'),
+    since: time,
+    ended_at: time.nullable(),
+    details: z
+      .record(text, z.unknown())
+      .describe('what the sentences name: `reason`, `waiting`, `until`, `run`'),
+  }),
 })
 
 /** docs/notifications.md, from the shape that the tests hold a notification to. */
