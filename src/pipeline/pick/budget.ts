@@ -98,7 +98,7 @@ export class RunBudget {
 
   /** Whether what is known to be left pays this much for a source: what was spent need not be read again. */
   pays(source: string, units: number): boolean {
-    return this.isUnlimited || (this.#known !== null && this.remaining(this.#known, source) >= units)
+    return this.isUnlimited || (this.#known !== null && this.#left(this.#known, source) >= units)
   }
 
   noteSpent(spent: BudgetUsage): void {
@@ -121,10 +121,13 @@ export class RunBudget {
   remaining(spent: BudgetUsage | null, source: string): number {
     if (spent === null) return Number.MAX_SAFE_INTEGER
     this.#costs = spent.costs
-    const leftOfSource = this.#leftOfSource(spent, source)
-    if (leftOfSource <= 0) this.#spentSources.add(source)
+    if (this.#leftOfSource(spent, source) <= 0) this.#spentSources.add(source)
+    return this.#left(spent, source)
+  }
+
+  #left(spent: BudgetUsage, source: string): number {
     const leftOfShare = leftOf(this.#shareEnd ?? this.limit, spent.spent)
-    return Math.min(leftOfShare, leftOfSource, leftOf(this.ownLimit, spent.own))
+    return Math.min(leftOfShare, this.#leftOfSource(spent, source), leftOf(this.ownLimit, spent.own))
   }
 
   /** The most that this run may spend of the whole budget; null is unlimited. */
