@@ -1,7 +1,8 @@
 import type { RecordField } from '../domain/record-fields.ts'
 import type { ServiceDefinition } from '../domain/service/adapter.ts'
 import type { LookupBudget } from '../domain/spend.ts'
-import type { NotificationForm, NotificationTopic } from '../domain/notification.ts'
+import type { ConditionSeverity } from '../domain/condition.ts'
+import type { NotificationForm } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 
@@ -25,7 +26,7 @@ interface NotifyConfig {
    * What to report: `error` (failed runs, late schedules and other conditions that need a person, and their end), `warning`
    * (other conditions). Default: `error`.
    */
-  readonly on?: readonly NotificationTopic[]
+  readonly on?: readonly ConditionSeverity[]
 }
 
 /** With several services the fields are those of each, which only `check` knows. */

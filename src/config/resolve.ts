@@ -18,7 +18,8 @@ import {
   textThat,
 } from './primitives.ts'
 import { quoteText } from '../util/text.ts'
-import { DEFAULT_TOPICS, NOTIFICATION_FORMS, NOTIFICATION_TOPICS } from '../domain/notification.ts'
+import { CONDITION_SEVERITIES } from '../domain/condition.ts'
+import { DEFAULT_TOPICS, NOTIFICATION_FORMS } from '../domain/notification.ts'
 import {
   bulkSettings,
   callSettings,
@@ -179,7 +180,7 @@ const notifyTarget = objectOf(
     url: z.exactOptional(httpUrl),
     form: oneOfStrings(NOTIFICATION_FORMS).prefault('json'),
     on: listOf(
-      oneOfStrings(NOTIFICATION_TOPICS),
+      oneOfStrings(CONDITION_SEVERITIES),
       'a list of topics',
       'at least one topic; leave `on` out for errors alone',
     ).prefault([...DEFAULT_TOPICS]),

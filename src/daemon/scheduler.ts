@@ -181,9 +181,8 @@ export class Scheduler {
     // A shutdown waits no longer than the lease: another process then ends the run.
     const giveUp = expiresAfterAbort(this.#stopping.signal, leaseMs)
     const keep = (act: () => Promise<void>): Promise<void> => retryWhileUnavailable(act, { giveUp })
-    const end = async (reason: string | null, outcome: ReturnType<typeof toAuditOutcome>): Promise<void> => {
-      await keep(() => scheduledRuns.endScheduledRun(db, claimed, reason, outcome))
-    }
+    const end = (reason: string | null, outcome: ReturnType<typeof toAuditOutcome>): Promise<void> =>
+      keep(() => scheduledRuns.endScheduledRun(db, claimed, reason, outcome))
     try {
       const { status, reason } = await act({
         signal,

@@ -61,7 +61,9 @@ export interface Condition {
   readonly details: ConditionDetails
 }
 
-export type ConditionSeverity = 'error' | 'warning'
+/** `error`: it needs a person; `warning`: rows are slower or fewer than they could be. */
+export const CONDITION_SEVERITIES = ['error', 'warning'] as const
+export type ConditionSeverity = (typeof CONDITION_SEVERITIES)[number]
 
 /** A condition in words: a sentence each, or a few. */
 export interface ConditionText {

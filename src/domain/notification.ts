@@ -2,26 +2,19 @@ import {
   type Condition,
   type ConditionDetails,
   type ConditionKind,
+  type ConditionSeverity,
   describeCondition,
   describeEnd,
   notifiedAfterMs,
   severityOf,
 } from './condition.ts'
 
-/**
- * What a target of `notify` can subscribe to:
- * - `error`: a condition that needs a person, failed runs and late schedules among them, and its end
- * - `warning`: the same of the other conditions
- */
-export const NOTIFICATION_TOPICS = ['error', 'warning'] as const
-export type NotificationTopic = (typeof NOTIFICATION_TOPICS)[number]
-
 /** The forms of its body: `FillrateNotification`, signed; `{ text }`, for Slack and compatible services. */
 export const NOTIFICATION_FORMS = ['json', 'slack'] as const
 export type NotificationForm = (typeof NOTIFICATION_FORMS)[number]
 
 /** Only what needs a person: a target that reports everything is muted. */
-export const DEFAULT_TOPICS: readonly NotificationTopic[] = ['error']
+export const DEFAULT_TOPICS: readonly ConditionSeverity[] = ['error']
 
 /** The body of a notification in its JSON form. Times are ISO 8601 in UTC. docs/notifications.md has each field. */
 export interface FillrateNotification {
@@ -31,7 +24,7 @@ export interface FillrateNotification {
   readonly at: string
   /** FILLRATE_ENVIRONMENT. */
   readonly environment: string | null
-  readonly severity: 'error' | 'warning' | 'info'
+  readonly severity: ConditionSeverity | 'info'
   /** What happened, in one sentence. */
   readonly title: string
   readonly meaning: string | null
@@ -79,7 +72,7 @@ const RETURN_DELAY_MS = 5 * 60_000
  */
 export function findDueEvent(
   condition: NotableCondition,
-  { key, on }: { readonly key: string; readonly on: readonly NotificationTopic[] },
+  { key, on }: { readonly key: string; readonly on: readonly ConditionSeverity[] },
   now: number,
 ): 'began' | 'ended' | null {
   const { since, endedAt, acceptedBy, isBack } = condition

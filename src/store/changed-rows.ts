@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { jsonBatch } from './sql.ts'
+import { isHeldSql, jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { runsWithWaitingSql, waitingRowsSql } from './waiting-rows.ts'
 
@@ -148,7 +148,7 @@ export async function listAbandonedChanges(
   const { rows } = await sql<AbandonedRow>`
     with dead_run as materialized (
       select id, trigger from fillrate.runs
-       where options ->> 'follow' = 'true' and (state <> 'running' or leased_until < now())
+       where options ->> 'follow' = 'true' and (state <> 'running' or not (${isHeldSql()}))
          and started_at > now() - interval '7 days' and cancelled_at is null and id in ${runsWithWaitingSql(sources)}
     )
     select r.source, r.key, d.trigger from dead_run d cross join lateral ${waitingRowsSql('d.id', sources)} r

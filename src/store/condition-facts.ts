@@ -16,7 +16,7 @@ import {
 } from './condition-services.ts'
 import { overdueJobsSql } from './jobs.ts'
 import { isPausedSql } from './source-state.ts'
-import { jsonBatch } from './sql.ts'
+import { isHeldSql, jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the reader of conditions knows and Postgres does not. */
@@ -55,7 +55,7 @@ const lateSchedulesSql = ({ schedules }: Observer) => sql`
       from jsonb_to_recordset(${jsonBatch(toList(schedules))}) as d (schedule text, at float8)
   ), latest as (
     select distinct on (s.schedule) s.*,
-           coalesce(s.leased_until > now(), false) as is_held
+           coalesce(${isHeldSql(sql`s.leased_until`)}, false) as is_held
       from fillrate.scheduled_runs s
      where s.at between now() - ${WEEK} and now()
        and (${schedules === null} or s.schedule in (select schedule from due))

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { JobState } from '../domain/job.ts'
 import { isOpenMemberSql } from './lookups.ts'
-import { NOW } from './sql.ts'
+import { isHeldSql, NOW } from './sql.ts'
 import type { Tx } from './transaction.ts'
 
 // What an operator does with a job.
@@ -18,7 +18,7 @@ interface LockedJob {
 /** Locks a job, found by our key or by the service's id, so that no delivery completes it meanwhile. */
 export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
   const { rows } = await sql<LockedJob>`
-    select j.key as id, j.state, j.lease_token is not null and j.leased_until > now() as held,
+    select j.key as id, j.state, j.lease_token is not null and ${isHeldSql(sql`j.leased_until`)} as held,
            (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
              where ${isOpenMemberSql('j.key')}) as open
       from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}

@@ -16,7 +16,7 @@ import {
 import type { Database } from './open.ts'
 import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 import { addSpendSql, countCallsSql } from './spend.ts'
-import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
+import { intervalSql, isHeldSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
 import { type Connection, inTransaction } from './transaction.ts'
 
 interface Submittable {
@@ -283,7 +283,7 @@ export async function createFromAsyncAnswer(
 export const hasRecoverableJobs = (db: Connection): Promise<boolean> =>
   isTrue(
     db,
-    sql`exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or leased_until < now()))
+    sql`exists (select from fillrate.jobs where state = 'submitting' and (lease_token is null or not (${isHeldSql()})))
         or exists (select from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now())
         or exists (select from fillrate.jobs where release_at < now())
         or exists (select from fillrate.deliveries where state = 'partial')`,
@@ -294,7 +294,7 @@ export async function markAbandonedInDoubt(db: Connection): Promise<number> {
   const set = { reason: 'its process died while submitting it', lease_token: null, leased_until: null }
   const abandoned = updateSubmitting(db)
     .set({ state: 'in_doubt', ...set })
-    .where('leased_until', '<', NOW)
+    .where(sql<boolean>`not (${isHeldSql()})`)
   return Number((await abandoned.executeTakeFirst()).numUpdatedRows)
 }
 

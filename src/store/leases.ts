@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
-import { intervalSql, NOW } from './sql.ts'
+import { intervalSql, isHeldSql } from './sql.ts'
 
 /**
  * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
@@ -21,7 +21,7 @@ export async function acquireLease(
     on conflict (scope) do update
       set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
           acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
-    where c.lease_token = excluded.lease_token or c.leased_until < now()
+    where c.lease_token = excluded.lease_token or not (${isHeldSql(sql`c.leased_until`)})
     returning scope`.execute(db)
   return rows.length === 1
 }
@@ -35,5 +35,5 @@ export async function releaseLease(db: Database, scope: string, token: string): 
 /** The process that holds the lease now; null if none does. */
 export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
   const leases = db.selectFrom('fillrate.leases').select('owner').where('scope', '=', scope)
-  return (await leases.where('leased_until', '>', NOW).executeTakeFirst())?.owner ?? null
+  return (await leases.where(isHeldSql()).executeTakeFirst())?.owner ?? null
 }

@@ -8,7 +8,7 @@ import { enqueueWriteBackSql, IS_LEASED } from './lookups.ts'
 import type { Database } from './open.ts'
 import { claimPendingSql, hasPendingSql, kindsOfEndpoint, type RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
-import { intervalSql, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
+import { intervalSql, isHeldSql, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
 import { type Connection, inTransaction } from './transaction.ts'
 
 export interface LeasedLookup {
@@ -129,7 +129,7 @@ export async function extendLookupLeases(
             from held
            cross join lateral (
              select l.ctid from fillrate.lookups l where l.ctid = held.tid for no key update skip locked offset 0) l
-           where held.leased_until > now()
+           where ${isHeldSql(sql`held.leased_until`)}
              and l.ctid = held.tid
         ) free
        where l.ctid = free.tid

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import type { RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
-import { intervalSql, readOne } from './sql.ts'
+import { intervalSql, isHeldSql, readOne } from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The states of a lookup that has its result, for `in (…)`. */
@@ -105,12 +105,12 @@ export async function releaseExpiredLookups(db: Connection, limit: number): Prom
   const released = sql<{ count: number }>`
     with expired as (
       select ctid as tid from fillrate.lookups
-       where ${IS_LEASED} and leased_until < now()
+       where ${IS_LEASED} and not (${isHeldSql()})
        limit ${limit} for no key update skip locked
     ), stored as (
       update fillrate.lookups l
          set state = 'pending', lease_token = null, unconfirmed_calls = l.unconfirmed_calls + 1, attempts = l.attempts + 1,
-             requested_at = l.leased_until, reason = 'lease expired during a call'
+             requested_at = least(l.leased_until, now()), reason = 'lease expired during a call'
         from expired where l.ctid = expired.tid
       returning l.run_id, l.service_id, l.kind, l.source, 'retried' as call, 1 as doubt, 0 as credits,
                 coalesce(l.most, 1) as credits_in_doubt, null::numeric as overrun

@@ -23,6 +23,7 @@ import { refuseEndedSupport, supportedFrom, isOlder } from './supported-version.
 import { type Connection, isConflict, type Tx } from './transaction.ts'
 import { deleteSilent, listProcesses } from './processes.ts'
 import { interruptExpired } from './runs.ts'
+import { isHeldSql } from './sql.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)
@@ -227,7 +228,7 @@ async function endOldVersions(tx: Tx, migration: string, from: string): Promise<
 
 async function listLivingRuns(tx: Tx) {
   const { rows } = await sql<{ id: number; owner: string; version: string | null }>`
-    select id, owner, version from fillrate.runs where state = 'running' and leased_until > now() order by id`.execute(
+    select id, owner, version from fillrate.runs where state = 'running' and ${isHeldSql()} order by id`.execute(
     tx,
   )
   return rows

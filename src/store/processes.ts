@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
-import { fromNow, NOW } from './sql.ts'
+import { fromNow, isHeldSql, NOW } from './sql.ts'
 import { whileSupported } from './supported-version.ts'
 import type { Connection } from './transaction.ts'
 
@@ -99,7 +99,7 @@ export async function listProcesses(db: Connection): Promise<ListedProcess[]> {
            p.config_path as "configPath", p.started_at as "startedAt", p.config_loaded_at as "configLoadedAt",
            p.seen_at as "seenAt", p.problem, p.seen_at > now() - ${ALIVE_FOR} as "isAlive",
            coalesce((select jsonb_agg(l.scope order by l.scope) from fillrate.leases l
-                      where l.owner = p.owner and l.leased_until > now()), '[]') as leases
+                      where l.owner = p.owner and ${isHeldSql(sql`l.leased_until`)}), '[]') as leases
       from fillrate.processes p order by p.started_at, p.owner`.execute(db)
   return rows
 }

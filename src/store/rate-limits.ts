@@ -11,7 +11,7 @@ import type {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
-import { intervalSql } from './sql.ts'
+import { intervalSql, isHeldSql } from './sql.ts'
 
 /** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
 export interface ServiceScope {
@@ -182,7 +182,7 @@ export async function readPreviousLeader(db: Database, scope: string): Promise<P
 /** The latest reported status of each scope, and whether the leader that reported it still holds its lease. */
 export async function readRateStatuses(db: Database): Promise<ReadonlyMap<string, StoredRateStatus>> {
   const { rows } = await sql<{ scope: string; status: RateStatus; reported_at: Date; is_live: boolean }>`
-    select r.scope, r.status, r.reported_at, c.leased_until is not null and c.leased_until > now() as is_live
+    select r.scope, r.status, r.reported_at, coalesce(${isHeldSql(sql`c.leased_until`)}, false) as is_live
       from fillrate.rate_limits r left join fillrate.leases c on c.scope = r.scope
      where r.status is not null`.execute(db)
   return new Map(
@@ -223,7 +223,7 @@ export async function deleteReplacedCircuits(db: Database, { scope, service }: S
   await sql`
     delete from fillrate.circuit_breakers c
      where cause in ('out_of_credits', 'key_refused') and scope <> ${scope} and service_id = ${service}
-       and not exists (select from fillrate.leases l where l.scope = c.scope and l.leased_until > now())`.execute(
+       and not exists (select from fillrate.leases l where l.scope = c.scope and ${isHeldSql(sql`l.leased_until`)})`.execute(
     db,
   )
 }

@@ -3,7 +3,7 @@ import { FAILURE_STATES, Row } from '../domain/row.ts'
 import { withdrawLookups } from './deleted-rows.ts'
 import { failureSql } from './failures.ts'
 import { ALIVE_FOR } from './processes.ts'
-import { NOW } from './sql.ts'
+import { isHeldSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
@@ -44,7 +44,7 @@ export async function findRunOf(db: Connection, source: string): Promise<number 
     .selectFrom('fillrate.runs')
     .select('id')
     .where(sql<boolean>`${source} = any(sources)`)
-  const alive = runs.where('state', '=', 'running').where('leased_until', '>', NOW)
+  const alive = runs.where('state', '=', 'running').where(isHeldSql())
   return (await alive.orderBy('id').limit(1).executeTakeFirst())?.id ?? null
 }
 

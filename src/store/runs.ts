@@ -4,7 +4,7 @@ import type { ConditionKind } from '../domain/condition.ts'
 import { readVersion } from '../util/version.ts'
 import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
-import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
+import { anyOf, fromNow, intervalSql, isHeldSql, NOW } from './sql.ts'
 import { whileSupported } from './supported-version.ts'
 import type { Connection } from './transaction.ts'
 
@@ -96,9 +96,9 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
   const result = await sql`
     update fillrate.runs
        set cancelled_at = coalesce(cancelled_at, now()), cancelled_by = coalesce(cancelled_by, ${by}::text),
-           state = case when leased_until > now() then state else 'interrupted' end,
-           finished_at = case when leased_until > now() then null else now() end,
-           reason = case when leased_until > now() then reason
+           state = case when ${isHeldSql()} then state else 'interrupted' end,
+           finished_at = case when ${isHeldSql()} then null else now() end,
+           reason = case when ${isHeldSql()} then reason
                        else 'cancelled by ' || coalesce(cancelled_by, ${by}::text) || '; its process died' end
      where id = ${run} and state = 'running'`.execute(db)
   return (result.numAffectedRows ?? 0n) > 0n
@@ -184,7 +184,7 @@ export async function listRunning(
     select id, trigger, options, scopes, bound is not null as "isBounded",
            picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
       from fillrate.runs
-     where state = 'running' and leased_until > now()
+     where state = 'running' and ${isHeldSql()}
        and ${of === null ? sql`true` : sql`scopes ->> ${of.service}::text = ${of.scope} and cancelled_at is null`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
@@ -203,7 +203,9 @@ export const isHolding = ({ options }: Pick<RunningRun, 'options'>): boolean => 
  */
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
   const running = db.updateTable('fillrate.runs').where('state', '=', 'running').returning('id')
-  const expired = running.where('leased_until', '<', NOW).where('id', '<>', sql<number>`all(${except})`)
+  const expired = running
+    .where(sql<boolean>`not (${isHeldSql()})`)
+    .where('id', '<>', sql<number>`all(${except})`)
   const set = { state: 'interrupted', reason: EXPIRED_REASON_SQL, finished_at: NOW } as const
   return (await expired.set(set).execute()).map((row) => row.id)
 }
@@ -242,7 +244,7 @@ export async function findRun(db: Connection, id: number): Promise<LivingRun | n
 /** A run, and whether its process is alive. */
 export type LivingRun = StoredRun & { readonly alive: boolean }
 
-const IS_ALIVE_SQL = sql<boolean>`state = 'running' and leased_until > now()`
+const IS_ALIVE_SQL = sql<boolean>`state = 'running' and ${isHeldSql()}`
 
 export const selectLivingRuns = (db: Connection) =>
   selectRuns(db).select((run) => run.case().when(IS_ALIVE_SQL).then(true).else(false).end().as('alive'))

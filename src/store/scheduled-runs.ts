@@ -8,7 +8,7 @@ import {
   type RequestCapability,
   type StoredRequest,
 } from './requested-runs.ts'
-import { anyOf, fromNow, intervalSql, jsonBatch, readOne } from './sql.ts'
+import { anyOf, fromNow, intervalSql, isHeldSql, jsonBatch, readOne } from './sql.ts'
 import { inTransaction } from './transaction.ts'
 
 /** Postgres's clock in milliseconds since the epoch, which all processes share. */
@@ -28,10 +28,6 @@ export async function latestScheduledRuns(
   const rows = await latest.select(({ fn }) => ['schedule', fn.max('at').as('at')]).execute()
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
-
-/** SQL: a live lease. Leases are seconds long; one that ends later than in an hour was taken while a clock was wrong. */
-const isHeldSql = (run: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`${run}.leased_until between now() and now() + interval '1 hour'`
 
 export interface DueScheduledRun {
   readonly schedule: string
@@ -109,7 +105,8 @@ export async function claimScheduledRun(
   },
 ): Promise<{ readonly claimed: ClaimedRun | null; readonly blocked: BlockedRun[] }> {
   const { schedules, requests, owner, token, leaseMs, takesOver } = options
-  const isAliveSql = (run: RawBuilder<unknown>) => (takesOver ? isHeldSql(run) : sql`true`)
+  const isAliveSql = (run: RawBuilder<unknown>) =>
+    takesOver ? isHeldSql(sql`${run}.leased_until`) : sql`true`
   const isOursSql = sql`case when t.request is null then t.schedule = any(${[...schedules]}::text[])
                              else ${isExecutableSql(sql`t`, requests)} end`
   const isClaimableSql = sql`t.at <= now()

@@ -83,6 +83,10 @@ export function intervalSql(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`
 }
 
+/** SQL: a lease that ends then holds. Leases are minutes long at most; one that ends in more than an hour was taken while a clock was wrong. */
+export const isHeldSql = (until: RawBuilder<unknown> = sql`leased_until`): RawBuilder<boolean> =>
+  sql`${until} between now() and now() + interval '1 hour'`
+
 /**
  * Hides a condition from the planner: it selects no index and does not count in estimates. States that rows pass through
  * in seconds look empty or full in the statistics: the planner would read a whole partial index, dead tuples included,

@@ -3,7 +3,7 @@ import { statesThatGoOn } from '../domain/step.ts'
 import type { ServiceTurn } from '../domain/mapping.ts'
 import type { RunService } from './pending-lookups.ts'
 import { serviceNumberSql } from './services.ts'
-import { opaque } from './sql.ts'
+import { isHeldSql, opaque } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /**
@@ -50,7 +50,7 @@ export async function resumeAtLaterStep(
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${opaque(sql`r.state = 'waiting'`)}
        and r.service_id <> ${service} and own.id = ${run} and own.scopes ? r.service_id::text
        and r.service_id in (select id from fillrate.services where name = any(${[...services]}::text[]))
-       and not exists (select from fillrate.runs u where u.id = r.run_id and u.state = 'running' and u.leased_until > now())
+       and not exists (select from fillrate.runs u where u.id = r.run_id and u.state = 'running' and ${isHeldSql(sql`u.leased_until`)})
     returning r.key`.execute(tx)
   return rows.map(({ key }) => key)
 }

@@ -145,17 +145,6 @@ test('a lookup is released under its own token only, not under that of another i
   ])
 })
 
-test('what is answered is leased no more', async () => {
-  await want('a@example.com', 'b@example.com')
-  const [a] = await lease(1)
-  const [b] = await lease(1)
-  if (!a || !b) throw new Error('nothing was leased')
-  await leases.completeLookups(database.db, [found(a, 'answered')])
-  await recoverFor(run)
-  const rows = await database.query('select lease_token as token from fillrate.lookups where is_leased')
-  expect(rows).toEqual([{ token: b.token }])
-})
-
 test('the record of a lost lease is stored if there is none, and never replaces a newer one', async () => {
   await want('a@example.com', 'b@example.com')
   const [a, b] = await lease(2, 0)
@@ -182,6 +171,20 @@ test('an extended lease does not expire; an expired one cannot be extended', asy
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
   await recoverFor(run)
   expect(await leases.extendLookupLeases(database.db, [first.token], MINUTE)).toEqual(new Set())
+})
+
+test('what a clock that was a day ahead has leased is over', async () => {
+  const { db } = database
+  await want(...Array.from({ length: 60 }, (_, n) => `p${n}@example.com`))
+  await callers.acquireLease(db, 'scope', randomUUID(), 'before', MINUTE)
+  await lease(1)
+  await createJob(randomUUID(), MINUTE)
+  for (const table of ['leases', 'lookups', 'jobs', 'runs'])
+    await database.query(
+      `update fillrate.${table} set leased_until = now() + interval '1 day' where lease_token is not null`,
+    )
+  expect(await callers.acquireLease(db, 'scope', randomUUID(), 'after', MINUTE)).toBe(true)
+  expect(await recoverFor(null)).toMatchObject({ expiredLeases: 1, doubtfulJobs: 1, interruptedRuns: 1 })
 })
 
 test('extending waits for no lock of a lookup, and extends it the next time', async () => {

@@ -101,16 +101,6 @@ test('new emails become jobs of a hundred, and one of what is left over', async 
   expect(await createJobs()).toEqual([])
 })
 
-test('a lookup that was leased from a hundred, and came back, becomes a job with the others all the same', async () => {
-  await want(100)
-  const token = randomUUID()
-  const one = { run: RUN, service: 0, bulk: BULK, limit: 1, token, leaseMs: MINUTE }
-  expect(await leases.leaseLookups(database.db, one)).toHaveLength(1)
-  await leases.releaseByToken(database.db, token)
-  expect(sizes(await createJobs())).toEqual([100])
-  expect(await states()).toEqual({ submitted: 100 })
-})
-
 const takers: [string, (tx: Tx) => Promise<number>][] = [
   [
     'a run that picks its row',
