@@ -6,7 +6,7 @@ import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.
 import { LeaderElector } from '../runs/leader.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { RunDeps } from '../runs/run-part.ts'
-import { toKeyId } from '../service/api-keys.ts'
+import { toScopes } from '../service/api-keys.ts'
 import { Breaker } from '../service/breaker.ts'
 import { EnrichmentClient } from '../service/client.ts'
 import { UnauthorizedError } from '../service/errors.ts'
@@ -160,12 +160,8 @@ export class OpenService {
     const { address } = this
     const answer = await callAccount(this.config.adapter, this.#environment)
     if (address === null || answer?.isAccepted === false) return answer
-    const keys = this.config.account === null ? this.#environment.apiKeys.map(toKeyId) : [this.config.account]
     if (answer !== null)
-      await acceptKey(
-        db,
-        keys.map((key) => `${address} ${key}`),
-      )
+      await acceptKey(db, toScopes(address, this.config.account, this.#environment.apiKeys))
     if (answer?.credits !== 0) await services.requestTry(db, await this.number())
     return answer
   }

@@ -4,6 +4,13 @@ import { isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
 /** The fingerprint of a key, safe to log and store: the first 8 hex digits of its SHA-256. */
 export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
 
+/**
+ * What the rate limit of a service, and the refusal of a key, belong to: its account, which all keys share, or each key.
+ * @param account its name in the configuration; null: none is named
+ */
+export const toScopes = (address: string, account: string | null, keys: readonly string[]): string[] =>
+  (account === null ? keys.map(toKeyId) : [account]).map((one) => `${address} ${one}`)
+
 export type ApiKey = { readonly id: string; readonly secret: string }
 
 /**

@@ -2,7 +2,7 @@ import { type Dispatcher, request } from 'undici'
 import type { Service } from '../../domain/service/service.ts'
 import { type Environment, variableOf, checkClient } from '../../config/environment.ts'
 import { callAccount, describeAccount, openClient } from '../../actions/try-service.ts'
-import { type ProxySettings, openDispatcher, toServiceAddress } from '../../service/dispatcher.ts'
+import { type ProxySettings, openDispatcher } from '../../service/dispatcher.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import {
@@ -19,7 +19,7 @@ import { toWebhookPath } from '../../webhook/address.ts'
 import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
 import { valueAtPath } from '../../domain/service/credits.ts'
-import { toKeyId } from '../../service/api-keys.ts'
+import { toScopes } from '../../service/api-keys.ts'
 import { openDatabase } from '../../store/open.ts'
 import { acceptKey } from '../../store/rate-limits.ts'
 import { type CliCommand, UsageError } from '../command.ts'
@@ -116,7 +116,7 @@ interface ServiceChecks {
 
 /** Checks a service: its address, key, description and deliveries. */
 export async function* checkService(
-  { adapter: service, name, hasCases = true }: ConfigService,
+  { adapter: service, name, hasCases = true, account }: ConfigService,
   { environment, address, called }: ServiceChecks,
 ): AsyncGenerator<Finding> {
   yield await checkAddress(environment)
@@ -132,9 +132,10 @@ export async function* checkService(
           todo: 'Export `cases` from its module, and run `testService(service, cases)` in your tests.',
         })
   yield await checkBulkSetup(environment, service, name)
+  const scopes = address === null ? [] : toScopes(address, account, environment.apiKeys)
   const isCalled = called !== null && (name === null || (called.service ?? name) === name)
   if (isCalled && (name === null || takesInput(service, called.input)))
-    yield* makeOneCall(service, environment, called.input, address)
+    yield* makeOneCall(service, environment, called.input, scopes)
 }
 
 /**
@@ -207,12 +208,13 @@ const VERDICTS: Readonly<Partial<Record<CaseOutcome, FindingVerdict>>> = {
 /**
  * Makes one call, which may be billed, and says how each part of the answer is understood. If it proves the key, the
  * trouble that running processes have recorded for it ends.
+ * @param scopes of the service and its keys (`toScopes`)
  */
 export async function* makeOneCall(
   service: Service,
   environment: Environment,
   input: LookupInput,
-  address = environment.baseUrl === null ? null : toServiceAddress(environment.baseUrl),
+  scopes: readonly string[] = [],
 ): AsyncGenerator<Finding> {
   const client = openClient(service, environment)
   // The checks before this one have reported what is missing.
@@ -232,7 +234,7 @@ export async function* makeOneCall(
     if (record !== undefined)
       yield* describeRecord(service, 'domain' in input ? 'company' : 'person', record as object)
     if (outcome === 'found' || outcome === 'not_found' || outcome === 'accepted')
-      yield* endKeyRefusal(environment, address)
+      yield* endKeyRefusal(environment, scopes)
   } catch (error) {
     const found = error instanceof Error ? error.message : String(error)
     const expected = 'one that the service describes'
@@ -244,18 +246,13 @@ export async function* makeOneCall(
 
 /** A process that has nothing to look up would find out only with its next lookup. */
 async function* endKeyRefusal(
-  { databaseUrl, apiKeys }: Environment,
-  address: string | null,
+  { databaseUrl }: Environment,
+  scopes: readonly string[],
 ): AsyncGenerator<Finding> {
-  if (databaseUrl === null || address === null) return
+  if (databaseUrl === null || scopes.length === 0) return
   const db = openDatabase({ url: databaseUrl, max: 1 })
   try {
-    if (
-      await acceptKey(
-        db,
-        apiKeys.map((key) => `${address} ${toKeyId(key)}`),
-      )
-    )
+    if (await acceptKey(db, scopes))
       yield createFinding('key', 'ok', 'accepted again', { todo: 'Running processes go on within seconds.' })
   } catch {
     // The check of the database has said what is wrong with it.

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { checkApiKey } from '../../../src/cli/check/service.ts'
+import { checkApiKey, checkService } from '../../../src/cli/check/service.ts'
+import type { ConfigService } from '../../../src/config/config.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { listRefusedKeys, refuseKey } from '../../../src/store/rate-limits.ts'
@@ -110,4 +111,16 @@ test('`check` says whether the key is accepted, and what is left', async () => {
     verdict: 'error',
     problems: [{ place: 'FILLRATE_API_KEY', found: expect.stringContaining('rejected') as string }],
   })
+})
+
+test('`check --call` ends the refusal of an account, whichever of its keys it was', async () => {
+  const environment = { ...testEnvironment(harness.database.url, acme.url), apiKeys: ['right'] }
+  await refuseKey(harness.database.db, { scope: `${host()} main`, service: 0 }, 'HTTP 401')
+  const config = { adapter: createService(service), name: null, account: 'main' } as ConfigService
+  const called = { input: { email: 'a@x.example' }, service: null }
+  const texts: string[] = []
+  for await (const { text } of checkService(config, { environment, address: host(), called }))
+    texts.push(text)
+  expect(texts).toContain('accepted again')
+  expect(await refused()).toEqual([])
 })

@@ -46,13 +46,14 @@ const wantIn = (tx: Tx, count: number, run = RUN, running: readonly number[] = [
 const want = (count: number, kind?: 'email' | 'domain') =>
   inTransaction(database.db, (tx) => wantLookups(tx, toLookups(count, kind), 's', RUN, [RUN, OTHER]))
 
-const lease = async (limit: number, token = randomUUID()) =>
+const lease = async (limit: number, token = randomUUID(), after = 0) =>
   (
     await leases.leaseLookups(database.db, {
       run: RUN,
       service: 0,
       bulk: BULK,
       limit,
+      after,
       token,
       leaseMs: MINUTE,
     })
@@ -207,20 +208,8 @@ test('what is of another run or service is not taken, and what is not due yet is
 
 test('a claim goes on behind what was leased last', async () => {
   await want(6)
-  const after = (id: number) =>
-    leases.leaseLookups(database.db, {
-      run: RUN,
-      service: 0,
-      bulk: BULK,
-      limit: 2,
-      after: id,
-      token: randomUUID(),
-      leaseMs: MINUTE,
-    })
-  expect((await after(3)).map(({ id }) => id)).toEqual([4, 5])
-  expect((await after(5)).map(({ id }) => id)).toEqual([6])
-  expect(await after(6)).toEqual([])
-  expect((await after(0)).map(({ id }) => id)).toEqual([1, 2])
+  const after = (id: number) => lease(2, randomUUID(), id)
+  expect([await after(3), await after(5), await after(6), await after(0)]).toEqual([[4, 5], [6], [], [1, 2]])
 })
 
 test('released, expired and requeued lookups are pending again', async () => {
