@@ -41,8 +41,6 @@ export class RunBudget {
   #isReached = false
   /** What lookups cost at most as answers have stated it, if that is more than the description says. */
   #costs: BudgetUsage['costs'] = {}
-  /** As it was read last, and what was picked since: reading counts all that waits, which may be a million lookups. */
-  #known: BudgetUsage | null = null
   readonly #abandonedSkips = new Map<string, number>()
   readonly #pendingSkips = new Map<string, number>()
   readonly #rowsTakenBySource = new Map<string, number | null>()
@@ -74,16 +72,16 @@ export class RunBudget {
 
   /** The most that a lookup may cost. */
   charge({ kind }: { readonly kind: LookupKind }): number {
-    return Math.max(this.#priced(kind), this.#costs[kind] ?? 0)
+    return Math.max(this.#known(kind), this.#costs[kind] ?? 0)
   }
 
   /** What an answer has stated that a lookup costs, if that is more than the description says; null: none has. */
   get statedCost(): number | null {
-    const above = ALL_LOOKUP_KINDS.filter((kind) => (this.#costs[kind] ?? 0) > this.#priced(kind))
+    const above = ALL_LOOKUP_KINDS.filter((kind) => (this.#costs[kind] ?? 0) > this.#known(kind))
     return above.length === 0 ? null : Math.max(...above.map((kind) => this.charge({ kind })))
   }
 
-  #priced(kind: LookupKind): number {
+  #known(kind: LookupKind): number {
     return this.#weights === null ? this.credits.most[kind] : this.#weights[endpointOf(kind)]
   }
 
@@ -91,43 +89,14 @@ export class RunBudget {
     return this.limit === null && this.ownLimit === null && this.#sourceLimits.size === 0
   }
 
-  /** What is spent as far as is known. Null: nothing bounds it, or it was not read yet. */
-  get known(): BudgetUsage | null {
-    return this.#known
-  }
-
-  /** Whether what is known to be left pays this much for a source: what was spent need not be read again. */
-  pays(source: string, units: number): boolean {
-    return this.isUnlimited || (this.#known !== null && this.#left(this.#known, source) >= units)
-  }
-
-  noteSpent(spent: BudgetUsage): void {
-    this.#known = spent
-  }
-
-  /** Notes what lookups may cost that wait to be requested from now on. */
-  notePicked(source: string, units: number): void {
-    if (this.#known === null || units === 0) return
-    const { spent, bySource, own } = this.#known
-    this.#known = {
-      ...this.#known,
-      spent: roundCredits(spent + units),
-      bySource: { ...bySource, [source]: roundCredits((bySource[source] ?? 0) + units) },
-      own: roundCredits(own + units),
-    }
-  }
-
   /** Credits that a source may still spend, within the current share. @param spent null: it has no bound */
   remaining(spent: BudgetUsage | null, source: string): number {
     if (spent === null) return Number.MAX_SAFE_INTEGER
     this.#costs = spent.costs
-    if (this.#leftOfSource(spent, source) <= 0) this.#spentSources.add(source)
-    return this.#left(spent, source)
-  }
-
-  #left(spent: BudgetUsage, source: string): number {
+    const leftOfSource = this.#leftOfSource(spent, source)
+    if (leftOfSource <= 0) this.#spentSources.add(source)
     const leftOfShare = leftOf(this.#shareEnd ?? this.limit, spent.spent)
-    return Math.min(leftOfShare, this.#leftOfSource(spent, source), leftOf(this.ownLimit, spent.own))
+    return Math.min(leftOfShare, leftOfSource, leftOf(this.ownLimit, spent.own))
   }
 
   /** The most that this run may spend of the whole budget; null is unlimited. */

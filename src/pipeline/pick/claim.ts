@@ -111,34 +111,24 @@ export async function requestLookups(
 ): Promise<RequestedPage> {
   const choices = candidates.map((candidate) => chooseForCandidate(source, candidate))
   const wanted = choices.map(({ candidate, lookup }) => (lacksHere(candidate) ? lookup : null))
-  const chargeOf = (lookup: Pick<lookups.LookupSpec, 'kind'> | null | undefined): number =>
-    lookup ? run.budget.charge(lookup) : 0
-  const isPaid = run.budget.pays(
-    source.name,
-    wanted.reduce((sum, lookup) => sum + chargeOf(lookup), 0),
-  )
-  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, isPaid ? null : toRunService(run))
-  if (spent !== null) run.budget.noteSpent(spent)
+  const of = run.budget.isUnlimited ? null : toRunService(run)
+  const { spent, hasSuppressions } = await budgets.readBeforeClaim(tx, of)
   const suppressed = await findSuppressedRows(tx, source, candidates, hasSuppressions)
   const requestable = wanted.map((lookup, n) => (suppressed.has(n) ? null : lookup))
   const distinct = distinctLookups(requestable)
-  const remaining = run.budget.remaining(run.budget.known, source.name)
+  const remaining = run.budget.remaining(spent, source.name)
   const billable = await findBillable(tx, distinct, run, remaining)
   const selection = selectRows(
     requestable.map((lookup) => (lookup !== null && billable.has(lookup) ? lookupKey(lookup) : null)),
     remaining,
     bounds,
-    (n) => chargeOf(requestable[n]),
+    (n) => (requestable[n] ? run.budget.charge(requestable[n]) : 0),
   )
   const withLookup = selection.taken.flatMap((n) => requestable[n] ?? [])
   const isWhole = selection.taken.length === choices.length
   const lookupsToClaim = isWhole ? distinct : distinctLookups(withLookup)
   const upserted = await lookups.upsertLookups(tx, lookupsToClaim, source.name, run.id, run.live, run.service)
   const claimed = upserted.filter((lookup) => lookup.claimed)
-  run.budget.notePicked(
-    source.name,
-    claimed.reduce((sum, lookup) => sum + chargeOf(lookup), 0),
-  )
   const ids = new LookupMap<number>()
   for (const lookup of upserted) ids.set(lookup, lookup.id)
 

@@ -159,7 +159,7 @@ describe.skipIf(browserProgram() === null)('actions on the dashboard, by keyboar
     await page.keyboard.type('59')
     await enter('Preview', /\/runs\/start/)
     await heading('Start this run?')
-    expect(await page.locator('#cost .figure').innerText()).toMatch(/^\d+$/)
+    expect(await page.locator('#plan .figure').innerText()).toMatch(/^\d+ lookups/)
     await inspect('run-preview')
     await enter('Start the run', /\/runs\?requested=1$/)
     await page.locator('#runs th a', { hasText: '1' }).waitFor()

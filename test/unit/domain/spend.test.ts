@@ -42,11 +42,6 @@ test('a source is paid within its own budget, its share and the budget of the ru
   expect(budget.remaining(spent(40, 30), 'people')).toBe(0)
   expect(budget.remaining(spent(40, 30), 'companies')).toBe(60)
   expect([...budget.spentSources]).toEqual([['people', 30]])
-  // What was read is true until what was picked since may use it up.
-  budget.noteSpent(spent(40, 20))
-  expect([budget.pays('people', 10), budget.pays('people', 11)]).toEqual([true, false])
-  budget.notePicked('people', 4)
-  expect([budget.pays('people', 6), budget.pays('people', 7)]).toEqual([true, false])
 })
 
 test('what lookups take of a budget in money is never more than it, and at most a millionth less', () => {
