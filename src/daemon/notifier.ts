@@ -36,6 +36,8 @@ interface NotifierOptions extends NotificationOrigin {
 
 /** Whether a process is the one that notifies. */
 export class Speaker {
+  /** Of its lease. */
+  readonly token = randomUUID()
   /**
    * From and until when, as far as its lease says: of an outage that began at another time, another process notifies. Milliseconds since
    * the epoch; null: another one was found to notify. A process that has just started does not know.
@@ -78,7 +80,6 @@ interface DueNotice {
 export class Notifier {
   readonly #options: NotifierOptions
   readonly #targets: ReadonlyMap<string, Target>
-  readonly #token = randomUUID()
   /** By target: the attempts in a row that it has not accepted, and when the next one is due by `performance.now()`. */
   readonly #failures = new Map<string, { readonly attempts: number; readonly nextAt: number }>()
 
@@ -109,7 +110,7 @@ export class Notifier {
     const { db, owner, speaker } = this.#options
     if (!this.hasTargets) return 0
     const now = Date.now()
-    const isHeld = await acquireLease(db, LEASE_SCOPE, this.#token, owner, LEASE_MS)
+    const isHeld = await acquireLease(db, LEASE_SCOPE, speaker.token, owner, LEASE_MS)
     // Where its lease has run out before, another process may have notified since.
     const since = speaker.span !== null && speaker.span.until >= now ? speaker.span.since : Date.now()
     speaker.span = isHeld ? { since, until: now + LEASE_MS } : null
@@ -130,7 +131,7 @@ export class Notifier {
   /** Lets another process notify at once. */
   async release(): Promise<void> {
     const { db, speaker } = this.#options
-    if (this.hasTargets && speaker.span !== null) await releaseLease(db, LEASE_SCOPE, this.#token)
+    if (this.hasTargets && speaker.span !== null) await releaseLease(db, LEASE_SCOPE, speaker.token)
   }
 
   /**

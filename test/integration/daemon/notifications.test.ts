@@ -209,6 +209,8 @@ test('a configuration that is loaded anew notifies of no outage that is another 
   const speakers = [new Speaker(), new Speaker()] as const
   for (const speaker of speakers) await openIn(speaker, {}).send()
   const reloaded = speakers.map((speaker) => openIn(speaker, {}))
+  // It keeps its lease, too: without, neither would speak of what begins next.
+  for (const one of reloaded) await one.send()
   const acceptedBy = await Promise.all(reloaded.map((one) => one.notifyOfOutage(away(31_000), [])))
   expect(acceptedBy.map((accepted) => accepted.length)).toEqual([1, 0])
 })
