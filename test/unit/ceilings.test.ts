@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 68_000,
+  linesOfSource: 67_970,
   filesOfSource: 433,
   tables: 23,
   linesOfTests: 68_650,
