@@ -29,6 +29,9 @@ const SLOW = [
   'test/integration/actions/plan-services.test.ts',
 ]
 
+/** Real outages of minutes, whose begin and end are measured. */
+const ON_CALL = 'test/integration/faults/conditions-*.test.ts'
+
 const SETUP = { setupFiles: ['test/support/seed-setup.ts'] }
 
 const INTEGRATION = {
@@ -80,13 +83,18 @@ export default defineConfig({
           ...INTEGRATION,
           name: 'integration',
           include: ['test/integration/**/*.test.ts'],
-          exclude: SLOW,
+          exclude: [...SLOW, ON_CALL],
         },
       },
       {
         // `npm run test:slow`: half of all the time. `npm test` is to end within four minutes on two cores.
         resolve: CHECKED,
-        test: { ...INTEGRATION, name: 'slow', include: SLOW },
+        test: { ...INTEGRATION, name: 'slow', include: SLOW, exclude: [ON_CALL] },
+      },
+      {
+        // The last part of it, one file after the other: what an operator sees within seconds.
+        resolve: CHECKED,
+        test: { ...INTEGRATION, name: 'on-call', include: [ON_CALL] },
       },
     ],
   },
