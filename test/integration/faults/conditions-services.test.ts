@@ -102,7 +102,11 @@ test('each kind of warning or error is logged once a minute at most, and each ro
   await hour.startNightly(0)
   await hour.endNights()
   await expect.poll(() => hour.query('select from crm.leads where title is null')).toEqual([])
-  for (const sandbox of [hour.acme, hour.beta])
-    expect(sandbox.stats().inputs).toMatchObject({ paid_more_than_once: 0 })
+  // A call whose answer was lost may be paid twice, and is counted.
+  const [spent] = await hour.query<{ doubt: number }>(
+    'select sum(in_doubt)::int as doubt from fillrate.spend',
+  )
+  const twice = [hour.acme, hour.beta].map((sandbox) => sandbox.stats().inputs.paid_more_than_once)
+  expect(twice.reduce((sum, one) => sum + one)).toBeLessThanOrEqual(spent?.doubt ?? 0)
   await hour.stop()
 })
