@@ -57,6 +57,7 @@ const leaseSql = ({
   const single = kindsOfEndpoint(endpoint)
   const ofEndpoint = bulk.filter(({ kinds }) => kinds.every((kind) => single.includes(kind)))
   const isUntried = untried ? sql`l.reason is null` : sql`true`
+  const isPaid = isBounded ? isPaidSql(service, sql`l.kind`, sql`l.source`) : sql`true`
   const claimed = claimPendingSql({
     run,
     service,
@@ -70,9 +71,7 @@ const leaseSql = ({
     })),
     single,
     after,
-    condition: isBounded
-      ? sql`${isUntried} and ${isPaidSql(service, sql`l.kind`, sql`l.source`)}`
-      : sql`${isUntried}`,
+    condition: sql`${isUntried} and ${isPaid}`,
   })
   const ofRun = sql<boolean>`r.id = ${run} and r.state = 'running'`
   const paid = isBounded

@@ -12,6 +12,7 @@ import { inTransaction } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
+import { foundResult } from '../../support/found-result.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // Write-back finds each row that waits for an answered lookup, whichever statement has made it so. A row that none finds waits for ever,
@@ -40,19 +41,7 @@ const pick = (key: string): Promise<unknown> =>
     return claimRows(tx, 's', RUN, [RUN], [{ ...row, lookup: lookup?.id ?? 0 }], 0)
   })
 
-const found = () =>
-  ({
-    id: LOOKUP,
-    state: 'found',
-    reason: null,
-    attempts: 1,
-    notBefore: null,
-    requestedAt: new Date(),
-    resolvedAt: new Date(),
-    refreshAt: new Date(Date.now() + HOUR),
-    record: { title: 'Cook' },
-    confidence: 1,
-  }) as const
+const found = () => foundResult(LOOKUP, { title: 'Cook' })
 
 const lease = async (): Promise<string> => {
   const token = randomUUID()

@@ -11,6 +11,7 @@ import { completeLookups, type LookupResult } from '../../../src/store/lookup-le
 import { listRunSpend } from '../../../src/store/spend.ts'
 import { suppressionHash } from '../../../src/store/suppressions.ts'
 import { whileOpen } from '../../support/answered-people.ts'
+import { foundResult } from '../../support/found-result.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 const database = useTestDatabase()
@@ -159,18 +160,9 @@ const addCalls = (count: number): Promise<unknown> =>
     select n, 'email', 'p' || n || '@c.example', '{}', 'leased', 7, 'people', '${token}', now() + interval '1 hour'
       from generate_series(1, ${count}) n`)
 const answer = (id: number, record: Record<string, unknown>): LookupResult => ({
-  id,
+  ...foundResult(id, record),
   token,
-  state: 'found',
-  reason: null,
-  attempts: 1,
-  notBefore: null,
-  requestedAt: new Date(),
-  resolvedAt: new Date(),
-  refreshAt: new Date(Date.now() + 1e9),
-  confidence: 0.9,
   call: 'billed',
-  record,
   ...recordHashes('email', record),
 })
 
