@@ -16,7 +16,7 @@ import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
 import { startProcessReports } from './runs/process-reports.ts'
 import type { RunReport } from './runs/report.ts'
 import { executeRun, type ExecuteRunOptions } from './runs/run.ts'
-import type { RunDeps, ServiceProcess } from './runs/run-part.ts'
+import type { RunDeps } from './runs/run-part.ts'
 import { openSources, reopenSources } from './sources/open-sources.ts'
 import { retryWhileUnavailable } from './store/connectivity.ts'
 import { pendingMigrations } from './store/migrate.ts'
@@ -114,30 +114,39 @@ export class App extends Actions {
     const usesWebhook = services.some((service) => service.bulk.usesWebhook === true)
     const receiver = usesWebhook && request.route !== 'sync' ? await this.#openReceiver(deliveries) : null
     try {
-      // The watch reports once that Postgres is away, as in the middle of a run.
-      const waiting = { giveUp: () => request.signal.aborted }
       const options = { trigger: 'manual', ...request, budget, mixed, deliveries } as const
       return await this.#work('run', async () => {
-        const processes: ServiceProcess[] = []
-        for (const service of services) {
-          const create = (): Promise<RunDeps> => this.#createRunDeps(service, receiver)
-          processes.push({ deps: await retryWhileUnavailable(create, waiting) })
-        }
-        return executeRun(processes, options)
+        const opened = await this.#createRunDeps(services, receiver, request.signal)
+        return executeRun(
+          opened.map((deps) => ({ deps })),
+          options,
+        )
       })
     } finally {
       await receiver?.close()
     }
   }
 
-  #createRunDeps(service: OpenService, receiver: Pick<Receiver, 'publicUrl'> | null): Promise<RunDeps> {
+  /** Waits for Postgres, as in the middle of a run: the watch reports once that it is away. @throws if aborted meanwhile */
+  async #createRunDeps(
+    services: readonly OpenService[],
+    receiver: Pick<Receiver, 'publicUrl'> | null,
+    signal: AbortSignal,
+  ): Promise<RunDeps[]> {
     const own = this.#own
-    return service.createRunDeps({
-      // Deliveries of one without a secret cannot be verified, and are not received.
-      publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
-      onKeyRefused: (scope, service, reason) => own.refuseKey(scope, service, reason),
-      describeOutage: () => own.describeOutage(),
-    })
+    const created: RunDeps[] = []
+    for (const service of services) {
+      const process = {
+        // Deliveries of one without a secret cannot be verified, and are not received.
+        publicUrl: service.bulk.usesWebhook === true && receiver !== null ? receiver.publicUrl : null,
+        onKeyRefused: (scope: string, service: number, reason: string | null) =>
+          own.refuseKey(scope, service, reason),
+        describeOutage: () => own.describeOutage(),
+      }
+      const create = (): Promise<RunDeps> => service.createRunDeps(process)
+      created.push(await retryWhileUnavailable(create, { giveUp: () => signal.aborted }))
+    }
+    return created
   }
 
   /** The receiver, dashboard and metrics, without runs. */
@@ -163,11 +172,14 @@ export class App extends Actions {
     receiver,
     ...options
   }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
-    const { config, notifier } = this
-    const services: RunDeps[] = []
-    for (const service of this.services) services.push(await this.#createRunDeps(service, receiver))
-    const deps = { ...this.base, services, config, notifier, own: this.#own }
-    return this.#work('start', () => runService(deps, options))
+    const { config, notifier, services } = this
+    return this.#work('start', async () => {
+      const opened = await this.#createRunDeps(services, receiver, options.signal).catch((error: unknown) => {
+        if (!options.signal.aborted) throw error
+      })
+      if (!opened) return
+      return runService({ ...this.base, services: opened, config, notifier, own: this.#own }, options)
+    })
   }
 
   /** Sends what is due of a single run: the next process would send it too, perhaps tomorrow. */

@@ -146,7 +146,6 @@ class Daemon {
     const { readConfig, open, environment, onConfig } = this.#options
     const before = this.#app?.config ?? null
     const config = this.#isReopening && before !== null ? before : await readConfig()
-    this.#isReopening = false
     this.#config ??= config
     requireBudgets(config)
     requireNotifyUrls(config, environment)
@@ -154,6 +153,7 @@ class Daemon {
     const isNew = (mapping: SourceMapping): boolean =>
       before !== null && !isDeepStrictEqual(before.sources[mapping.name], mapping)
     const app = await open(config, this.#own, isNew)
+    this.#isReopening = false
     return {
       run: (signal) => {
         this.#app = app

@@ -60,15 +60,18 @@ export async function runWithReload(options: ReloadOptions): Promise<void> {
     const ending = new AbortController()
     const working = current.run(AbortSignal.any([signal, ending.signal]))
     let next: Instance | null = null
-    const failed = working.then(
-      () => 'ended' as const,
-      () => 'ended' as const,
-    )
+    const over = new AbortController()
+    const failed = working
+      .catch(() => {})
+      .then(() => {
+        over.abort()
+        return 'ended' as const
+      })
     while (next === null) {
       const why = await Promise.race([failed, reload.promise.then(() => 'reload' as const)])
       if (why === 'ended') break
       reload = Promise.withResolvers()
-      next = await openNext(options)
+      next = await openNext(options, over.signal)
     }
     ending.abort()
     try {
@@ -82,27 +85,42 @@ export async function runWithReload(options: ReloadOptions): Promise<void> {
   }
 }
 
-/** Retries until everything is available. Null if aborted meanwhile. */
-async function openFirst({ open, waitFor, signal, own }: ReloadOptions): Promise<Instance | null> {
+/** Retries until everything is available. @returns null if aborted meanwhile */
+async function openWhenAvailable(
+  open: ReloadOptions['open'],
+  isAwaited: (error: unknown) => boolean,
+  signal: AbortSignal,
+): Promise<Instance | null> {
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
-      const opened = await open()
-      own.isSchemaOutdated = false
-      return opened
+      return await open()
     } catch (error) {
-      const what = waitFor(error)
-      if (what === null) throw error
-      // That Postgres is away is noticed by the watch.
-      if (what === 'the schema') own.isSchemaOutdated = true
+      if (!isAwaited(error)) throw error
       await sleep(Math.min(MAX_RETRY_MS, 200 * 2 ** attempt), undefined, { signal }).catch(() => {})
     }
   }
   return null
 }
 
-async function openNext({ open, own, log }: ReloadOptions): Promise<Instance | null> {
+async function openFirst({ open, waitFor, signal, own }: ReloadOptions): Promise<Instance | null> {
+  const isAwaited = (error: unknown): boolean => {
+    const what = waitFor(error)
+    // That Postgres is away is noticed by the watch.
+    if (what === 'the schema') own.isSchemaOutdated = true
+    return what !== null
+  }
+  const opened = await openWhenAvailable(open, isAwaited, signal)
+  own.isSchemaOutdated = false
+  return opened
+}
+
+async function openNext(
+  { open, waitFor, own, log }: ReloadOptions,
+  signal: AbortSignal,
+): Promise<Instance | null> {
   try {
-    const opened = await open()
+    // Postgres is not at fault for long, and the new configuration is not for it.
+    const opened = await openWhenAvailable(open, (error) => waitFor(error) === 'Postgres', signal)
     own.reloadProblem = null
     return opened
   } catch (error) {

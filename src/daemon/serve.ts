@@ -32,11 +32,13 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
   const runs = { fail: () => {} }
   const superviseAll = (tasks: readonly WorkerTask[], until: AbortSignal): Promise<void[]> =>
     Promise.all(tasks.map((step) => supervise(deps, runs, step, until)))
+  const whenAvailable = <Result>(act: () => Promise<Result>): Promise<Result> =>
+    retryWhileUnavailable(act, { giveUp: () => signal.aborted })
   const work = async (): Promise<void> => {
     while (!signal.aborted) {
       const mended = new AbortController()
       const until = AbortSignal.any([signal, mended.signal])
-      const services = await options.services()
+      const services = await whenAvailable(options.services)
       const workers = services.map(
         (service) =>
           new Workers(service, {
@@ -49,15 +51,15 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
       )
       const tasks = workers.flatMap((one) => one.tasks())
       await superviseAll(tasks, until)
-      const isStopped = (): boolean => signal.aborted
-      await retryWhileUnavailable(options.reopen, { giveUp: isStopped }).catch((error: unknown) => {
-        if (!isStopped()) throw error
-      })
+      await whenAvailable(options.reopen)
     }
   }
   const others = notifier.hasTargets ? [notificationTask({ ...deps, notifier }, signal)] : []
   try {
-    await Promise.all([work(), superviseAll(others, signal)])
+    const working = work().catch((error: unknown) => {
+      if (!signal.aborted) throw error
+    })
+    await Promise.all([working, superviseAll(others, signal)])
   } finally {
     await receiver.close()
   }

@@ -13,7 +13,8 @@ import { useTestDatabase } from '../../support/database.ts'
 
 const followed = {
   ...crmConfig,
-  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
+  services: { acme: {} },
+  sources: { contacts: { ...crmConfig.sources.contacts, services: ['acme'], follow: true } },
   schedule: [{ cron: '0 2 * * *', timezone: 'Europe/Oslo' }],
 }
 
@@ -36,7 +37,7 @@ beforeAll(async () => {
   // A port on which Postgres does not listen yet.
   cable = await new Cable(database.url).plug()
   await cable.pull()
-  cli = await createCommandLine(cable.through(database.url), sandbox, followed)
+  cli = await createCommandLine(cable.through(database.url), { acme: sandbox }, followed)
   daemon = cli.startWith({ FILLRATE_DASHBOARD_TOKEN: `${ANNA.name}:${ANNA.secret}` }, 'start', '--json')
   await new Promise<void>((resolve) => {
     for (const stream of [daemon.child.stdout, daemon.child.stderr])
@@ -100,12 +101,38 @@ test('SIGHUP rejects an invalid configuration and applies a valid one', async ()
 
   await writeFile(
     join(cli.folder, 'fillrate.config.json'),
-    JSON.stringify({ ...followed, service: { concurrency: 2 } }),
+    JSON.stringify({ ...followed, services: { acme: { concurrency: 2 } } }),
   )
   daemon.child.kill('SIGHUP')
   await expect.poll(() => output).toContain('new configuration active')
   await insert('new3@example.com')
   await expect.poll(enriched).toBe(3)
+})
+
+test('SIGHUP while Postgres is away or takes no writes waits for it', async () => {
+  const countActive = (): number => linesOf('configuration_active', 'new configuration active')
+  const active = countActive()
+  await cable.pull()
+  daemon.child.kill('SIGHUP')
+  await expect.poll(ready).toMatchObject({ status: 503 })
+  await cable.plug()
+  await expect.poll(countActive).toBe(active + 1)
+
+  const [{ name } = { name: '' }] = await database.query<{ name: string }>(
+    'select current_database() as name',
+  )
+  const sessions = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`
+  await database.query(`alter database ${name} set default_transaction_read_only = on`)
+  await database.query(sessions)
+  await expect.poll(ready).toMatchObject({ status: 503 })
+  daemon.child.kill('SIGHUP')
+  await expect.poll(countActive).toBe(active + 2)
+  await database.query(`begin read write; alter database ${name} reset default_transaction_read_only; commit`)
+  await database.query(sessions)
+  await expect.poll(ready).toMatchObject({ status: 200 })
+  await insert('new4@example.com')
+  await expect.poll(enriched).toBe(4)
+  expect(output.split('"reload_refused"')).toHaveLength(2)
 })
 
 test('its own dashboard starts a run, under the configuration that it has reloaded', async () => {
@@ -137,7 +164,7 @@ test('status shows the next time of the schedule in its time zone', async () => 
 
 test('SIGTERM finishes work in progress, closes runs and releases leases', async () => {
   sandbox.configure({ latencyAfterMs: 500 })
-  await insert('new4@example.com')
+  await insert('new5@example.com')
   const calls = sandbox.stats().calls.accepted
   await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
   daemon.child.kill('SIGTERM')
@@ -145,7 +172,7 @@ test('SIGTERM finishes work in progress, closes runs and releases leases', async
   const rows = await database.query(
     `select (select count(*)::int from fillrate.runs where state = 'running') as running,
             (select count(*)::int from fillrate.leases) as leases,
-            (select state from fillrate.lookups where key = 'new4@example.com') as lookup`,
+            (select state from fillrate.lookups where key = 'new5@example.com') as lookup`,
   )
   expect(rows).toEqual([{ running: 0, leases: 0, lookup: 'found' }])
 })
@@ -153,11 +180,11 @@ test('SIGTERM finishes work in progress, closes runs and releases leases', async
 test('stored answers are written by the next process without a call', async () => {
   const calls = sandbox.stats().calls.accepted
   const next = cli.start('start')
-  await expect.poll(enriched).toBe(4)
+  await expect.poll(enriched).toBe(5)
   expect(sandbox.stats().calls.accepted).toBe(calls)
   // The second signal does not wait.
   sandbox.configure({ latencyAfterMs: 20_000 })
-  await insert('new5@example.com')
+  await insert('new6@example.com')
   await expect.poll(() => sandbox.stats().calls.accepted).toBe(calls + 1)
   let stderr = ''
   next.child.stderr?.on('data', (text: string) => (stderr += text))

@@ -65,6 +65,23 @@ test('an invalid configuration is rejected, and the old one continues', async ()
   await ended
 })
 
+test('a new configuration waits for Postgres, and the old one continues, unless it is stopped', async () => {
+  const { own, events, stop, reload, ended } = play(['old', new Error('away'), new Error('away'), 'new'])
+  await expect.poll(() => events).toEqual(['old works'])
+  reload()
+  await expect.poll(() => events).toEqual(['old works', 'old ends', 'old closed', 'new works'])
+  expect(own.reloadProblem).toBe(null)
+  stop()
+  await ended
+
+  const waiting = play(['old', ...Array.from({ length: 100 }, () => new Error('away'))])
+  waiting.reload()
+  await expect.poll(() => waiting.events).toEqual(['old works'])
+  waiting.stop()
+  await waiting.ended
+  expect(waiting.events).toEqual(['old works', 'old ends', 'old closed'])
+})
+
 test('missing parts are waited for; an invalid first configuration throws', async () => {
   const waited = play([new Error('away'), new Error('away'), 'there'])
   await expect.poll(() => waited.events).toEqual(['there works'])
