@@ -125,6 +125,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
   // a job again. `unconfirmed_calls` counts requests whose answer was lost: each may have been billed. `refresh_at`: when
   // the answer is out of date. `source`: the one for whose rows `run_id` requests it, and to which its cost is counted.
   // `record` is json, as it came: jsonb costs three times as much to read and to write, sorts its fields and rewrites its numbers.
+  // `malformed`: the latest response that was no record, with its `status`, the start of its `body` and when it came, for inspection.
   // `job_key`: the job of a submitted lookup, and the latest one of others.
   // `leased_until`, `most`: until when it is leased under `lease_token`, and the most credits that it may cost; null: one.
   // A lookup changes its state once or more often. Pages are filled to a fifth, which leaves room for the records: each new version stays
@@ -155,6 +156,7 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
       refresh_at timestamptz,
       confidence double precision,
       record json,
+      malformed jsonb,
       is_pending boolean generated always as (case when state = 'pending' then true end) stored,
       is_leased boolean generated always as (case when state = 'leased' then true end) stored,
       constraint lookups_state check (case state
@@ -187,17 +189,6 @@ async function createLookups(db: Kysely<unknown>): Promise<void> {
     create table fillrate.answered_lookups (
       lookup_id bigint not null
     ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500)`.execute(db)
-
-  // Response bodies that were no record, for diagnosis: the latest of each lookup, and only the latest few in all.
-  // Deleted with the lookup, because a body may hold personal data. By the trigger: for a foreign key, Postgres would read the old
-  // version of a lookup at each of its updates.
-  await sql`
-    create table fillrate.malformed_responses (
-      lookup_id bigint primary key,
-      received_at timestamptz not null default clock_timestamp(),
-      status integer not null,
-      body text not null
-    )`.execute(db)
 
   // Tombstones of erased people and companies. The hash alone, which covers the kind, is looked up once for each record
   // that is stored.
@@ -718,7 +709,6 @@ async function createCascades(db: Kysely<unknown>): Promise<void> {
     begin
       update fillrate.rows set lookup_id = null where lookup_id in (select id from deleted);
       delete from fillrate.skipped_cells where lookup_id in (select id from deleted);
-      delete from fillrate.malformed_responses where lookup_id in (select id from deleted);
       return null;
     end $$`.execute(db)
   await sql`

@@ -141,30 +141,15 @@ export interface MalformedResponse {
   readonly body: string
 }
 
-/** Keep the latest 1,000: a broken service would fill the table. */
-const MAX_MALFORMED_RESPONSES = 1_000
-
-/**
- * Stores malformed responses, the latest one of each lookup, and deletes the oldest. Locks the lookups: one that is being erased
- * at this moment gets none.
- */
+/** Stores malformed responses, the latest one of each lookup. */
 export async function storeMalformedResponses(
   db: Database,
   results: readonly MalformedResponse[],
 ): Promise<void> {
   if (results.length === 0) return
   await sql`
-    insert into fillrate.malformed_responses as k (lookup_id, status, body)
-    select v.lookup, v.status, v.body
-      from jsonb_to_recordset(${jsonBatch(results)}) as v (lookup bigint, status integer, body text)
-      join fillrate.lookups l on l.id = v.lookup
-     order by v.lookup
-       for key share of l
-    on conflict (lookup_id) do update
-       set status = excluded.status, body = excluded.body, received_at = excluded.received_at`.execute(db)
-  await sql`
-    delete from fillrate.malformed_responses
-     where lookup_id in (select lookup_id from fillrate.malformed_responses order by received_at desc, lookup_id offset ${MAX_MALFORMED_RESPONSES})`.execute(
-    db,
-  )
+    update fillrate.lookups l
+       set malformed = jsonb_build_object('status', v.status, 'body', v.body, 'received_at', clock_timestamp())
+      from (select * from jsonb_to_recordset(${jsonBatch(results)}) as v (lookup bigint, status integer, body text) order by lookup) v
+     where l.id = v.lookup`.execute(db)
 }

@@ -80,8 +80,7 @@ export async function eraseCells(
 /** Every table that the migrations create, without their own. */
 export const OWN_TABLES: readonly string[] = `
   answered_lookups audit_events changed_rows changed_rows_spare changes circuit_breakers conditions deliveries
-  jobs leases lookups malformed_responses
-  processes rate_limits row_counts rows runs
+  jobs leases lookups processes rate_limits row_counts rows runs
   scheduled_runs services skipped_cells source_state spend suppressions`
   .trim()
   .split(/\s+/)

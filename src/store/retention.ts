@@ -42,13 +42,11 @@ export async function deleteRecords(
       update fillrate.lookups l
          set state = case when l.state = 'found' then 'failed' else l.state end,
              reason = case when l.state = 'found' then ${EXPIRED_REASON} else l.reason end,
-             record = null, confidence = null, refresh_at = least(l.refresh_at, now())
-        from chosen where l.id = chosen.id and is_link and (l.record is not null or l.refresh_at > now())
+             record = null, malformed = null, confidence = null, refresh_at = least(l.refresh_at, now())
+        from chosen where l.id = chosen.id and is_link and (l.record is not null or l.malformed is not null or l.refresh_at > now())
       returning l.id
     ), skipped as (
       delete from fillrate.skipped_cells where lookup_id in (select id from emptied)
-    ), malformed as (
-      delete from fillrate.malformed_responses where lookup_id in (select id from emptied)
     )
     select (select count(*) from page) as looked, (select max(id) from page) as last,
            (select count(*) from dropped) + (select count(*) from emptied) as dropped`

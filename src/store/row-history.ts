@@ -95,8 +95,7 @@ export async function listLookupHistory(db: Database, ids: readonly number[]): P
     select id, service_id as service, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
            case when is_leased then leased_until end as leased_until, refresh_at, record,
            (select count(*) from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null) as rows,
-           (select jsonb_build_object('status', k.status, 'body', k.body, 'received_at', k.received_at)
-              from fillrate.malformed_responses k where k.lookup_id = l.id) as malformed_response
+           malformed as malformed_response
       from fillrate.lookups l where id = any(${[...ids]}::bigint[])
      order by array_position(${[...ids]}::bigint[], id)`.execute(db)
   return rows

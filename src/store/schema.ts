@@ -170,12 +170,6 @@ export interface Schema {
     settled_at: Date | null
     quarantined_results: Generated<number>
   }
-  'fillrate.malformed_responses': {
-    lookup_id: number
-    received_at: Generated<Date>
-    status: number
-    body: string
-  }
   'fillrate.skipped_cells': {
     source: string
     key: string

@@ -211,7 +211,7 @@ function billingDoubt(error: ServiceError): 'none' | 'lost' | 'done' | 'gateway'
 }
 
 /** Characters of a body that are stored: enough to recognise it. */
-const STORED_BODY_CHARS = 8_000
+const STORED_BODY_CHARS = 2_000
 
 /**
  * The body to store: why the service rejects an input, or what it sent in place of a record. Plain server errors are

@@ -27,7 +27,7 @@ const hostOf = (table: string): string => `${table.replace('_', '-')}.example`
 const BY_DESIGN = new Set(
   `lookups.key lookups.input lookups.record rows.key rows.last_written rows.earlier_writes rows.own_writes changes.key
    changes.before changes.after changes.last_written_before skipped_cells.key skipped_cells.value
-   deliveries.body deliveries.raw malformed_responses.body changed_rows.keys`.split(/\s+/),
+   deliveries.body deliveries.raw lookups.malformed changed_rows.keys`.split(/\s+/),
 )
 
 /** Tables whose rows provoke an error that quotes them, by what happens. */

@@ -17,8 +17,7 @@ import { useTestDatabase } from '../../support/database.ts'
 
 const database = useTestDatabase()
 const log = pino({ level: 'silent' })
-const TABLES =
-  'services lookups rows changes suppressions skipped_cells deliveries jobs runs malformed_responses'
+const TABLES = 'services lookups rows changes suppressions skipped_cells deliveries jobs runs'
 beforeEach(async () => {
   const tables = TABLES.split(' ').map((table) => `fillrate.${table}`)
   await database.query(`truncate ${tables.join()} cascade`)
@@ -120,7 +119,10 @@ test('after forget a dump has nothing of the person of any service, and everythi
   ]) {
     const cell = { source: 'people', key, column: 'phone', reason: 'no_match', value: JSON.stringify(title) }
     await add('skipped_cells', { ...cell, lookup_id })
-    await add('malformed_responses', { lookup_id, status: 200, body: more })
+    await database.query('update fillrate.lookups set malformed = $2 where id = $1', [
+      lookup_id,
+      { status: 200, body: more },
+    ])
   }
   const ended = {
     state: 'completed',
