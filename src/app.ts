@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Actions } from './actions/actions.ts'
 import type { OpenedConfig, OpenService } from './actions/open-service.ts'
 import { type PassRequest, requireBudget } from './actions/validate-request.ts'
@@ -38,8 +37,6 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
   readonly own?: ProcessState
 }
 
-/** How long closing waits for a slow target of notifications: another process sends them then. */
-const CLOSE_TIMEOUT_MS = 15_000
 /** A short run looks for conditions once, at its end: a look costs Postgres as much as a page of rows. Milliseconds. */
 const FIRST_LOOK_MS = 2_000
 
@@ -86,11 +83,10 @@ export class App extends Actions {
 
   constructor(options: AppOptions, own: ProcessState, opened: OpenedConfig) {
     super(opened)
-    const { config, environment, db, log } = opened
+    const { config, environment, log } = opened
     this.#own = own
     this.#isWatched = options.own !== undefined
     this.notifier = new Notifier({
-      db,
       owner: own.owner,
       environment: environment.name,
       dashboardUrl: environment.dashboardUrl,
@@ -161,7 +157,6 @@ export class App extends Actions {
         ...options,
         services: () => Promise.all(this.services.map((service) => service.deps())),
         receiver: (deliveries) => this.#openReceiver(deliveries, dashboard),
-        notifier: this.notifier,
         reopen: () => reopenSources(this.db, this.config.sources, this),
       }),
     )
@@ -172,21 +167,14 @@ export class App extends Actions {
     receiver,
     ...options
   }: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void> {
-    const { config, notifier, services } = this
+    const { config, services } = this
     return this.#work('start', async () => {
       const opened = await this.#createRunDeps(services, receiver, options.signal).catch((error: unknown) => {
         if (!options.signal.aborted) throw error
       })
       if (!opened) return
-      return runService({ ...this.base, services: opened, config, notifier, own: this.#own }, options)
+      return runService({ ...this.base, services: opened, config, own: this.#own }, options)
     })
-  }
-
-  /** Sends what is due of a single run: the next process would send it too, perhaps tomorrow. */
-  override async close(): Promise<void> {
-    const sent = this.notifier.send().then(() => this.notifier.release())
-    await Promise.race([sent, sleep(CLOSE_TIMEOUT_MS, 0, { ref: false })]).catch(() => 0)
-    await super.close()
   }
 
   readonly #schedules = (): ReadonlyMap<string, number | null> =>

@@ -6,6 +6,7 @@ import type { Observer } from '../store/condition-facts.ts'
 import { recordConditions, recordOutage, type StoredCondition } from '../store/conditions.ts'
 import { isTransient, tryWrite } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
+import { isConflict } from '../store/transaction.ts'
 import { reportProblem, reportRefusal } from '../store/processes.ts'
 import { acceptKey, listRefusedKeys, refuseKey } from '../store/rate-limits.ts'
 import { describeError, FillrateError } from '../util/error-text.ts'
@@ -27,7 +28,7 @@ interface WatchedProcess {
   /** When each schedule of the configuration was due last; null: none is loaded yet. */
   readonly schedules: () => Observer['schedules']
   /** How this process notifies. Null, or absent: it does not know whom yet. */
-  readonly notifier?: () => Pick<Notifier, 'notifyOfOutage'> | null
+  readonly notifier?: () => Pick<Notifier, 'send' | 'release' | 'notifyOfOutage'> | null
 }
 
 const INTERVAL_MS = 2_000
@@ -36,18 +37,20 @@ const AWAY_INTERVAL_MS = 1_000
 /** How long an answer of Postgres may take; a later one counts as none. */
 const TIMEOUT_MS = 10_000
 const STOP_MS = 1_000
+/** How long stopping waits for a slow target of notifications: another process sends them then. */
+const LAST_SEND_MS = 15_000
 /** After an error that waiting does not explain. */
 const RESTART_MS = 60_000
 
 /** Watches conditions until it is stopped. */
 interface ConditionWatch {
-  /** Looks once more, and ends. Never throws. */
+  /** Looks once more, sends what is due, and ends. Never throws. */
   stop(): Promise<void>
 }
 
 /**
  * Records and logs every two seconds which conditions begin and end, and stores what only this process knows of them. Every process
- * does; each begin and each end is recorded by one. While Postgres is away, each process logs that once.
+ * does; each begin and each end is recorded, logged and notified of by one. While Postgres is away, each process logs that once.
  */
 export function startConditionWatch(options: ConditionWatchOptions): ConditionWatch {
   const { delayMs = 0, log, own } = options
@@ -55,6 +58,8 @@ export function startConditionWatch(options: ConditionWatchOptions): ConditionWa
   const stopped = new AbortController()
   const wakeUps = own.changed.listen()
   const loop = (async () => {
+    // It finds out at once whether it is the one that notifies.
+    if (delayMs > 0) ticker.send()
     if (delayMs > 0) await wakeUps.wait(delayMs, stopped.signal)
     while (!stopped.signal.aborted) {
       const pauseMs = await ticker.tick().then(
@@ -76,6 +81,7 @@ export function startConditionWatch(options: ConditionWatchOptions): ConditionWa
       stopped.abort()
       const last = loop.then(() => ticker.tick()).catch(() => {})
       await Promise.race([last, sleep(STOP_MS, undefined, { ref: false })])
+      await Promise.race([ticker.sendLast(), sleep(LAST_SEND_MS, undefined, { ref: false })])
     },
   }
 }
@@ -88,6 +94,7 @@ export class ConditionTicker {
   #reportedProblem: string | null = null
   /** `began KEY` of the targets that were notified of the outage from memory. */
   #acceptedBy: readonly string[] = []
+  #sending: Promise<void> | null = null
 
   constructor(process: WatchedProcess) {
     this.#process = process
@@ -111,7 +118,8 @@ export class ConditionTicker {
       else throw error
     }
     this.#logOutage()
-    if (!isStored) this.#notifyOfOutage()
+    if (isStored) this.send()
+    else this.#notifyOfOutage()
   }
 
   async #look(): Promise<StoredCondition[]> {
@@ -157,6 +165,36 @@ export class ConditionTicker {
       logEnd(log, toOutageCondition(before, Date.now()), before.forMs + performance.now() - before.at)
     if (outage !== null && (before === null || !isSame)) logBegin(log, toOutageCondition(outage, Date.now()))
     this.#logged = outage && { ...outage, at: performance.now() }
+  }
+
+  /** Sends notifications, if no other process does. Not awaited: a target that does not answer would delay the next look. */
+  send(): void {
+    const { db, log, notifier } = this.#process
+    const send = async (): Promise<unknown> => notifier?.()?.send(db)
+    this.#sending ??= send()
+      .catch((error: unknown) => {
+        if (isTransient(error) || isConflict(error)) return
+        const reason = describeError(error)
+        log.error(
+          { event: 'task_failed', task: 'notify', reason },
+          'notifications cannot be sent; trying again',
+        )
+        return sleep(RESTART_MS, undefined, { ref: false })
+      })
+      .then(() => {
+        this.#sending = null
+      })
+  }
+
+  /** Sends what is due of a single run: the next process would send it too, perhaps tomorrow. Then another process may. Never throws. */
+  async sendLast(): Promise<void> {
+    const { db, own, notifier } = this.#process
+    await this.#sending
+    const last = own.findOutage() === null ? notifier?.() : null
+    await last
+      ?.send(db)
+      .then(() => last.release(db))
+      .catch(() => {})
   }
 
   /** While nothing can be stored, one process notifies from its memory. The end is stored, and notified of, as any other. */

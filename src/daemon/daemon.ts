@@ -21,7 +21,7 @@ import { openReceiver, type Receiver } from '../http/receiver.ts'
 
 /** Fillrate opened with one configuration. */
 type DaemonApp = Actions & {
-  readonly notifier: Pick<Notifier, 'notifyOfOutage'>
+  readonly notifier: Notifier
   /** The daemon with this configuration, behind a receiver that is already open. */
   start(options: ServiceOptions & { readonly receiver: Pick<Receiver, 'publicUrl'> }): Promise<void>
 }

@@ -20,7 +20,6 @@ import type { Log } from '../util/log.ts'
 import { networkErrorMeaning } from '../util/network-errors.ts'
 
 interface NotifierOptions extends NotificationOrigin {
-  readonly db: Database
   /** Identifies this process; unique for each start. */
   readonly owner: string
   readonly targets: readonly NotifyTarget[]
@@ -97,25 +96,20 @@ export class Notifier {
     this.#targets = targets
   }
 
-  /** Whether there is anyone to notify. */
-  get hasTargets(): boolean {
-    return this.#targets.size > 0
-  }
-
   /**
    * Sends what is due, unless another process does. A target that does not accept one is tried again later.
    * @returns how many were accepted
    */
-  async send(): Promise<number> {
-    const { db, owner, speaker } = this.#options
-    if (!this.hasTargets) return 0
+  async send(db: Database): Promise<number> {
+    const { owner, speaker } = this.#options
+    if (this.#targets.size === 0) return 0
     const now = Date.now()
     const isHeld = await acquireLease(db, LEASE_SCOPE, speaker.token, owner, LEASE_MS)
     // Where its lease has run out before, another process may have notified since.
     const since = speaker.span !== null && speaker.span.until >= now ? speaker.span.since : Date.now()
     speaker.span = isHeld ? { since, until: now + LEASE_MS } : null
     if (!isHeld) return 0
-    const due = await this.#listDue()
+    const due = await this.#listDue(db)
     const accepted = [...this.#targets.values()].map(async (target) => {
       let count = 0
       for (const { body, note } of due.filter((one) => one.target === target)) {
@@ -129,9 +123,10 @@ export class Notifier {
   }
 
   /** Lets another process notify at once. */
-  async release(): Promise<void> {
-    const { db, speaker } = this.#options
-    if (this.hasTargets && speaker.span !== null) await releaseLease(db, LEASE_SCOPE, speaker.token)
+  async release(db: Database): Promise<void> {
+    const { speaker } = this.#options
+    if (this.#targets.size > 0 && speaker.span !== null) await releaseLease(db, LEASE_SCOPE, speaker.token)
+    speaker.span = null
   }
 
   /**
@@ -150,8 +145,7 @@ export class Notifier {
     return (await Promise.all(accepted)).flat()
   }
 
-  async #listDue(): Promise<DueNotice[]> {
-    const { db } = this.#options
+  async #listDue(db: Database): Promise<DueNotice[]> {
     const now = await readDatabaseTime(db)
     return (await listNotable(db)).flatMap((condition) =>
       [...this.#targets.values()].flatMap((target) => {

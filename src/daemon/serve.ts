@@ -1,9 +1,7 @@
 import type { MaintenanceDeps, SourceDeps } from '../runs/maintenance.ts'
-import type { WorkerTask } from '../runs/loop.ts'
 import { Workers } from '../runs/workers.ts'
 import type { Receiver } from '../http/receiver.ts'
-import type { Notifier } from './notifier.ts'
-import { notificationTask, supervise } from './service.ts'
+import { supervise } from './service.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
@@ -13,7 +11,6 @@ export interface ServeReceiverOptions {
   readonly services: () => Promise<readonly MaintenanceDeps[]>
   readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
   readonly onListening?: (listens: string | null) => void
-  readonly notifier: Notifier
   /** Opens the sources again, after a broken one was mended. */
   readonly reopen: () => Promise<void>
 }
@@ -24,14 +21,11 @@ export interface ServeReceiverOptions {
  */
 export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOptions): Promise<void> {
   const deliveries = new WakeSignal()
-  const { notifier } = options
   const receiver = await options.receiver(deliveries)
   options.onListening?.(receiver.url)
   const { signal } = options
   // No run waits for what this process does.
   const runs = { fail: () => {} }
-  const superviseAll = (tasks: readonly WorkerTask[], until: AbortSignal): Promise<void[]> =>
-    Promise.all(tasks.map((step) => supervise(deps, runs, step, until)))
   const whenAvailable = <Result>(act: () => Promise<Result>): Promise<Result> =>
     retryWhileUnavailable(act, { giveUp: () => signal.aborted })
   const work = async (): Promise<void> => {
@@ -50,16 +44,14 @@ export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOpti
           }),
       )
       const tasks = workers.flatMap((one) => one.tasks())
-      await superviseAll(tasks, until)
+      await Promise.all(tasks.map((task) => supervise(deps, runs, task, until)))
       await whenAvailable(options.reopen)
     }
   }
-  const others = notifier.hasTargets ? [notificationTask({ ...deps, notifier }, signal)] : []
   try {
-    const working = work().catch((error: unknown) => {
-      if (!signal.aborted) throw error
-    })
-    await Promise.all([working, superviseAll(others, signal)])
+    await work()
+  } catch (error) {
+    if (!signal.aborted) throw error
   } finally {
     await receiver.close()
   }

@@ -18,7 +18,6 @@ import { unlessBroken } from '../runs/source-health.ts'
 import { Workers } from '../runs/workers.ts'
 import { expiresAfter, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { LiveSync } from './live-sync.ts'
-import type { Notifier } from './notifier.ts'
 import type { ProcessState } from './process-state.ts'
 import { Scheduler, type ScheduledRunEnd, type ScheduledRunOptions } from './scheduler.ts'
 import type { Log } from '../util/log.ts'
@@ -27,7 +26,6 @@ interface ServiceDeps extends SourceDeps {
   /** Each service of the configuration, in their order. */
   readonly services: readonly RunDeps[]
   readonly config: Pick<Config, 'schedule' | 'keep' | 'budget' | 'services' | 'liveSync' | 'sources'>
-  readonly notifier: Notifier
   readonly own: ProcessState
 }
 
@@ -64,7 +62,7 @@ const RETENTION_PACE_MS = 200
  * is restarted after a while; runs that depend on it fail.
  */
 export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
-  const { db, log, config, notifier, owner } = deps
+  const { db, log, config, owner } = deps
   const { signal } = options
   const services = deps.services.map((one) => ({
     deps: one,
@@ -132,7 +130,6 @@ export async function runService(deps: ServiceDeps, options: ServiceOptions): Pr
           }),
         ]),
     retentionTask(deps, signal),
-    ...(notifier.hasTargets ? [notificationTask(deps, signal)] : []),
   ]
   const tasks = services.flatMap(({ workers }) => workers.tasks().map((task) => ({ task, workers })))
   const all = {
@@ -169,22 +166,6 @@ async function reportTriggers(deps: ServiceDeps, missing: ReadonlyMap<string, st
 
 const entryBudget = (budget: LookupBudget | null): number | null =>
   budget === 'unlimited' ? null : (budget ?? 0)
-
-const NOTIFICATION_POLL_MS = 2_000
-
-/** Sends notifications, if no other process does. */
-export function notificationTask(
-  { log, notifier }: Pick<ServiceDeps, 'log' | 'notifier'>,
-  signal: AbortSignal,
-): WorkerTask {
-  return loopTask({
-    name: 'notify',
-    log,
-    signal,
-    maxPollMs: NOTIFICATION_POLL_MS,
-    tick: () => notifier.send(),
-  })
-}
 
 /** Deletes expired data in small batches. */
 function retentionTask(deps: ServiceDeps, signal: AbortSignal): WorkerTask {

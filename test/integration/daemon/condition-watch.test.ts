@@ -1,15 +1,17 @@
 import { sql } from 'kysely'
 import pino from 'pino'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { ConditionTicker } from '../../../src/daemon/condition-watch.ts'
-import type { Notifier } from '../../../src/daemon/notifier.ts'
+import type { NotifyTarget } from '../../../src/config/config.ts'
+import { ConditionTicker, startConditionWatch } from '../../../src/daemon/condition-watch.ts'
+import { Notifier } from '../../../src/daemon/notifier.ts'
 import { ProcessState } from '../../../src/daemon/process-state.ts'
 import { listOpenConditions, listRecentConditions, readConditions } from '../../../src/store/conditions.ts'
-import { acquireLease } from '../../../src/store/leases.ts'
+import { acquireLease, currentLeaseOwner } from '../../../src/store/leases.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
 import { deleteReplacedCircuits, findCircuit, saveCircuit } from '../../../src/store/rate-limits.ts'
 import { readTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
+import { startLoopback } from '../../support/loopback.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 // What processes record and log of conditions, and what each knows alone. Which hold, test/integration/store/conditions.test.ts says.
@@ -23,10 +25,11 @@ beforeEach(() =>
 )
 
 /** A process that watches, with the lines that it logs. */
-function startProcess(db: Database = database.db, notifier: Pick<Notifier, 'notifyOfOutage'> | null = null) {
+function startProcess(db: Database = database.db, notifyOfOutage: Notifier['notifyOfOutage'] | null = null) {
   const lines: Record<string, unknown>[] = []
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line) as Record<string, unknown>) })
   const own = new ProcessState()
+  const notifier = notifyOfOutage && { notifyOfOutage, send: async () => 0, release: async () => {} }
   const ticker = new ConditionTicker({ db, log, own, schedules: () => null, notifier: () => notifier })
   return {
     own,
@@ -262,7 +265,7 @@ test('a refusal that two processes see is recorded once, and is over when neithe
       sent++
       return ['began target']
     }
-    const watched = startProcess(db, { notifyOfOutage })
+    const watched = startProcess(db, notifyOfOutage)
     const refusal = { sqlState: '53100', firstAt: performance.now() - 60_000, lastAt: performance.now() }
     watched.own.findRefusal = () => (isFull[index] === true ? refusal : null)
     return watched
@@ -331,4 +334,38 @@ test('a look that Postgres answers too late is an outage, and logs each conditio
     'condition_began service_failing',
     'condition_ended database_away',
   ])
+})
+
+test('a run beside a daemon leaves notifications to it, also of an outage, and without one it sends them', async () => {
+  const received: string[] = []
+  const target = await startLoopback(({ body }, response) => {
+    received.push((JSON.parse(body) as { event: string }).event)
+    response.end()
+  })
+  onTestFinished(() => target.close())
+  const log = pino({ level: 'silent' })
+  const start = (delayMs?: number) => {
+    const own = new ProcessState()
+    const targets: NotifyTarget[] = [{ url: target.url, form: 'json', on: ['error'] }]
+    const origin = { environment: null, dashboardUrl: null, owner: own.owner, speaker: own.speaker }
+    const notifier = new Notifier({ ...origin, targets, url: null, secrets: [], log })
+    const options = { db: database.db, log, own, schedules: () => null, notifier: () => notifier }
+    return { own, watch: startConditionWatch({ ...options, ...(delayMs !== undefined && { delayMs }) }) }
+  }
+  const outage = Date.now() + 1_000
+  const daemon = start()
+  await expect.poll(() => currentLeaseOwner(database.db, 'notify')).toBe(daemon.own.owner)
+  const run = start(60_000)
+  await expect.poll(() => run.own.speaker.speaksOf(outage)).toBe(false)
+  expect(daemon.own.speaker.speaksOf(outage)).toBe(true)
+  await run.watch.stop()
+  await daemon.watch.stop()
+  expect(await currentLeaseOwner(database.db, 'notify')).toBe(null)
+
+  const alone = start(60_000)
+  await database.query(
+    `insert into fillrate.conditions (kind, service, details, began_at, seen_at, is_reported) values ('key_refused', 'acme', '{}', now(), now(), true)`,
+  )
+  await alone.watch.stop()
+  expect(received).toEqual(['condition_began'])
 })

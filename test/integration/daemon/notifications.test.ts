@@ -42,7 +42,6 @@ const open = (...targets: Partial<NotifyTarget>[]): Notifier => openIn(new Speak
 const openIn = (speaker: Speaker, ...targets: Partial<NotifyTarget>[]): Notifier =>
   new Notifier({
     speaker,
-    db: database.db,
     owner: 'test',
     targets: targets.map((one) => ({ url: `${target.url}/hook`, form: 'json', on: ['error'], ...one })),
     url: null,
@@ -68,9 +67,9 @@ const events = () => received.map(({ body }) => body.event)
 test('a condition is reported once, and so is its end, however many processes send it', async () => {
   const processes = [open({}), open({})] as const
   await begin('key_refused')
-  await Promise.all(processes.map((one) => one.send()))
+  await Promise.all(processes.map((one) => one.send(database.db)))
   await end()
-  await Promise.all([...processes, processes[0]].map((one) => one.send()))
+  await Promise.all([...processes, processes[0]].map((one) => one.send(database.db)))
   expect(events()).toEqual(['condition_began', 'condition_ended'])
   expect(received[0]).toMatchObject({
     body: {
@@ -87,7 +86,7 @@ test('by default only what needs a person; each target gets its own form, under 
   const notifier = open({}, { url: `${target.url}/slack`, form: 'slack', on: ['error', 'warning'] })
   await begin('key_refused')
   await begin('budget_used')
-  await notifier.send()
+  await notifier.send(database.db)
   expect(received.map(({ path }) => path).toSorted()).toEqual(['/hook', '/slack', '/slack'])
   const slack = received.filter(({ path }) => path === '/slack')
   expect(slack.map(({ body, id }) => [Object.keys(body), id])).toEqual([
@@ -100,21 +99,21 @@ test('an address that is listed twice gets the topics of both, each once', async
   const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['error'] })
   await begin('key_refused')
   await begin('budget_used')
-  await notifier.send()
+  await notifier.send(database.db)
   expect(received.map(({ body }) => body.condition?.kind).toSorted()).toEqual(['budget_used', 'key_refused'])
 })
 
 test('what ends within a minute by itself reaches no one; what lasts is reported with its end', async () => {
   const notifier = open({})
   await begin('service_failing')
-  expect(await notifier.send()).toBe(0)
+  expect(await notifier.send(database.db)).toBe(0)
   await end()
   await pass('2 min')
-  expect(await notifier.send()).toBe(0)
+  expect(await notifier.send(database.db)).toBe(0)
   await begin('service_failing', { since: '61 s' })
-  expect(await notifier.send()).toBe(1)
+  expect(await notifier.send(database.db)).toBe(1)
   await end()
-  expect(await notifier.send()).toBe(1)
+  expect(await notifier.send(database.db)).toBe(1)
   expect(events()).toEqual(['condition_began', 'condition_ended'])
 })
 
@@ -122,23 +121,23 @@ test('what comes and goes is reported once, and again only if it has come back t
   const notifier = open({})
   for (let n = 0; n < 4; n++) {
     await begin('key_refused')
-    await notifier.send()
+    await notifier.send(database.db)
     await end()
-    await notifier.send()
+    await notifier.send(database.db)
   }
   expect(events()).toEqual(['condition_began', 'condition_ended'])
   await begin('key_refused')
   await database.query(
     `update fillrate.conditions set began_at = began_at - interval '301 s', ended_at = ended_at - interval '301 s'`,
   )
-  await notifier.send()
+  await notifier.send(database.db)
   await end()
-  await notifier.send()
+  await notifier.send(database.db)
   expect(events().slice(2)).toEqual(['condition_began', 'condition_ended'])
   // Later it is news.
   await pass('11 min')
   await begin('key_refused')
-  await notifier.send()
+  await notifier.send(database.db)
   expect(events()).toHaveLength(5)
 })
 
@@ -146,9 +145,9 @@ test('a notification has the figures of when it is sent, and an end none of befo
   const notifier = open({})
   await begin('service_failing', { since: '61 s', details: '{"reason": "HTTP 500"}' })
   await database.query(`update fillrate.conditions set details = details || '{"waiting": 40}'`)
-  await notifier.send()
+  await notifier.send(database.db)
   await end()
-  await notifier.send()
+  await notifier.send(database.db)
   expect(received.map(({ body }) => body.title)).toEqual([
     'acme answers with errors (HTTP 500)',
     expect.stringMatching(/^Over after .*: acme answers with errors \(HTTP 500\)$/),
@@ -171,7 +170,7 @@ test('an outage of Postgres is sent from memory after half a minute, and each of
       acceptedBy,
     })
     await recordConditions(database.db, { schedules: null })
-    await notifier.send()
+    await notifier.send(database.db)
     await pass('1 min')
   }
   expect(events()).toEqual(['condition_began', 'condition_ended', 'condition_began', 'condition_ended'])
@@ -179,24 +178,24 @@ test('an outage of Postgres is sent from memory after half a minute, and each of
 
 test('of several processes one tells an outage, and all record one', async () => {
   const [speaker, other] = [open({}), open({})]
-  for (const one of [speaker, other]) await one.send()
+  for (const one of [speaker, other]) await one.send(database.db)
   const acceptedBy = await Promise.all([speaker, other].map((one) => one.notifyOfOutage(away(31_000), [])))
   expect(acceptedBy.flat()).toHaveLength(1)
   for (const accepted of acceptedBy)
     await recordOutage(database.db, { forMs: 31_000, details: {}, acceptedBy: accepted })
   await recordConditions(database.db, { schedules: null })
-  await other.send()
-  await speaker.send()
+  await other.send(database.db)
+  await speaker.send(database.db)
   expect(events()).toEqual(['condition_began', 'condition_ended'])
   expect(await listRecentConditions(database.db, 10)).toHaveLength(1)
 })
 
 test('a process that takes over during an outage leaves it to the one that notified before', async () => {
   const [speaker, other] = [open({}), open({})] as const
-  for (const one of [speaker, other]) await one.send()
+  for (const one of [speaker, other]) await one.send(database.db)
   expect(await speaker.notifyOfOutage(away(31_000), [])).toHaveLength(1)
   await database.query('truncate fillrate.leases')
-  await other.send()
+  await other.send(database.db)
   expect(await other.notifyOfOutage(away(32_000), [])).toEqual([])
   expect(events()).toEqual(['condition_began'])
   // Of the next one, the first no longer notifies, also where it has not found out who does.
@@ -207,10 +206,10 @@ test('a process that takes over during an outage leaves it to the one that notif
 
 test('a configuration that is loaded anew notifies of no outage that is another process’s', async () => {
   const speakers = [new Speaker(), new Speaker()] as const
-  for (const speaker of speakers) await openIn(speaker, {}).send()
+  for (const speaker of speakers) await openIn(speaker, {}).send(database.db)
   const reloaded = speakers.map((speaker) => openIn(speaker, {}))
   // It keeps its lease, too: without, neither would speak of what begins next.
-  for (const one of reloaded) await one.send()
+  for (const one of reloaded) await one.send(database.db)
   const acceptedBy = await Promise.all(reloaded.map((one) => one.notifyOfOutage(away(31_000), [])))
   expect(acceptedBy.map((accepted) => accepted.length)).toEqual([1, 0])
 })
@@ -218,10 +217,10 @@ test('a configuration that is loaded anew notifies of no outage that is another 
 test('a process whose lease had run out speaks of what begins from its next one on', async () => {
   const speaker = new Speaker()
   const notifier = openIn(speaker, {})
-  await notifier.send()
+  await notifier.send(database.db)
   vi.setSystemTime(Date.now() + 120_000)
   onTestFinished(() => void vi.useRealTimers())
-  await notifier.send()
+  await notifier.send(database.db)
   expect(speaker.speaksOf(Date.now() - 60_000)).toBe(false)
   expect(speaker.speaksOf(Date.now())).toBe(true)
 })
@@ -234,7 +233,7 @@ test('a target that fails is tried again with the same event_id, and an end with
   onTestFinished(() => clock.mockRestore())
   for (const seconds of [0, 5, 11, 20, 42, 43]) {
     clock.mockReturnValue(1_000_000 + seconds * 1_000)
-    await notifier.send()
+    await notifier.send(database.db)
   }
   expect(events()).toEqual(['condition_began', 'condition_began', 'condition_began'])
   expect(new Set(received.map(({ id }) => id)).size).toBe(1)
@@ -244,20 +243,20 @@ test('a target that fails is tried again with the same event_id, and an end with
   ])
   expect(JSON.stringify(lines)).not.toContain('/hook')
   await end()
-  await notifier.send()
+  await notifier.send(database.db)
   answers = [500]
   await begin('out_of_credits')
-  await notifier.send()
+  await notifier.send(database.db)
   await end()
   clock.mockReturnValue(2_000_000)
-  await notifier.send()
+  await notifier.send(database.db)
   expect(events().slice(3)).toEqual(['condition_ended', 'condition_began'])
 })
 
 test('why a target cannot be reached is said in words, and it holds up no other', async () => {
   const notifier = open({}, { url: 'http://127.0.0.1:9/hook', form: 'json', on: ['error'] })
   await begin('key_refused')
-  expect(await notifier.send()).toBe(1)
+  expect(await notifier.send(database.db)).toBe(1)
   expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
     { host: '127.0.0.1:9', reason: 'connection refused' },
   ])
@@ -265,29 +264,29 @@ test('why a target cannot be reached is said in words, and it holds up no other'
 
 test('a process that dies leaves what it has not noted to the next one, which waits for its lease', async () => {
   await begin('key_refused')
-  expect(await open({}).send()).toBe(1)
+  expect(await open({}).send(database.db)).toBe(1)
   await database.query(`update fillrate.conditions set accepted_by = '{}'`)
   const next = open({})
-  expect(await next.send()).toBe(0)
+  expect(await next.send(database.db)).toBe(0)
   await database.query(`update fillrate.leases set leased_until = now() - interval '1 s'`)
-  expect(await next.send()).toBe(1)
-  expect(await next.send()).toBe(0)
+  expect(await next.send(database.db)).toBe(1)
+  expect(await next.send(database.db)).toBe(0)
   expect(new Set(received.map(({ id }) => id)).size).toBe(1)
 })
 
 test('an end is sent for a day', async () => {
   await begin('key_refused')
   const notifier = open({})
-  await notifier.send()
+  await notifier.send(database.db)
   await end()
   await pass('25 h')
-  expect(await notifier.send()).toBe(0)
+  expect(await notifier.send(database.db)).toBe(0)
 })
 
 test('four processes send a hundred notifications, each once', async () => {
   const processes = [1, 2, 3, 4].map(() => open({}))
   for (let n = 0; n < 100; n++) await begin('run_failed', { source: `source ${n}` })
-  await Promise.all(processes.map((one) => one.send()))
+  await Promise.all(processes.map((one) => one.send(database.db)))
   expect(received).toHaveLength(100)
   expect(new Set(received.map(({ id }) => id)).size).toBe(100)
 })

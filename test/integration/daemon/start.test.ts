@@ -121,7 +121,7 @@ test('SIGHUP while Postgres is away or takes no writes waits for it', async () =
   const [{ name } = { name: '' }] = await database.query<{ name: string }>(
     'select current_database() as name',
   )
-  const sessions = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`
+  const sessions = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and application_name like 'fillrate%'`
   await database.query(`alter database ${name} set default_transaction_read_only = on`)
   await database.query(sessions)
   await expect.poll(ready).toMatchObject({ status: 503 })
@@ -147,7 +147,7 @@ test('its own dashboard starts a run, under the configuration that it has reload
       .then(({ rows }) => rows as unknown)
   await expect.poll(lastAction).toEqual([{ actor: 'anna', action: 'run', outcome: 'done' }])
   const written = await database.pool.query(
-    'select from fillrate.changes where run_id = (select max(id) from fillrate.runs)',
+    "select from fillrate.changes where run_id = (select max(id) from fillrate.runs where trigger = 'manual')",
   )
   expect(written.rowCount).toBe(2)
 })

@@ -280,10 +280,7 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
       `select count(*) as n from fillrate.jobs where job_id like 'late%'`,
       ({ conditions }) => conditions.find(({ kind }) => kind === 'jobs_overdue')?.title.match(/\d+/)?.[0],
     ],
-    [
-      `select count(*) as n from fillrate.jobs where state = 'completed'`,
-      (status) => status.jobs.completed,
-    ],
+    [`select count(*) as n from fillrate.jobs where state = 'completed'`, (status) => status.jobs.completed],
   ]
   for (const [query, ofStatus] of figures)
     await vi.waitFor(async () => {
