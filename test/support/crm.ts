@@ -34,6 +34,21 @@ export const personSource = <const Outputs extends object, const More extends ob
   more?: More,
 ) => ({ kind: 'person', table, inputs: { email: 't.email' }, outputs, ...(more as More) }) as const
 
+type Policy = 'blank' | 'tracked' | 'always'
+
+/** Sources of people of whom one service knows titles, and the next one phones. @param when in which rows the next one is called */
+export const twoStepSources = (ofAcme: Policy, ofBeta: Policy, when: 'blank' | 'miss' = 'blank') => ({
+  people: personSource(
+    'people',
+    {
+      title: { acme: { field: 'title', policy: ofAcme } },
+      seniority: { acme: { field: 'seniority', policy: ofAcme } },
+      phone: { beta: { field: 'phone', policy: ofBeta } },
+    },
+    { services: ['acme', { name: 'beta', when }] },
+  ),
+})
+
 /** A user's configuration for this CRM. */
 export const crmConfig = {
   sources: {

@@ -11,6 +11,7 @@ import { openSource } from '../../src/sources/source.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../src/sandbox/options.ts'
 import { Cable } from './cable.ts'
+import { createCrm, crmConfig } from './crm.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { testEnvironment } from './environment.ts'
 import { startLoopback, type LoopbackService } from './loopback.ts'
@@ -248,6 +249,26 @@ export async function followContacts({ database }: DayOnCall, config: unknown): 
   const { contacts } = parseConfig(config, null).sources
   if (contacts === undefined) throw new Error('there is no such source')
   await setTriggers(database.db, await openSource(database.db, contacts), 'install')
+}
+
+/** A day of two daemons that follow the contacts of a CRM with so many of them, and notify of warnings, too. */
+export async function openFollowedDay(
+  options: Parameters<typeof DayOnCall.open>[0],
+  more: object = {},
+  contacts = 0,
+): Promise<{ readonly day: DayOnCall; readonly config: object }> {
+  const day = await DayOnCall.open(options)
+  await createCrm(day.database.pool, contacts)
+  const config = {
+    ...crmConfig,
+    sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
+    budget: 200,
+    notify: [{ url: day.notifyUrl, on: ['error', 'warning'] }],
+    ...more,
+  }
+  await followContacts(day, config)
+  for (let n = 0; n < 2; n++) await day.start(config)
+  return { day, config }
 }
 
 /** Inserts new contacts `new<from>@example.com` to `new<to>@example.com`, each in a statement of its own. */

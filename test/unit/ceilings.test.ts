@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 67_970,
+  linesOfSource: 67_960,
   filesOfSource: 433,
-  tables: 23,
+  tables: 22,
   linesOfTests: 68_650,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_547,

@@ -42,6 +42,7 @@ import {
   SERVICES,
   where,
 } from './model-state.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 /**
  * Autovacuum locks a table to shorten it. On a busy machine it may hold that lock for longer than Fillrate waits for one, which
@@ -259,12 +260,8 @@ export class Batch {
   }
 
   #start(worker: number): Promise<number> {
-    return runs.insertRun(this.#deps.db, {
-      trigger: 'manual',
+    return beginRun(this.#deps.db, {
       sources: ['worlds'],
-      options: { limit: null, budget: null, where: null, route: 'auto' },
-      owner: 'model',
-      token: randomUUID(),
       leaseMs: HOUR,
       scopes: { [serviceOf(worker)]: scopeOf(serviceOf(worker)) },
     })

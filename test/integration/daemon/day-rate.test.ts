@@ -1,30 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
-import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
+import { countAnswered, insertContacts, openFollowedDay } from '../../support/day.ts'
 
 // A day of two daemons whose own calls use up the limit of an hour.
 
-let day: DayOnCall
-let config: ReturnType<typeof createConfig>
-const createConfig = (url: string) => ({
-  ...crmConfig,
-  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
-  // As many calls at once as a few rows can keep waiting.
-  service: { concurrency: 4 },
-  budget: 200,
-  notify: [{ url, on: ['error', 'warning'] }],
-})
-
-beforeAll(async () => {
-  day = await DayOnCall.open({})
-  const { database } = day
-  await createCrm(database.pool, 0)
-  config = createConfig(day.notifyUrl)
-  await followContacts(day, config)
-  for (let n = 0; n < 2; n++) await day.start(config)
-})
+// As many calls at once as a few rows can keep waiting.
+const { day, config } = await openFollowedDay({}, { service: { concurrency: 4 } })
 afterAll(() => day.close())
 
 let inserted = 0

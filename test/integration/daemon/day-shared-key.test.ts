@@ -1,30 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
-import { countAnswered, DayOnCall, followContacts, insertContacts } from '../../support/day.ts'
+import { countAnswered, insertContacts, openFollowedDay } from '../../support/day.ts'
 
 // A day of two daemons whose key another client uses: beside them, until the service bans the key, and until nothing is
 // left for an hour.
 
-let day: DayOnCall
-let config: ReturnType<typeof createConfig>
-const createConfig = (url: string) => ({
-  ...crmConfig,
-  sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
-  budget: 200,
-  notify: [{ url, on: ['error', 'warning'] }],
-})
-
-beforeAll(async () => {
-  day = await DayOnCall.open({ limit: 20, windowMs: 3_000 })
-  const { database } = day
-  await createCrm(database.pool, 0)
-  config = createConfig(day.notifyUrl)
-  await followContacts(day, config)
-  for (let n = 0; n < 2; n++) await day.start(config)
-})
+const { day, config } = await openFollowedDay({ limit: 20, windowMs: 3_000 })
 afterAll(() => day.close())
 
 let inserted = 0

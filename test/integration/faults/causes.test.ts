@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { scheduleName } from '../../../src/config/cron.ts'
-import { createCrm, crmConfig } from '../../support/crm.ts'
-import { DayOnCall, FAR_HOUR, followContacts, insertContacts } from '../../support/day.ts'
+import { FAR_HOUR, insertContacts, openFollowedDay } from '../../support/day.ts'
 
 // What one cause does to a scheduled run and to live sync is one condition: one begin and one end on every channel. That of a
 // refused key is among those of conditions-services.test.ts.
@@ -9,18 +8,8 @@ import { DayOnCall, FAR_HOUR, followContacts, insertContacts } from '../../suppo
 const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: ['contacts'], budget: 100 }
 
 test('a service that answers with errors until a scheduled run fails is one condition', async () => {
-  const day = await DayOnCall.open({ faults: { '500': 1 } })
+  const { day } = await openFollowedDay({ faults: { '500': 1 } }, { schedule: [nightly] }, 20)
   onTestFinished(() => day.close())
-  await createCrm(day.database.pool, 20)
-  const config = {
-    ...crmConfig,
-    sources: { contacts: { ...crmConfig.sources.contacts, follow: true } },
-    schedule: [nightly],
-    budget: 100,
-    notify: [{ url: day.notifyUrl, on: ['error', 'warning'] }],
-  }
-  await followContacts(day, config)
-  for (let n = 0; n < 2; n++) await day.start(config)
   await day.query(
     `insert into fillrate.scheduled_runs (schedule, at, sources, state) values ($1, date_trunc('minute', now()), $2, 'waiting')`,
     [scheduleName(nightly), nightly.sources],

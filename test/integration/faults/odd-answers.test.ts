@@ -1,20 +1,13 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { createCommandLine } from '../../support/cli.ts'
+import { personSource } from '../../support/crm.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import { rawStatus, serveRaw, type RawAnswer } from '../../unit/service/loopback-service.ts'
 
 // A fault belongs to what is at fault: whole runs of the command line against a service that answers some inputs oddly.
 
 const CONFIG = {
-  sources: {
-    contacts: {
-      kind: 'person',
-      table: 'contacts',
-      key: 'id',
-      inputs: { email: 'email' },
-      outputs: { title: 'title' },
-    },
-  },
+  sources: { contacts: personSource('contacts', { title: 'title' }, { key: 'id' }) },
   budget: 'unlimited',
 }
 

@@ -1,24 +1,13 @@
 import { beforeAll, beforeEach, expect, test } from 'vitest'
+import { twoStepSources } from '../../support/crm.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
 
 // A row that becomes another person's, filled by two services: no value of the person before stays beside one of the new person.
 
 const services = { acme: {}, beta: {} }
-const configWith = (policy: 'blank' | 'tracked' | 'always', when: 'blank' | 'miss' = 'blank'): object => ({
+const configWith = (policy: 'blank' | 'tracked' | 'always', when?: 'miss'): object => ({
   services,
-  sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      inputs: { email: 't.email' },
-      services: ['acme', { name: 'beta', when }],
-      outputs: {
-        title: { acme: { field: 'title', policy } },
-        seniority: { acme: { field: 'seniority', policy } },
-        phone: { beta: { field: 'phone', policy } },
-      },
-    },
-  },
+  sources: twoStepSources(policy, policy, when),
   budget: 'unlimited',
 })
 

@@ -4,7 +4,6 @@ import * as callers from '../../../src/store/leases.ts'
 import { completeJobsFromDeliveries } from '../../../src/store/job-deliveries.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
-import * as runs from '../../../src/store/runs.ts'
 import { listRunSpend } from '../../../src/store/spend.ts'
 import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
@@ -14,6 +13,7 @@ import { inTransaction } from '../../../src/store/transaction.ts'
 import { useFreshDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const MINUTE = 60_000
 const database = useFreshDatabase()
@@ -24,15 +24,7 @@ beforeEach(async () => {
   run = await startRun()
 })
 
-const startRun = (leaseMs = MINUTE): Promise<number> =>
-  runs.insertRun(database.db, {
-    trigger: 'manual',
-    sources: ['contacts'],
-    options: { limit: null, budget: null, where: null, route: 'auto' },
-    owner: 'test',
-    token: randomUUID(),
-    leaseMs,
-  })
+const startRun = (leaseMs = MINUTE): Promise<number> => beginRun(database.db, { leaseMs })
 
 const want = (...emails: string[]) =>
   inTransaction(database.db, (tx) =>

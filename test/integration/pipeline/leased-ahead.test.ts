@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
@@ -11,6 +10,7 @@ import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { POLICY } from '../../support/answered-people.ts'
 import { useFreshDatabase } from '../../support/database.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const LOOKUPS = 2_000
 const database = useFreshDatabase()
@@ -19,14 +19,7 @@ let queue: LookupQueue
 let leases: LeaseKeeper
 
 beforeEach(async () => {
-  await runs.insertRun(database.db, {
-    trigger: 'manual',
-    sources: ['contacts'],
-    options: { limit: null, budget: null, where: null, route: 'sync' },
-    owner: 'test',
-    token: randomUUID(),
-    leaseMs: 60_000,
-  })
+  await beginRun(database.db, { route: 'sync' })
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', 'p' || n || '@example.com', '{}', 'pending', 1 from generate_series(1, ${LOOKUPS}) n`,

@@ -7,9 +7,9 @@ import { createService } from '../../../src/domain/service/service.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import { pollJobs } from '../../../src/pipeline/poll.ts'
-import * as runs from '../../../src/store/runs.ts'
 import { UnavailableError } from '../../../src/service/errors.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const database = useTestDatabase()
 
@@ -94,15 +94,7 @@ test('results are stored once, whatever is delivered meanwhile, and only jobs of
   ])
   // Its key was replaced meanwhile, and its run goes on with another one.
   const rotated = await insertJob('rotated', 'a former scope')
-  const run = await runs.insertRun(database.db, {
-    trigger: 'manual',
-    sources: [],
-    options: { limit: null, budget: null, where: null, route: 'bulk' },
-    owner: 'test',
-    token: randomUUID(),
-    leaseMs: 600_000,
-    scopes: { 0: 'a scope' },
-  })
+  const run = await beginRun(database.db, { sources: [], route: 'bulk', scopes: { 0: 'a scope' } })
   await database.query('update fillrate.jobs set run_id = $1 where key = $2', [run, rotated])
   const fetched: string[] = []
   const result = await poll(async (jobId) => {

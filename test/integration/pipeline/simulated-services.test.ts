@@ -20,13 +20,13 @@ import { insertDeliveries } from '../../../src/store/deliveries.ts'
 import * as polls from '../../../src/store/job-polls.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
-import * as runs from '../../../src/store/runs.ts'
 import { listDaySpend } from '../../../src/store/spend.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { LOOKUPS, nameIn, PEOPLE, SETTLING, World } from '../../support/simulated-worlds.ts'
 import { serveRaw } from '../../unit/service/loopback-service.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 // Services that answer oddly, each in its own way, through the product's own steps, SQL and HTTP; a step of all of them is
 // one statement. Time passes between rounds: whatever waits is due. The limiter has simulations of its own.
@@ -316,15 +316,7 @@ class Batch {
 }
 
 async function simulate(worlds: readonly World[], baseUrl: string): Promise<string[]> {
-  const run = await runs.insertRun(database.db, {
-    trigger: 'manual',
-    sources: [],
-    options: { limit: null, budget: null, where: null, route: 'auto' },
-    owner: 'test',
-    token: randomUUID(),
-    leaseMs: 1_000 * HOUR,
-    scopes: { 0: 'simulated' },
-  })
+  const run = await beginRun(database.db, { sources: [], leaseMs: 1_000 * HOUR, scopes: { 0: 'simulated' } })
   const lookups = worlds.flatMap((world) => world.names.map((name) => ({ world, ...world.lookupOf(name) })))
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id, source, sync_only)

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, test } from 'vitest'
@@ -9,6 +8,7 @@ import * as submit from '../../../src/pipeline/submit.ts'
 import { ServerError } from '../../../src/service/errors.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { useFreshDatabase } from '../../support/database.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const database = useFreshDatabase()
 
@@ -22,14 +22,7 @@ async function openRun(
   readonly calls: { posted: number; maxInFlight: number }
 }> {
   const { db } = database
-  await runs.insertRun(db, {
-    trigger: 'manual',
-    sources: ['contacts'],
-    options: { limit: null, budget: null, where: null, route: 'bulk' },
-    owner: 'test',
-    token: randomUUID(),
-    leaseMs: 600_000,
-  })
+  await beginRun(db, { route: 'bulk' })
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', e, jsonb_build_object('email', e), 'pending', 1

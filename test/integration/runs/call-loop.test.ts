@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import type { RawNode } from 'kysely'
@@ -22,6 +21,7 @@ import { requestTry } from '../../../src/store/services.ts'
 import { POLICY } from '../../support/answered-people.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { loseCommits } from '../../support/lost-commits.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const SCOPE = 'the key'
 interface CallFixture {
@@ -54,15 +54,7 @@ async function createFixture(
     await sandbox.close()
     await database.drop()
   })
-  const run = await runs.insertRun(database.db, {
-    trigger: 'manual',
-    sources: ['contacts'],
-    options: { limit: null, budget: null, where: null, route: 'sync' },
-    owner: 'test',
-    token: randomUUID(),
-    leaseMs: 10 * 60_000,
-    scopes: { 0: SCOPE },
-  })
+  const run = await beginRun(database.db, { route: 'sync', scopes: { 0: SCOPE } })
   await database.query(
     `insert into fillrate.lookups (kind, key, input, state, run_id)
      select 'email', email, jsonb_build_object('email', email), 'pending', $2 from unnest($1::text[]) email`,
@@ -94,6 +86,26 @@ const states = async ({ database }: CallFixture): Promise<Record<string, number>
 
 const people = (count: number): string[] => Array.from({ length: count }, (_, n) => `p${n}@example.com`)
 
+const startCallLoop = (
+  deps: CallFixture['deps'],
+  { scope, ...options }: { scope: string; signal: AbortSignal; pauseMs: (times: number) => number },
+) =>
+  runCallLoop({
+    deps,
+    elector: new LeaderElector({ ...deps, scope: () => scope, owner: 'test', reserve: 0.1 }),
+    runIds: () => [],
+    isCurrent: () => true,
+    onLeaderStatus: () => {},
+    countFor: () => {},
+    lookUpSignal: new WakeSignal(),
+    syncSignal: new WakeSignal(),
+    submitSignal: new WakeSignal(),
+    onAnswers: () => {},
+    onLeadership: () => {},
+    onStop: () => {},
+    ...options,
+  })
+
 test('a rejected key is retried with one call each time, and calls continue when it is accepted', async () => {
   const fixture = await createFixture(people(40))
   const { deps, sandbox, logged } = fixture
@@ -103,20 +115,9 @@ test('a rejected key is retried with one call each time, and calls continue when
   const rejections: number[] = []
   const rejectedCalls = (): number => sandbox.stats().requests['POST /v1/person/enrich']?.['401'] ?? 0
   const callsBefore: number[] = []
-  const callLoop = runCallLoop({
-    deps,
-    elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
-    runIds: () => [],
-    isCurrent: () => true,
-    onLeaderStatus: () => {},
-    countFor: () => {},
-    lookUpSignal: new WakeSignal(),
-    syncSignal: new WakeSignal(),
-    submitSignal: new WakeSignal(),
-    onAnswers: () => {},
+  const callLoop = startCallLoop(deps, {
+    scope: SCOPE,
     signal: stopping.signal,
-    onLeadership: () => {},
-    onStop: () => {},
     pauseMs: (times) => {
       rejections.push(times)
       callsBefore.push(rejectedCalls())
@@ -150,20 +151,9 @@ test('a process that waits with a refused key tries it at once if somebody wants
   const stopping = new AbortController()
   const refused = new WakeSignal()
   const isRefused = refused.listen()
-  const callLoop = runCallLoop({
-    deps,
-    elector: new LeaderElector({ ...deps, scope: () => scope, owner: 'test', reserve: 0.1 }),
-    runIds: () => [],
-    isCurrent: () => true,
-    onLeaderStatus: () => {},
-    countFor: () => {},
-    lookUpSignal: new WakeSignal(),
-    syncSignal: new WakeSignal(),
-    submitSignal: new WakeSignal(),
-    onAnswers: () => {},
+  const callLoop = startCallLoop(deps, {
+    scope,
     signal: stopping.signal,
-    onLeadership: () => {},
-    onStop: () => {},
     pauseMs: () => {
       refused.notify()
       return 15 * 60_000

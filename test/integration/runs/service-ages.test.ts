@@ -1,26 +1,14 @@
 import { beforeEach, expect, test } from 'vitest'
+import { twoStepSources } from '../../support/crm.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
 
 // Records of two services are out of date at different times. A row is due with the first that it needs, and no service is called for
 // a record that nothing waits for.
 
 const DAYS = { acme: 30, beta: 90 }
-type Policy = 'blank' | 'tracked'
-const configWith = (ofAcme: Policy, ofBeta: Policy, when: 'blank' | 'miss' = 'blank'): object => ({
+const configWith = (...policies: Parameters<typeof twoStepSources>): object => ({
   services: { acme: { refreshAfter: '30d' }, beta: { refreshAfter: '90d' } },
-  sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      inputs: { email: 't.email' },
-      services: ['acme', { name: 'beta', when }],
-      outputs: {
-        title: { acme: { field: 'title', policy: ofAcme } },
-        seniority: { acme: { field: 'seniority', policy: ofAcme } },
-        phone: { beta: { field: 'phone', policy: ofBeta } },
-      },
-    },
-  },
+  sources: twoStepSources(...policies),
   budget: 'unlimited',
 })
 

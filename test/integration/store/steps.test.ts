@@ -1,10 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { moveToNextStep, beginAnew, resumeAtLaterStep } from '../../../src/store/steps.ts'
-import { insertRun } from '../../../src/store/runs.ts'
 import { insertService, recordServiceName } from '../../../src/store/services.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import { beginRun } from '../../support/test-run.ts'
 
 const database = useTestDatabase()
 
@@ -18,12 +17,8 @@ beforeEach(async () => {
 
 /** @param leaseMs below 0: its process is dead */
 const startRun = (leaseMs: number, services: readonly number[] = [ACME, BETA]): Promise<number> =>
-  insertRun(database.db, {
-    trigger: 'manual',
+  beginRun(database.db, {
     sources: ['people'],
-    options: {} as never,
-    owner: 'test',
-    token: randomUUID(),
     leaseMs,
     scopes: Object.fromEntries(services.map((one) => [one, `${one} key`])),
   })

@@ -15,6 +15,15 @@ const enqueue = (ids: readonly number[]) =>
 
 const claim = (tx: Tx) => writeBackQueue.claimForWriteBack(tx, 's', 10)
 
+/** Rows wait for lookups, which are answered. @param rows of each its source, key and lookup */
+const answerRows = (rows: string) =>
+  database.query(`
+    truncate fillrate.rows, fillrate.lookups, fillrate.answered_lookups restart identity cascade;
+    insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
+    select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
+    insert into fillrate.rows (source, key, lookup_id, state, input_hash)
+    select source, key, lookup, 'waiting', 0 from (values ${rows}) v (source, key, lookup)`)
+
 const listQueued = () =>
   database.scalar('select array_agg(lookup_id::int order by lookup_id) from fillrate.answered_lookups')
 
@@ -69,12 +78,7 @@ test('a lookup stays queued for a row that is picked while its other rows are wr
 
 test('what two write-backs leave that finish the last rows of a lookup at once is removed', async () => {
   const { db } = database
-  await database.query(`
-    truncate fillrate.rows, fillrate.lookups, fillrate.answered_lookups restart identity cascade;
-    insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
-    select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 2) n;
-    insert into fillrate.rows (source, key, lookup_id, state, input_hash)
-    values ('s', '1', 1, 'waiting', 0), ('t', '1', 1, 'waiting', 0), ('t', '2', 2, 'waiting', 0)`)
+  await answerRows(`('s', '1', 1), ('t', '1', 1), ('t', '2', 2)`)
   await enqueue([1, 2])
   const write = async (tx: Tx, source: string): Promise<void> => {
     const { rows: claimed, entries } = await writeBackQueue.claimForWriteBack(tx, source, 1)
@@ -100,13 +104,7 @@ test('what two write-backs leave that finish the last rows of a lookup at once i
 
 test('a lookup stays queued for waiting rows of other sources, and locked ones', async () => {
   const { db } = database
-  await database.query(`
-    truncate fillrate.rows, fillrate.lookups, fillrate.answered_lookups restart identity cascade;
-    insert into fillrate.lookups (kind, key, input, state, record, resolved_at)
-    select 'email', n || '@b.example', '{}', 'found', '{}', now() from generate_series(1, 5) n;
-    insert into fillrate.rows (source, key, lookup_id, state, input_hash)
-    select 's', n, n, 'waiting', 0 from generate_series(1, 4) n;
-    insert into fillrate.rows (source, key, lookup_id, state, input_hash) values ('t', '1', 2, 'waiting', 0), ('t', '2', 2, 'waiting', 0)`)
+  await answerRows(`('s', '1', 1), ('s', '2', 2), ('s', '3', 3), ('s', '4', 4), ('t', '1', 2), ('t', '2', 2)`)
   await enqueue([1, 2, 3, 4, 5])
   await enqueue([5, 1])
   const other = await db.startTransaction().execute()

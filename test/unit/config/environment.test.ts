@@ -6,6 +6,7 @@ import { environmentOf, readEnvironment } from '../../../src/config/environment.
 import { configuredAddress } from '../../../src/pipeline/deps.ts'
 import { createSecretMask } from '../../../src/cli/secret-mask.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
+import { testEnvironment } from '../../support/environment.ts'
 
 const variables = [
   'DATABASE_URL',
@@ -26,20 +27,11 @@ const variables = [
 ]
 
 const unset = {
+  ...testEnvironment('', ''),
   databaseUrl: null,
   maxConnections: null,
   baseUrl: null,
   apiKeys: [],
-  auth: 'bearer',
-  webhookSecrets: [],
-  publicUrl: null,
-  port: null,
-  host: null,
-  dashboardTokens: [],
-  dashboardUrl: null,
-  name: null,
-  notifyUrl: null,
-  notifySecrets: [],
   logLevel: 'info',
 }
 
