@@ -556,21 +556,24 @@ async function createCoordination(db: Kysely<unknown>): Promise<void> {
       window_ms bigint check (window_ms > 0),
       observed_at timestamptz not null,
       exhausted_until jsonb,
+      exhausted_at timestamptz,
       usage jsonb,
       usage_at timestamptz,
       status jsonb,
       reported_at timestamptz,
+      check ((exhausted_until is null) = (exhausted_at is null)),
       check ((usage is null) = (usage_at is null)),
       check ((status is null) = (reported_at is null))
     )`.execute(db)
 
-  // Open circuit breakers: the service is down, and is probed at `probe_at`. `cause`: it does not respond
+  // Open circuit breakers: the service is down, and is probed at `probe_at`, stored at `stored_at`. `cause`: it does not respond
   // at all, answers with errors, says that the account has no credits left, or rejects the key.
   await sql`
     create table fillrate.circuit_breakers (
       scope text collate "C" primary key,
       opened_at timestamptz not null default now(),
       probe_at timestamptz not null,
+      stored_at timestamptz not null default now(),
       backoff_ms integer not null check (backoff_ms > 0),
       reason text,
       cause text not null check (cause in ('unreachable', 'failing', 'out_of_credits', 'key_refused')),

@@ -29,8 +29,9 @@ export const LEAST_WRITES_PER_HOUR = BURSTS_PER_HOUR
 export function grantWrites(perHour: number, pace: WritePace | null, now: number): WriteGrant {
   const burst = perHour / BURSTS_PER_HOUR
   const perMs = (perHour - burst) / HOUR_MS
-  // A clock that was set back gives nothing.
-  const gained = pace === null ? burst : pace.allowance + Math.max(0, now - pace.at) * perMs
+  // A clock that was set back gives nothing, for an hour at most.
+  const isUnknown = pace === null || pace.at > now + HOUR_MS
+  const gained = isUnknown ? burst : pace.allowance + Math.max(0, now - pace.at) * perMs
   const allowance = Math.min(burst, gained)
   const least = Math.max(1, Math.ceil(burst / BATCHES_PER_BURST))
   const rows = Math.floor(allowance)

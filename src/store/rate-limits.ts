@@ -90,21 +90,23 @@ export async function saveExhausted(
   exhaustedFor: ExhaustedFor,
 ): Promise<boolean> {
   const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, exhausted_until)
-    select ${lease.scope}, ${lease.service}, ${limit.limit}, ${limit.windowMs}, now(),
-           (select jsonb_object_agg(key, now() + value::float8 * interval '1 ms')
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, exhausted_at, exhausted_until)
+    select ${lease.scope}, ${lease.service}, ${limit.limit}, ${limit.windowMs}, now(), now(),
+           (select coalesce(jsonb_object_agg(key, now() + value::float8 * interval '1 ms'), '{}')
               from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))
      where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set ${KNOWN_LIMIT}, exhausted_until = excluded.exhausted_until`.execute(db)
+    on conflict (scope) do update set ${KNOWN_LIMIT}, exhausted_until = excluded.exhausted_until, exhausted_at = excluded.exhausted_at`.execute(
+    db,
+  )
   return result.numAffectedRows === 1n
 }
 
-/** How long limits may still be exhausted. */
+/** How long limits may still be exhausted. What was stored in the future was stored while the clock was wrong, and is over. */
 export async function readExhausted(db: Database, scope: string): Promise<ExhaustedFor> {
   const { rows } = await sql<{ key: keyof ExhaustedFor; ms: number }>`
     select key, (extract(epoch from value::timestamptz - now()) * 1000)::float8 as ms
       from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
-     where scope = ${scope} and value::timestamptz > now()`.execute(db)
+     where scope = ${scope} and value::timestamptz > now() and exhausted_at <= now()`.execute(db)
   return Object.fromEntries(rows.map(({ key, ms }) => [key, ms]))
 }
 
@@ -211,7 +213,7 @@ export async function saveCircuit(
            ${circuit.reason}, ${circuit.cause}
      where ${holdsLease}
     on conflict (scope) do update
-      set probe_at = excluded.probe_at, backoff_ms = excluded.backoff_ms, reason = excluded.reason,
+      set probe_at = excluded.probe_at, stored_at = now(), backoff_ms = excluded.backoff_ms, reason = excluded.reason,
           cause = excluded.cause`.execute(db)
 }
 
@@ -272,7 +274,10 @@ export interface KnownCircuit extends CircuitSnapshot {
   readonly openMs: number
 }
 
-/** The stored open circuit of a scope; null if it was closed last. */
+/**
+ * The stored open circuit of a scope; null if it was closed last. One that was stored in the future was stored while the clock was wrong:
+ * it is probed at once.
+ */
 export async function findCircuit(db: Database, scope: string): Promise<KnownCircuit | null> {
   const { rows } = await sql<{
     ms: number
@@ -281,7 +286,7 @@ export async function findCircuit(db: Database, scope: string): Promise<KnownCir
     reason: string | null
     cause: CircuitCause
   }>`
-    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms, reason, cause,
+    select case when stored_at <= now() then (extract(epoch from probe_at - now()) * 1000)::float8 else 0 end as ms, backoff_ms, reason, cause,
            (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
       from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'`.execute(db)
   const row = rows[0]

@@ -209,6 +209,7 @@ export interface Schema {
     limit: number | null
     window_ms: number | null
     observed_at: Date
+    exhausted_at: Date | null
     exhausted_until: Json | null
     usage: Json<LimitUsage> | null
     usage_at: Date | null
@@ -283,6 +284,7 @@ export interface Schema {
     scope: string
     opened_at: Generated<Date>
     probe_at: Date
+    stored_at: Generated<Date>
     backoff_ms: number
     reason: string | null
     cause: CircuitCause | 'key_refused'

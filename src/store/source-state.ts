@@ -119,7 +119,7 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
     seeks_due: boolean
     due_text: string | null
   }>`
-    select now() as now, p.*, p.due_after::text as due_text, coalesce(p.due_after <= now(), true) as seeks_due, (
+    select now() as now, p.*, p.due_after::text as due_text, coalesce(p.due_after not between now() and now() + interval '1 hour', true) as seeks_due, (
              select coalesce(jsonb_agg(t), '[]') from (
                select l.virtualxid as id, a.xact_start as started_at, false as is_prepared
                  from pg_locks l join pg_stat_activity a on a.pid = l.pid

@@ -126,6 +126,11 @@ test('the next leader inherits an open circuit, and only the leader may store on
   if (kept !== null) breaker.restore(kept)
   expect(breaker.state).toBe('open')
   expect((breaker.nextProbeAt ?? 0) - Date.now()).toBeGreaterThan(20_000)
+  await harness.database.query(
+    `update fillrate.circuit_breakers set stored_at = now() + interval '1 day', probe_at = now() + interval '1 day'`,
+  )
+  // The clock was a day ahead.
+  expect(await circuits.findCircuit(db, 'a key')).toMatchObject({ probeInMs: 0 })
   await circuits.saveCircuit(db, lease, null)
   expect(await circuits.findCircuit(db, 'a key')).toBe(null)
 })

@@ -42,6 +42,9 @@ test('the next leader reads how long to wait, and status whether the leader is l
   })
   expect(await readLeaderStatus(db, 'another scope', 0)).toBe(null)
 
+  // Stored while the clock was two hours ahead.
+  await database.query(`update fillrate.rate_limits set exhausted_at = now() + interval '2 hours'`)
+  expect(await rateLimits.readExhausted(db, scope)).toEqual({})
   expect(await rateLimits.saveExhausted(db, lease, limit, {})).toBe(true)
   expect(await rateLimits.readExhausted(db, scope)).toEqual({})
   await leases.releaseLease(db, scope, lease.token)
