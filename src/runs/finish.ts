@@ -278,9 +278,10 @@ function decideEnd(
   const tooLong = outage?.isTooLong
     ? `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
     : null
-  if (!part.budget.isReached) return end('completed', tooLong)
+  const left = tooLong ?? (part.pause && `${part.pause.reason}; the next run requests what waits`)
+  if (!part.budget.isReached) return end('completed', left)
   const spent = describeBudget(part, observations)
-  return end('budget_reached', tooLong === null ? spent : `${spent}; ${tooLong}`)
+  return end('budget_reached', left === null ? spent : `${spent}; ${left}`)
 }
 
 /** The kind of condition for which a run failed; null: it did not, or for a reason of its own. */

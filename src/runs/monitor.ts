@@ -25,7 +25,7 @@ import {
 } from './run-part.ts'
 import { unlessBroken } from './source-health.ts'
 import type { StartedRun } from './start-run.ts'
-import { describeStall } from './stall.ts'
+import { describeStall, findLongPause } from './stall.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
@@ -81,6 +81,9 @@ export const monitorRun = (
   options: MonitorOptions,
   signal: AbortSignal,
 ): Promise<Leftover> => new RunMonitor(run, options, signal).watch()
+
+/** By then, what was answered last is written, in milliseconds. */
+const SETTLED_MS = 2_000
 
 class RunMonitor {
   readonly #run: StartedRun
@@ -255,6 +258,8 @@ class RunMonitor {
       const aloneSince = this.#aloneSince.get(part) ?? (parts.length === 1 ? startedAt : performance.now())
       this.#aloneSince.set(part, aloneSince)
       part.outage = own.mine === 0 ? null : await findOutage(part, own.mine, { startedAt, aloneSince })
+      part.pause =
+        own.mine === 0 || idleMs < SETTLED_MS ? null : findLongPause(this.#options.rateOf(part), Date.now())
       // As at the end of a budget: what is paid for is awaited, and the rest is left.
       const isOutOfCredits = part.outage?.cause === 'out_of_credits'
       const isBounded = !part.budget.isUnlimited && own.forCall > 0
@@ -266,7 +271,12 @@ class RunMonitor {
         awaitingDelivery: own.forDelivery + (prospect === 'jobs' ? own.forCall : 0),
         others: counts.awaited,
         unpayable: isUnpaid ? own.forCall : part.budget.rowsAwaitingBudget,
-        later: isUnpaid ? 0 : own.later,
+        // What is leased is called by no one, either.
+        later: isUnpaid
+          ? 0
+          : part.pause === null
+            ? own.later
+            : own.mine - own.broken - own.forDelivery - own.locked,
         isDown: part.outage?.isTooLong ?? false,
         idleMs,
         waitMs: this.#options.waitMs,

@@ -1,3 +1,4 @@
+import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import type { SlowedWrites } from '../store/source-state.ts'
 import { formatCount } from '../util/format.ts'
@@ -37,6 +38,30 @@ export function describeStall(run: StallFacts): string | null {
   if (waiting === 0 && others > 0) return `another run works on ${others} rows of the same sources`
   if (rate === null || rate.isRemote) return 'another process calls the service'
   return null
+}
+
+/** A pause of the service's for which no run waits. */
+export interface LongPause {
+  readonly reason: string
+  readonly until: Date | null
+}
+
+/** How long a run waits for a quota that opens, and for a service that refuses every call, in milliseconds. */
+const MAX_QUOTA_WAIT_MS = 60 * 60_000
+const MAX_REFUSED_MS = 15 * 60_000
+
+/**
+ * Whether the service grants no call for so long that no run waits for it: after a refusal or a ban for more than a minute, and until a quota
+ * opens for more than an hour; or it has refused every call for a quarter of an hour. Pure.
+ */
+export function findLongPause(rate: RateStatus | null, now: number): LongPause | null {
+  if (!rate?.stallReason) return null
+  const { state, stallReason: reason, nextWindowInMs: waitMs, stalledForMs } = rate
+  const isRefused = state === 'banned' || (state === 'cooldown' && rate.throttled > 0)
+  const until = waitMs === null ? null : new Date(now + waitMs)
+  if (isRefused && (stalledForMs ?? 0) > MAX_REFUSED_MS) return { reason, until }
+  const longest = isRefused ? MAX_AWAITED_DELAY_MS : MAX_QUOTA_WAIT_MS
+  return waitMs !== null && waitMs > longest ? { reason, until } : null
 }
 
 /** A finished job waits for what its deliveries left out; the others for their first delivery. */

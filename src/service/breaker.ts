@@ -16,6 +16,7 @@ import {
   ServiceError,
   UnexpectedStatusError,
 } from './errors.ts'
+import { INPUTS_AT_FIRST, INPUTS_LATER } from './forbidden.ts'
 import { OUT_OF_CREDITS } from './response-errors.ts'
 import {
   FaultHistory,
@@ -138,6 +139,11 @@ export class Breaker {
   /** The attempts to store with a lookup whose call has just failed. @see FaultHistory.countAttempts */
   countAttempts(subject: CallSubject, isCounted: boolean): AttemptCounts {
     return this.#history.countAttempts(subject, isCounted)
+  }
+
+  /** Whose fault it is that the limit has refused a call. @see FaultHistory.judgeRefusal */
+  judgeRefusal(subject: CallSubject): ReturnType<FaultHistory['judgeRefusal']> {
+    return this.#history.judgeRefusal(subject)
   }
 
   /**
@@ -315,10 +321,6 @@ interface EndpointEvidence {
   /** Inputs with an unusable answer since the endpoint last answered one. */
   refused: Set<CallSubject['id']>
 }
-
-/** Different inputs in a row that prove a wrong setting, before the endpoint has answered any, and after. */
-const INPUTS_AT_FIRST = 3
-const INPUTS_LATER = 10
 
 /** What is at fault: the endpoint, so that every further call would fail in the same way, or this input. */
 type UnusableVerdict = 'endpoint' | 'input' | 'unknown'

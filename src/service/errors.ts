@@ -92,7 +92,7 @@ export class UnauthorizedError extends ServiceError {
 }
 
 /**
- * 403 that is not a rate limit and not yet attributable to the key or the input. Once a second input gets it too, the
+ * 403 that is not a rate limit and not yet attributable to the key or the input. Once several inputs in a row get it, the
  * key counts as rejected (`UnauthorizedError`).
  */
 export class ForbiddenError extends ServiceError {

@@ -43,6 +43,11 @@ export class FaultHistory {
   /** Calls that the service has responded to. */
   #responses = 0
   #unattributed = new Map<CallSubject['id'], UnattributedFaults>()
+  /** Calls that got an answer, and those that the limit refused. */
+  #answers = 0
+  #refusals = 0
+  /** Of each subject that the limit has refused, how many there were of both at that time. */
+  readonly #refused = new Map<CallSubject['id'], { readonly answers: number; readonly refusals: number }>()
   /** Attributed faults not yet stored; stored with the next result of their subject. */
   readonly #attributed = new Map<CallSubject['id'], number>()
 
@@ -62,7 +67,23 @@ export class FaultHistory {
         if (faults > stored && this.#attributed.size < MAX_SUBJECTS)
           this.#attributed.set(id, (this.#attributed.get(id) ?? 0) + faults - stored)
     if (this.#unattributed.size > 0) this.#unattributed = new Map()
-    if (answered !== undefined) this.#attributed.delete(answered.id)
+    if (answered === undefined) return
+    this.#answers++
+    this.#refused.delete(answered.id)
+    this.#attributed.delete(answered.id)
+  }
+
+  /**
+   * The limit has refused a call. It is the input's fault if it was refused before and more others were answered since than refused:
+   * otherwise one that is always refused would be called for ever.
+   */
+  judgeRefusal({ id }: CallSubject): 'limit' | 'again' | 'input' {
+    const before = this.#refused.get(id)
+    const [answers, refusals] = [this.#answers, this.#refusals++]
+    if (before !== undefined || this.#refused.size < MAX_SUBJECTS)
+      this.#refused.set(id, { answers, refusals: this.#refusals })
+    if (before === undefined) return 'limit'
+    return answers - before.answers > refusals - before.refusals ? 'input' : 'again'
   }
 
   /**

@@ -10,6 +10,13 @@ type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 /** A 403 within this time of a 429, or of a 403 that the limiter takes for a ban, is one: the limiter knows when it is over. */
 const BAN_AFTER_MS = 60_000
 
+/**
+ * Different inputs in a row that prove that what refuses them refuses all, such as a rejected key or a wrong path: before any was answered,
+ * and after.
+ */
+export const INPUTS_AT_FIRST = 3
+export const INPUTS_LATER = 10
+
 /** Bounds the memory. */
 const MAX_INPUTS = 10_000
 
@@ -25,6 +32,8 @@ interface PreviousForbidden {
 export class ForbiddenClassifier {
   /** Responses that show that the key is accepted. */
   #acceptedCount = 0
+  /** One came since the key changed. */
+  #isKeyAccepted = false
   /** Inputs that got a 403 since the last such response. */
   #consecutiveInputs = new Set<string>()
   readonly #previous = new Map<string, PreviousForbidden>()
@@ -39,6 +48,7 @@ export class ForbiddenClassifier {
   recordAccepted(sentAt: number): void {
     if (sentAt > this.#limitedAt) this.#limitedAt = Number.NEGATIVE_INFINITY
     this.#acceptedCount++
+    this.#isKeyAccepted = true
     if (this.#consecutiveInputs.size > 0) this.#consecutiveInputs = new Set()
   }
 
@@ -49,6 +59,7 @@ export class ForbiddenClassifier {
 
   /** The key changed, or is tried again: earlier responses are no evidence about it. */
   resetForKey(): void {
+    this.#isKeyAccepted = false
     this.#consecutiveInputs = new Set()
   }
 
@@ -63,15 +74,18 @@ export class ForbiddenClassifier {
     if (response.now - this.#limitedAt <= BAN_AFTER_MS) return 'ban'
     const before = this.#previous.get(input)
     const occurrences = (before?.times ?? 0) + 1
-    if (before !== undefined || this.#previous.size < MAX_INPUTS)
-      this.#previous.set(input, { times: occurrences, accepted: this.#acceptedCount })
     // Other calls succeeded while this one was in flight.
     const isContradicted = this.#acceptedCount > response.startMark
-    if (!isContradicted) this.#consecutiveInputs.add(input)
-    if (this.#consecutiveInputs.size > 1) return 'key'
     const othersPassed = before !== undefined && (isContradicted || this.#acceptedCount > before.accepted)
-    const isInput = othersPassed || (response.isHtml && occurrences > 1)
-    if (isInput) this.#previous.delete(input)
-    return isInput ? 'input' : 'unknown'
+    if (othersPassed || (response.isHtml && occurrences > 1)) {
+      this.#previous.delete(input)
+      return 'input'
+    }
+    if (before !== undefined || this.#previous.size < MAX_INPUTS)
+      this.#previous.set(input, { times: occurrences, accepted: this.#acceptedCount })
+    if (!isContradicted) this.#consecutiveInputs.add(input)
+    return this.#consecutiveInputs.size >= (this.#isKeyAccepted ? INPUTS_LATER : INPUTS_AT_FIRST)
+      ? 'key'
+      : 'unknown'
   }
 }

@@ -70,6 +70,7 @@ export interface Schema {
     not_before: Date | null
     lease_token: string | null
     leased_until: Date | null
+    malformed: Json | null
     most: number | null
     requested_at: Date | null
     resolved_at: Date | null

@@ -138,6 +138,8 @@ function send(
     : client.enrichPerson(toSend as PersonInput, options)
 }
 
+/** How long an input that the limit has refused twice waits: another one shows whose fault it is. */
+const AFTER_REFUSAL_MS = 10_000
 /** How much longer than all calls the input of a ban waits: another one probes whether it is over, or this one is blocked. */
 const AFTER_BAN_MS = 10_000
 
@@ -179,9 +181,19 @@ function outcomeOfError(
     case 'abort_run': {
       // The limiter applies a 429's Retry-After to every call; any other pause is this lookup's own.
       const isLimit = error instanceof RateLimitedError
+      const refusal = isLimit ? breaker.judgeRefusal(lookup) : null
+      if (refusal === 'input')
+        return outcome('throttled', {
+          type: 'transient_error',
+          reason,
+          retryAfterMs: error.retryAfterMs,
+          inDoubt: false,
+          ...breaker.countAttempts(lookup, true),
+        })
       const ownMs = error.action === 'release' && !isLimit ? error.retryAfterMs : null
       const isUnstatedBan = isLimit && error.status === 403 && error.retryAfterMs === null
-      const retryAfterMs = isUnstatedBan ? Math.max(banMs, FIRST_BAN_PAUSE) + AFTER_BAN_MS : ownMs
+      const againMs = refusal === 'again' ? AFTER_REFUSAL_MS : ownMs
+      const retryAfterMs = isUnstatedBan ? Math.max(banMs, FIRST_BAN_PAUSE) + AFTER_BAN_MS : againMs
       const inDoubt = error instanceof AbortedError && billingDoubt(error) !== 'none'
       return {
         event: { type: 'released', reason, retryAfterMs, inDoubt },

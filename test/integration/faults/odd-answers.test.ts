@@ -16,7 +16,7 @@ interface Report {
 }
 
 /** Runs the command line on so many contacts. @param answer null: a record */
-async function run(rows: number, answer: (email: string, call: number) => RawAnswer | null) {
+async function run(rows: number, answer: (email: string, call: number) => RawAnswer | null, attempts = 5) {
   const database = await createTestDatabase()
   const calls = new Map<string, number>()
   let total = 0
@@ -33,7 +33,7 @@ async function run(rows: number, answer: (email: string, call: number) => RawAns
   const fillrate = await createCommandLine(
     database.url,
     { url: service.baseUrl, keys: ['key'], webhookSecret: 'secret' },
-    CONFIG,
+    { ...CONFIG, attempts },
   )
   onTestFinished(async () => {
     await fillrate.remove()
@@ -42,7 +42,7 @@ async function run(rows: number, answer: (email: string, call: number) => RawAns
   expect(await fillrate.run('migrate')).toMatchObject({ code: 0 })
   const { code, stdout, stderr } = await fillrate.run('run', '--route', 'sync', '--json')
   const { rows: counts = {} } = JSON.parse(stdout) as Report
-  return { code, rows: counts, stderr, calls }
+  return { code, rows: counts, stdout, stderr, calls }
 }
 
 const numberOf = (email: string): number => Number(email.slice(1, email.indexOf('@')))
@@ -85,6 +85,54 @@ test.each([
   expect(rows).toMatchObject({ picked: 400, waiting: 400, rejected: 0, failed: 0 })
   // Three, and what was on the wire.
   expect(calls.size).toBeLessThan(50)
+})
+
+test('one input in twenty that is blocked ends no run, and is rejected', async () => {
+  const { code, rows, stderr } = await run(300, (email) => (numberOf(email) % 20 < 1 ? rawStatus(403) : null))
+  expect({ code, stderr }).toMatchObject({ code: 3 })
+  expect(rows).toMatchObject({ picked: 300, enriched: 285 })
+  expect((rows['rejected'] ?? 0) + (rows['waiting'] ?? 0)).toBe(15)
+})
+
+test.each([429, 403])(
+  'inputs that always get %i with a Retry-After fail, and keep no other from its answer',
+  async (status) => {
+    const refuse = (email: string) =>
+      numberOf(email) <= 2 ? rawStatus(status, { headers: { 'retry-after': '1' } }) : null
+    const { code, rows, calls } = await run(100, refuse, 2)
+    expect(rows).toMatchObject({ picked: 100 })
+    // What waits behind a ban at the end is the next run's.
+    expect(rows['enriched']).toBeGreaterThanOrEqual(status === 429 ? 98 : 94)
+    expect(rows['failed']).toBeGreaterThanOrEqual(1)
+    expect(code).toBe(3)
+    for (const n of [1, 2]) expect(calls.get(toInput(n))).toBeLessThanOrEqual(6)
+  },
+)
+
+test.each([
+  [
+    'a Retry-After of eleven hours',
+    (call: number) => (call > 20 ? rawStatus(429, { headers: { 'retry-after': '39600' } }) : null),
+  ],
+  [
+    'a quota of a day that is used up',
+    (call: number) =>
+      rawStatus(call > 20 ? 429 : 404, {
+        headers: {
+          'x-ratelimit-limit': '20',
+          'x-ratelimit-remaining': String(Math.max(0, 20 - call)),
+          'x-ratelimit-reset': '80000',
+        },
+      }),
+  ],
+])('%s ends the run, which says until when', async (_, answer) => {
+  const { code, rows, stdout, calls } = await run(60, (_email, call) => answer(call))
+  expect({ code, stdout }).toMatchObject({
+    code: 3,
+    stdout: expect.stringMatching(/"reason":.*until \d\d:\d\d/) as string,
+  })
+  expect(rows['waiting']).toBeGreaterThanOrEqual(39)
+  expect(calls.size).toBeLessThan(45)
 })
 
 test('a blocked input after a 429 is no ban of the others: 300 rows end', async () => {

@@ -50,7 +50,8 @@ describe('failure statuses', () => {
     const service = await serveAlways(403, '', { 'x-ratelimit-remaining': '10' })
     const client = clientOf(service)
     await rejection(client.enrichPerson(input), ForbiddenError)
-    await rejection(client.enrichPerson({ email: 'another@x.example' }), UnauthorizedError)
+    await rejection(client.enrichPerson({ email: 'another@x.example' }), ForbiddenError)
+    await rejection(client.enrichPerson({ email: 'third@x.example' }), UnauthorizedError)
     expect(client.allKeysRejected).toBe(true)
   })
 

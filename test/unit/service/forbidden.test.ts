@@ -34,13 +34,16 @@ describe('a 403', () => {
     expect(client.allKeysRejected).toBe(false)
   })
 
-  test('to two consecutive inputs rejects the key, with a success between them it does not', async () => {
-    const client = await serveStatuses({ a: 403, b: 403, c: 403 })
-    await rejection(client.enrichPerson(person('a')), ForbiddenError)
-    await client.enrichPerson(person('fine'))
-    await rejection(client.enrichPerson(person('b')), ForbiddenError)
+  test.each([
+    ['before any was answered', [], 3],
+    ['once one was answered', ['fine'], 10],
+  ])('%s, as many different inputs in a row reject the key', async (_, answered, inputs) => {
+    const blocked = Array.from({ length: inputs }, (_, n) => `blocked${n}`)
+    const client = await serveStatuses(Object.fromEntries(blocked.map((name) => [name, 403])))
+    for (const name of answered) await client.enrichPerson(person(name))
+    for (const name of blocked.slice(1)) await rejection(client.enrichPerson(person(name)), ForbiddenError)
     expect(client.allKeysRejected).toBe(false)
-    const error = await rejection(client.enrichPerson(person('c')), UnauthorizedError)
+    const error = await rejection(client.enrichPerson(person('blocked0')), UnauthorizedError)
     expect(error).toMatchObject({ action: 'abort_run', status: 403 })
     expect(client.allKeysRejected).toBe(true)
   })
