@@ -51,7 +51,7 @@ const MAX_QUOTA_WAIT_MS = 60 * 60_000
 const MAX_REFUSED_MS = 15 * 60_000
 
 /**
- * Whether the service grants no call for so long that no run waits for it: after a refusal or a ban for more than a minute, and until a quota
+ * Whether the service grants no call for longer than a run waits: after a refusal or a ban for more than a minute, and until a quota
  * opens for more than an hour; or it has refused every call for a quarter of an hour. Pure.
  */
 export function findLongPause(rate: RateStatus | null, now: number): LongPause | null {
