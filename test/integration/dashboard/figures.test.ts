@@ -289,7 +289,9 @@ test('runs in progress and overdue jobs are counted in one way', async () => {
       expect(String(ofStatus(JSON.parse(await day.read('/api/status')) as StatusReport))).toBe(String(figure))
     }, WAIT)
   const completed = await number(figures[1]?.[0] ?? '')
-  expect((await day.read('/metrics')).split('\n')).toContain(`fillrate_jobs{state="completed"} ${completed}`)
+  await expect
+    .poll(() => day.read('/metrics'), WAIT)
+    .toContain(`\nfillrate_jobs{state="completed"} ${completed}\n`)
   const running = await number(
     `select count(*) as n from fillrate.runs where state = 'running' and leased_until > now()`,
   )
