@@ -30,7 +30,7 @@ export interface ConfigJsonSchema {
  * @throws if a key has no words, or states another default than the schema has
  */
 export function configJsonSchema(): ConfigJsonSchema {
-  const builtIn = { name: null, service: BUILT_IN_SERVICE }
+  const builtIn = { name: null, adapter: BUILT_IN_SERVICE }
   const schema = z.toJSONSchema(createConfigSchema([builtIn], { isOpen: true }), {
     target: 'draft-7',
     io: 'input',

@@ -27,7 +27,7 @@ export function parseConfig(
     const named = (module === null ? null : modules.get(module)) ?? given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
-    return service === null ? [] : [{ name, service, hasCases: named?.hasCases }]
+    return service === null ? [] : [{ name, adapter: service, hasCases: named?.hasCases }]
   })
   // A mistake in the services leaves nothing to hold the outputs against.
   if (wrong.length > 0) throw new ConfigProblems(where, wrong)

@@ -1,7 +1,12 @@
 import type { SourceMapping, SourceStep } from '../domain/mapping.ts'
 import { type Price, toLookupBudget, type ConfiguredBudget } from '../domain/spend.ts'
-import { toOutputMapping, type SchemaServices, createSourceSchema } from './source-schema.ts'
-import { type ConfiguredService, outputFor, turnsOf, type ServingTurn } from './turns.ts'
+import {
+  toOutputMapping,
+  type ParsedSource,
+  type SchemaServices,
+  createSourceSchema,
+} from './source-schema.ts'
+import { type ConfiguredService, listTaken, listTurns, outputFor } from './turns.ts'
 import { z } from 'zod'
 import {
   objectOf,
@@ -36,13 +41,9 @@ import {
  */
 function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
   const all = configured.map((one) => resolveService(parsed, one))
-  const ageOf = (name: string | null): number =>
-    all.find((one) => one.name === name)?.refreshAfterMs ?? parsed.refreshAfter
+  const prices = all.map(({ price }) => price)
   const sources = Object.fromEntries(
-    Object.entries(parsed.sources).map(([name, source]) => {
-      const turns = turnsOf(source, configured)
-      return [name, resolveSource(name, source, turns, ageOf)] as const
-    }),
+    Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source, all)] as const),
   )
   const names = new Set(Object.values(sources).flatMap(({ steps }) => steps.map(({ turn }) => turn.service)))
   return {
@@ -51,9 +52,7 @@ function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredServ
     services: all.filter(({ name }) => names.has(name)),
     serviceNames: configured.flatMap(({ name }) => name ?? []) as readonly string[],
     budget: parsed.budget,
-    liveSync: {
-      budget: parsed.liveSync.budget ?? toLookupBudget(parsed.budget, toPrices(parsed)),
-    },
+    liveSync: { budget: parsed.liveSync.budget ?? toLookupBudget(parsed.budget, prices) },
     schedule: parsed.schedule.map((entry) => ({
       ...entry,
       sources: entry.sources ?? Object.keys(parsed.sources),
@@ -67,66 +66,53 @@ function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredServ
   }
 }
 
-/** What a service that is named may have of its own; the only one has it at the top of the configuration. */
-function toSettings(parsed: ParsedConfig, name: string | null) {
-  const settings = name === null ? undefined : parsed.services?.[name]
-  return settings === undefined
-    ? { ...parsed, ...parsed.service }
-    : {
-        ...settings,
-        refreshAfter: settings.refreshAfter ?? parsed.refreshAfter,
-        retryNotFoundAfter: settings.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
-        attempts: settings.attempts ?? parsed.attempts,
-        budget: settings.budget ?? parsed.budget,
-      }
-}
-
-function resolveService(parsed: ParsedConfig, { name, service: adapter, hasCases }: ConfiguredService) {
-  const settings = toSettings(parsed, name)
+/** A service with its settings. One that has a name has its own; the only one has them at the top of the configuration. */
+function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
+  const { bulk, ...own } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
   return {
-    /** Null: the configuration has one service, which needs none. */
-    name,
-    /** How it is called. */
-    adapter,
-    /** Whether its module exports cases; undefined: it has no module. */
-    hasCases,
-    concurrency: settings.concurrency,
-    timeoutMs: settings.timeout,
-    reserve: settings.reserve,
-    account: settings.account,
-    bulk: {
-      minimum: settings.bulk.minimum,
-      deadlineMs: settings.bulk.deadline,
-      graceMs: settings.bulk.grace,
-    },
-    refreshAfterMs: settings.refreshAfter,
-    retryNotFoundAfterMs: settings.retryNotFoundAfter,
-    attempts: settings.attempts,
-    budget: settings.budget,
-    price: settings.price,
+    ...configured,
+    concurrency: own.concurrency,
+    timeoutMs: own.timeout,
+    reserve: own.reserve,
+    account: own.account,
+    bulk: { minimum: bulk.minimum, deadlineMs: bulk.deadline, graceMs: bulk.grace },
+    refreshAfterMs: own.refreshAfter ?? parsed.refreshAfter,
+    retryNotFoundAfterMs: own.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
+    attempts: own.attempts ?? parsed.attempts,
+    budget: own.budget ?? parsed.budget,
+    price: own.price,
   }
 }
-
-type ParsedSource = ParsedConfig['sources'][string]
 
 /** A source with its steps; as a whole it has the outputs of all of them, each column as the first of them fills it. */
 function resolveSource(
   name: string,
   source: ParsedSource,
-  turns: readonly ServingTurn[],
-  ageOf: (service: string | null) => number,
+  services: readonly ReturnType<typeof resolveService>[],
 ): SourceMapping {
   const { services: _, freshness, minConfidence, outputs, ...rest } = source
-  const steps = turns.map((serving): SourceStep => ({
-    turn: serving.turn,
-    shapes: serving.service.shapes[source.kind],
-    minConfidence: serving.minConfidence ?? minConfidence,
-    freshness: freshness && { ...freshness, maxAgeMs: ageOf(serving.turn.service) },
-    outputs: Object.entries(outputs).flatMap(([column, output]) => {
-      const own = outputFor(output, serving.turn.service ?? '')
-      return own === null ? [] : [toOutputMapping(column, own)]
-    }),
-  }))
+  const turns = listTurns(source, services)
+  const steps = turns.map((own, index): SourceStep => {
+    const next = turns[index + 1]
+    const taken = listTaken(source, own)
+    return {
+      turn: {
+        service: own.name,
+        services: turns.flatMap((one) => one.name ?? []),
+        isFirst: index === 0,
+        next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
+        takes: own.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
+        details: own.adapter[source.kind]?.details ?? [],
+      },
+      shapes: own.adapter.shapes[source.kind],
+      minConfidence: own.minConfidence ?? minConfidence,
+      freshness: freshness && { ...freshness, maxAgeMs: own.refreshAfterMs },
+      outputs: Object.entries(outputs).flatMap(([column, output]) => {
+        const filling = outputFor(output, own.name ?? '')
+        return filling === null ? [] : [toOutputMapping(column, filling)]
+      }),
+    }
+  })
   const [first] = steps
   if (first === undefined) throw new Error(`source ${name} has one service at least`)
   const columns = new Map(
@@ -135,9 +121,6 @@ function resolveSource(
   const ofAll = Object.keys(outputs).flatMap((column) => columns.get(column) ?? [])
   return { name, ...rest, ...first, outputs: ofAll, steps }
 }
-
-const toPrices = ({ services, price }: Pick<ParsedConfig, 'services' | 'price'>): (Price | null)[] =>
-  services === null ? [price] : Object.values(services).map((one) => one.price)
 
 /**
  * A configuration file: `ConfigInput` in; out, checked and with every default, what the program works with.

@@ -28,7 +28,14 @@ import {
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
 import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
-import { describeFields, checkTurns, type ConfiguredService, listFields, listOutputs } from './turns.ts'
+import {
+  describeFields,
+  checkTurns,
+  type ConfiguredService,
+  listFields,
+  listOutputs,
+  type PlainOutput,
+} from './turns.ts'
 import { serviceNameText } from './service-settings-schema.ts'
 import { listNames, oneOf } from '../util/text.ts'
 
@@ -181,55 +188,53 @@ function outputsSchema(kind: SourceKind, known: SchemaServices) {
 }
 
 /** An output with its options, in either form. */
-export function toOutputMapping(
-  column: string,
-  output: z.output<ReturnType<typeof plainOutputSchema>>,
-): OutputMapping {
+export function toOutputMapping(column: string, output: PlainOutput): OutputMapping {
   if (typeof output === 'string') return { column, field: output, ...DEFAULT_OPTIONS }
   const { unlisted: _, ...options } = output
   return { column, ...options }
 }
 
+/** A source of one kind, each field for itself. */
+const sourceShape = <
+  const Kind extends SourceKind,
+  Inputs extends z.ZodType<SourceMapping['inputs'], object>,
+>(
+  kind: Kind,
+  inputs: Inputs,
+  known: SchemaServices,
+) =>
+  objectOf({
+    kind: z.literal(kind),
+    ...commonFields,
+    services: servingServices(known),
+    inputs,
+    outputs: outputsSchema(kind, known),
+  })
+
+/** A source whose fields are right, each for itself. */
+export type ParsedSource = z.output<ReturnType<typeof sourceShape<SourceKind, typeof personInputs>>>
+
 /** One source, including the checks between its own fields. Outputs copy fields of the records of its services. */
 export function createSourceSchema(known: SchemaServices) {
-  const services = servingServices(known)
-  const personSource = objectOf({
-    kind: z.literal('person'),
-    ...commonFields,
-    services,
-    inputs: personInputs,
-    outputs: outputsSchema('person', known),
-  })
-    .superRefine(checkOutputs)
-    .superRefine((source, context) => checkTurns(source, known.services, context))
-  const companySource = objectOf({
-    kind: z.literal('company'),
-    ...commonFields,
-    services,
-    inputs: companyInputs,
-    outputs: outputsSchema('company', known),
-  })
-    .superRefine(checkOutputs)
-    .superRefine((source, context) => checkTurns(source, known.services, context))
-  return z.discriminatedUnion('kind', [personSource, companySource], {
-    error: "an object with `kind`: 'person' or 'company'",
-  })
-}
-
-type GroupedOutput = string | { readonly field: string; readonly group?: string | null }
-
-interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
-  readonly outputs: Readonly<
-    Record<string, GroupedOutput | Readonly<Record<string, GroupedOutput | undefined>>>
-  >
-  readonly freshness: { readonly column: string } | null
+  const check = (source: ParsedSource, context: z.core.$RefinementCtx): void => {
+    checkOutputs(source, context)
+    checkTurns(source, known.services, context)
+  }
+  return z.discriminatedUnion(
+    'kind',
+    [
+      sourceShape('person', personInputs, known).superRefine(check),
+      sourceShape('company', companyInputs, known).superRefine(check),
+    ],
+    { error: "an object with `kind`: 'person' or 'company'" },
+  )
 }
 
 /**
  * Checks what a source writes, without the database: a cell that is written twice or inside another, or belongs to the key; a
  * group of one.
  */
-function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
+function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): void {
   const reject = rejecting(context)
   const columns = Object.keys(source.outputs)
   if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')

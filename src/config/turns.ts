@@ -1,86 +1,63 @@
 import type { z } from 'zod'
 import { isInputTaken } from '../domain/identifiers/kind.ts'
-import {
-  type InputName,
-  type NextWhen,
-  ONLY_SERVICE,
-  type ServiceTurn,
-  type SourceKind,
-} from '../domain/mapping.ts'
+import { type InputName, type NextWhen, type SourceKind } from '../domain/mapping.ts'
 import type { Service } from '../domain/service/service.ts'
 import { listNames, oneOf, quoteText, didYouMean } from '../util/text.ts'
 import { type Reject, rejecting } from './primitives.ts'
+import type { ParsedSource } from './source-schema.ts'
 
 /** A service of the configuration. */
 export interface ConfiguredService {
   /** Null: it is the only one. */
   readonly name: string | null
-  readonly service: Service
+  /** How it is called. */
+  readonly adapter: Service
   /** Whether its module exports cases; absent: it has no module. */
   readonly hasCases?: boolean | undefined
 }
 
-type PlainOutput = string | { readonly field: string; readonly unlisted?: boolean | undefined }
-type ByService<Output> = Readonly<Record<string, Output | undefined>>
 /** What fills a column: a field, of all services; or one of each, by their names. */
-type AnyOutput = PlainOutput | ByService<PlainOutput>
-type PlainOf<Output extends AnyOutput> = Extract<Output, PlainOutput>
+type AnyOutput = ParsedSource['outputs'][string]
+/** A field of the record, alone or with options. */
+export type PlainOutput = string | Extract<AnyOutput, { field: string }>
 
-/** What decides which services serve a source. */
-interface ServedSource {
-  readonly kind: SourceKind
-  readonly inputs: Readonly<Partial<Record<InputName, string>>>
-  readonly outputs: Readonly<Record<string, AnyOutput>>
-  readonly services:
-    | readonly (
-        | string
-        | {
-            readonly name: string
-            readonly when?: NextWhen | undefined
-            readonly minConfidence: number | null
-          }
-      )[]
-    | null
-}
-
-interface Turn extends ConfiguredService {
+/** What a source says of a service in its list. */
+interface Turn {
   readonly when: NextWhen
+  /** Null: that of the source. */
   readonly minConfidence: number | null
 }
 
-const isPlain = <Output extends AnyOutput>(output: Output): output is PlainOf<Output> =>
-  typeof output === 'string' || typeof (output as { field?: unknown }).field === 'string'
+const isPlain = (output: AnyOutput): output is PlainOutput =>
+  typeof output === 'string' || typeof output['field'] === 'string'
 
 /** What a service fills a column with; null: nothing. */
-export function outputFor<Output extends AnyOutput>(output: Output, name: string): PlainOf<Output> | null {
-  if (isPlain(output)) return output
-  return ((output as ByService<PlainOf<Output>>)[name] as PlainOf<Output> | undefined) ?? null
-}
+export const outputFor = (output: AnyOutput, name: string): PlainOutput | null =>
+  isPlain(output) ? output : (output[name] ?? null)
 
 /** An output, or those by service, each with its path below the column. */
-export const listOutputs = <Output extends AnyOutput>(
-  output: Output,
-): (readonly [path: readonly string[], output: PlainOf<Output>])[] =>
+export const listOutputs = (output: AnyOutput): (readonly [path: readonly string[], output: PlainOutput])[] =>
   isPlain(output)
     ? [[[], output]]
-    : Object.entries(output as ByService<PlainOf<Output>>).flatMap(([name, one]) =>
-        one === undefined ? [] : [[[name], one] as const],
-      )
+    : Object.entries(output).flatMap(([name, one]) => (one === undefined ? [] : [[[name], one] as const]))
 
 /** The inputs of a source that a service takes. */
-const listTaken = ({ kind, inputs }: ServedSource, service: Service): InputName[] =>
+export const listTaken = ({ kind, inputs }: ParsedSource, { adapter }: ConfiguredService): InputName[] =>
   (Object.keys(inputs) as InputName[]).filter((input) =>
-    isInputTaken(service[kind]?.inputs ?? new Set(), input, inputs),
+    isInputTaken(adapter[kind]?.inputs ?? new Set(), input, inputs),
   )
 
-const fillsNothing = ({ outputs }: ServedSource, { name }: ConfiguredService): boolean =>
+const fillsNothing = ({ outputs }: ParsedSource, { name }: ConfiguredService): boolean =>
   Object.values(outputs).every((output) => outputFor(output, name ?? '') === null)
 
-const canServe = (source: ServedSource, configured: ConfiguredService): boolean =>
-  listTaken(source, configured.service).length > 0 && !fillsNothing(source, configured)
+const canServe = (source: ParsedSource, configured: ConfiguredService): boolean =>
+  listTaken(source, configured).length > 0 && !fillsNothing(source, configured)
 
 /** The services that serve a source, in their order: those that it lists, or all that can serve it. */
-function listTurns(source: ServedSource, services: readonly ConfiguredService[]): Turn[] {
+export function listTurns<Configured extends ConfiguredService>(
+  source: ParsedSource,
+  services: readonly Configured[],
+): (Configured & Turn)[] {
   if (source.services === null)
     return services
       .filter((one) => canServe(source, one))
@@ -91,44 +68,9 @@ function listTurns(source: ServedSource, services: readonly ConfiguredService[])
   })
 }
 
-/** A service that serves a source, with its turn and its least confidence there. */
-export interface ServingTurn {
-  readonly turn: ServiceTurn
-  readonly service: Service
-  /** Null: that of the source. */
-  readonly minConfidence: number | null
-}
-
-/** The services of a source, in their order. One at least, of a source that was checked. */
-export function turnsOf(source: ServedSource, services: readonly ConfiguredService[]): ServingTurn[] {
-  const detailsOf = ({ service }: ConfiguredService) => service[source.kind]?.details ?? []
-  const [only] = services
-  if (only?.name === null)
-    return [
-      { turn: { ...ONLY_SERVICE, details: detailsOf(only) }, service: only.service, minConfidence: null },
-    ]
-  const turns = listTurns(source, services)
-  return turns.map((own, index) => {
-    const next = turns[index + 1]
-    const taken = listTaken(source, own.service)
-    return {
-      turn: {
-        service: own.name,
-        services: turns.flatMap((one) => one.name ?? []),
-        takes: taken.length === Object.keys(source.inputs).length ? null : taken,
-        details: detailsOf(own),
-        isFirst: index === 0,
-        next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
-      },
-      service: own.service,
-      minConfidence: own.minConfidence,
-    }
-  })
-}
-
 /** Checks the services of a source against its kind, inputs and outputs. */
 export function checkTurns(
-  source: ServedSource,
+  source: ParsedSource,
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
 ): void {
@@ -138,7 +80,7 @@ export function checkTurns(
   checkListed(source, services, reject)
   const serving = source.services === null ? services : listTurns(source, services)
   if (serving.length === 0) return
-  if (serving.every(({ service }) => service[source.kind] === null))
+  if (serving.every(({ adapter }) => adapter[source.kind] === null))
     reject(
       ['kind'],
       undefined,
@@ -147,15 +89,15 @@ export function checkTurns(
     )
   else
     for (const input of Object.keys(source.inputs) as InputName[])
-      if (input !== 'company' && !serving.some(({ service }) => listTaken(source, service).includes(input)))
+      if (input !== 'company' && !serving.some((one) => listTaken(source, one).includes(input)))
         reject(
           ['inputs', input],
           'an input that no service of this source takes',
-          `what they take: ${[...new Set(serving.flatMap(({ service }) => [...(service[source.kind]?.inputs ?? [])]))].join(', ')}`,
+          `what they take: ${[...new Set(serving.flatMap(({ adapter }) => [...(adapter[source.kind]?.inputs ?? [])]))].join(', ')}`,
           'Remove it here, or add it to `inputs` of the endpoint of one that takes it.',
         )
   const turns = listTurns(source, services)
-  const isTaken = services.some(({ service }) => listTaken(source, service).length > 0)
+  const isTaken = services.some((one) => listTaken(source, one).length > 0)
   if (turns.length === 0 && isTaken && context.issues.length === 0)
     reject(
       ['outputs'],
@@ -165,10 +107,10 @@ export function checkTurns(
   checkFields(source, turns, reject)
 }
 
-const describeService = ({ name, service }: ConfiguredService): string =>
-  name === null ? service.name : `${name} (${service.name})`
+const describeService = ({ name, adapter }: ConfiguredService): string =>
+  name === null ? adapter.name : `${name} (${adapter.name})`
 
-function checkListed(source: ServedSource, services: readonly ConfiguredService[], reject: Reject): void {
+function checkListed(source: ParsedSource, services: readonly ConfiguredService[], reject: Reject): void {
   const names = (source.services ?? []).map((entry) => (typeof entry === 'string' ? entry : entry.name))
   for (const [index, name] of names.entries()) {
     const entry = source.services?.[index]
@@ -195,16 +137,16 @@ function checkListed(source: ServedSource, services: readonly ConfiguredService[
   }
 }
 
-function explainUnserved(source: ServedSource, configured: ConfiguredService): string | null {
-  const call = configured.service[source.kind]
+function explainUnserved(source: ParsedSource, configured: ConfiguredService): string | null {
+  const call = configured.adapter[source.kind]
   if (call === null) return `has no endpoint for a ${source.kind}`
-  if (listTaken(source, configured.service).length === 0)
+  if (listTaken(source, configured).length === 0)
     return `takes ${listNames([...call.inputs])}, none of which this source has`
   return fillsNothing(source, configured) ? 'no output names' : null
 }
 
 /** An output for all services names a field that each of them has. */
-function checkFields(source: ServedSource, turns: readonly Turn[], reject: Reject): void {
+function checkFields(source: ParsedSource, turns: readonly ConfiguredService[], reject: Reject): void {
   for (const [column, output] of Object.entries(source.outputs)) {
     if (!isPlain(output)) continue
     const { field, unlisted = false } = typeof output === 'string' ? { field: output } : output
@@ -231,8 +173,8 @@ function checkFields(source: ServedSource, turns: readonly Turn[], reject: Rejec
 }
 
 /** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */
-export const listFields = ({ service }: ConfiguredService, kind: SourceKind): string[] =>
-  Object.keys(service.shapes[kind])
+export const listFields = ({ adapter }: ConfiguredService, kind: SourceKind): string[] =>
+  Object.keys(adapter.shapes[kind])
 
 export const adviseUnlisted = (field: string): string =>
   `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
