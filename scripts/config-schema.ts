@@ -1,6 +1,6 @@
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
-import { createConfigSchema } from '../src/config/resolve.ts'
+import { createConfigSchema } from '../src/config/config-schema.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
 
@@ -31,7 +31,7 @@ export interface ConfigJsonSchema {
  */
 export function configJsonSchema(): ConfigJsonSchema {
   const builtIn = { name: null, adapter: BUILT_IN_SERVICE }
-  const schema = z.toJSONSchema(createConfigSchema([builtIn], { isOpen: true }), {
+  const schema = z.toJSONSchema(createConfigSchema({ services: [builtIn], isOpen: true }), {
     target: 'draft-7',
     io: 'input',
     unrepresentable: 'any',

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { adviseUnlisted } from './turns.ts'
+import { adviseUnlisted } from './source-schema.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 

@@ -1,4 +1,8 @@
 import { z } from 'zod'
+import type { Problem } from './problems.ts'
+import { maskSentValues } from './environment.ts'
+import { toProblems } from './schema-problems.ts'
+import { createService, type Service } from '../domain/service/service.ts'
 import {
   rejecting,
   FIELD_PATH,
@@ -21,6 +25,7 @@ import {
   CALL_METHODS,
   SIGNATURE_ALGORITHMS,
   SIGNATURE_ENCODINGS,
+  type ServiceDefinition,
 } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
@@ -362,3 +367,36 @@ export const serviceSchema = objectOf(
       )
   }
 })
+
+/** A service as it was given: a value that is not checked yet, and where it is, for messages. */
+export interface GivenService {
+  readonly definition: unknown
+  /** A file, or a key of the configuration. */
+  readonly place: string
+  /** Whether its module exports `cases`; absent: it is in the configuration itself, which exports none. */
+  readonly hasCases?: boolean
+}
+
+/**
+ * Checks a service. Every mistake is a problem with its place: a path that does not begin with a slash, a placeholder
+ * that no input fills, an encoding that does not exist, a limit that cannot be read.
+ */
+export function parseService({ definition, place }: GivenService): {
+  readonly service: Service | null
+  readonly problems: readonly Problem[]
+} {
+  const parsed = serviceSchema.safeParse(definition)
+  if (parsed.success) {
+    const service = createService(definition as ServiceDefinition)
+    maskSentValues(service)
+    return { service, problems: [] }
+  }
+  const isFile = place.includes('/')
+  return {
+    service: null,
+    problems: toProblems(parsed.error.issues, definition).map((problem) => ({
+      ...problem,
+      place: problem.place === '' ? place : `${place}${isFile ? ': ' : '.'}${problem.place}`,
+    })),
+  }
+}

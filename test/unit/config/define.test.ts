@@ -10,10 +10,12 @@ import {
 } from '../../../src/config/define.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import type { ConfigSchema } from '../../../src/config/resolve.ts'
+import type { createConfigSchema } from '../../../src/config/config-schema.ts'
 import type { serviceSchema } from '../../../src/config/service-schema.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { good } from './valid-config.ts'
+
+type ConfigSchema = ReturnType<typeof createConfigSchema>
 
 /** Without `readonly`, which zod's types leave out and which makes no difference to what may be written. */
 type Writable<T> = T extends RegExp

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { parseService } from '../../../src/config/service.ts'
+import { parseService } from '../../../src/config/service-schema.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import type { OAuthClient } from '../../../src/domain/service/auth.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'

@@ -1,25 +1,88 @@
-import type { z } from 'zod'
-import { isInputTaken } from '../domain/identifiers/kind.ts'
-import { type InputName, type NextWhen, type SourceKind } from '../domain/mapping.ts'
-import type { Service } from '../domain/service/service.ts'
-import { listNames, oneOf, quoteText, didYouMean } from '../util/text.ts'
+import { z } from 'zod'
 import { type Reject, rejecting } from './primitives.ts'
-import type { ParsedSource } from './source-schema.ts'
+import {
+  adviseUnlisted,
+  companyInputs,
+  type ConfiguredService,
+  describeFields,
+  isPlain,
+  listFields,
+  listOutputs,
+  outputFor,
+  type ParsedSource,
+  personInputs,
+  type SchemaServices,
+  sourceShape,
+} from './source-schema.ts'
+import { isInputTaken } from '../domain/identifiers/kind.ts'
+import type { InputName, NextWhen } from '../domain/mapping.ts'
+import { didYouMean, listNames, oneOf, quoteText } from '../util/text.ts'
 
-/** A service of the configuration. */
-export interface ConfiguredService {
-  /** Null: it is the only one. */
-  readonly name: string | null
-  /** How it is called. */
-  readonly adapter: Service
-  /** Whether its module exports cases; absent: it has no module. */
-  readonly hasCases?: boolean | undefined
+/** One source, including the checks between its own fields. Outputs copy fields of the records of its services. */
+export function createSourceSchema(known: SchemaServices) {
+  const check = (source: ParsedSource, context: z.core.$RefinementCtx): void => {
+    checkOutputs(source, context)
+    checkTurns(source, known.services, context)
+  }
+  return z.discriminatedUnion(
+    'kind',
+    [
+      sourceShape('person', personInputs, known).superRefine(check),
+      sourceShape('company', companyInputs, known).superRefine(check),
+    ],
+    { error: "an object with `kind`: 'person' or 'company'" },
+  )
 }
 
-/** What fills a column: a field, of all services; or one of each, by their names. */
-type AnyOutput = ParsedSource['outputs'][string]
-/** A field of the record, alone or with options. */
-export type PlainOutput = string | Extract<AnyOutput, { field: string }>
+/**
+ * Checks what a source writes, without the database: a cell that is written twice or inside another, or belongs to the key; a
+ * group of one.
+ */
+function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): void {
+  const reject = rejecting(context)
+  const columns = Object.keys(source.outputs)
+  if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
+  const stamp = source.freshness?.column
+  const touched = Object.keys(source.touch)
+  const toCell = (place: readonly string[], column: string) => ({ place, column, path: toColumnPath(column) })
+  const cells = [
+    ...columns.map((column) => toCell(['outputs', column], column)),
+    ...touched.map((column) => toCell(['touch', column], column)),
+    // `touch` may say what the stamp is.
+    ...(stamp === undefined || touched.includes(stamp) ? [] : [toCell(['freshness', 'column'], stamp)]),
+  ]
+  const keys = new Set((source.key ?? []).map(unquoteName))
+  for (const [at, { place, path }] of cells.entries()) {
+    const twin = cells
+      .slice(0, at)
+      .find((other) => path.every((part, depth) => depth >= other.path.length || part === other.path[depth]))
+    if (twin !== undefined)
+      reject(place, `a cell of ${twin.column}, which is written, too`, 'each column, or each key in it, once')
+    if (keys.has(path[0] ?? ''))
+      reject(place, 'a column of the key', 'a column that does not identify the row')
+  }
+  const groups = Object.entries(source.outputs).flatMap(([column, output]) =>
+    listOutputs(output).flatMap(([path, one]) =>
+      typeof one === 'string' || typeof one.group !== 'string' ? [] : [{ column, path, group: one.group }],
+    ),
+  )
+  for (const { column, path, group } of groups)
+    if (groups.every((other) => other.group !== group || other.column === column))
+      reject(
+        ['outputs', column, ...path, 'group'],
+        `'${group}', which no other output has`,
+        'a group of two outputs or more',
+      )
+}
+
+/** `attributes."a.b"` → `attributes`, `a.b`. */
+function toColumnPath(column: string): string[] {
+  return [...column.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([segment]) => unquoteName(segment.trim()))
+}
+
+function unquoteName(name: string): string {
+  return /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name
+}
 
 /** What a source says of a service in its list. */
 interface Turn {
@@ -27,19 +90,6 @@ interface Turn {
   /** Null: that of the source. */
   readonly minConfidence: number | null
 }
-
-const isPlain = (output: AnyOutput): output is PlainOutput =>
-  typeof output === 'string' || typeof output['field'] === 'string'
-
-/** What a service fills a column with; null: nothing. */
-export const outputFor = (output: AnyOutput, name: string): PlainOutput | null =>
-  isPlain(output) ? output : (output[name] ?? null)
-
-/** An output, or those by service, each with its path below the column. */
-export const listOutputs = (output: AnyOutput): (readonly [path: readonly string[], output: PlainOutput])[] =>
-  isPlain(output)
-    ? [[[], output]]
-    : Object.entries(output).flatMap(([name, one]) => (one === undefined ? [] : [[[name], one] as const]))
 
 /** The inputs of a source that a service takes. */
 export const listTaken = ({ kind, inputs }: ParsedSource, { adapter }: ConfiguredService): InputName[] =>
@@ -69,7 +119,7 @@ export function listTurns<Configured extends ConfiguredService>(
 }
 
 /** Checks the services of a source against its kind, inputs and outputs. */
-export function checkTurns(
+function checkTurns(
   source: ParsedSource,
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
@@ -171,14 +221,3 @@ function checkFields(source: ParsedSource, turns: readonly ConfiguredService[], 
     )
   }
 }
-
-/** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */
-export const listFields = ({ adapter }: ConfiguredService, kind: SourceKind): string[] =>
-  Object.keys(adapter.shapes[kind])
-
-export const adviseUnlisted = (field: string): string =>
-  `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
-
-/** What a field of this kind may be, for a message. */
-export const describeFields = (kind: SourceKind, fields: readonly string[]): string =>
-  `a field of a ${kind} record: ${oneOf(fields)}`
