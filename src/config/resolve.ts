@@ -40,15 +40,25 @@ function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
   const { bulk, ...own } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
   return {
     ...configured,
+    /** Concurrent calls. */
     concurrency: own.concurrency,
+    /** Of one call. */
     timeoutMs: own.timeout,
     reserve: own.reserve,
     account: own.account,
-    bulk: { minimum: bulk.minimum, deadlineMs: bulk.deadline, graceMs: bulk.grace },
+    bulk: {
+      /** Null: it depends on the endpoint. */
+      minimum: bulk.minimum,
+      deadlineMs: bulk.deadline,
+      /** How long a completed job waits for another delivery with the missing results. */
+      graceMs: bulk.grace,
+    },
     refreshAfterMs: own.refreshAfter ?? parsed.refreshAfter,
     retryNotFoundAfterMs: own.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
+    /** Attempts after which a lookup fails. */
     attempts: own.attempts ?? parsed.attempts,
     budget: own.budget ?? parsed.budget,
+    /** Null: unknown. */
     price: own.price,
   }
 }
