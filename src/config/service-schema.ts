@@ -386,17 +386,8 @@ export function parseService({ definition, place }: GivenService): {
   readonly problems: readonly Problem[]
 } {
   const parsed = serviceSchema.safeParse(definition)
-  if (parsed.success) {
-    const service = createService(definition as ServiceDefinition)
-    maskSentValues(service)
-    return { service, problems: [] }
-  }
-  const isFile = place.includes('/')
-  return {
-    service: null,
-    problems: toProblems(parsed.error.issues, definition).map((problem) => ({
-      ...problem,
-      place: problem.place === '' ? place : `${place}${isFile ? ': ' : '.'}${problem.place}`,
-    })),
-  }
+  if (!parsed.success) return { service: null, problems: toProblems(parsed.error.issues, definition, place) }
+  const service = createService(definition as ServiceDefinition)
+  maskSentValues(service)
+  return { service, problems: [] }
 }
