@@ -62,8 +62,8 @@ export interface ConfigInput<
   readonly sources: Readonly<
     Record<
       Name,
-      | PersonSource<FieldFor<NoInfer<Person>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
-      | CompanySource<FieldFor<NoInfer<Company>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
+      | SourceConfig<'person', FieldFor<NoInfer<Person>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
+      | SourceConfig<'company', FieldFor<NoInfer<Company>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
     >
   >
   /** The service, from `defineService`; or settings of the calls, with the service as `adapter`. Default: the built-in interface. */
@@ -175,7 +175,12 @@ interface CompanyInputs {
   readonly domain: string
 }
 
-interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceName extends string> {
+/** A table whose rows are people or companies. */
+export interface SourceConfig<
+  Kind extends SourceKind,
+  Field extends string = RecordField<Kind>,
+  ServiceName extends string = never,
+> {
   /** What a row describes; decides the available inputs and fields. */
   readonly kind: Kind
   /** With its schema if needed, quoted if needed: `crm.contacts`, `"Contacts"`. Named `t` in every expression. */
@@ -249,6 +254,8 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
         readonly minConfidence?: number
       }
   >
+  /** SQL expressions over the source's table, `t`, that identify a row. */
+  readonly inputs: Kind extends 'person' ? PersonInputs : CompanyInputs
   /**
    * Columns to fill, each with the field of the record that fills it; with several services, that of each by its name, where they
    * differ. `attributes.department` is a key inside a jsonb column.
@@ -256,24 +263,6 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   readonly outputs: Readonly<Record<string, OutputConfig<Kind, Field> | OutputByService<Kind, ServiceName>>>
   /** Columns to set only when an output is written: `{ enriched_at: 'now()' }`. */
   readonly touch?: Readonly<Record<string, string>>
-}
-
-/** A table whose rows are people. */
-export interface PersonSource<
-  Field extends string = RecordField<'person'>,
-  ServiceName extends string = never,
-> extends SourceConfig<'person', Field, ServiceName> {
-  /** SQL expressions over the source's table, `t`, that identify a row. */
-  readonly inputs: PersonInputs
-}
-
-/** A table whose rows are companies. */
-export interface CompanySource<
-  Field extends string = RecordField<'company'>,
-  ServiceName extends string = never,
-> extends SourceConfig<'company', Field, ServiceName> {
-  /** SQL expressions over the source's table, `t`, that identify a row. */
-  readonly inputs: CompanyInputs
 }
 
 /** A number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */

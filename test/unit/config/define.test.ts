@@ -4,9 +4,8 @@ import {
   defineConfig,
   type ConfigInput,
   type Duration,
-  type CompanySource,
   type OutputConfig,
-  type PersonSource,
+  type SourceConfig,
 } from '../../../src/config/define.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
@@ -56,9 +55,9 @@ type Paths<T, At extends string = ''> = T extends string
  * the schema too, so that what one of them rejects the other does not accept.
  */
 const { contacts, accounts } = good.sources
-const person = (changes: Partial<PersonSource>) =>
+const person = (changes: Partial<SourceConfig<'person'>>) =>
   defineConfig({ sources: { contacts: { ...contacts, ...changes } } })
-const company = (changes: Partial<CompanySource>) =>
+const company = (changes: Partial<SourceConfig<'company'>>) =>
   defineConfig({ sources: { accounts: { ...accounts, ...changes } } })
 
 /** Paths of the schema's issues. */
