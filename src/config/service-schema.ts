@@ -9,6 +9,7 @@ import {
   objectOf,
   objectLike,
   aFunction,
+  durationText,
   integerBetween,
   listOf,
   numberFromZero,
@@ -32,7 +33,6 @@ import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames } from '../util/text.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
 import { NAME_DETAILS } from '../domain/mapping.ts'
-import { parseDuration } from '../util/format.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
@@ -195,7 +195,6 @@ const companyBulkEndpoint = objectOf(bulkFields, "{ path: '/v2/companies/bulk', 
   bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
 )
 
-const EXPECTED_DURATION = 'a duration such as 30s or 2m'
 const pollEndpoint = objectOf(
   {
     method,
@@ -203,7 +202,7 @@ const pollEndpoint = objectOf(
     query: aFunction.optional(),
     body: aFunction.optional(),
     form: booleanFlag.optional(),
-    after: textThat((text) => parseDuration(text) !== null, EXPECTED_DURATION).optional(),
+    after: durationText(0).optional(),
     read: aFunction.optional(),
   },
   "{ path: '/v2/jobs/{job_id}' }",

@@ -5,7 +5,8 @@ import { defineService } from '../../../src/domain/service/adapter.ts'
 import type { OAuthClient } from '../../../src/domain/service/auth.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
-import type { EnrichmentClient, KeyRejection } from '../../../src/service/client.ts'
+import type { EnrichmentClient } from '../../../src/service/client.ts'
+import type { KeyRejection } from '../../../src/service/key-judge.ts'
 import {
   AbortedError,
   ServiceError,
