@@ -20,7 +20,7 @@ import {
 import { CONDITION_SEVERITIES } from '../domain/condition.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS } from '../domain/notification.ts'
 import type { Price } from '../domain/spend.ts'
-import { didYouMean, oneOf, quoteText } from '../util/text.ts'
+import { didYouMean, oneOf, quoteText, toVariablePart } from '../util/text.ts'
 import { createSourceSchema } from './source-checks.ts'
 import { type SchemaServices, serviceNameText } from './source-schema.ts'
 
@@ -107,6 +107,26 @@ const servicesSchema = z
     error: objectLike("{ acme: {}, pdl: { adapter: './services/pdl.ts' } }"),
   })
   .refine((services) => Object.keys(services).length > 0, { error: 'at least one service' })
+  .superRefine(checkVariableNames)
+
+/** Names that differ in a case or a sign only have the same variables. */
+function checkVariableNames(
+  services: Readonly<Record<string, unknown>>,
+  context: z.core.$RefinementCtx,
+): void {
+  const taken = new Map<string, string>()
+  for (const name of Object.keys(services)) {
+    const part = toVariablePart(name)
+    const twin = taken.get(part)
+    taken.set(part, twin ?? name)
+    if (twin !== undefined)
+      rejecting(context)(
+        [name],
+        `a name with the variables of ${twin}, FILLRATE_${part}_…`,
+        'a name of its own in capitals, too',
+      )
+  }
+}
 
 /** Source names occur in commands, URLs and metric labels. */
 const EXPECTED_SOURCE_NAME = "a source's name: letters, digits, _ and -, at most 63, the first one a letter"

@@ -114,8 +114,8 @@ export async function loadNamedServices(
   folder: string,
 ): Promise<ReadonlyMap<string, GivenService>> {
   const loaded = new Map<string, GivenService>()
-  for (const { module } of splitServices(value).services)
-    if (module !== null) loaded.set(module, await loadService(resolve(folder, module)))
+  for (const { given } of splitServices(value).services)
+    if (typeof given === 'string') loaded.set(given, await loadService(resolve(folder, given)))
   return loaded
 }
 

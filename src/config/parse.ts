@@ -7,7 +7,7 @@ import { type GivenService, parseService } from './service-schema.ts'
 import type { ConfiguredService } from './source-schema.ts'
 import { isObject } from '../domain/json.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import { describeValue, toVariablePart } from '../util/text.ts'
+import { describeValue } from '../util/text.ts'
 
 /**
  * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then of all
@@ -25,8 +25,8 @@ export function parseConfig(
   const where = path ?? 'the configuration'
   const { config, services: split, problems: misplaced } = splitServices(value)
   const wrong: Problem[] = [...misplaced]
-  const services = split.flatMap(({ name, given, module }): ConfiguredService[] => {
-    const named = (module === null ? null : modules.get(module)) ?? given
+  const services = split.flatMap(({ name, given }): ConfiguredService[] => {
+    const named = typeof given === 'string' ? modules.get(given) : given
     const { service, problems } = named ? parseService(named) : { service: BUILT_IN_SERVICE, problems: [] }
     wrong.push(...problems)
     return service === null ? [] : [{ name, adapter: service, hasCases: named?.hasCases }]
@@ -38,15 +38,14 @@ export function parseConfig(
   return { path, ...resolveConfig(parsed.data, services) }
 }
 
-/**
- * A service of a configuration, before it is checked: given there, or the path of a module; neither:
- * the built-in one.
- */
-export interface SplitService {
+/** A service of a configuration, before it is checked. */
+interface SplitService {
   /** Null: it is the only one. */
   readonly name: string | null
-  readonly given: GivenService | null
-  readonly module: string | null
+  /** Its description, or the path of the module that exports it; null: it is the built-in one. */
+  readonly given: GivenService | string | null
+  /** What the configuration says of its calls; undefined: nothing. */
+  readonly settings: unknown
 }
 
 /**
@@ -58,13 +57,13 @@ export function splitServices(value: unknown): {
   readonly services: readonly SplitService[]
   readonly problems: readonly Problem[]
 } {
-  if (!isObject(value)) return { config: value, services: [{ name: null, ...BUILT_IN }], problems: [] }
+  if (!isObject(value)) return { config: value, services: [splitService(null, undefined)], problems: [] }
   if (value['services'] === undefined) {
     const { service, ...config } = value
-    const { settings, ...split } = splitService(service, 'service')
+    const only = splitService(null, service)
     return {
-      config: settings === undefined ? config : { ...config, service: settings },
-      services: [{ name: null, ...split }],
+      config: only.settings === undefined ? config : { ...config, service: only.settings },
+      services: [only],
       problems: [],
     }
   }
@@ -73,19 +72,19 @@ export function splitServices(value: unknown): {
     Object.entries(value).filter(([key]) => !refused.includes(key)),
   )
   const entries = isObject(services) && !Array.isArray(services) ? Object.entries(services) : []
-  const split = entries.map(([name, entry]) => ({ name, ...splitService(entry, `services.${name}`) }))
-  const settings = split.map((one) => [one.name, one.settings ?? {}] as const)
+  const split = entries.map(([name, entry]) => splitService(name, entry))
   return {
-    config: { ...rest, services: Object.fromEntries(settings) },
-    services: split.map(({ name, given, module }) => ({ name, given, module })),
+    config: {
+      ...rest,
+      services: Object.fromEntries(split.map((one) => [one.name, one.settings ?? {}] as const)),
+    },
+    services: split,
     problems: [
       ...refused.map((key) => refuseBeside(key, entries[0]?.[0])),
-      ...(entries.length === 0 ? [describeNoServices(services)] : checkVariableNames(entries)),
+      ...(entries.length === 0 ? [describeNoServices(services)] : []),
     ],
   }
 }
-
-const BUILT_IN = { given: null, module: null }
 
 /** Keys at the top of a configuration that are settings of its only service. */
 const OF_ONE_SERVICE: ReadonlySet<string> = new Set(['service', 'bulk', 'price'])
@@ -108,40 +107,16 @@ const describeNoServices = (found: unknown): Problem => ({
   todo: null,
 })
 
-/** Names that differ in a case or a sign only have the same variables. */
-function checkVariableNames(entries: readonly (readonly [string, unknown])[]): Problem[] {
-  const names = entries.map(([name]) => name)
-  return names.flatMap((name, index) => {
-    const twin = names.slice(0, index).find((other) => toVariablePart(other) === toVariablePart(name))
-    return twin === undefined
-      ? []
-      : [
-          {
-            place: `services.${name}`,
-            found: `a name with the variables of ${twin}, FILLRATE_${toVariablePart(name)}_…`,
-            expected: 'a name of its own in capitals, too',
-            todo: null,
-          },
-        ]
-  })
+/** One service: the value itself, or its `adapter`; what is left is its settings. */
+function splitService(name: string | null, value: unknown): SplitService {
+  if (!isObject(value)) return { name, given: null, settings: value }
+  const place = name === null ? 'service' : `services.${name}`
+  if (DESCRIBES.some((key) => Object.hasOwn(value, key)) || (name === null && Object.hasOwn(value, 'bulk')))
+    return { name, given: { definition: value, place }, settings: undefined }
+  const { adapter = null, ...settings } = value
+  if (adapter === null || typeof adapter === 'string') return { name, given: adapter, settings: value }
+  return { name, given: { definition: adapter, place: `${place}.adapter` }, settings }
 }
 
-/** One service: the value itself, or its `adapter`; what is left is its settings, undefined if nothing is. */
-function splitService(
-  value: unknown,
-  place: string,
-): Omit<SplitService, 'name'> & { readonly settings: unknown } {
-  if (!isObject(value)) return { ...BUILT_IN, settings: value }
-  if (isDefinition(value, place))
-    return { settings: undefined, given: { definition: value, place }, module: null }
-  const { adapter, ...settings } = value
-  if (typeof adapter === 'string') return { settings: value, given: null, module: adapter }
-  if (adapter === undefined) return { ...BUILT_IN, settings: value }
-  return { settings, given: { definition: adapter, place: `${place}.adapter` }, module: null }
-}
-
-/** Settings have none of these; `bulk` is among those of one of several services. */
-const isDefinition = (service: object, place: string): boolean =>
-  ['name', 'person', 'company', 'companyBulk', 'webhook', 'fields', 'bulk'].some(
-    (key) => Object.hasOwn(service, key) && (key !== 'bulk' || place === 'service'),
-  )
+/** Keys that only a description has; `bulk` is among the settings of one of several services, too. */
+const DESCRIBES = ['name', 'person', 'company', 'companyBulk', 'webhook', 'fields']

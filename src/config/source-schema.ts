@@ -200,11 +200,6 @@ function servingServices(known: SchemaServices) {
   return orNull(listOf(one, EXPECTED_SERVICES, 'at least one service; leave `services` out for all'))
 }
 
-function outputsSchema(kind: SourceKind, known: SchemaServices) {
-  const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
-  return z.record(columnNameText, outputSchema(kind, known), { error: objectLike(example) })
-}
-
 /** A source of one kind, each field for itself. */
 export const sourceShape = <
   const Kind extends SourceKind,
@@ -219,7 +214,9 @@ export const sourceShape = <
     ...commonFields,
     services: servingServices(known),
     inputs,
-    outputs: outputsSchema(kind, known),
+    outputs: z.record(columnNameText, outputSchema(kind, known), {
+      error: objectLike(kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"),
+    }),
   })
 
 /** A source whose fields are right, each for itself. */
