@@ -6,6 +6,9 @@ import type { NotificationForm } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 
+// Written by hand beside the schema, because editors show these words: TypeScript 7 drops every doc comment of a mapped type, which
+// `z.input` is, and those of the schema in declarations. `test/unit/config/define.test.ts` holds both to one shape.
+
 interface ScheduleConfig<Name extends string = string> {
   /** Minute, hour, day of month, month, day of week: `0 2 * * *`; or a name such as `@daily`. */
   readonly cron: string
