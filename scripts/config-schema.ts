@@ -1,6 +1,6 @@
 import type { TSType } from 'oxc-parser'
 import { z } from 'zod'
-import { createConfigSchema } from '../src/config/resolve.ts'
+import { createConfigSchema } from '../src/config/config-schema.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
 import { MemberDocs, type DocumentedMember } from './member-docs.ts'
 
@@ -30,8 +30,8 @@ export interface ConfigJsonSchema {
  * @throws if a key has no words, or states another default than the schema has
  */
 export function configJsonSchema(): ConfigJsonSchema {
-  const builtIn = { name: null, service: BUILT_IN_SERVICE }
-  const schema = z.toJSONSchema(createConfigSchema([builtIn], { isOpen: true }), {
+  const builtIn = { name: null, adapter: BUILT_IN_SERVICE }
+  const schema = z.toJSONSchema(createConfigSchema({ services: [builtIn], isOpen: true }), {
     target: 'draft-7',
     io: 'input',
     unrepresentable: 'any',

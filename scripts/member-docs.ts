@@ -86,6 +86,8 @@ export class MemberDocs {
       case 'TSUnionType':
       case 'TSIntersectionType':
         return type.types.flatMap((part) => this.#signaturesOf(part))
+      case 'TSConditionalType':
+        return [type.trueType, type.falseType].flatMap((part) => this.#signaturesOf(part))
       case 'TSParenthesizedType':
         return this.#signaturesOf(type.typeAnnotation)
       case 'TSTypeReference': {

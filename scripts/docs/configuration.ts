@@ -1,5 +1,5 @@
 import { INPUT_NAMES } from '../../src/domain/identifiers/kind.ts'
-import { RECORD_FIELDS } from '../../src/domain/record-fields.ts'
+import { BUILT_IN_SHAPES } from '../../src/domain/record-fields.ts'
 import { type ConfigJsonSchema as Schema, configJsonSchema } from '../config-schema.ts'
 import { table } from './table.ts'
 
@@ -56,8 +56,8 @@ export function configurationPage(): string {
     'The name is a column of the table, or a key inside a jsonb column (`attributes.department`). The value is a field ' +
       'of the record, or an object with these fields:',
     options === undefined ? '' : fields(options),
-    `Fields of a person: ${list(RECORD_FIELDS.person)}.`,
-    `Fields of a company: ${list(RECORD_FIELDS.company)}.`,
+    `Fields of a person: ${list(Object.keys(BUILT_IN_SHAPES.person))}.`,
+    `Fields of a company: ${list(Object.keys(BUILT_IN_SHAPES.company))}.`,
     '**Policies.** `blank` writes only where the column is blank: NULL, an empty text, only white space, an empty ' +
       'array, JSON null, or a missing key. Once the inputs of a row have changed, what Fillrate wrote for the earlier ones ' +
       'counts as blank, for `tracked`, too ([whose value it is](how-it-works.md#whose-value-it-is)). ' +

@@ -1,6 +1,6 @@
 import type { Config, ConfigService } from '../config/config.ts'
 import { type Environment, environmentOf, variableOf, checkClient } from '../config/environment.ts'
-import { configuredAddress, type Deps, registerService, toPolicy } from '../pipeline/deps.ts'
+import { configuredAddress, type Deps, registerService, TABLE_POLICY } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
 import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import { LeaderElector } from '../runs/leader.ts'
@@ -100,7 +100,7 @@ export class OpenService {
   #base(): Omit<MaintenanceDeps, 'service'> & Required<Pick<Deps, 'metrics'>> {
     const { db, log, owner, random = Math.random } = this.#opened
     const { adapter } = this.config
-    const policy = toPolicy(this.config)
+    const policy = { ...this.config, ...TABLE_POLICY }
     return { db, log, ...this.steps, adapter, policy, metrics: this.#metrics, owner, random, now: Date.now }
   }
 

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConfigProblems } from '../config/problems.ts'
-import { parseService } from '../config/service.ts'
+import { parseService } from '../config/service-schema.ts'
 import type { CompanyInput, PersonInput, ServiceDefinition } from '../domain/service/adapter.ts'
 import { isOAuth } from '../domain/service/auth.ts'
 import { kindOfInput, toJobInputs, toBulkName } from '../domain/service/job-inputs.ts'

@@ -1,9 +1,8 @@
-import type { z } from 'zod'
 import { type LookupBudget, type MixedBudget, toLookupBudget } from '../domain/spend.ts'
-import type { ConfigSchema } from './resolve.ts'
+import type { resolveConfig } from './resolve.ts'
 
 /** A configuration that has been checked, with every default filled in. `ConfigInput` says what each part means. */
-export interface Config extends z.output<ConfigSchema> {
+export interface Config extends ReturnType<typeof resolveConfig> {
   /** The file it was loaded from. Null: from code. */
   readonly path: string | null
 }

@@ -6,6 +6,9 @@ import type { NotificationForm } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 
+// Written by hand beside the schema, because editors show these words: TypeScript 7 drops every doc comment of a mapped type, which
+// `z.input` is, and those of the schema in declarations. `test/unit/config/define.test.ts` holds both to one shape.
+
 interface ScheduleConfig<Name extends string = string> {
   /** Minute, hour, day of month, month, day of week: `0 2 * * *`; or a name such as `@daily`. */
   readonly cron: string
@@ -62,8 +65,8 @@ export interface ConfigInput<
   readonly sources: Readonly<
     Record<
       Name,
-      | PersonSource<FieldFor<NoInfer<Person>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
-      | CompanySource<FieldFor<NoInfer<Company>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
+      | SourceConfig<'person', FieldFor<NoInfer<Person>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
+      | SourceConfig<'company', FieldFor<NoInfer<Company>, NoInfer<ServiceName>>, NoInfer<ServiceName>>
     >
   >
   /** The service, from `defineService`; or settings of the calls, with the service as `adapter`. Default: the built-in interface. */
@@ -175,7 +178,12 @@ interface CompanyInputs {
   readonly domain: string
 }
 
-interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceName extends string> {
+/** A table whose rows are people or companies. */
+export interface SourceConfig<
+  Kind extends SourceKind,
+  Field extends string = RecordField<Kind>,
+  ServiceName extends string = never,
+> {
   /** What a row describes; decides the available inputs and fields. */
   readonly kind: Kind
   /** With its schema if needed, quoted if needed: `crm.contacts`, `"Contacts"`. Named `t` in every expression. */
@@ -249,6 +257,8 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
         readonly minConfidence?: number
       }
   >
+  /** SQL expressions over the source's table, `t`, that identify a row. */
+  readonly inputs: Kind extends 'person' ? PersonInputs : CompanyInputs
   /**
    * Columns to fill, each with the field of the record that fills it; with several services, that of each by its name, where they
    * differ. `attributes.department` is a key inside a jsonb column.
@@ -256,24 +266,6 @@ interface SourceConfig<Kind extends SourceKind, Field extends string, ServiceNam
   readonly outputs: Readonly<Record<string, OutputConfig<Kind, Field> | OutputByService<Kind, ServiceName>>>
   /** Columns to set only when an output is written: `{ enriched_at: 'now()' }`. */
   readonly touch?: Readonly<Record<string, string>>
-}
-
-/** A table whose rows are people. */
-export interface PersonSource<
-  Field extends string = RecordField<'person'>,
-  ServiceName extends string = never,
-> extends SourceConfig<'person', Field, ServiceName> {
-  /** SQL expressions over the source's table, `t`, that identify a row. */
-  readonly inputs: PersonInputs
-}
-
-/** A table whose rows are companies. */
-export interface CompanySource<
-  Field extends string = RecordField<'company'>,
-  ServiceName extends string = never,
-> extends SourceConfig<'company', Field, ServiceName> {
-  /** SQL expressions over the source's table, `t`, that identify a row. */
-  readonly inputs: CompanyInputs
 }
 
 /** A number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`. */

@@ -1,71 +1,17 @@
-import {
-  type DashboardToken,
-  InvalidValue,
-  parseAddress,
-  parseDatabaseUrl,
-  parseHost,
-  parseSecretAddress,
-  parseSecrets,
-  parseTokens,
-  parseWhole,
-  parseWord,
-} from './env-values.ts'
+import { isIP } from 'node:net'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
-import { editDistance, toVariablePart } from '../util/text.ts'
-import { isOAuth } from '../domain/service/auth.ts'
+import { didYouMean, editDistance, oneOf, quoteText, toVariablePart } from '../util/text.ts'
+import { AUTH_STYLES, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 
-const AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
-type AuthStyle = (typeof AUTH_STYLES)[number]
-
 /** The log levels of pino. */
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-type LogLevel = (typeof LOG_LEVELS)[number]
-
-/** What the environment has of a service: its address and its secrets. */
-interface ServiceEnvironment {
-  /** The service's URL, without a trailing slash. */
-  readonly baseUrl: string | null
-  /** Newest first. */
-  readonly apiKeys: readonly string[]
-  readonly auth: AuthStyle
-  /** Newest first. */
-  readonly webhookSecrets: readonly string[]
-}
 
 /** Settings from the environment: URLs, secrets, and where to listen. Null: not set. */
-export interface Environment extends ServiceEnvironment {
+export interface Environment extends ReturnType<typeof readEnvironment> {
   /** What begins the variables of the service: absent for `FILLRATE_`, `FILLRATE_ACME_` for a service named acme. */
   readonly prefix?: string
-  /** Of services that have a name, by the prefix of their variables; absent if there are none. */
-  readonly services?: Readonly<Record<string, ServiceEnvironment>>
-  readonly databaseUrl: string | null
-  /** Largest number of connections to Postgres. Null: 10. */
-  readonly maxConnections: number | null
-  /** The URL at which the service reaches the receiver, without a trailing slash. */
-  readonly publicUrl: string | null
-  /** 0: any free port. */
-  readonly port: number | null
-  /** The address to listen on. Null: loopback. */
-  readonly host: string | null
-  /** Of operators and readers. Empty: the dashboard is open on loopback only. */
-  readonly dashboardTokens: readonly DashboardToken[]
-  /** Where people open the dashboard, without a trailing slash. Default: the public URL. */
-  readonly dashboardUrl: string | null
-  /** What this installation is called in notifications: `production`. */
-  readonly name: string | null
-  /** Where notifications go if the configuration names no URL. */
-  readonly notifyUrl: string | null
-  /** Sign JSON notifications; newest first, and the first one signs. */
-  readonly notifySecrets: readonly string[]
-  readonly logLevel: LogLevel
-  /** From HTTPS_PROXY, HTTP_PROXY and NO_PROXY; absent if no proxy is set. */
-  readonly proxies?: {
-    readonly http: string | null
-    readonly https: string | null
-    readonly noProxy: string
-  }
 }
 
 /** The environment variables, as help describes them. */
@@ -113,14 +59,7 @@ export const variableOf = ({ prefix = 'FILLRATE_' }: Pick<Environment, 'prefix'>
 export function environmentOf(environment: Environment, serviceName: string | null): Environment {
   if (serviceName === null) return environment
   const prefix = toPrefix(serviceName)
-  return { ...environment, ...(environment.services?.[prefix] ?? NOT_SET), prefix }
-}
-
-const NOT_SET: ServiceEnvironment = {
-  baseUrl: null,
-  apiKeys: [],
-  auth: 'bearer',
-  webhookSecrets: [],
+  return { ...environment, ...(environment.services?.[prefix] ?? readService(prefix, () => null)), prefix }
 }
 
 const NAMED_VARIABLE = new RegExp(`^(FILLRATE_[A-Z0-9_]+_)(?:${SERVICE_VARIABLES.join('|')})$`)
@@ -140,7 +79,7 @@ export const listServicePrefixes = (env: NodeJS.ProcessEnv): string[] => [
  *
  * @throws ConfigProblems
  */
-export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
+export function readEnvironment(env: NodeJS.ProcessEnv) {
   const problems: Problem[] = findMisspelled(env)
   const read = <Value>(name: string, parse: (text: string) => Value): Value | null => {
     // Proxy variables exist in lower case too, which takes precedence, as everywhere.
@@ -150,7 +89,7 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
       return parse(text)
     } catch (error) {
       if (!(error instanceof InvalidValue)) throw error
-      problems.push({ place: name, found: error.found, expected: error.expected, todo: error.todo })
+      problems.push({ place: name, ...error.problem })
       return null
     }
   }
@@ -160,28 +99,38 @@ export function readEnvironment(env: NodeJS.ProcessEnv): Environment {
     parseAddress(text, { of: 'receiver', leaveOff: '/webhooks/enrichment' }),
   )
   const services = listServicePrefixes(env).map((prefix) => [prefix, readService(prefix, read)] as const)
-  const environment: Environment = {
+  const environment = {
+    // Of services that have a name, by the prefix of their variables; absent if there are none.
     ...(services.length > 0 && { services: Object.fromEntries(services) }),
     databaseUrl: read('DATABASE_URL', parseDatabaseUrl),
-    // Two at least, so that a long statement does not hold the only connection.
+    /** Largest number of connections to Postgres; two at least, so that a long statement does not hold the only one. Null: 10. */
     maxConnections: read('FILLRATE_MAX_CONNECTIONS', (text) => parseWhole(text, 'connections', 2, 1_000)),
     ...readService('FILLRATE_', read),
+    /** The URL at which the service reaches the receiver, without a trailing slash. */
     publicUrl,
+    /** 0: any free port. */
     port: read('FILLRATE_PORT', (text) => parseWhole(text, 'a port, 0 for any that is free', 0, 65_535)),
+    /** The address to listen on. Null: loopback. */
     host: read('FILLRATE_HOST', parseHost),
+    /** Of operators and readers. Empty: the dashboard is open on loopback only. */
     dashboardTokens: [
       ...(read('FILLRATE_DASHBOARD_TOKEN', (text) => parseTokens(text, 'operator')) ?? []),
       ...(read('FILLRATE_DASHBOARD_READ_TOKEN', (text) => parseTokens(text, 'reader')) ?? []),
-    ],
+    ] as readonly DashboardToken[],
+    /** Where people open the dashboard, without a trailing slash. Default: the public URL. */
     dashboardUrl:
       read('FILLRATE_DASHBOARD_URL', (text) => parseAddress(text, { of: 'dashboard', leaveOff: '/runs' })) ??
       publicUrl,
+    /** What this installation is called in notifications: `production`. */
     name: read('FILLRATE_ENVIRONMENT', String),
+    /** Where notifications go if the configuration names no URL. */
     notifyUrl: read('FILLRATE_NOTIFY_URL', (text) =>
       parseSecretAddress(text, 'https://ops.example.com/fillrate'),
     ),
+    /** Sign JSON notifications; newest first, and the first one signs. */
     notifySecrets: read('FILLRATE_NOTIFY_SECRET', parseSigningSecrets) ?? [],
     logLevel: read('LOG_LEVEL', (text) => parseWord(text, LOG_LEVELS)) ?? 'info',
+    // Absent if no proxy is set.
     ...((http !== null || https !== null) && { proxies: { http, https, noProxy } }),
   }
   if (problems.length > 0) throw new ConfigProblems('the environment', problems)
@@ -200,15 +149,168 @@ const parseSigningSecrets = (text: string): readonly string[] =>
 
 type ReadVariable = <Value>(name: string, parse: (text: string) => Value) => Value | null
 
-/** @param prefix of the service's variables */
-function readService(prefix: string, read: ReadVariable): ServiceEnvironment {
+/** What the environment has of a service: its address and its secrets. */
+function readService(prefix: string, read: ReadVariable) {
   const name = (variable: ServiceVariable): string => variableOf({ prefix }, variable)
   return {
+    /** Without a trailing slash. */
     baseUrl: read(name('BASE_URL'), (text) => parseAddress(text, { of: 'service', leaveOff: '/v1' })),
+    /** Newest first. */
     apiKeys: read(name('API_KEY'), (text) => parseSecrets(text, 'key', { isSent: true })) ?? [],
     auth: read(name('AUTH'), (text) => parseWord(text, AUTH_STYLES)) ?? 'bearer',
+    /** Newest first. */
     webhookSecrets: read(name('WEBHOOK_SECRET'), parseSigningSecrets) ?? [],
   }
+}
+
+/** A value of the environment that cannot be used. `found` must not reveal a secret. */
+class InvalidValue extends Error {
+  readonly problem: Omit<Problem, 'place'>
+
+  constructor(found: string, expected: string, todo: string | null = null) {
+    super(found)
+    this.problem = { found, expected, todo }
+  }
+}
+
+// Each parser throws an InvalidValue.
+
+/** One of a few words, in any case. */
+function parseWord<const Word extends string>(text: string, words: readonly Word[]): Word {
+  const value = words.find((word) => word === text.toLowerCase())
+  if (value !== undefined) return value
+  throw new InvalidValue(quoteText(text), oneOf(words), didYouMean(text, words))
+}
+
+function parseWhole(text: string, what: string, least: number, most: number): number {
+  const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= least && value <= most) return value
+  throw new InvalidValue(quoteText(text), `${what}: a whole number from ${least} to ${most}`)
+}
+
+function parseHost(text: string): string {
+  const host = text.replace(/^\[(.*)\]$/, '$1')
+  if (isIP(host) !== 0 || /^(?:[a-z0-9-]{1,63}\.)*[a-z0-9-]{1,63}$/i.test(host)) return host
+  const expected = "an address or host to listen on, such as '127.0.0.1' or '0.0.0.0'"
+  throw new InvalidValue(quoteText(text), expected, 'A port goes into FILLRATE_PORT.')
+}
+
+const splitList = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+
+/** Comma-separated secrets. `isSent`: in a header, so only visible ASCII is allowed. */
+function parseSecrets(text: string, what: string, { isSent }: { isSent: boolean }): readonly string[] {
+  const secrets = splitList(text)
+  for (const [n, secret] of secrets.entries()) {
+    const wrong = describeSecretProblem(secret, isSent)
+    if (wrong !== null)
+      throw new InvalidValue(
+        `a ${what}${numberOf(n, secrets)} ${wrong} (not shown)`,
+        `the ${what} as issued to you; several, newest first, separated by commas`,
+      )
+  }
+  return secrets
+}
+
+const numberOf = (index: number, list: readonly string[]): string =>
+  list.length === 1 ? '' : `, number ${index + 1} of ${list.length},`
+
+/** Shorter tokens could be guessed; 16 hexadecimal digits cannot. */
+const MIN_TOKEN_LENGTH = 16
+
+/** A token of the dashboard and its APIs. */
+export interface DashboardToken {
+  /** Who has it, for the audit list. */
+  readonly name: string
+  /** A reader sees everything and changes nothing. */
+  readonly role: 'operator' | 'reader'
+  readonly secret: string
+}
+
+/** A token may have its holder's name before it: `anna:6f1c…`. */
+const NAMED_TOKEN = /^([a-z][\w.-]{0,31}):(.*)$/is
+
+/**
+ * Comma-separated tokens, each sent in a header, with an optional name. A token without a name is called like its role.
+ * @example
+ * parseTokens('anna:0123456789abcdef,ben:fedcba9876543210', 'operator')
+ */
+function parseTokens(text: string, role: DashboardToken['role']): readonly DashboardToken[] {
+  const parts = splitList(text)
+  return parts.map((part, n) => {
+    const [, name = role, secret = part] = NAMED_TOKEN.exec(part) ?? []
+    const isShort = secret.length < MIN_TOKEN_LENGTH
+    const wrong = describeSecretProblem(secret, true) ?? (isShort ? `of ${secret.length} characters` : null)
+    if (wrong === null) return { name, role, secret }
+    throw new InvalidValue(
+      `a token${numberOf(n, parts)} ${wrong} (not shown)`,
+      `${MIN_TOKEN_LENGTH} visible ASCII characters or more; several as 'anna:TOKEN,ben:TOKEN'`,
+      'Make one with `openssl rand -hex 32`.',
+    )
+  })
+}
+
+/** What is wrong with a secret, in words that do not show it; null: nothing. */
+function describeSecretProblem(secret: string, isSent: boolean): string | null {
+  // Docker's --env-file keeps the quotes that a shell would take off.
+  if (/^(["']).*\1$/s.test(secret)) return 'in quotes'
+  if (!isSent) return null
+  if (/^bearer\s/i.test(secret)) return 'with the word Bearer before it'
+  if (/\s/.test(secret)) return 'with white space in it'
+  return /^[\x21-\x7e]+$/.test(secret) ? null : 'with characters that a header cannot hold'
+}
+
+/** A Postgres URL, unchanged. Errors do not show it, since it may hold a password. */
+function parseDatabaseUrl(text: string): string {
+  const url = URL.parse(text)
+  // The first / ? or # ends the host, so an unescaped one in the password leaves its @ behind.
+  const isCut = url !== null && (/@/.test(url.pathname) || url.hash !== '' || /^\?[^=]*@/.test(url.search))
+  if (/^postgres(?:ql)?:\/\//i.test(text) && url !== null && !isCut && !/\s/.test(text)) return text
+  throw new InvalidValue(
+    'no connection URL that can be read (not shown: it may hold a password)',
+    "a URL such as 'postgres://user:password@localhost:5432/crm'",
+    'Write @ as %40, : as %3A, / as %2F, # as %23, ? as %3F and % as %25 in the user name and the password.',
+  )
+}
+
+/** An http or https URL; null: the text is none. */
+function parseHttpUrl(text: string): URL | null {
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) ? url : null
+}
+
+interface AddressRole {
+  readonly of: 'service' | 'receiver' | 'dashboard'
+  /** A path suffix that Fillrate adds itself. */
+  readonly leaveOff: string
+}
+
+/** An http or https URL, without a trailing slash. */
+function parseAddress(text: string, { of, leaveOff }: AddressRole): string {
+  const expected = `the ${of}'s http or https URL, such as 'https://${of}.example.com'`
+  const url = parseHttpUrl(text)
+  if (/[@?#]/.test(text))
+    throw new InvalidValue(
+      'a URL with a user name, a password, a query or a fragment (not shown)',
+      expected,
+      of === 'service' ? 'Leave it out; a key goes into _API_KEY, with _AUTH=query.' : 'Leave it out.',
+    )
+  if (url === null) throw new InvalidValue(quoteText(text), expected, 'Start it with https:// or http://.')
+  const address = url.href.replace(/\/+$/, '')
+  if (address.endsWith(leaveOff))
+    throw new InvalidValue(quoteText(text), expected, `Leave ${leaveOff} off: it is added to every URL.`)
+  return address
+}
+
+/** An http or https URL that may itself be a secret, as Slack's are, or hold a password: never shown. */
+function parseSecretAddress(text: string, example: string): string {
+  const url = parseHttpUrl(text)
+  if (url !== null) return url.href
+  const found = 'a text that is not an http or https URL (not shown: it may hold a secret)'
+  throw new InvalidValue(found, `an http or https URL, such as '${example}'`)
 }
 
 /** @throws ConfigProblems if DATABASE_URL is not set */

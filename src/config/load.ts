@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import type { Config } from './config.ts'
-import { parseConfig } from './parse.ts'
+import { parseConfig, splitServices } from './parse.ts'
 import { ConfigProblems, type Problem } from './problems.ts'
-import { type GivenService, splitServices } from './service.ts'
+import type { GivenService } from './service-schema.ts'
 import { describeValue, maskPasswords } from '../util/text.ts'
 import { createRequire, registerHooks } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -114,8 +114,8 @@ export async function loadNamedServices(
   folder: string,
 ): Promise<ReadonlyMap<string, GivenService>> {
   const loaded = new Map<string, GivenService>()
-  for (const { module } of splitServices(value).services)
-    if (module !== null) loaded.set(module, await loadService(resolve(folder, module)))
+  for (const { given } of splitServices(value).services)
+    if (typeof given === 'string') loaded.set(given, await loadService(resolve(folder, given)))
   return loaded
 }
 

@@ -1,13 +1,22 @@
 import type { z } from 'zod'
-import { adviseUnlisted } from './turns.ts'
+import { adviseUnlisted } from './source-schema.ts'
 import type { Problem } from './problems.ts'
 import { describeValue, didYouMean, oneOf, quoteText } from '../util/text.ts'
 
 type Issue = z.core.$ZodIssue
 
-/** Converts zod's issues to problems with their place and advice. */
-export function toProblems(issues: readonly Issue[], config: unknown): Problem[] {
-  return issues.flatMap((issue) => toProblem(issue, issue.path, config))
+/**
+ * Converts zod's issues to problems with their place and advice.
+ * @param at the place of the value: a file, or a key of the configuration; absent: the configuration itself
+ */
+export const toProblems = (issues: readonly Issue[], value: unknown, at?: string): Problem[] =>
+  issues
+    .flatMap((issue) => toProblem(issue, issue.path, value))
+    .map((problem) => ({ ...problem, place: placeIn(at, problem.place) }))
+
+function placeIn(at: string | undefined, path: string): string {
+  if (at === undefined || path === '') return path || (at ?? 'the configuration')
+  return `${at}${at.includes('/') ? ': ' : '.'}${path}`
 }
 
 function toProblem(issue: Issue, path: KeyPath, config: unknown): Problem[] {
@@ -99,8 +108,8 @@ const SET_IN_ENVIRONMENT =
 type KeyPath = readonly PropertyKey[]
 
 /** `sources.contacts.outputs["attributes.department"].policy`, `schedule[0].cron`. */
-function formatKeyPath(path: KeyPath): string {
-  const place = path
+const formatKeyPath = (path: KeyPath): string =>
+  path
     .map((key) => {
       if (typeof key === 'number') return `[${key}]`
       const name = String(key)
@@ -108,15 +117,13 @@ function formatKeyPath(path: KeyPath): string {
     })
     .join('')
     .replace(/^\./, '')
-  return place === '' ? 'the configuration' : place
-}
 
 /** The value at the path, or undefined. */
-function valueAt(root: unknown, path: KeyPath): unknown {
-  let value = root
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
-    value = (value as Record<PropertyKey, unknown>)[key]
-  }
-  return value
-}
+const valueAt = (root: unknown, path: KeyPath): unknown =>
+  path.reduce<unknown>(
+    (value, key) =>
+      typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+        ? (value as Record<PropertyKey, unknown>)[key]
+        : undefined,
+    root,
+  )

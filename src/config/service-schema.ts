@@ -1,10 +1,15 @@
 import { z } from 'zod'
+import type { Problem } from './problems.ts'
+import { maskSentValues } from './environment.ts'
+import { toProblems } from './schema-problems.ts'
+import { createService, type Service } from '../domain/service/service.ts'
 import {
   rejecting,
   FIELD_PATH,
   objectOf,
   objectLike,
   aFunction,
+  durationText,
   integerBetween,
   listOf,
   numberFromZero,
@@ -21,13 +26,13 @@ import {
   CALL_METHODS,
   SIGNATURE_ALGORITHMS,
   SIGNATURE_ENCODINGS,
+  type ServiceDefinition,
 } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
 import { listNames } from '../util/text.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
 import { NAME_DETAILS } from '../domain/mapping.ts'
-import { parseDuration } from '../util/format.ts'
 import { isLoopbackUrl } from '../util/url.ts'
 
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
@@ -190,7 +195,6 @@ const companyBulkEndpoint = objectOf(bulkFields, "{ path: '/v2/companies/bulk', 
   bodyOf('`({ inputs }) => ({ domains: inputs.map(({ domain }) => domain) })`', 'domains'),
 )
 
-const EXPECTED_DURATION = 'a duration such as 30s or 2m'
 const pollEndpoint = objectOf(
   {
     method,
@@ -198,7 +202,7 @@ const pollEndpoint = objectOf(
     query: aFunction.optional(),
     body: aFunction.optional(),
     form: booleanFlag.optional(),
-    after: textThat((text) => parseDuration(text) !== null, EXPECTED_DURATION).optional(),
+    after: durationText(0).optional(),
     read: aFunction.optional(),
   },
   "{ path: '/v2/jobs/{job_id}' }",
@@ -362,3 +366,27 @@ export const serviceSchema = objectOf(
       )
   }
 })
+
+/** A service as it was given: a value that is not checked yet, and where it is, for messages. */
+export interface GivenService {
+  readonly definition: unknown
+  /** A file, or a key of the configuration. */
+  readonly place: string
+  /** Whether its module exports `cases`; absent: it is in the configuration itself, which exports none. */
+  readonly hasCases?: boolean
+}
+
+/**
+ * Checks a service. Every mistake is a problem with its place: a path that does not begin with a slash, a placeholder
+ * that no input fills, an encoding that does not exist, a limit that cannot be read.
+ */
+export function parseService({ definition, place }: GivenService): {
+  readonly service: Service | null
+  readonly problems: readonly Problem[]
+} {
+  const parsed = serviceSchema.safeParse(definition)
+  if (!parsed.success) return { service: null, problems: toProblems(parsed.error.issues, definition, place) }
+  const service = createService(definition as ServiceDefinition)
+  maskSentValues(service)
+  return { service, problems: [] }
+}

@@ -27,9 +27,8 @@ import {
   type SourceMapping,
   WRITE_POLICIES,
 } from '../domain/mapping.ts'
+import type { Service } from '../domain/service/service.ts'
 import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
-import { describeFields, checkTurns, type ConfiguredService, listFields, listOutputs } from './turns.ts'
-import { serviceNameText } from './service-settings-schema.ts'
 import { listNames, oneOf } from '../util/text.ts'
 
 const EXPECTED_MAP = 'an object: values of the field to values of the column'
@@ -99,7 +98,7 @@ const commonFields = {
 
 const NAME_INPUTS = ['name', 'company', ...NAME_DETAILS] as const
 
-const personInputs = objectOf(
+export const personInputs = objectOf(
   {
     email: sqlExpression('t.email').optional(),
     linkedin_url: sqlExpression('t.linkedin').optional(),
@@ -128,7 +127,28 @@ const personInputs = objectOf(
     Object.fromEntries(Object.entries(inputs).filter(([, expression]) => expression !== undefined)),
   )
 
-const companyInputs = objectOf({ domain: sqlExpression('t.website') }, "{ domain: 't.website' }")
+export const companyInputs = objectOf({ domain: sqlExpression('t.website') }, "{ domain: 't.website' }")
+
+/** A service of the configuration. */
+export interface ConfiguredService {
+  /** Null: it is the only one. */
+  readonly name: string | null
+  /** How it is called. */
+  readonly adapter: Service
+  /** Whether its module exports cases; absent: it has no module. */
+  readonly hasCases?: boolean | undefined
+}
+
+/** The fields that outputs of a service may copy. None: it describes none, and any may be copied. */
+export const listFields = ({ adapter }: ConfiguredService, kind: SourceKind): string[] =>
+  Object.keys(adapter.shapes[kind])
+
+export const adviseUnlisted = (field: string): string =>
+  `If the service sends a field that is not listed, write { field: '${field}', unlisted: true }.`
+
+/** What a field of this kind may be, for a message. */
+export const describeFields = (kind: SourceKind, fields: readonly string[]): string =>
+  `a field of a ${kind} record: ${oneOf(fields)}`
 
 /** What a configuration may name: its services, or any where the configuration is not known yet. */
 export interface SchemaServices {
@@ -156,6 +176,11 @@ function outputSchema(kind: SourceKind, known: SchemaServices) {
   })
 }
 
+/** Services' names are part of variables, addresses and labels of metrics. `field` would be read as an output. */
+const EXPECTED_SERVICE_NAME =
+  "a service's name: letters, digits, _ and -, at most 63, the first one a letter, other than 'field'"
+export const serviceNameText = textLike(/^(?!field$)[A-Za-z][A-Za-z0-9_-]{0,62}$/, EXPECTED_SERVICE_NAME)
+
 const EXPECTED_SERVICES = "a list of services, such as ['acme', { name: 'pdl', when: 'blank' }]"
 
 /** The services that serve a source, in their order. */
@@ -175,102 +200,49 @@ function servingServices(known: SchemaServices) {
   return orNull(listOf(one, EXPECTED_SERVICES, 'at least one service; leave `services` out for all'))
 }
 
-function outputsSchema(kind: SourceKind, known: SchemaServices) {
-  const example = kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"
-  return z.record(columnNameText, outputSchema(kind, known), { error: objectLike(example) })
-}
+/** A source of one kind, each field for itself. */
+export const sourceShape = <
+  const Kind extends SourceKind,
+  Inputs extends z.ZodType<SourceMapping['inputs'], object>,
+>(
+  kind: Kind,
+  inputs: Inputs,
+  known: SchemaServices,
+) =>
+  objectOf({
+    kind: z.literal(kind),
+    ...commonFields,
+    services: servingServices(known),
+    inputs,
+    outputs: z.record(columnNameText, outputSchema(kind, known), {
+      error: objectLike(kind === 'person' ? "{ title: 'title' }" : "{ industry: 'industry' }"),
+    }),
+  })
+
+/** A source whose fields are right, each for itself. */
+export type ParsedSource = z.output<ReturnType<typeof sourceShape<SourceKind, typeof personInputs>>>
+
+/** What fills a column: a field, of all services; or one of each, by their names. */
+type AnyOutput = ParsedSource['outputs'][string]
+/** A field of the record, alone or with options. */
+export type PlainOutput = string | Extract<AnyOutput, { field: string }>
+
+export const isPlain = (output: AnyOutput): output is PlainOutput =>
+  typeof output === 'string' || typeof output['field'] === 'string'
+
+/** What a service fills a column with; null: nothing. */
+export const outputFor = (output: AnyOutput, name: string): PlainOutput | null =>
+  isPlain(output) ? output : (output[name] ?? null)
+
+/** An output, or those by service, each with its path below the column. */
+export const listOutputs = (output: AnyOutput): (readonly [path: readonly string[], output: PlainOutput])[] =>
+  isPlain(output)
+    ? [[[], output]]
+    : Object.entries(output).flatMap(([name, one]) => (one === undefined ? [] : [[[name], one] as const]))
 
 /** An output with its options, in either form. */
-export function toOutputMapping(
-  column: string,
-  output: z.output<ReturnType<typeof plainOutputSchema>>,
-): OutputMapping {
+export function toOutputMapping(column: string, output: PlainOutput): OutputMapping {
   if (typeof output === 'string') return { column, field: output, ...DEFAULT_OPTIONS }
   const { unlisted: _, ...options } = output
   return { column, ...options }
-}
-
-/** One source, including the checks between its own fields. Outputs copy fields of the records of its services. */
-export function createSourceSchema(known: SchemaServices) {
-  const services = servingServices(known)
-  const personSource = objectOf({
-    kind: z.literal('person'),
-    ...commonFields,
-    services,
-    inputs: personInputs,
-    outputs: outputsSchema('person', known),
-  })
-    .superRefine(checkOutputs)
-    .superRefine((source, context) => checkTurns(source, known.services, context))
-  const companySource = objectOf({
-    kind: z.literal('company'),
-    ...commonFields,
-    services,
-    inputs: companyInputs,
-    outputs: outputsSchema('company', known),
-  })
-    .superRefine(checkOutputs)
-    .superRefine((source, context) => checkTurns(source, known.services, context))
-  return z.discriminatedUnion('kind', [personSource, companySource], {
-    error: "an object with `kind`: 'person' or 'company'",
-  })
-}
-
-type GroupedOutput = string | { readonly field: string; readonly group?: string | null }
-
-interface MappedColumns extends Pick<SourceMapping, 'key' | 'touch'> {
-  readonly outputs: Readonly<
-    Record<string, GroupedOutput | Readonly<Record<string, GroupedOutput | undefined>>>
-  >
-  readonly freshness: { readonly column: string } | null
-}
-
-/**
- * Checks what a source writes, without the database: a cell that is written twice or inside another, or belongs to the key; a
- * group of one.
- */
-function checkOutputs(source: MappedColumns, context: z.core.$RefinementCtx): void {
-  const reject = rejecting(context)
-  const columns = Object.keys(source.outputs)
-  if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
-  const stamp = source.freshness?.column
-  const touched = Object.keys(source.touch)
-  const toCell = (place: readonly string[], column: string) => ({ place, column, path: toColumnPath(column) })
-  const cells = [
-    ...columns.map((column) => toCell(['outputs', column], column)),
-    ...touched.map((column) => toCell(['touch', column], column)),
-    // `touch` may say what the stamp is.
-    ...(stamp === undefined || touched.includes(stamp) ? [] : [toCell(['freshness', 'column'], stamp)]),
-  ]
-  const keys = new Set((source.key ?? []).map(unquoteName))
-  for (const [at, { place, path }] of cells.entries()) {
-    const twin = cells
-      .slice(0, at)
-      .find((other) => path.every((part, depth) => depth >= other.path.length || part === other.path[depth]))
-    if (twin !== undefined)
-      reject(place, `a cell of ${twin.column}, which is written, too`, 'each column, or each key in it, once')
-    if (keys.has(path[0] ?? ''))
-      reject(place, 'a column of the key', 'a column that does not identify the row')
-  }
-  const groups = Object.entries(source.outputs).flatMap(([column, output]) =>
-    listOutputs(output).flatMap(([path, one]) =>
-      typeof one === 'string' || typeof one.group !== 'string' ? [] : [{ column, path, group: one.group }],
-    ),
-  )
-  for (const { column, path, group } of groups)
-    if (groups.every((other) => other.group !== group || other.column === column))
-      reject(
-        ['outputs', column, ...path, 'group'],
-        `'${group}', which no other output has`,
-        'a group of two outputs or more',
-      )
-}
-
-/** `attributes."a.b"` → `attributes`, `a.b`. */
-function toColumnPath(column: string): string[] {
-  return [...column.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([segment]) => unquoteName(segment.trim()))
-}
-
-function unquoteName(name: string): string {
-  return /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name
 }

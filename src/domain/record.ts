@@ -1,16 +1,13 @@
 import { firstPresent, isObject, toNumberText } from './json.ts'
 import type { JsonObject } from './json.ts'
 import { readInBandStatus } from './in-band-status.ts'
-import { RECORD_FIELDS } from './record-fields.ts'
-import type { RecordPlace } from './service/adapter.ts'
+import type { RecordPlace, ServiceReading } from './service/adapter.ts'
 
-/** What a JSON value contains about a person or a company. */
-type RecordReading =
-  /** `confidence` is null only for a company, which has none. */
-  | { outcome: 'found'; record: JsonObject; confidence: number | null }
-  | { outcome: 'not_found' }
-  /** Neither a record nor a miss: a fault of the service. The reason quotes nothing of the response. */
-  | { outcome: 'unreadable'; reason: string }
+/**
+ * What a JSON value contains about a person or a company. Unreadable is neither a record nor a miss, but a fault of the service; its
+ * reason quotes nothing of the response.
+ */
+type RecordReading = Extract<ServiceReading, { outcome: 'found' | 'not_found' | 'unreadable' }>
 
 /** How a record of one kind is recognised. */
 type RecordShape = {
@@ -50,27 +47,21 @@ export function toRecordShape(
   }
 }
 
-/** Creates a reader of records; of today's interface, `readPerson` and `readCompany`. */
+/** Wrappers may be nested (`data.person`); this limits the search. */
+const MAX_WRAPPER_DEPTH = 3
+
+export type RecordReader = (value: unknown) => RecordReading
+
+/**
+ * Creates a reader of records, bare or wrapped (`data`, `person`, `result`, …; of an array, the first that is found). A record of a
+ * person always has a confidence; null, empty or without confidence is not found. A company has none, and any field of a record makes
+ * it found. An error report (`success: false`, `error`, a status of 400 and above) or anything that is not a record is unreadable and
+ * never not found, because an outage must not be stored as a miss. The record is returned unchanged, with unknown fields.
+ */
 export const createRecordReader =
   (shape: RecordShape): RecordReader =>
   (value) =>
     readValue(value, shape, null, 0)
-
-export type RecordReader = (value: unknown) => RecordReading
-
-/** Wrappers may be nested (`data.person`); this limits the search. */
-const MAX_WRAPPER_DEPTH = 3
-
-/**
- * Reads a person record, bare or wrapped (`data`, `person`, `result`, …; of an array, the first that is found). A record
- * always has a confidence; null, empty or without confidence is not found. An error report (`success: false`, `error`, a
- * status of 400 and above) or anything that is not a record is unreadable and never not found, because an outage must
- * not be stored as a miss. The record is returned unchanged, with unknown fields.
- */
-export const readPerson: RecordReader = createRecordReader(toRecordShape('person', RECORD_FIELDS.person))
-
-/** Reads a company record in the same way; as it has no confidence, any field of a record makes it found. */
-export const readCompany: RecordReader = createRecordReader(toRecordShape('company', RECORD_FIELDS.company))
 
 /**
  * Reads a match confidence, 0 to 1, also from a numeric string. A number above 1 and up to 100 is a percentage. Null if

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { DashboardToken } from '../config/env-values.ts'
+import type { DashboardToken } from '../config/environment.ts'
 import { isLoopbackHost } from '../util/url.ts'
 
 interface AccessPolicy {

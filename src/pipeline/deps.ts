@@ -2,10 +2,8 @@ import type { Log } from '../util/log.ts'
 import type { Config, ConfigService } from '../config/config.ts'
 import { type Environment, environmentOf } from '../config/environment.ts'
 import { nextPollAt } from '../domain/job.ts'
-import type { FreshnessPolicy } from '../domain/lookup.ts'
 import { type BulkRoute, defaultBulkMinimum, routeLookups } from '../domain/route.ts'
 import { type BulkCall, listBulkCalls, type Service } from '../domain/service/service.ts'
-import type { Price } from '../domain/spend.ts'
 import type { Breaker } from '../service/breaker.ts'
 import type { EnrichmentClient } from '../service/client.ts'
 import { toServiceAddress } from '../service/dispatcher.ts'
@@ -60,21 +58,12 @@ export interface TablePolicy {
   readonly lockedWaitMs: number
 }
 
-export interface RunPolicy extends FreshnessPolicy, TablePolicy {
-  /** Attempts after which a lookup fails. */
-  readonly attempts: number
-  /** Concurrent calls. */
-  readonly concurrency: number
-  /** Timeout of one call. */
-  readonly callTimeoutMs: number
-  /** Null: it depends on the endpoint. */
-  readonly bulkMinimum: number | null
-  readonly bulkDeadlineMs: number
-  /** How long a completed job waits for another delivery with the missing results. */
-  readonly bulkGraceMs: number
-  /** Null: unknown. */
-  readonly price: Price | null
-}
+/** The settings of a service that its steps keep to. */
+export type RunPolicy = TablePolicy &
+  Pick<
+    ConfigService,
+    'attempts' | 'concurrency' | 'timeoutMs' | 'bulk' | 'refreshAfterMs' | 'retryNotFoundAfterMs' | 'price'
+  >
 
 /** Whether the results of jobs of this endpoint are delivered here. */
 export const isDelivered = ({ webhookUrl }: Pick<CallDeps, 'webhookUrl'>, bulk: BulkCall | null): boolean =>
@@ -88,7 +77,7 @@ export function awaitResults(
 ): { readonly deadlineAt: Date; readonly pollAt: Date | null } | null {
   if (!adapter.poll || jobId === null) return null
   const submittedAt = new Date(now())
-  const deadlineAt = new Date(now() + policy.bulkDeadlineMs)
+  const deadlineAt = new Date(now() + policy.bulk.deadlineMs)
   const firstMs = firstPollMs(adapter, isAwaitedHere && webhookUrl !== null)
   return { deadlineAt, pollAt: nextPollAt({ polls: 0, submittedAt, deadlineAt }, { firstMs }, now()) }
 }
@@ -127,7 +116,7 @@ export const routeRun = (
       option: options.route,
       bulkPossible: webhookUrl !== null || !bulk.needsWebhook,
       picking,
-      minimum: policy.bulkMinimum ?? defaultBulkMinimum(bulk),
+      minimum: policy.bulk.minimum ?? defaultBulkMinimum(bulk),
       size: bulk.size,
     }),
   }))
@@ -150,20 +139,6 @@ export const TABLE_POLICY: TablePolicy = {
   sourceTimeoutMs: SOURCE_TIMEOUT_MS,
   lockedWaitMs: LOCKED_ROWS_WAIT_MS,
 }
-
-/** Derives the policy of the steps from the settings of a service. */
-export const toPolicy = (config: ConfigService): RunPolicy => ({
-  attempts: config.attempts,
-  concurrency: config.concurrency,
-  callTimeoutMs: config.timeoutMs,
-  bulkMinimum: config.bulk.minimum,
-  bulkDeadlineMs: config.bulk.deadlineMs,
-  bulkGraceMs: config.bulk.graceMs,
-  refreshAfterMs: config.refreshAfterMs,
-  retryNotFoundAfterMs: config.retryNotFoundAfterMs,
-  price: config.price,
-  ...TABLE_POLICY,
-})
 
 /**
  * The address that identifies a configured service: its host, and its name too where another one of the configuration has the

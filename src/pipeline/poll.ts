@@ -51,7 +51,7 @@ export async function pollJobs(
   const endpoint = pollsCountAs(deps.adapter.rateLimits)
   const calls = { wanted, endpoint, priority: 'normal', signal: options.signal } as const
   const result = await withGrantedCalls(deps, calls, async ({ permits, slots, each }) => {
-    const leaseMs = submitLeaseMs(permits, slots, deps.policy.callTimeoutMs)
+    const leaseMs = submitLeaseMs(permits, slots, deps.policy.timeoutMs)
     const due = await jobs.claimDueJobs(deps.db, { scope, limit: permits, leaseMs })
     const polls = await each(due, (job, observer) => pollJob(deps, job, observer))
     const fetched = await recordPolls(deps, polls)

@@ -282,7 +282,7 @@ const toDeliveredJobs = (
       ...afterDelivery(status, unanswered),
       isOpen: unanswered > 0,
       // Nothing follows an answer.
-      graceMs: (bulkCallOf(adapter, job)?.results ?? 'webhook') === 'webhook' ? policy.bulkGraceMs : 0,
+      graceMs: (bulkCallOf(adapter, job)?.results ?? 'webhook') === 'webhook' ? policy.bulk.graceMs : 0,
       ...(cost && { credits: cost.credits, creditsStated: cost.stated }),
     }
   })

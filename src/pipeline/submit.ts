@@ -135,7 +135,7 @@ function submitRound(
       ...options,
       limit: granted.permits,
       token,
-      leaseMs: submitLeaseMs(granted.permits, granted.slots, deps.policy.callTimeoutMs),
+      leaseMs: submitLeaseMs(granted.permits, granted.slots, deps.policy.timeoutMs),
     }).catch(async (error: unknown) => {
       // The leases may be committed although the response was lost. Nothing was posted under this token, so nothing
       // is in doubt.
@@ -198,7 +198,7 @@ async function leaseJobs(deps: CallDeps, options: LeaseOptions): Promise<jobs.Ou
       token,
       leaseMs,
       // Nothing can bring the results of a call that has ended without its answer: then its inputs are requested again.
-      deadlineMs: isDelivered(deps, bulk) ? deps.policy.bulkDeadlineMs : leaseMs,
+      deadlineMs: isDelivered(deps, bulk) ? deps.policy.bulk.deadlineMs : leaseMs,
       size: bulk.size,
     })
     leased.push(...created)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
+import { type AuthStyle, isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
 
 /** The fingerprint of a key, safe to log and store: the first 8 hex digits of its SHA-256. */
 export const toKeyId = (key: string): string => createHash('sha256').update(key).digest('hex').slice(0, 8)
@@ -100,9 +100,6 @@ export class KeyRing {
     this.#isOnTrial = true
   }
 }
-
-/** How the key is sent to the service. */
-export type AuthStyle = 'bearer' | 'x-api-key' | 'basic' | 'query'
 
 /** What authenticates a request: a header, or a query parameter (encoded, without `?` or `&`). */
 type Credential = { header: readonly [name: string, value: string] | null; query: string | null }

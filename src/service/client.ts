@@ -1,5 +1,4 @@
 import { toJobId } from '../domain/job.ts'
-import type { JsonObject } from '../domain/json.ts'
 import { parseBulkResponse } from './bulk-response.ts'
 import { UnexpectedStatusError } from './errors.ts'
 import {
@@ -20,7 +19,7 @@ import { errorDetails, isMissingRoute, parseResponseBody } from './response-erro
 import { Transport } from './transport.ts'
 import type { CallOptions, RawResponse, TransportOptions } from './transport.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
-import type { CompanyInput, PersonInput } from '../domain/service/adapter.ts'
+import type { CompanyInput, PersonInput, ServiceReading } from '../domain/service/adapter.ts'
 import { toBulkName, toJobInputs } from '../domain/service/job-inputs.ts'
 import {
   type BulkAcceptance,
@@ -33,18 +32,8 @@ import {
 } from '../domain/service/messages.ts'
 import type { CalledPath, LookupCall, RequestParts, Service } from '../domain/service/service.ts'
 
-/** Options of an `EnrichmentClient`; only `baseUrl` and `apiKey` are required. */
-export type ClientOptions = TransportOptions
-export type { CallOptions } from './transport.ts'
-export type { KeyRejection } from './key-judge.ts'
-
-/** The service's response about one person or company. `credits` is what it says that this has cost. */
-export type LookupResponse =
-  /** `record` is the JSON as received, without its wrapper; `confidence` is 0 to 1, or null for a company. */
-  | { outcome: 'found'; record: JsonObject; confidence: number | null; credits?: number | null | undefined }
-  | { outcome: 'not_found'; credits?: number | null | undefined }
-  /** Accepted for later (202): the result is delivered by webhook, as a job of one. */
-  | { outcome: 'accepted'; jobId: string | null }
+/** The service's response about one person or company. */
+export type LookupResponse = Exclude<ServiceReading, ServiceFailure>
 
 /** An accepted bulk job; `raw` is the parsed body, null if it could not be read. */
 export type BulkResponse = BulkAcceptance & {
@@ -63,7 +52,8 @@ export class EnrichmentClient {
   readonly #transport: Transport
   readonly #service: Service
 
-  constructor(options: ClientOptions) {
+  /** @param options only `baseUrl` and `apiKey` are required */
+  constructor(options: TransportOptions) {
     this.#service = options.service ?? BUILT_IN_SERVICE
     this.#transport = new Transport(options)
   }

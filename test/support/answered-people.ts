@@ -14,10 +14,8 @@ import { personSource } from './crm.ts'
 export const POLICY: RunPolicy = {
   attempts: 5,
   concurrency: 8,
-  bulkMinimum: 50,
-  bulkGraceMs: 0,
-  callTimeoutMs: 30_000,
-  bulkDeadlineMs: 3_600_000,
+  bulk: { minimum: 50, deadlineMs: 3_600_000, graceMs: 0 },
+  timeoutMs: 30_000,
   refreshAfterMs: 3_600_000_000,
   retryNotFoundAfterMs: 3_600_000_000,
   sourceTimeoutMs: 60_000,

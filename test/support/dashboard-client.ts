@@ -1,5 +1,5 @@
 import { request } from 'undici'
-import type { DashboardToken } from '../../src/config/env-values.ts'
+import type { DashboardToken } from '../../src/config/environment.ts'
 
 export interface DashboardAnswer {
   readonly status: number

@@ -193,7 +193,7 @@ function costService(
   const more = takeDearest(optional, Math.min(paid.max - sumOf(certain), sumOf(optional)), worth)
   const most = byKind((kind) => certain[kind] + more[kind])
   const callsFor = (counts: KindCounts): CallCounts =>
-    estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulkMinimum)
+    estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulk.minimum)
   const calls = callsFor(certain)
   const reserved = sumCredits(most, credits.most)
   const limit = credits.isFlat ? Infinity : Math.min(account.budget, total)

@@ -14,7 +14,9 @@ import {
 } from './finding.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import type { ConfigService } from '../../config/config.ts'
+import { endpointOf } from '../../domain/identifiers/kind.ts'
 import { BUILT_IN_SERVICE } from '../../domain/service/built-in.ts'
+import { kindOfInput } from '../../domain/service/job-inputs.ts'
 import { toWebhookPath } from '../../webhook/address.ts'
 import { understand, type CaseOutcome } from '../../actions/service-cases.ts'
 import type { CompanyInput, PersonInput } from '../../domain/service/adapter.ts'
@@ -277,12 +279,10 @@ function* describeRecord(service: Service, kind: 'person' | 'company', record: o
 }
 
 /** Whether a service is called with an input. */
-const takesInput = ({ person, company }: Service, input: LookupInput): boolean =>
-  'domain' in input
-    ? company !== null
-    : person?.inputs.has(
-        'email' in input ? 'email' : 'linkedinUrl' in input ? 'linkedin_url' : 'name_company',
-      ) === true
+function takesInput(service: Service, input: LookupInput): boolean {
+  const kind = kindOfInput(input)
+  return service[endpointOf(kind)]?.inputs.has(kind) === true
+}
 
 /** What to look up, and at which of several services; null: at each that takes it. */
 export interface CalledInput {

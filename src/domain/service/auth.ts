@@ -25,3 +25,7 @@ export type ServiceAuth =
 /** Whether the key is exchanged for a token. */
 export const isOAuth = (auth: ServiceAuth | string | null): auth is { readonly oauth: OAuthClient } =>
   typeof auth === 'object' && auth !== null && 'oauth' in auth
+
+/** How the key is sent where the service leaves it open: the words of FILLRATE_AUTH. */
+export const AUTH_STYLES = ['bearer', 'x-api-key', 'basic', 'query'] as const
+export type AuthStyle = (typeof AUTH_STYLES)[number]

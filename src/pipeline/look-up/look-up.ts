@@ -208,7 +208,7 @@ class LookUpTick {
     // A single call names no address: only a poll brings its result.
     const pollAt = awaitResults(this.#deps, jobId, false)?.pollAt
     return storeForSure(this.#deps, () =>
-      createFromAsyncAnswer(db, lookup, jobId, this.#run.id, policy.bulkDeadlineMs, pollAt),
+      createFromAsyncAnswer(db, lookup, jobId, this.#run.id, policy.bulk.deadlineMs, pollAt),
     )
   }
 

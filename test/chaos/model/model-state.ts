@@ -6,10 +6,8 @@ export const HOUR = 3_600_000
 export const RULES = {
   attempts: 50,
   concurrency: 32,
-  bulkMinimum: 1,
-  bulkDeadlineMs: HOUR,
-  bulkGraceMs: 0,
-  callTimeoutMs: 30_000,
+  bulk: { minimum: 1, deadlineMs: HOUR, graceMs: 0 },
+  timeoutMs: 30_000,
   refreshAfterMs: 1_000 * HOUR,
   retryNotFoundAfterMs: 1_000 * HOUR,
   // Long enough that no statement times out, however busy the machine: only the table's trigger is slow.

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { DashboardToken } from '../../../src/config/env-values.ts'
+import type { DashboardToken } from '../../../src/config/environment.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import { Cable } from '../../support/cable.ts'
 import { createCommandLine, type CommandLine, type Started } from '../../support/cli.ts'

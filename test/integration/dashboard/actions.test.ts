@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { DashboardToken } from '../../../src/config/env-values.ts'
+import type { DashboardToken } from '../../../src/config/environment.ts'
 import { insertRequest } from '../../../src/store/requested-runs.ts'
 import { claimScheduledRun } from '../../../src/store/scheduled-runs.ts'
 import { serveApp, startDaemon, type Stop } from '../../support/app-processes.ts'

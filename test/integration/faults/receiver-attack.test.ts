@@ -17,7 +17,7 @@ import { useTestDatabase } from '../../support/database.ts'
 const SECRET = 'a-secret-of-the-test'
 const MIB = 1024 * 1024
 const log = pino({ level: 'silent' })
-const policy = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, bulkGraceMs: 1 }
+const policy = { refreshAfterMs: 1, retryNotFoundAfterMs: 1, bulk: { graceMs: 1 } }
 const database = useTestDatabase()
 let server: HttpServer
 

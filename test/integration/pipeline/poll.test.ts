@@ -69,7 +69,7 @@ function poll(
     slots: new PrioritySemaphore(2),
     log: pino({ level: 'silent' }),
     now: () => polledAt,
-    policy: { callTimeoutMs: 1_000, attempts: 5 },
+    policy: { timeoutMs: 1_000, attempts: 5 },
     breaker: { state: 'closed', nextProbeAt: null, execute: <T>(act: () => Promise<T>) => act() },
     limiter: {
       acquire: (count: number, _priority: unknown, _signal: unknown, endpoint: unknown) => {

@@ -22,7 +22,7 @@ const SECRET = 'secret'
 const log = pino({ level: 'silent' })
 const policy = {
   attempts: 5,
-  bulkGraceMs: 300_000,
+  bulk: { graceMs: 300_000 },
   refreshAfterMs: 1e9,
   retryNotFoundAfterMs: 1e9,
 } as RunPolicy

@@ -107,7 +107,7 @@ class Batch {
         log,
         now: Date.now,
         random: () => 0,
-        policy: { ...RULES, bulkDeadlineMs: HOUR, bulkGraceMs: 0, callTimeoutMs: 30_000 },
+        policy: { ...RULES, bulk: { deadlineMs: HOUR, graceMs: 0 }, timeoutMs: 30_000 },
         webhookUrl: world.mode === 'webhook' ? (job: string) => `http://127.0.0.1/${job}` : null,
       } as unknown as CallDeps
       this.#callers.set(world.name, { world, deps, breaker, over: 'no', roundsDown: 0 })

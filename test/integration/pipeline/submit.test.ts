@@ -40,9 +40,8 @@ async function openRun(
     random: () => 0,
     policy: {
       concurrency: 2,
-      callTimeoutMs: 30_000,
-      bulkMinimum: 50,
-      bulkDeadlineMs: 3_600_000,
+      timeoutMs: 30_000,
+      bulk: { minimum: 50, deadlineMs: 3_600_000 },
       attempts: 5,
     },
     breaker: {

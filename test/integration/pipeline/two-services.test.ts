@@ -18,7 +18,12 @@ import { testEnvironment } from '../../support/environment.ts'
 const EMAILS = ['a@x.example', 'b@x.example', 'c@x.example']
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
-const policy = { attempts: 5, bulkGraceMs: 0, refreshAfterMs: 1e9, retryNotFoundAfterMs: 1e9 } as RunPolicy
+const policy = {
+  attempts: 5,
+  bulk: { graceMs: 0 },
+  refreshAfterMs: 1e9,
+  retryNotFoundAfterMs: 1e9,
+} as RunPolicy
 const toAdapter = (ordered: boolean) =>
   createService({ name: 'any', person: { path: '/' }, bulk: { path: '/bulk', ordered } })
 

@@ -197,7 +197,7 @@ test('a record that expires leaves its identifier, as long as a row or a change 
 })
 
 test('what is quarantined has no result of a person who was erased meanwhile, also if settling it failed', async () => {
-  const policy = { bulkGraceMs: 1, refreshAfterMs: 1e9, retryNotFoundAfterMs: 1e9 } as RunPolicy
+  const policy = { bulk: { graceMs: 1 }, refreshAfterMs: 1e9, retryNotFoundAfterMs: 1e9 } as RunPolicy
   const settle = () =>
     settleReceived({ db: database.db, log, policy, now: Date.now, adapter: BUILT_IN_SERVICE })
   const zora = await addLookup(1, 'email', 'zora.old@x.example', { title: 'Zora 1' })

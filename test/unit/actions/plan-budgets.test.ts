@@ -124,7 +124,7 @@ test('what several services cost at most is no more than the budget that they sh
         possible: { ...none, email: most - certain },
       }
       const adapter = { credits: readCredits(), rateLimits: [], bulk: null, companyBulk: null }
-      const policy = { price: { currency: 'EUR', person: each, company: each }, bulkMinimum: null }
+      const policy = { price: { currency: 'EUR', person: each, company: each }, bulk: { minimum: null } }
       return {
         name: `service ${n}`,
         deps: { adapter, policy },

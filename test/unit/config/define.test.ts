@@ -4,16 +4,17 @@ import {
   defineConfig,
   type ConfigInput,
   type Duration,
-  type CompanySource,
   type OutputConfig,
-  type PersonSource,
+  type SourceConfig,
 } from '../../../src/config/define.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
-import type { ConfigSchema } from '../../../src/config/resolve.ts'
+import type { createConfigSchema } from '../../../src/config/config-schema.ts'
 import type { serviceSchema } from '../../../src/config/service-schema.ts'
 import type { ServiceDefinition } from '../../../src/domain/service/adapter.ts'
 import { good } from './valid-config.ts'
+
+type ConfigSchema = ReturnType<typeof createConfigSchema>
 
 /** Without `readonly`, which zod's types leave out and which makes no difference to what may be written. */
 type Writable<T> = T extends RegExp
@@ -54,9 +55,9 @@ type Paths<T, At extends string = ''> = T extends string
  * the schema too, so that what one of them rejects the other does not accept.
  */
 const { contacts, accounts } = good.sources
-const person = (changes: Partial<PersonSource>) =>
+const person = (changes: Partial<SourceConfig<'person'>>) =>
   defineConfig({ sources: { contacts: { ...contacts, ...changes } } })
-const company = (changes: Partial<CompanySource>) =>
+const company = (changes: Partial<SourceConfig<'company'>>) =>
   defineConfig({ sources: { accounts: { ...accounts, ...changes } } })
 
 /** Paths of the schema's issues. */

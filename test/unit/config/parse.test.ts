@@ -212,6 +212,7 @@ const mistakes: readonly Mistake[] = [
     'one of domain',
   ],
   ['refreshAfter', "'90'", { ...good, refreshAfter: '90' }, 'with its unit'],
+  ['service.adapter', '5', { ...good, service: { adapter: 5 } }, 'an object such as'],
   ['service.timeout', '30', { ...good, service: { timeout: 30 } }, 'with its unit'],
   ['service.timeout', "'0s'", { ...good, service: { timeout: '0s' } }, 'above zero'],
   ['refreshAfter', "'1000y'", { ...good, refreshAfter: '1000y' }, 'with its unit'],

@@ -1,13 +1,10 @@
 import fc from 'fast-check'
 import { afterAnswer } from '../../../src/domain/row.ts'
 import { describe, expect, test } from 'vitest'
-import {
-  createRecordReader,
-  readCompany,
-  readConfidence,
-  readPerson,
-  toRecordShape,
-} from '../../../src/domain/record.ts'
+import { createRecordReader, readConfidence, toRecordShape } from '../../../src/domain/record.ts'
+import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
+
+const { person: readPerson, company: readCompany } = BUILT_IN_SERVICE.readers
 
 const person = { id: 'p1', name: { full: 'Ada' }, title: 'Internal Auditor', confidence: 0.8 }
 const company = { id: 'c1', name: 'Acme', industry: 'Software', employee_count: '250' }

@@ -25,7 +25,7 @@ vi.mock(import('../../../src/store/lookup-leases.ts'), async (original) => ({
 const SLOTS = 4
 const log = pino({ level: 'silent' })
 const db = {} as Database
-const policy = { attempts: 5, bulkMinimum: 50 } as CallDeps['policy']
+const policy = { attempts: 5, bulk: { minimum: 50 } } as CallDeps['policy']
 const run = { id: 1, trigger: 'manual', options: { route: 'sync' } } as RunningRun
 
 let now = 0

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { KeyRejection } from '../../../src/service/client.ts'
+import type { KeyRejection } from '../../../src/service/key-judge.ts'
 import { ForbiddenError, KeyOnTrialError, UnauthorizedError } from '../../../src/service/errors.ts'
 import { toKeyId, KeyRing } from '../../../src/service/api-keys.ts'
 import { clientOf, recordingObserver, rejection, serve } from './loopback-service.ts'

@@ -1,7 +1,8 @@
 import { createServer } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { RequestObserver } from '../../../src/service/exchange.ts'
-import { type ClientOptions, EnrichmentClient } from '../../../src/service/client.ts'
+import { EnrichmentClient } from '../../../src/service/client.ts'
+import type { TransportOptions } from '../../../src/service/transport.ts'
 import { type Answer, listenOnLoopback, type ReceivedRequest, startLoopback } from '../../support/loopback.ts'
 
 export type Service = { baseUrl: string; received: readonly ReceivedRequest[] }
@@ -76,7 +77,7 @@ export const serveAlways = (
 /** A client of the service, closed at the end of the test. */
 export function clientOf(
   service: { baseUrl: string },
-  options: Partial<ClientOptions> = {},
+  options: Partial<TransportOptions> = {},
 ): EnrichmentClient {
   const client = new EnrichmentClient({ baseUrl: service.baseUrl, apiKey: 'key-of-the-test', ...options })
   onTestFinished(() => client.close())

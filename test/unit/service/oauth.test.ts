@@ -1,11 +1,12 @@
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { parseService } from '../../../src/config/service.ts'
+import { parseService } from '../../../src/config/service-schema.ts'
 import { defineService } from '../../../src/domain/service/adapter.ts'
 import type { OAuthClient } from '../../../src/domain/service/auth.ts'
 import { toKeyId } from '../../../src/service/api-keys.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
-import type { EnrichmentClient, KeyRejection } from '../../../src/service/client.ts'
+import type { EnrichmentClient } from '../../../src/service/client.ts'
+import type { KeyRejection } from '../../../src/service/key-judge.ts'
 import {
   AbortedError,
   ServiceError,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createSecretMask } from '../../../src/cli/secret-mask.ts'
 import { readEnvironment, checkClient } from '../../../src/config/environment.ts'
-import { parseService } from '../../../src/config/service.ts'
+import { parseService } from '../../../src/config/service-schema.ts'
 import {
   type BulkEndpoint,
   defineService,
