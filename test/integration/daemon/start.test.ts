@@ -121,14 +121,15 @@ test('SIGHUP while Postgres is away or takes no writes waits for it', async () =
   const [{ name } = { name: '' }] = await database.query<{ name: string }>(
     'select current_database() as name',
   )
-  const sessions = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and application_name like 'fillrate%'`
-  await database.query(`alter database ${name} set default_transaction_read_only = on`)
-  await database.query(sessions)
+  const endOthers = `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`
+  await database.query(`alter database ${name} set default_transaction_read_only = on; ${endOthers}`)
   await expect.poll(ready).toMatchObject({ status: 503 })
   daemon.child.kill('SIGHUP')
   await expect.poll(countActive).toBe(active + 2)
-  await database.query(`begin read write; alter database ${name} reset default_transaction_read_only; commit`)
-  await database.query(sessions)
+  await database.query(
+    `begin read write; alter database ${name} reset default_transaction_read_only; commit;
+     set default_transaction_read_only = off; ${endOthers}`,
+  )
   await expect.poll(ready).toMatchObject({ status: 200 })
   await insert('new4@example.com')
   await expect.poll(enriched).toBe(4)
