@@ -1,8 +1,8 @@
 import { Job, type JobState } from '../domain/job.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import * as jobActions from '../store/job-actions.ts'
 import * as lookups from '../store/lookups.ts'
 import { inTransaction } from '../store/transaction.ts'
+import * as jobActions from '../store/jobs.ts'
 
 /**
  * - `cancel`: stops waiting for the delivery; the next run requests the inputs one by one

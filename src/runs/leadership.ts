@@ -12,10 +12,10 @@ import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
-import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
-import * as rateLimits from '../store/rate-limits.ts'
+import * as leases from '../store/rate-limits.ts'
 import { readTry } from '../store/services.ts'
+import * as rateLimits from '../store/rate-limits.ts'
 import type { Log } from '../util/log.ts'
 
 export interface LeaderOptions {

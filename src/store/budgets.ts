@@ -3,11 +3,9 @@ import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { roundCredits, type SingleEndpoint } from '../domain/spend.ts'
 import type { RunService } from './pending-lookups.ts'
-import { hasLeasesSql } from './run-progress.ts'
-import { pricedAsSql } from './spend.ts'
-import { intervalSql, readOne } from './sql.ts'
-import { lockedHasSuppressionsSql } from './suppressions.ts'
-import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
+import { END_LOCK_TIMEOUT, intervalSql, readOne } from './sql.ts'
+import type { Connection, Tx } from './transaction.ts'
+import { hasLeasesSql, lockedHasSuppressionsSql, pricedAsSql } from './terms.ts'
 
 // A budget is a bound: what was billed, what lost answers may cost, and what is under way are never more. It is computed from what is
 // stored, where lookups are leased or put into a job. Nothing is reserved, and so nothing has to be given back.

@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from 'kysely'
 import type { DatabaseOutage } from '../domain/condition.ts'
 import { QUEUED_REASON, ScheduledRun } from '../domain/schedule.ts'
 import { type DayUsage, readDayBudget } from './budgets.ts'
-import { queuedChangesSql } from './changed-rows.ts'
 import {
   actorsSql,
   causesSql,
@@ -14,10 +13,9 @@ import {
   throttledSql,
   WEEK,
 } from './condition-services.ts'
-import { overdueJobsSql } from './jobs.ts'
-import { isPausedSql } from './source-state.ts'
-import { isHeldSql, jsonBatch } from './sql.ts'
+import { intervalSql, jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
+import { isHeldSql, isPausedSql, queuedChangesSql } from './terms.ts'
 
 /** What the reader of conditions knows and Postgres does not. */
 export interface Observer {
@@ -365,3 +363,14 @@ function listSpentBudgets({ bound, spent, bySource }: DayUsage) {
     .filter(([source, limit]) => (bySource[source] ?? 0) >= limit)
     .map(([source, limit]) => ({ source, limit, unit }))
 }
+
+/** An expired job is forgotten after a day, or with the next delivery. */
+const EXPIRED_MS = 24 * 3_600_000
+
+/** SQL: the jobs whose delivery is late, or never came. The one definition of overdue jobs. */
+const overdueJobsSql = sql`(
+    select state, deadline_at, service_id from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
+    union all
+    select state, deadline_at, service_id from fillrate.jobs
+     where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
+       and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity'))`

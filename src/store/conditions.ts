@@ -1,9 +1,9 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import {
   type Condition,
+  CONDITION_KINDS,
   type ConditionDetails,
   type ConditionKind,
-  CONDITION_KINDS,
 } from '../domain/condition.ts'
 import type { NotableCondition } from '../domain/notification.ts'
 import { type Observer, shownSql } from './condition-facts.ts'

@@ -1,15 +1,14 @@
-import { isUnneededSql } from './pending-lookups.ts'
+import { withdrawLookups } from './pending-lookups.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
-import { removeFromUnsentJobs } from './erase.ts'
-import { failureSql } from './failures.ts'
 import { returnedNotesSql } from './own-values.ts'
-import { deliveringServiceSql } from './services.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { deliveringServiceSql, failureSql, isOfRowSql } from './terms.ts'
+import { removeFromUnsentJobs } from './jobs.ts'
 
 /** The deleted rows of one source. */
 export interface DeletedRows {
@@ -77,13 +76,6 @@ export async function markRowsDeleted(
     rows.flatMap(({ lookup }) => lookup ?? []),
   )
   return rows.length
-}
-
-/** Withdraws those of some lookups that were never requested, and that no row has that its table has. */
-export async function withdrawLookups(tx: Tx, ids: readonly number[]): Promise<void> {
-  await sql`
-    delete from fillrate.lookups l
-     where l.id = any(${[...ids]}::bigint[]) and ${isUnneededSql}`.execute(tx)
 }
 
 /**
@@ -196,8 +188,7 @@ export async function eraseRows(
   const { rows: unneeded } = await sql<UnneededLookup>`
     select id, kind, key from fillrate.lookups l
      where id = any(${lookups}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
-       and not exists (select from fillrate.rows r where r.lookup_id = l.id)
-       and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id])
+       and not ${isOfRowSql()}
      order by id for update skip locked`.execute(tx)
   return { ...counts, unneeded }
 }

@@ -1,9 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
-import { type DeliveryState } from '../domain/job.ts'
+import type { DeliveryState } from '../domain/job.ts'
 import { isTrue, jsonBatch, NOW, readOne } from './sql.ts'
-import { deliveringServiceSql } from './services.ts'
-import { lockedHasSuppressionsSql } from './suppressions.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { deliveringServiceSql, lockedHasSuppressionsSql } from './terms.ts'
 
 export interface ReceivedDelivery {
   /** The digest of the content. */
@@ -125,24 +124,6 @@ export interface SettledDelivery {
   /** Results that matched no member. */
   readonly quarantinedResults: number
 }
-
-/**
- * SQL, a statement for a WITH clause: records how deliveries were settled. Of what else the given objects have, nothing is
- * sent: with a delivery's answers the batch would have a thousand times its size.
- */
-export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
-  update fillrate.deliveries d
-     set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
-    from jsonb_to_recordset(${jsonBatch(
-      closed.map(({ id, state, reason, quarantinedResults }) => ({
-        id,
-        state,
-        reason,
-        quarantinedResults,
-      })),
-    )}) as v
-         (id uuid, state text, reason text, "quarantinedResults" integer)
-   where d.id = v.id`
 
 /** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
 export async function quarantineDelivery(db: Connection, id: string, reason: string): Promise<void> {

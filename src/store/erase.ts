@@ -2,11 +2,12 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import type { Identifier } from '../domain/subject.ts'
-import { deliveringServiceSql } from './services.ts'
 import { countCallsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
 import type { Tx } from './transaction.ts'
+import { deliveringServiceSql, isOfRowSql } from './terms.ts'
+import { removeFromUnsentJobs } from './jobs.ts'
 
 /** Reason stored on a row with an erased identifier, also while the erasure has not finished. */
 export const SUPPRESSED_REASON = 'suppressed by forget: not looked up again'
@@ -114,9 +115,7 @@ export async function findLinked(
        union select e.kind, e.key from earlier e
         where not exists (
           select from fillrate.lookups l
-           where l.kind = e.kind and l.key = e.key
-             and (exists (select from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null)
-               or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id] and r.deleted_at is null)))
+           where l.kind = e.kind and l.key = e.key and ${isOfRowSql(sql`r.deleted_at is null`)})
     )
     select id, kind, key, record from subject join fillrate.lookups using (kind, key) where id <> all(${[...known]}::bigint[])`.execute(
     tx,
@@ -245,25 +244,6 @@ async function deleteLookups(
     ), ${countCallsSql}
     select kind, key, record from gone`.execute(tx)
   return rows
-}
-
-/**
- * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
- * they keep their places, without a name, because the service matches by position.
- */
-export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
-  const these = sql`${[...ids]}::bigint[]`
-  const unsent = sql`j.state = 'submitting' and j.lease_token is null and j.lookup_ids && ${these}`
-  await sql`
-    update fillrate.jobs j set state = 'rejected', reason = 'all its inputs were erased', not_before = null,
-           finished_at = now()
-     where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
-  await sql`
-    update fillrate.jobs j set lookup_ids = remaining.ids, size = cardinality(remaining.ids)
-      from (select k.key as job, array_agg(m.id order by m.n) as ids
-              from fillrate.jobs k cross join unnest(k.lookup_ids) with ordinality m (id, n)
-             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) remaining
-     where remaining.job = j.key and ${unsent}`.execute(tx)
 }
 
 /**

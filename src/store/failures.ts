@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
-import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
+import type { FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { nameServices, toServiceName } from './services.ts'
 import { inSourceSql, readPages, type SourceFilter } from './sql.ts'
+import { FAILURES, sharedReasonSql } from './terms.ts'
 
 /** Which failures: null is all. */
 export interface FailureFilter {
@@ -10,21 +11,8 @@ export interface FailureFilter {
   readonly states: readonly FailureState[] | null
 }
 
-const failureStatesSql = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
 const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
-  sql`failure in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(sql`source`, source)}`
-
-/**
- * SQL: `rows.failure` of a row that is in its table and has this state; null for a state that is no failure. Every statement that sets
- * `state` or `deleted_at` sets it, too: the constraint `rows_failure` refuses a failure that is not the row's state.
- */
-export const failureSql = (state: RawBuilder<unknown>): RawBuilder<FailureState | null> =>
-  sql`case when ${state} in (${failureStatesSql}) then ${state} end`
-
-/** SQL: the reason without what differs from row to row (the confidence). */
-export const sharedReasonSql = sql`
-  case when state = 'below_confidence'
-       then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
+  sql`failure in (${wanted === null ? FAILURES : sql.join(wanted)}) and ${inSourceSql(sql`source`, source)}`
 
 export interface FailureReason {
   readonly source: string
@@ -58,7 +46,7 @@ export async function countFailureReasons(
       from (
         select source, state as failure, sum(rows) as known
           from fillrate.row_counts
-         where state in (${states === null ? failureStatesSql : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
+         where state in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
          group by source, state
         having sum(rows) > 0
       ) c
@@ -66,7 +54,7 @@ export async function countFailureReasons(
        select state, reason, service_id from fillrate.rows r
         where r.failure between c.failure and c.failure and r.source = c.source order by r.failure, r.key limit ${most}) r
      group by source, state, 3, 6
-     order by rows desc, array_position(array[${failureStatesSql}], state), source, 3, 6`.execute(db)
+     order by rows desc, array_position(array[${FAILURES}], state), source, 3, 6`.execute(db)
   return rows.map(({ service_id: service, is_partial: isPartial, ...one }) => ({
     ...one,
     ...toServiceName(names, service),

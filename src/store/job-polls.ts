@@ -1,20 +1,16 @@
 import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
-import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
-import { addSpendSql, SINGLE_ENDPOINT } from './spend.ts'
+import { addSpendSql } from './spend.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { hasResultsSql, isOpenMemberSql, memberInputsSql, pricedAsSql } from './terms.ts'
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
 
 /** SQL: the job `j` is of the scope, or of a run that goes on in it: the key may have changed since it was submitted. */
 const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
   (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scopes ->> j.service_id::text = ${scope}))`
-
-/** SQL: results of the job `j` came, and are not settled yet: nothing more is awaited of it. */
-const hasResultsSql = sql<boolean>`
-  exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')`
 
 /** SQL: the job `j` is to be fetched now. While its results wait to be settled, it would be fetched from its beginning. */
 const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
@@ -141,7 +137,7 @@ export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<st
           credits_in_doubt: sql`-coalesce(sum(reserved), 0)`,
         },
         sql`from (
-        select coalesce(run_id, 0) as run_id, day, service_id, coalesce(source, '') as source, ${SINGLE_ENDPOINT} as endpoint, reserved
+        select coalesce(run_id, 0) as run_id, day, service_id, coalesce(source, '') as source, ${pricedAsSql(sql`kind`)} as endpoint, reserved
           from stored where is_async_answer) unpaid_single`,
       )}
     )

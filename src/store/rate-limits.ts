@@ -11,7 +11,8 @@ import type {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
-import { intervalSql, isHeldSql } from './sql.ts'
+import { intervalSql } from './sql.ts'
+import { isHeldSql } from './terms.ts'
 
 /** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
 export interface ServiceScope {
@@ -295,4 +296,40 @@ export async function findCircuit(db: Database, scope: string): Promise<KnownCir
         cause: row.cause,
       }
     : null
+}
+
+/**
+ * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
+ * statement, so that two processes cannot both get it.
+ * @param leaseMs milliseconds
+ * @returns false if another process holds it
+ */
+export async function acquireLease(
+  db: Database,
+  scope: string,
+  token: string,
+  owner: string,
+  leaseMs: number,
+): Promise<boolean> {
+  const { rows } = await sql`
+    insert into fillrate.leases as c (scope, lease_token, leased_until, owner)
+    values (${scope}, ${token}, now() + ${intervalSql(leaseMs)}, ${owner})
+    on conflict (scope) do update
+      set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
+          acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
+    where c.lease_token = excluded.lease_token or not (${isHeldSql(sql`c.leased_until`)})
+    returning scope`.execute(db)
+  return rows.length === 1
+}
+
+/** Releases the lease at once, so that the next leader need not wait until it expires. */
+export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
+  const leases = db.deleteFrom('fillrate.leases').where('scope', '=', scope)
+  await leases.where('lease_token', '=', token).execute()
+}
+
+/** The process that holds the lease now; null if none does. */
+export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
+  const leases = db.selectFrom('fillrate.leases').select('owner').where('scope', '=', scope)
+  return (await leases.where(isHeldSql()).executeTakeFirst())?.owner ?? null
 }

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { enqueueWriteBackSql } from './lookups.ts'
 import { isTrue, readOne, unnestByRow } from './sql.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
-import { hasAnsweredRowsSql, parseRows, type Unparsed } from './write-back-queue.ts'
+import { parseRows, type Unparsed } from './write-back-queue.ts'
+import { enqueueWriteBackSql, hasAnsweredRowsSql } from './terms.ts'
 
 /** A record that a service has found for a row, and the row. */
 export interface FoundRecord {

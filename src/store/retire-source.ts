@@ -1,10 +1,8 @@
 import { sql } from 'kysely'
 import { FAILURE_STATES, Row } from '../domain/row.ts'
-import { withdrawLookups } from './deleted-rows.ts'
-import { failureSql } from './failures.ts'
-import { ALIVE_FOR } from './processes.ts'
-import { isHeldSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { ALIVE_FOR, failureSql, IS_RUNNING } from './terms.ts'
+import { withdrawLookups } from './pending-lookups.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
 export interface RetiredSource {
@@ -44,7 +42,7 @@ export async function findRunOf(db: Connection, source: string): Promise<number 
     .selectFrom('fillrate.runs')
     .select('id')
     .where(sql<boolean>`${source} = any(sources)`)
-  const alive = runs.where('state', '=', 'running').where(isHeldSql())
+  const alive = runs.where(IS_RUNNING)
   return (await alive.orderBy('id').limit(1).executeTakeFirst())?.id ?? null
 }
 

@@ -1,10 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { FAILURE_STATES, type FailureState, type RowState } from '../domain/row.ts'
-import { sharedReasonSql } from './failures.ts'
 import type { Database } from './open.ts'
 import { nameServices, toServiceName } from './services.ts'
-import { runsWithWaitingSql } from './waiting-rows.ts'
+import { runsWithWaitingSql, sharedReasonSql } from './terms.ts'
 
 /** Which rows; null is any. */
 export interface RowFilter {

@@ -1,11 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import { failureSql } from './failures.ts'
 import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
 import { readOne, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { failureSql } from './terms.ts'
 
 export interface PickedRow {
   readonly key: string

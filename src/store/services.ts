@@ -1,20 +1,9 @@
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import type { Connection } from './transaction.ts'
 
 export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
-
-/** SQL: the number of a service that the configuration names; NULL if it was never called. */
-export const serviceNumberSql = (name: string): RawBuilder<number | null> =>
-  sql`(select max(id) from fillrate.services where name = ${name})`
-
-/**
- * SQL: the service of a delivery; where its receiver did not know it, the only one of this database. NULL: one of several, and nothing
- * that only a service names is found for it.
- */
-export const deliveringServiceSql = (service: RawBuilder<number | null>): RawBuilder<number | null> =>
-  sql`coalesce(${service}, (select coalesce(min(id), 0) from fillrate.services having count(*) < 2))::smallint`
 
 /** The services that this database knows, the first one first. */
 export const listServices = (db: Database): Promise<KnownService[]> =>

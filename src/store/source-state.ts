@@ -1,9 +1,10 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { advanceCursor, type PassStart, readSince, type SourceCursor } from '../domain/cursor.ts'
 import { grantWrites, type WriteGrant, type WritePace } from '../domain/write-pace.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { IS_PAUSED } from './terms.ts'
 
 // The table `source_state`, one row a source: whether it is paused, how far a pass has read it, and how fast it is written.
 
@@ -17,13 +18,6 @@ export interface PausedSource {
   /** When the pause ends by itself; null: when the source is resumed. */
   readonly resume_at: Date | null
 }
-
-/** SQL: the source is paused, by a pause that has not ended by itself. */
-const IS_PAUSED = sql<boolean>`(paused_at is not null and (resume_at is null or resume_at > now()))`
-
-/** SQL: whether a source is paused. */
-export const isPausedSql = (source: RawBuilder<unknown>): RawBuilder<boolean> =>
-  sql`exists (select from fillrate.source_state p where p.source = ${source} and ${IS_PAUSED})`
 
 /** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { BilledEndpoint, SingleEndpoint, SpendCounts } from '../domain/spend.ts'
 import { jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { pricedAsSql } from './terms.ts'
 
 // What was requested of the service and is billed. Counted only in the transaction that stores the answer: a counter in a
 // process would be lost with it, and would count for whichever run it has open.
@@ -40,12 +41,6 @@ export const addSpendSql = (
       on conflict (run_id, day, service_id, source, endpoint) do update set ${sql.join(names.map(sum))}`
 }
 
-/** SQL: whether a lookup of this kind, or an endpoint, has the price of a person or of a company. */
-export const pricedAsSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
-  sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`
-
-/** SQL: the endpoint of a single lookup. */
-export const SINGLE_ENDPOINT = pricedAsSql(sql`kind`)
 const TODAY = sql`(now() at time zone 'UTC')::date`
 
 /**
@@ -69,7 +64,7 @@ export const countCallsSql = sql`counted as (${addSpendSql(
                ${TODAY} as day,
                service_id,
                coalesce(source, '') as source,
-               ${SINGLE_ENDPOINT} as endpoint,
+               ${pricedAsSql(sql`kind`)} as endpoint,
                call,
                doubt,
                credits,

@@ -83,10 +83,6 @@ export function intervalSql(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`
 }
 
-/** SQL: a lease that ends then holds. Leases are minutes long at most; one that ends in more than an hour was taken while a clock was wrong. */
-export const isHeldSql = (until: RawBuilder<unknown> = sql`leased_until`): RawBuilder<boolean> =>
-  sql`${until} between now() and now() + interval '1 hour'`
-
 /**
  * Hides a condition from the planner: it selects no index and does not count in estimates. States that rows pass through
  * in seconds look empty or full in the statistics: the planner would read a whole partial index, dead tuples included,
@@ -118,3 +114,6 @@ export async function* readPages<Row>(
     after = page.at(-1) ?? null
   }
 }
+
+/** SQL, a column: waits for locks are bounded no longer, as on a user's table. The locks of this statement's own tables still are. */
+export const END_LOCK_TIMEOUT = sql`set_config('lock_timeout', '0', true)`

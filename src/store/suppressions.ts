@@ -6,6 +6,7 @@ import { type Identifier, identifierText } from '../domain/subject.ts'
 import { seekDueRows } from './source-state.ts'
 import { anyOf, isTrue, jsonBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { hasSuppressionsSql } from './terms.ts'
 
 /** The suppression hash (tombstone) of an identifier that must never be looked up again. Does not reveal it. */
 export function suppressionHash(kind: LookupKind, key: string): string {
@@ -18,18 +19,6 @@ const toHashes = ({ kind, key }: Identifier) =>
     kind,
     hash: suppressionHash(kind, one),
   }))
-
-/**
- * SQL, a condition that is true: locks the table in the mode ROW SHARE until the transaction ends, so that `lockExclusively`
- * waits for it. It reads and locks no row. The lock is taken before the statement's snapshot, which an advisory lock is not.
- */
-export const lockToReadSql = sql<boolean>`not exists (select from fillrate.suppressions where false for key share)`
-
-/** SQL: whether anything was ever erased. Mostly nothing was, and no hash needs comparing. */
-const hasSuppressionsSql = sql<boolean>`exists (select from fillrate.suppressions)`
-
-/** SQL: the same, for a transaction that then stores what is not suppressed. */
-export const lockedHasSuppressionsSql = sql<boolean>`(${hasSuppressionsSql} and ${lockToReadSql})`
 
 /** Whether anything was ever erased. */
 export const hasSuppressions = (db: Connection): Promise<boolean> => isTrue(db, hasSuppressionsSql)

@@ -1,30 +1,11 @@
-import { type RawBuilder, sql } from 'kysely'
-import { isPausedSql } from './source-state.ts'
+import { sql } from 'kysely'
 import type { RunService } from './pending-lookups.ts'
 import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { isPausedSql, runsWithWaitingSql } from './terms.ts'
 
 // No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
 // kept counts say which runs have some, and the index of rows by run gives these.
-
-/** SQL: `(run_id)` of the runs that have waiting rows of these sources; null: of a run that was deleted. */
-export const runsWithWaitingSql = (sources: readonly string[] | null = null): RawBuilder<unknown> => sql`(
-  select run_id from fillrate.row_counts
-   where state = 'waiting' and ${sources === null ? sql`true` : sql`source = any(${[...sources]}::text[])`}
-   group by run_id having sum(rows) > 0)`
-
-/**
- * SQL: the waiting rows of a run, a reference, for a lateral join. The run is compared as a range: an equality with a run that its
- * statistics do not know lets the planner expect every row.
- */
-export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuilder<unknown> => sql`(
-  select run_id, service_id, source, key, lookup_id, due_at from fillrate.rows
-   where run_id between ${sql.ref(run)} and ${sql.ref(run)} and source = any(${[...sources]}::text[])
-     and ${opaque(sql`state = 'waiting'`)} offset 0)`
-
-/** SQL: how many rows of a run wait. */
-export const waitingOfRunSql = (run: number): RawBuilder<number> => sql`(
-  select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting' and run_id = ${run})`
 
 /**
  * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same

@@ -1,4 +1,4 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { parseExactJson } from '../domain/json.ts'
 import type { EarlierSteps } from '../domain/step.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
@@ -6,15 +6,13 @@ import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
-import { failureSql } from './failures.ts'
 import { restoreLookups } from './steps.ts'
-import { ANSWERED_STATES } from './lookups.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
-import { serviceNumberSql } from './services.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { ANSWERED_STATES, failureSql, isAwaitedSql, serviceNumberSql } from './terms.ts'
 
 export interface AnsweredRow {
   readonly key: string
@@ -256,18 +254,6 @@ export async function dequeueOrphaned(db: Connection, limit: number): Promise<vo
      where ctid = any(array(select q.ctid from fillrate.answered_lookups q where not ${isAwaitedSql()}
                              limit ${limit} for update skip locked))`.execute(db)
 }
-
-/**
- * SQL: a waiting row `r` of this condition waits for the queued lookup `q`. Fenced: one index probe each, which ends at the first
- * row. One scan for all of them is cheaper where each lookup has one row, and reads a hundred thousand where these share one.
- */
-const isAwaitedSql = (condition: RawBuilder<unknown> = sql`true`): RawBuilder<boolean> => sql`exists (
-       select from fillrate.rows r
-        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting' and ${condition}`)} offset 0)`
-
-/** SQL: answers wait to be written to a row `r` of this condition. */
-export const hasAnsweredRowsSql = (condition: RawBuilder<unknown>): RawBuilder<boolean> => sql`exists (
-      select from fillrate.answered_lookups q where ${isAwaitedSql(condition)})`
 
 /** Whether anything is queued: a poll that finds nothing needs no transaction. */
 export const hasQueued = (db: Connection): Promise<boolean> =>

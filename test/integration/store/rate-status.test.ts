@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readLeaderStatus } from '../../../src/runs/leader.ts'
 import { readConditions } from '../../../src/store/conditions.ts'
-import * as leases from '../../../src/store/leases.ts'
+import * as leases from '../../../src/store/rate-limits.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
