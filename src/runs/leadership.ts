@@ -13,7 +13,6 @@ import type { Breaker } from '../service/breaker.ts'
 import { Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
-import * as leases from '../store/rate-limits.ts'
 import { readTry } from '../store/services.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import type { Log } from '../util/log.ts'
@@ -147,7 +146,7 @@ export class Leadership {
     if (usage) await this.#saveUsage(usage).catch(() => {})
     await publishFinalStatus(this.#options, this.#lease, state, exhaustedFor)
     await this.#saveCircuit().catch(() => {})
-    await leases.releaseLease(db, this.scope, this.#lease.token).catch((error: unknown) => {
+    await rateLimits.releaseLease(db, this.scope, this.#lease.token).catch((error: unknown) => {
       log[retryLogLevel(error)](
         { event: 'leader_lease_not_renewed', reason: describeError(error) },
         'leader lease not released; it expires by itself',
@@ -161,7 +160,7 @@ export class Leadership {
     this.#isRenewing = true
     const startedAt = performance.now()
     try {
-      const isRenewed = await leases.acquireLease(db, this.scope, this.#lease.token, owner, LEADER_LEASE_MS)
+      const isRenewed = await rateLimits.acquireLease(db, this.scope, this.#lease.token, owner, LEADER_LEASE_MS)
       this.#failure = null
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { DeliveryState } from '../domain/job.ts'
-import { isTrue, jsonBatch, NOW, readOne } from './sql.ts'
+import { isTrue, jsonBatch, readOne } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { deliveringServiceSql, lockedHasSuppressionsSql } from './terms.ts'
 
@@ -127,8 +127,9 @@ export interface SettledDelivery {
 
 /** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
 export async function quarantineDelivery(db: Connection, id: string, reason: string): Promise<void> {
-  const received = db.updateTable('fillrate.deliveries').where('id', '=', id).where('state', '=', 'received')
-  await received.set({ state: 'quarantined', reason, settled_at: NOW }).execute()
+  await sql`
+    update fillrate.deliveries set state = 'quarantined', reason = ${reason}, settled_at = now()
+     where id = ${id}::uuid and state = 'received'`.execute(db)
 }
 
 /** Results of settled and quarantined deliveries that matched no member of their job and were not used. */

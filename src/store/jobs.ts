@@ -16,7 +16,7 @@ import {
 import type { Database } from './open.ts'
 import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 import { addSpendSql, countCallsSql } from './spend.ts'
-import { intervalSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
+import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
 import { type Connection, inTransaction, type Tx } from './transaction.ts'
 import { hasResultsSql, isHeldSql, isOpenMemberSql } from './terms.ts'
 
@@ -292,11 +292,11 @@ export const hasRecoverableJobs = (db: Connection): Promise<boolean> =>
 
 /** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */
 export async function markAbandonedInDoubt(db: Connection): Promise<number> {
-  const set = { reason: 'its process died while submitting it', lease_token: null, leased_until: null }
-  const abandoned = updateSubmitting(db)
-    .set({ state: 'in_doubt', ...set })
-    .where(sql<boolean>`not (${isHeldSql()})`)
-  return Number((await abandoned.executeTakeFirst()).numUpdatedRows)
+  const { numAffectedRows } = await sql`
+    update fillrate.jobs
+       set state = 'in_doubt', reason = 'its process died while submitting it', lease_token = null, leased_until = null
+     where state = 'submitting' and not (${isHeldSql()})`.execute(db)
+  return Number(numAffectedRows ?? 0)
 }
 
 /**
@@ -351,11 +351,10 @@ export async function countJobStates(
 
 /** Releases jobs under a token that were certainly not submitted: they are due at once. */
 export async function releaseJobs(db: Connection, token: string): Promise<void> {
-  const held = updateSubmitting(db).where('lease_token', '=', token)
-  await held.set({ lease_token: null, leased_until: null, not_before: NOW }).execute()
+  await sql`
+    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
+     where state = 'submitting' and lease_token = ${token}`.execute(db)
 }
-
-const updateSubmitting = (db: Connection) => db.updateTable('fillrate.jobs').where('state', '=', 'submitting')
 
 // What an operator does with a job.
 
@@ -390,7 +389,7 @@ export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<
 
 /** Makes a job that the service did not accept due now, without the rest of its backoff. */
 export async function submitJobNow(tx: Tx, id: string): Promise<void> {
-  await tx.updateTable('fillrate.jobs').set({ not_before: NOW }).where('key', '=', id).execute()
+  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
 }
 
 /**

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type {
   CircuitCause,
   CircuitSnapshot,
@@ -44,61 +44,80 @@ export async function saveRateLimit(
 
 /** The last known limit of a scope. */
 export async function readRateLimit(db: Database, scope: string): Promise<KnownLimit | null> {
-  const row = await selectLimits(db).where('scope', '=', scope).executeTakeFirst()
-  return row ? toKnownLimit(row) : null
+  const [known] = await listRateLimits(db, scope)
+  return known ? { limit: known.limit, windowMs: known.windowMs, observedAt: known.observedAt } : null
 }
 
-/** Every known limit, the latest first, with what its service is called. */
+/** Every known limit, or that of a scope, the latest first, with what its service is called. */
 export async function listRateLimits(
   db: Database,
+  scope: string | null = null,
 ): Promise<(KnownLimit & { readonly scope: string; readonly service: string })[]> {
-  const named = selectLimits(db)
-    .innerJoin('fillrate.services', 'fillrate.services.id', 'fillrate.rate_limits.service_id')
-    .select(['scope', sql<string>`coalesce(name, host)`.as('service')])
-  return (await named.orderBy('observed_at', 'desc').execute()).map(toKnownLimit)
+  const { rows } = await sql<KnownLimit & { scope: string; service: string }>`
+    select r.scope, coalesce(s.name, s.host, '') as service, r."limit", r.window_ms as "windowMs",
+           (extract(epoch from r.observed_at) * 1000)::float8 as "observedAt"
+      from fillrate.rate_limits r left join fillrate.services s on s.id = r.service_id
+     where r."limit" is not null and ${scope === null ? sql`true` : sql`r.scope = ${scope}`}
+     order by r.observed_at desc`.execute(db)
+  return rows
 }
-
-const selectLimits = (db: Database) =>
-  db
-    .selectFrom('fillrate.rate_limits')
-    .select(['limit', 'window_ms as windowMs', 'observed_at'])
-    .where('limit', 'is not', null)
-    .$narrowType<{ limit: number }>()
-
-const toKnownLimit = <Row extends { readonly observed_at: Date }>({ observed_at: at, ...known }: Row) => ({
-  ...known,
-  observedAt: at.getTime(),
-})
-
-/** SQL: a limit that was stored first stays. */
-const KNOWN_LIMIT = sql`
-  "limit" = coalesce(r."limit", excluded."limit"),
-  window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end`
 
 /** SQL: whether the leader with this token still holds its lease: only the leader may write. */
 const holdsLeaseSql = (scope: string, token: string) =>
   sql<boolean>`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
+
+/** Stores columns for the next leader, beside the limit: one that was stored first stays. @returns false if the lease is lost */
+async function saveForNextLeader(
+  db: Database,
+  { scope, service, token }: LedScope,
+  { limit, windowMs }: { readonly limit: number; readonly windowMs: number | null },
+  values: Readonly<Record<string, RawBuilder<unknown>>>,
+): Promise<boolean> {
+  const columns = Object.keys(values)
+  const result = await sql`
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, ${sql.join(columns.map((one) => sql.ref(one)))})
+    select ${scope}, ${service}, ${limit}, ${windowMs}, now(), ${sql.join(Object.values(values))}
+     where ${holdsLeaseSql(scope, token)}
+    on conflict (scope) do update
+      set "limit" = coalesce(r."limit", excluded."limit"),
+          window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end,
+          ${sql.join(columns.map((one) => sql`${sql.ref(one)} = ${sql.ref(`excluded.${one}`)}`))}`.execute(db)
+  return result.numAffectedRows === 1n
+}
 
 /**
  * Persists for how long limits may be exhausted, in place of what was persisted before: the next leader waits that long
  * with the calls that they concern. Uses the database's clock, because the next leader may run on another machine.
  * @returns false if the lease is lost
  */
-export async function saveExhausted(
+export const saveExhausted = (
   db: Database,
   lease: LedScope,
   limit: { readonly limit: number; readonly windowMs: number | null },
   exhaustedFor: ExhaustedFor,
-): Promise<boolean> {
-  const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, exhausted_until)
-    select ${lease.scope}, ${lease.service}, ${limit.limit}, ${limit.windowMs}, now(),
-           (select jsonb_object_agg(key, now() + value::float8 * interval '1 ms')
-              from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))
-     where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set ${KNOWN_LIMIT}, exhausted_until = excluded.exhausted_until`.execute(db)
-  return result.numAffectedRows === 1n
-}
+): Promise<boolean> =>
+  saveForNextLeader(db, lease, limit, {
+    exhausted_until: sql`(
+      select jsonb_object_agg(key, now() + value::float8 * interval '1 ms')
+        from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))`,
+  })
+
+/**
+ * Saves what was called within documented limits, for the next leader.
+ * @returns false if the lease is lost
+ */
+export const saveLimitUsage = (
+  db: Database,
+  lease: LedScope,
+  { calls, windowMs }: Pick<DocumentedLimit, 'calls' | 'windowMs'>,
+  usage: LimitUsage,
+): Promise<boolean> =>
+  saveForNextLeader(
+    db,
+    lease,
+    { limit: calls, windowMs },
+    { usage: sql`${JSON.stringify(usage)}::jsonb`, usage_at: sql`now()` },
+  )
 
 /** How long limits may still be exhausted. */
 export async function readExhausted(db: Database, scope: string): Promise<ExhaustedFor> {
@@ -107,26 +126,6 @@ export async function readExhausted(db: Database, scope: string): Promise<Exhaus
       from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
      where scope = ${scope} and value::timestamptz > now()`.execute(db)
   return Object.fromEntries(rows.map(({ key, ms }) => [key, ms]))
-}
-
-/**
- * Saves what was called within documented limits, for the next leader.
- * @returns false if the lease is lost
- */
-export async function saveLimitUsage(
-  db: Database,
-  lease: LedScope,
-  { calls, windowMs }: Pick<DocumentedLimit, 'calls' | 'windowMs'>,
-  usage: LimitUsage,
-): Promise<boolean> {
-  const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, usage, usage_at)
-    select ${lease.scope}, ${lease.service}, ${calls}, ${windowMs}, now(), ${JSON.stringify(usage)}::jsonb, now()
-     where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set ${KNOWN_LIMIT}, usage = excluded.usage, usage_at = excluded.usage_at`.execute(
-    db,
-  )
-  return result.numAffectedRows === 1n
 }
 
 /** What was called within documented limits, as of now; null: nothing is known. */
@@ -202,8 +201,10 @@ export async function saveCircuit(
 ): Promise<void> {
   const holdsLease = holdsLeaseSql(scope, token)
   if (circuit === null) {
-    const open = db.deleteFrom('fillrate.circuit_breakers').where('scope', '=', scope)
-    await open.where('cause', '<>', 'key_refused').where(holdsLease).execute()
+    await sql`
+      delete from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused' and ${holdsLease}`.execute(
+      db,
+    )
     return
   }
   await sql`
@@ -260,11 +261,9 @@ export async function acceptKey(db: Database, scopes: readonly string[]): Promis
 
 /** The scopes whose key is refused. */
 export async function listRefusedKeys(db: Database): Promise<string[]> {
-  const refused = db
-    .selectFrom('fillrate.circuit_breakers')
-    .select('scope')
-    .where('cause', '=', 'key_refused')
-  return (await refused.execute()).map(({ scope }) => scope)
+  const { rows } = await sql<{ scope: string }>`
+    select scope from fillrate.circuit_breakers where cause = 'key_refused'`.execute(db)
+  return rows.map(({ scope }) => scope)
 }
 
 /** A stored open circuit, and how long it has been open. Milliseconds. */
@@ -324,12 +323,12 @@ export async function acquireLease(
 
 /** Releases the lease at once, so that the next leader need not wait until it expires. */
 export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
-  const leases = db.deleteFrom('fillrate.leases').where('scope', '=', scope)
-  await leases.where('lease_token', '=', token).execute()
+  await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
 }
 
 /** The process that holds the lease now; null if none does. */
 export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
-  const leases = db.selectFrom('fillrate.leases').select('owner').where('scope', '=', scope)
-  return (await leases.where(isHeldSql()).executeTakeFirst())?.owner ?? null
+  const { rows } = await sql<{ owner: string }>`
+    select owner from fillrate.leases where scope = ${scope} and ${isHeldSql()}`.execute(db)
+  return rows[0]?.owner ?? null
 }

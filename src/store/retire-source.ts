@@ -38,12 +38,11 @@ export async function listRetiredSources(
 
 /** The run of a living process that works on a source; null: none does. */
 export async function findRunOf(db: Connection, source: string): Promise<number | null> {
-  const runs = db
-    .selectFrom('fillrate.runs')
-    .select('id')
-    .where(sql<boolean>`${source} = any(sources)`)
-  const alive = runs.where(IS_RUNNING)
-  return (await alive.orderBy('id').limit(1).executeTakeFirst())?.id ?? null
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs where ${source} = any(sources) and ${IS_RUNNING} order by id limit 1`.execute(
+    db,
+  )
+  return rows[0]?.id ?? null
 }
 
 /** A process that still has a source in its configuration, as `host (pid)`; null: none has. */

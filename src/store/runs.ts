@@ -4,7 +4,7 @@ import type { ConditionKind } from '../domain/condition.ts'
 import { readVersion } from '../util/version.ts'
 import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
-import { anyOf, fromNow, intervalSql, NOW } from './sql.ts'
+import { fromNow, intervalSql, NOW } from './sql.ts'
 import { type Connection, whileSupported } from './transaction.ts'
 import { IS_RUNNING, isHeldSql } from './terms.ts'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
@@ -86,9 +86,6 @@ export async function extendRunLease(
 const updateHeld = (db: Connection, run: number, token: string) =>
   db.updateTable('fillrate.runs').where('id', '=', run).where('lease_token', '=', token)
 
-/** The reason of a run whose lease expired. */
-const EXPIRED_REASON_SQL = sql<string>`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
-
 /**
  * Cancels a running run: its process reads this with its next heartbeat and closes it. One whose process is dead is
  * closed here. The first one to cancel a run is recorded.
@@ -108,8 +105,11 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
 
 /** Those of these runs that are cancelled. */
 export async function listCancelled(db: Connection, ids: readonly number[]): Promise<number[]> {
-  const runs = db.selectFrom('fillrate.runs').select('id').where('id', '=', anyOf(ids))
-  return (await runs.where('cancelled_at', 'is not', null).execute()).map((row) => row.id)
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs where id = any(${[...ids]}::bigint[]) and cancelled_at is not null`.execute(
+    db,
+  )
+  return rows.map((row) => row.id)
 }
 
 /** Records that the process of these runs calls a service with another key from now on. */
@@ -204,12 +204,13 @@ export const isHolding = ({ options }: Pick<RunningRun, 'options'>): boolean => 
  * @returns their ids
  */
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
-  const running = db.updateTable('fillrate.runs').where('state', '=', 'running').returning('id')
-  const expired = running
-    .where(sql<boolean>`not (${isHeldSql()})`)
-    .where('id', '<>', sql<number>`all(${except})`)
-  const set = { state: 'interrupted', reason: EXPIRED_REASON_SQL, finished_at: NOW } as const
-  return (await expired.set(set).execute()).map((row) => row.id)
+  const { rows } = await sql<{ id: number }>`
+    update fillrate.runs
+       set state = 'interrupted', finished_at = now(),
+           reason = coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'
+     where state = 'running' and not (${isHeldSql()}) and id <> all(${[...except]}::bigint[])
+    returning id`.execute(db)
+  return rows.map((row) => row.id)
 }
 
 /**

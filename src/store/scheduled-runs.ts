@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_ATTEMPTS, QUEUED_REASON } from '../domain/schedule.ts'
 import type { Database } from './open.ts'
-import { anyOf, fromNow, intervalSql, jsonBatch, readOne } from './sql.ts'
+import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import { type Connection, inTransaction } from './transaction.ts'
 import { isHeldSql } from './terms.ts'
 import { REQUEST_LIFETIME_MS, type RequestedRun, RESUME_LIFETIME_MS } from '../domain/requested-run.ts'
@@ -18,9 +18,9 @@ export async function latestScheduledRuns(
   schedules: readonly string[],
   now: number,
 ): Promise<Map<string, Date>> {
-  const recorded = db.selectFrom('fillrate.scheduled_runs').where('schedule', '=', anyOf(schedules))
-  const latest = recorded.where('at', '<=', new Date(now)).groupBy('schedule')
-  const rows = await latest.select(({ fn }) => ['schedule', fn.max('at').as('at')]).execute()
+  const { rows } = await sql<{ schedule: string; at: Date }>`
+    select schedule, max(at) as at from fillrate.scheduled_runs
+     where schedule = any(${[...schedules]}::text[]) and at <= ${new Date(now)} group by schedule`.execute(db)
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
 
@@ -163,9 +163,11 @@ const isHolderSql = ({ schedule, at, token }: HeldRun) =>
 
 /** Extends the lease of a scheduled run. @returns false if another process has claimed it */
 export async function extendScheduledRun(db: Database, run: HeldRun, leaseMs: number): Promise<boolean> {
-  const held = db.updateTable('fillrate.scheduled_runs').where(isHolderSql(run))
-  const result = await held.set({ leased_until: fromNow(leaseMs) }).executeTakeFirst()
-  return result.numUpdatedRows === 1n
+  const result = await sql`
+    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(run)}`.execute(
+    db,
+  )
+  return result.numAffectedRows === 1n
 }
 
 /** Records which run a scheduled or requested run has started. */

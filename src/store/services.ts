@@ -6,7 +6,7 @@ import type { Connection } from './transaction.ts'
 export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
 
 /** The services that this database knows, the first one first. */
-export const listServices = (db: Database): Promise<KnownService[]> =>
+export const listServices = (db: Connection): Promise<KnownService[]> =>
   db.selectFrom('fillrate.services').select(['id', 'host', 'name']).orderBy('id').execute()
 
 /**
@@ -21,11 +21,8 @@ export async function findService(db: Database, host: string | null): Promise<nu
 
 /** What to call each service, by its id. Empty: the database knows one alone, which needs no name. */
 export async function nameServices(db: Connection): Promise<ServiceNames> {
-  const known = await db
-    .selectFrom('fillrate.services')
-    .select(['id', sql<string>`coalesce(name, host)`.as('name')])
-    .execute()
-  return new Map(known.length < 2 ? [] : known.map(({ id, name }) => [id, name]))
+  const known = await listServices(db)
+  return new Map(known.length < 2 ? [] : known.map(({ id, host, name }) => [id, name ?? host]))
 }
 
 /** The services by their ids. Empty: there is one alone, which is not named. */

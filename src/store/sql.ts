@@ -64,9 +64,6 @@ export const NOW = sql<Date>`now()`
 /** SQL: a time from now, in milliseconds; negative: before it. */
 export const fromNow = (ms: number): RawBuilder<Date> => sql`now() + ${intervalSql(ms)}`
 
-/** SQL, to be compared with: one of these values. */
-export const anyOf = <Value>(values: readonly Value[]): RawBuilder<Value> => sql`any(${values})`
-
 /** The row of a statement that always returns one. */
 export async function readOne<Row>(db: QueryExecutorProvider, statement: RawBuilder<Row>): Promise<Row> {
   const [row] = (await statement.execute(db)).rows

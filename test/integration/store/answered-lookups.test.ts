@@ -183,7 +183,7 @@ const OTHERS = `
   lookups addUnconfirmedCalls adoptLookups createFromAsyncAnswer endUnpaidJobs insertJobs: it is not answered
   lookups leaseSql extendLookupLeases releaseByToken releaseExpiredLookups releaseLookups: it is not answered
   lookups renameRows requeueMembers: it is not answered
-  lookups deleteRecords makeRowsDue: it is answered as before
+  lookups deleteRecords makeRowsDue storeMalformedResponses: it is answered as before, or not
   rows beginAnew deleteSuppressions eraseCells makeRowsDue postponeDueRows restoreRows: it waits as before, or not
   rows revertRows storeLateRecords updateDeletedRows: it waits as before, or not
   rows endRowsOfLeftSources eraseLookups eraseLookups finishRows markRowsDeleted: it does not wait
