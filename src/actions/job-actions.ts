@@ -73,7 +73,7 @@ export function performJobAction(
         possibly_billed: requeued,
       }
     }
-    await jobActions.expireJobNow(tx, job.id, 'cancelled, before its deadline')
+    await jobActions.giveUpJobs(tx, [job.id], 'cancelled, before its deadline')
     const requeued = await requeueInputs()
     deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job cancelled')
     return {

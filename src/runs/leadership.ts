@@ -79,17 +79,19 @@ export class Leadership {
   static async begin(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
     const { db, breaker, documented = [] } = options
     const { scope } = lease
-    const stored = {
-      warm: await rateLimits.readRateLimit(db, scope),
-      exhaustedFor: await rateLimits.readExhausted(db, scope),
-      previous: await rateLimits.readPreviousLeader(db, scope),
-    }
-    const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
+    const warm = await rateLimits.readRateLimit(db, scope)
+    const { usage, ...left } = await rateLimits.readLeftRate(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
     const triedAt = await readTry(db, options.service)
     await rateLimits.deleteReplacedCircuits(db, lease)
     if (circuit !== null) breaker.restore(circuit)
-    return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit, triedAt })
+    return new Leadership(options, lease, acquiredAt, {
+      ...left,
+      warm,
+      usage: documented.length === 0 ? null : usage,
+      circuit,
+      triedAt,
+    })
   }
 
   private constructor(
@@ -160,7 +162,13 @@ export class Leadership {
     this.#isRenewing = true
     const startedAt = performance.now()
     try {
-      const isRenewed = await rateLimits.acquireLease(db, this.scope, this.#lease.token, owner, LEADER_LEASE_MS)
+      const isRenewed = await rateLimits.acquireLease(
+        db,
+        this.scope,
+        this.#lease.token,
+        owner,
+        LEADER_LEASE_MS,
+      )
       this.#failure = null
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))

@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
-import { parseExactJson } from '../domain/json.ts'
 import { type EarlierWrites, type RowOutcome, type UndoContext, UNDONE_NOTE } from '../domain/row.ts'
-import { jsonBatch, unnestByRow } from './sql.ts'
+import { jsonBatch, parseColumns, unnestByRow, type WithText } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { failureSql } from './terms.ts'
 
@@ -61,14 +60,6 @@ export interface UndoableChange extends NewChange {
   readonly inputHash: string | null
 }
 
-/** Values as text, so that numbers keep every digit. */
-type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefore' | 'earlierBefore'> & {
-  readonly before: string
-  readonly after: string
-  readonly writtenBefore: string | null
-  readonly earlierBefore: string | null
-}
-
 /** The changes of a run that are not undone, newest first. @param below keyset: ids below this one */
 export async function listUndoable(
   db: Connection,
@@ -76,22 +67,14 @@ export async function listUndoable(
   below: number | null,
   limit: number,
 ): Promise<UndoableChange[]> {
-  const { rows } = await sql<UndoableChangeText>`
+  const { rows } = await sql<WithText<UndoableChange, keyof NewChange>>`
     select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore",
            earlier_writes_before::text as "earlierBefore"
       from fillrate.changes
      where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
-  return rows.map(({ before, after, writtenBefore, earlierBefore, ...row }) => ({
-    ...row,
-    before: parseValues(before),
-    after: parseValues(after),
-    writtenBefore: writtenBefore === null ? null : parseValues(writtenBefore),
-    earlierBefore: earlierBefore === null ? null : (parseValues(earlierBefore) as EarlierWrites),
-  }))
+  return parseColumns(rows, ['before', 'after', 'writtenBefore', 'earlierBefore'])
 }
-
-const parseValues = (text: string): Values => parseExactJson(text) as Values
 
 /** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
 export async function lockUndoable(tx: Tx, run: number, ids: readonly number[]): Promise<Set<number>> {
@@ -199,17 +182,11 @@ export async function lockRows(
   source: string,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, OwnValues>> {
-  const { rows } = await sql<{ key: string; written: string | null; earlier: string | null }>`
-    select key, last_written::text as written, earlier_writes::text as earlier from fillrate.rows
+  const { rows } = await sql<WithText<OwnValues & { key: string }, keyof OwnValues>>`
+    select key, coalesce(last_written, '{}')::text as written, coalesce(earlier_writes, '{}')::text as earlier from fillrate.rows
      where source = ${source} and key = any(${[...keys]}::text[])
      order by key for no key update`.execute(tx)
-  const read = (text: string | null): Values => (text === null ? {} : parseValues(text))
-  return new Map(
-    rows.map(({ key, written, earlier }) => [
-      key,
-      { written: read(written), earlier: read(earlier) as EarlierWrites },
-    ]),
-  )
+  return new Map(parseColumns(rows, ['written', 'earlier']).map(({ key, ...values }) => [key, values]))
 }
 
 interface RevertedRow {

@@ -130,13 +130,6 @@ export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise
   return rows.map((row) => row.id)
 }
 
-/** The ids of the deliveries of jobs. */
-export async function listDeliveriesOfJobs(tx: Tx, jobs: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    select id from fillrate.deliveries where ${isOfJobsSql(jobs)} order by id`.execute(tx)
-  return rows.map((row) => row.id)
-}
-
 const isOfJobsSql = (jobs: readonly string[]): RawBuilder<boolean> => sql`(
   job_key = any(${[...jobs]}::uuid[])
   or (job_id, ${deliveringServiceSql(sql`service_id`)}) in (
@@ -249,13 +242,17 @@ async function deleteLookups(
 /**
  * The ids of deliveries that may hold a copy: those of the jobs, those whose body matches the pattern, and those with
  * escapes in which it could be written differently. Reads all deliveries, locks none.
+ * @param pattern null: only those of the jobs
  */
-export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: string): Promise<string[]> {
+export async function findDeliveries(
+  tx: Tx,
+  jobs: readonly string[],
+  pattern: string | null,
+): Promise<string[]> {
+  const mayName = sql`(body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern})`
   const { rows } = await sql<{ id: string }>`
-    select id from fillrate.deliveries d
-     where ${isOfJobsSql(jobs)}
-        or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
-     order by id`.execute(tx)
+    select id from fillrate.deliveries
+     where ${isOfJobsSql(jobs)} or ${pattern === null ? sql`false` : mayName} order by id`.execute(tx)
   return rows.map((row) => row.id)
 }
 

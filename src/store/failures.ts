@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { nameServices, toServiceName } from './services.ts'
+import { withServiceNames } from './services.ts'
 import { inSourceSql, readPages, type SourceFilter } from './sql.ts'
 import { FAILURES, sharedReasonSql } from './terms.ts'
 
@@ -25,11 +25,6 @@ export interface FailureReason {
   readonly isPartial?: true
 }
 
-type StoredReason = Omit<FailureReason, 'service' | 'isPartial'> & {
-  readonly service_id: number | null
-  readonly is_partial: boolean
-}
-
 /**
  * Failure reasons with their numbers of rows, most frequent first; a confidence that is too low is reduced to its bound.
  * @param most rows of each source and state that are read; null: all
@@ -39,10 +34,13 @@ export async function countFailureReasons(
   { source, states }: FailureFilter,
   most: number | null = null,
 ): Promise<FailureReason[]> {
-  const names = await nameServices(db)
-  const { rows } = await sql<StoredReason>`
-    select source, state, ${sharedReasonSql} as reason, count(*) as rows, bool_or(known > ${most}) is true as is_partial,
-           ${names.size === 0 ? sql`null::smallint` : sql`service_id`} as service_id
+  const { rows } = await sql<
+    Omit<FailureReason, 'service' | 'isPartial'> & {
+      readonly service_id: number
+      readonly isPartial: boolean
+    }
+  >`
+    select source, state, ${sharedReasonSql} as reason, count(*) as rows, bool_or(known > ${most}) is true as "isPartial", service_id
       from (
         select source, state as failure, sum(rows) as known
           from fillrate.row_counts
@@ -55,11 +53,8 @@ export async function countFailureReasons(
         where r.failure between c.failure and c.failure and r.source = c.source order by r.failure, r.key limit ${most}) r
      group by source, state, 3, 6
      order by rows desc, array_position(array[${FAILURES}], state), source, 3, 6`.execute(db)
-  return rows.map(({ service_id: service, is_partial: isPartial, ...one }) => ({
-    ...one,
-    ...toServiceName(names, service),
-    ...(isPartial && { isPartial }),
-  }))
+  const named = await withServiceNames(db, rows)
+  return named.map(({ isPartial, ...one }) => ({ ...one, ...(isPartial && { isPartial }) }))
 }
 
 export interface FailedRow {
@@ -72,8 +67,6 @@ export interface FailedRow {
   readonly settled_at: Date
 }
 
-type StoredFailure = Omit<FailedRow, 'service'> & { readonly service_id: number }
-
 /** Some of the failed rows. */
 async function selectFailures(
   db: Database,
@@ -84,11 +77,10 @@ async function selectFailures(
     limit,
   }: { where?: RawBuilder<unknown>; orderBy: RawBuilder<unknown>; limit: number },
 ): Promise<FailedRow[]> {
-  const names = await nameServices(db)
-  const { rows } = await sql<StoredFailure>`
+  const { rows } = await sql<Omit<FailedRow, 'service'> & { readonly service_id: number }>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
      where ${matchesFilterSql(filter)} and ${where} order by ${orderBy} limit ${limit}`.execute(db)
-  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
+  return withServiceNames(db, rows)
 }
 
 /** The latest failed rows. */

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
 import { addSpendSql } from './spend.ts'
-import { intervalSql, jsonBatch, readOne } from './sql.ts'
+import { intervalSql, jsonBatch, readCount } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { hasResultsSql, isOpenMemberSql, memberInputsSql, pricedAsSql } from './terms.ts'
 
@@ -17,12 +17,8 @@ const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
   (j.state = 'submitted' and j.poll_at <= now() and ${isOfScopeSql(scope)} and not ${hasResultsSql})`
 
 /** How many jobs of a scope are to be fetched now, up to a limit. */
-export async function countDueJobs(db: Connection, scope: string, limit: number): Promise<number> {
-  const counted = sql<{ due: number }>`
-    select count(*) as due from (
-      select from fillrate.jobs j where ${isDueSql(scope)} limit ${limit}) jobs`
-  return (await readOne(db, counted)).due
-}
+export const countDueJobs = (db: Connection, scope: string, limit: number): Promise<number> =>
+  readCount(db, sql`(select from fillrate.jobs j where ${isDueSql(scope)} limit ${limit}) jobs`)
 
 export interface PolledJob extends AwaitedJob {
   readonly id: string
@@ -97,14 +93,6 @@ export async function lockJobsOfLeftPages(tx: Tx, limit: number): Promise<string
        and not (j.state = 'submitted' and j.poll_at is not null and j.deadline_at > now())
      order by j.key limit ${limit} for no key update skip locked`.execute(tx)
   return rows.map((row) => row.id)
-}
-
-/** Gives up jobs that the service does not have any more. */
-export async function expireGoneJobs(tx: Tx, jobs: readonly string[]): Promise<void> {
-  if (jobs.length === 0) return
-  await sql`
-    update fillrate.jobs set state = 'expired', reason = 'the service has no such job any more', finished_at = now()
-     where key = any(${[...jobs]}::uuid[]) and state = 'submitted'`.execute(tx)
 }
 
 /**

@@ -378,13 +378,13 @@ export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
   return rows[0] ?? null
 }
 
-/** Gives a job up before its deadline: it expires, or is rejected if the service certainly did not accept it. */
-export async function expireJobNow(tx: Tx, id: string, reason: string): Promise<void> {
+/** Gives up jobs before their deadline: they expire, or are rejected if the service certainly did not accept them. */
+export async function giveUpJobs(tx: Tx, keys: readonly string[], reason: string): Promise<void> {
   await sql`
     update fillrate.jobs
        set state = case when state = 'submitting' then 'rejected' else 'expired' end, reason = ${reason},
            finished_at = now(), lease_token = null, leased_until = null, not_before = null
-     where key = ${id}`.execute(tx)
+     where key = any(${[...keys]}::uuid[]) and state in ('submitting', 'submitted', 'in_doubt')`.execute(tx)
 }
 
 /** Makes a job that the service did not accept due now, without the rest of its backoff. */

@@ -198,23 +198,6 @@ const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => s
                from (select is_claimed, is_claimed and l.state <> 'pending' as is_renewed
                        from (select coalesce(${claimableSql(runningRuns)}, false) as is_claimed offset 0) c) c)`
 
-/** Which of these lookups `upsertLookups` would claim for a run, in the same order. Each of them costs a call. */
-export async function needCall(
-  db: Connection,
-  lookups: readonly LookupSpec[],
-  runningRuns: readonly number[],
-  service: number,
-): Promise<boolean[]> {
-  if (lookups.length === 0) return []
-  const { rows } = await sql<{ costs: boolean }>`
-    select l.id is null or coalesce(${claimableSql(runningRuns)}, false) as costs
-      from jsonb_to_recordset(${jsonBatch(lookups.map((one, n) => ({ n, kind: one.kind, key: one.key })))})
-           as w (n integer, kind text, key text)
-      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
-     order by w.n`.execute(db)
-  return rows.map((row) => row.costs)
-}
-
 /** What is stored of a lookup. */
 export interface StoredAnswer {
   /** `upsertLookups` would claim it for a run, so that it costs a call. */

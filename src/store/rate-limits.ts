@@ -119,32 +119,6 @@ export const saveLimitUsage = (
     { usage: sql`${JSON.stringify(usage)}::jsonb`, usage_at: sql`now()` },
   )
 
-/** How long limits may still be exhausted. */
-export async function readExhausted(db: Database, scope: string): Promise<ExhaustedFor> {
-  const { rows } = await sql<{ key: keyof ExhaustedFor; ms: number }>`
-    select key, (extract(epoch from value::timestamptz - now()) * 1000)::float8 as ms
-      from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
-     where scope = ${scope} and value::timestamptz > now()`.execute(db)
-  return Object.fromEntries(rows.map(({ key, ms }) => [key, ms]))
-}
-
-/** What was called within documented limits, as of now; null: nothing is known. */
-export async function readLimitUsage(db: Database, scope: string): Promise<LimitUsage | null> {
-  const { rows } = await sql<{ usage: LimitUsage | null; ms: number | null }>`
-    select usage, (extract(epoch from now() - usage_at) * 1000)::float8 as ms
-      from fillrate.rate_limits where scope = ${scope}`.execute(db)
-  const [row] = rows
-  if (!row?.usage) return null
-  const elapsedMs = Math.max(0, row.ms ?? 0)
-  return {
-    ...row.usage,
-    windows: row.usage.windows.map((window) => ({
-      ...window,
-      calls: window.calls.map(([ageMs, calls]) => [ageMs + elapsedMs, calls] as const),
-    })),
-  }
-}
-
 /** Saves the leader's status report. */
 export async function saveRateStatus(
   db: Database,
@@ -170,13 +144,33 @@ export async function saveRateStatus(
 /** A client that was not seen for longer may be gone. */
 const SHARED_FOR = sql`interval '1 minute'`
 
-/** What the previous leader of a scope reported last. */
-export async function readPreviousLeader(db: Database, scope: string): Promise<PreviousLeader> {
-  const { rows } = await sql<{ wasBanned: boolean; wasShared: boolean }>`
-    select coalesce(status ->> 'state' = 'banned', false) as "wasBanned",
-           coalesce((status ->> 'sharedKey')::boolean and reported_at > now() - ${SHARED_FOR}, false) as "wasShared"
+/** What the previous leader of a scope has left. */
+export interface LeftRate {
+  /** How long limits may still be exhausted. */
+  readonly exhaustedFor: ExhaustedFor
+  readonly previous: PreviousLeader
+  /** What was called within documented limits, as of now; null: nothing is known. */
+  readonly usage: LimitUsage | null
+}
+
+export async function readLeftRate(db: Database, scope: string): Promise<LeftRate> {
+  const { rows } = await sql<LeftRate & { readonly usageMs: number | null }>`
+    select (select coalesce(jsonb_object_agg(key, (extract(epoch from value::timestamptz - now()) * 1000)::float8), '{}')
+              from jsonb_each_text(exhausted_until) where value::timestamptz > now()) as "exhaustedFor",
+           jsonb_build_object(
+             'wasBanned', coalesce(status ->> 'state' = 'banned', false),
+             'wasShared', coalesce((status ->> 'sharedKey')::boolean and reported_at > now() - ${SHARED_FOR}, false)) as previous,
+           usage, (extract(epoch from now() - usage_at) * 1000)::float8 as "usageMs"
       from fillrate.rate_limits where scope = ${scope}`.execute(db)
-  return rows[0] ?? {}
+  const [left] = rows
+  if (left === undefined) return { exhaustedFor: {}, previous: {}, usage: null }
+  const { usage, usageMs, ...others } = left
+  const elapsedMs = Math.max(0, usageMs ?? 0)
+  const windows = usage?.windows.map((window) => ({
+    ...window,
+    calls: window.calls.map(([ageMs, calls]) => [ageMs + elapsedMs, calls] as const),
+  }))
+  return { ...others, usage: usage && windows ? { ...usage, windows } : null }
 }
 
 /** The latest reported status of each scope, and whether the leader that reported it still holds its lease. */

@@ -1,8 +1,7 @@
 import { sql } from 'kysely'
 import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { isTrue, readOne, unnestByRow } from './sql.ts'
+import { isTrue, parseColumns, readCount, readOne, unnestByRow, type WithText } from './sql.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
-import { parseRows, type Unparsed } from './write-back-queue.ts'
 import { enqueueWriteBackSql, hasAnsweredRowsSql } from './terms.ts'
 
 /** A record that a service has found for a row, and the row. */
@@ -55,15 +54,12 @@ export async function listKeysWithRecord(
 }
 
 /** The number of those rows. */
-export async function countRowsWithRecord(
+export const countRowsWithRecord = (
   db: Connection,
   source: string,
   services: readonly number[] | null,
-): Promise<number> {
-  const counted = sql<{ count: number }>`
-    select count(*) as count from fillrate.rows r where r.source = ${source} and ${hasRecordSql(services)}`
-  return (await readOne(db, counted)).count
-}
+): Promise<number> =>
+  readCount(db, sql`fillrate.rows r where r.source = ${source} and ${hasRecordSql(services)}`)
 
 /** The records that these services have found for rows, as the rows are now. The last of a row is the latest. */
 export async function listFoundRecords(
@@ -73,13 +69,13 @@ export async function listFoundRecords(
   services: readonly number[] | null,
 ): Promise<FoundRecord[]> {
   if (keys.length === 0) return []
-  const { rows } = await sql<Unparsed<FoundRecord>>`
+  const { rows } = await sql<WithText<FoundRecord, 'record' | 'written' | 'earlier'>>`
     select r.key, r.input_hash::text as "inputHash", r.state, r.settled_at::text as "settledAt", l.id as lookup, l.service_id as service, l.record::text,
            l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier, coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on ${isRecordSql(services)}
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${isFinishedSql}
      order by r.key, array_position(${lookupsSql}, l.id)`.execute(db)
-  return parseRows<FoundRecord>(rows)
+  return parseColumns(rows, ['record', 'written', 'earlier'])
 }
 
 /**

@@ -3,7 +3,7 @@ import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { readOne, recordBatch } from './sql.ts'
+import { readCount, readOne, recordBatch } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { failureSql } from './terms.ts'
 
@@ -156,11 +156,8 @@ export async function recountRows(db: Connection): Promise<number> {
 }
 
 /** How many rows of a source a run has claimed. */
-export async function countRunRows(db: Connection, source: string, run: number): Promise<number> {
-  const counted = sql<{ count: number }>`
-    select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`
-  return (await readOne(db, counted)).count
-}
+export const countRunRows = (db: Connection, source: string, run: number): Promise<number> =>
+  readCount(db, sql`fillrate.rows where run_id = ${run} and source = ${source}`)
 
 /** How many rows of a run are at each service: where they were finished, or wait. */
 export async function countRowsByService(db: Connection, run: number): Promise<ReadonlyMap<number, number>> {

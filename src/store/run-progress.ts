@@ -3,9 +3,18 @@ import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { earlierWritesWithSql, lastWrittenWithSql } from './own-values.ts'
 import type { RunService } from './pending-lookups.ts'
-import { intervalSql, isTrue, jsonBatch, opaque, readOne, recordBatch } from './sql.ts'
+import {
+  intervalSql,
+  isTrue,
+  jsonBatch,
+  opaque,
+  parseColumns,
+  readOne,
+  recordBatch,
+  type WithText,
+} from './sql.ts'
 import type { Connection } from './transaction.ts'
-import { type AnsweredRow, parseRows, type Unparsed } from './write-back-queue.ts'
+import type { AnsweredRow } from './write-back-queue.ts'
 import {
   ANSWERED_STATES,
   hasAnsweredRowsSql,
@@ -251,7 +260,7 @@ export async function readSampledAnswers(
   sampled: readonly { readonly key: string; readonly inputHash: string; readonly lookup: number | null }[],
 ): Promise<SampledAnswer[]> {
   const hash = sql`v."inputHash"::bigint`
-  const { rows } = await sql<Unparsed<SampledAnswer>>`
+  const { rows } = await sql<WithText<SampledAnswer, 'record' | 'written' | 'earlier'>>`
     select v.key, v."inputHash", null as run, ${lastWrittenWithSql(hash)}::text as written,
            ${earlierWritesWithSql(hash)}::text as earlier, l.id as lookup, l.kind, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
@@ -259,7 +268,7 @@ export async function readSampledAnswers(
       join fillrate.lookups l on l.id = v.lookup
       left join fillrate.rows r on r.source = ${source} and r.key = v.key
      where ${opaque(sql`l.state in (${ANSWERED_STATES})`)}`.execute(db)
-  return parseRows<SampledAnswer>(rows)
+  return parseColumns(rows, ['record', 'written', 'earlier'])
 }
 
 /** Which of some lookups are awaited no more: they are answered, or were deleted. */

@@ -34,6 +34,15 @@ export function toServiceName(names: ServiceNames, service: number | null): { re
   return name === undefined ? {} : { service: name }
 }
 
+/** Names the services of rows. */
+export async function withServiceNames<Row extends { readonly service_id: number | null }>(
+  db: Connection,
+  rows: readonly Row[],
+): Promise<(Omit<Row, 'service_id'> & { readonly service?: string })[]> {
+  const names = await nameServices(db)
+  return rows.map(({ service_id: service, ...row }) => ({ ...row, ...toServiceName(names, service) }))
+}
+
 /** Lets a service be tried at once: by its leader, by a process whose key was refused, and by the next leader. */
 export async function requestTry(db: Connection, service: number): Promise<void> {
   await sql`

@@ -1,4 +1,5 @@
 import { type QueryExecutorProvider, type RawBuilder, sql } from 'kysely'
+import { parseExactJson } from '../domain/json.ts'
 import { type ArrayType, postgresArray } from '../util/postgres-array.ts'
 
 /**
@@ -70,6 +71,25 @@ export async function readOne<Row>(db: QueryExecutorProvider, statement: RawBuil
   if (row === undefined) throw new Error('a statement that always returns a row returned none')
   return row
 }
+
+/** A row whose JSON is read as text, because the driver's parser would round its numbers. */
+export type WithText<Row, Column extends keyof Row> = Omit<Row, Column> & {
+  readonly [One in Column]: string | (null extends Row[One] ? null : never)
+}
+
+/** Parses such columns, without rounding. */
+export const parseColumns = <Row extends object, Column extends keyof Row>(
+  rows: readonly WithText<Row, Column>[],
+  columns: readonly Column[],
+): Row[] =>
+  rows.map((row) => {
+    const parsed = columns.map((column) => [column, row[column] && parseExactJson(row[column] as string)])
+    return { ...row, ...Object.fromEntries(parsed) } as unknown as Row
+  })
+
+/** The number of rows of a relation, with its conditions: what follows FROM. */
+export const readCount = async (db: QueryExecutorProvider, of: RawBuilder<unknown>): Promise<number> =>
+  (await readOne(db, sql<{ count: number }>`select count(*) as count from ${of}`)).count
 
 /** Whether a condition holds in the database. */
 export const isTrue = async (db: QueryExecutorProvider, condition: RawBuilder<unknown>): Promise<boolean> =>

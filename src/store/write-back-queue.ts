@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import { parseExactJson } from '../domain/json.ts'
 import type { EarlierSteps } from '../domain/step.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
 import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
@@ -10,7 +9,7 @@ import { restoreLookups } from './steps.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
-import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
+import { isTrue, opaque, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { ANSWERED_STATES, failureSql, isAwaitedSql, serviceNumberSql } from './terms.ts'
 
@@ -43,23 +42,6 @@ interface PassedSteps extends EarlierSteps {
   readonly isRemapped: boolean
 }
 
-/** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
-export type Unparsed<Row extends Pick<AnsweredRow, Parsed>> = Omit<Row, Parsed> &
-  Readonly<Record<Parsed, string | null>>
-type Parsed = 'record' | 'written' | 'earlier'
-
-/** Parses the JSON of rows without rounding numbers. */
-export const parseRows = <Row extends Pick<AnsweredRow, Parsed>>(rows: readonly Unparsed<Row>[]): Row[] =>
-  rows.map(
-    ({ record, written, earlier, ...row }) =>
-      ({
-        ...row,
-        record: record === null ? null : parseExactJson(record),
-        written: written === null ? null : parseExactJson(written),
-        earlier: earlier === null ? null : parseExactJson(earlier),
-      }) as unknown as Row,
-  )
-
 export interface ClaimedRow extends AnsweredRow {
   /** Where the row is, for as long as this transaction holds its lock. */
   readonly ctid: string
@@ -86,7 +68,9 @@ export async function claimForWriteBack(
   limit: number,
   { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
-  const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: string }>`
+  const { rows } = await sql<
+    WithText<ClaimedRow, 'record' | 'written' | 'earlier'> & { readonly entry: string }
+  >`
     select r.entry::text, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
            l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
       from fillrate.answered_lookups u
@@ -107,7 +91,11 @@ export async function claimForWriteBack(
   const keys = new Set<string>()
   const distinct = rows.filter(({ key }) => !keys.has(key) && keys.add(key))
   return {
-    rows: parseRows<ClaimedRow>(distinct),
+    rows: parseColumns<ClaimedRow, 'record' | 'written' | 'earlier'>(distinct, [
+      'record',
+      'written',
+      'earlier',
+    ]),
     entries: [...new Set(rows.map((row) => row.entry))],
     bytes: rows.reduce((sum, row) => sum + (row.record?.length ?? 0), 0),
   }

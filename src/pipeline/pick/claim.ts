@@ -194,9 +194,9 @@ async function findBillable(
 ): Promise<LookupMap<true>> {
   const cost = distinct.reduce((sum, lookup) => sum + run.budget.charge(lookup), 0)
   if (roundCredits(cost) <= remaining) return new LookupMap()
-  const flags = await lookups.needCall(tx, distinct, run.live, run.service)
+  const answers = await lookups.readStoredAnswers(tx, distinct, run.live, run.service)
   const billable = new LookupMap<true>()
-  for (const [n, lookup] of distinct.entries()) if (flags[n]) billable.set(lookup, true)
+  for (const [n, lookup] of distinct.entries()) if (answers[n]?.costs) billable.set(lookup, true)
   return billable
 }
 
