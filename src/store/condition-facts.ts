@@ -13,7 +13,7 @@ import {
   throttledSql,
   WEEK,
 } from './condition-services.ts'
-import { intervalSql, jsonBatch } from './sql.ts'
+import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
 import { isHeldSql, isPausedSql, queuedChangesSql } from './terms.ts'
 
@@ -235,7 +235,10 @@ const rejectedSql = sql`
      where latest.since is not null
   )`
 
-/** SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. A budget below the backlog is a choice: only edits may not wait for it. */
+/**
+ * SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. An expired job is forgotten after a day, or with the next delivery.
+ * A budget below the backlog is a choice: only edits may not wait for it.
+ */
 const restSql = (spent: RawBuilder<unknown>) => sql`
   jobs_overdue as (
     select 'jobs_overdue' as kind,
@@ -243,7 +246,18 @@ const restSql = (spent: RawBuilder<unknown>) => sql`
            null as source,
            min(j.deadline_at) as since,
            jsonb_build_object('waiting', count(*)) as details
-      from ${overdueJobsSql} j
+      from (
+        select deadline_at, service_id
+          from fillrate.jobs
+         where state in ('submitted', 'in_doubt')
+           and deadline_at < now()
+        union all
+        select deadline_at, service_id
+          from fillrate.jobs
+         where state = 'expired'
+           and finished_at > now() - interval '1 day'
+           and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity')
+      ) j
       left join service s
         on s.id = j.service_id
      group by s.name
@@ -363,14 +377,3 @@ function listSpentBudgets({ bound, spent, bySource }: DayUsage) {
     .filter(([source, limit]) => (bySource[source] ?? 0) >= limit)
     .map(([source, limit]) => ({ source, limit, unit }))
 }
-
-/** An expired job is forgotten after a day, or with the next delivery. */
-const EXPIRED_MS = 24 * 3_600_000
-
-/** SQL: the jobs whose delivery is late, or never came. The one definition of overdue jobs. */
-const overdueJobsSql = sql`(
-    select state, deadline_at, service_id from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
-    union all
-    select state, deadline_at, service_id from fillrate.jobs
-     where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
-       and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity'))`

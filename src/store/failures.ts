@@ -11,9 +11,6 @@ export interface FailureFilter {
   readonly states: readonly FailureState[] | null
 }
 
-const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
-  sql`failure in (${wanted === null ? FAILURES : sql.join(wanted)}) and ${inSourceSql(sql`source`, source)}`
-
 export interface FailureReason {
   readonly source: string
   /** The service that finished the rows. Absent: the database knows one alone. */
@@ -70,7 +67,7 @@ export interface FailedRow {
 /** Some of the failed rows. */
 async function selectFailures(
   db: Database,
-  filter: FailureFilter,
+  { source, states }: FailureFilter,
   {
     where = sql`true`,
     orderBy,
@@ -79,7 +76,8 @@ async function selectFailures(
 ): Promise<FailedRow[]> {
   const { rows } = await sql<Omit<FailedRow, 'service'> & { readonly service_id: number }>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
-     where ${matchesFilterSql(filter)} and ${where} order by ${orderBy} limit ${limit}`.execute(db)
+     where failure in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)} and ${where}
+     order by ${orderBy} limit ${limit}`.execute(db)
   return withServiceNames(db, rows)
 }
 

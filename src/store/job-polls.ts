@@ -8,13 +8,13 @@ import { hasResultsSql, isOpenMemberSql, memberInputsSql, pricedAsSql } from './
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
 
-/** SQL: the job `j` is of the scope, or of a run that goes on in it: the key may have changed since it was submitted. */
-const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
-  (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scopes ->> j.service_id::text = ${scope}))`
-
-/** SQL: the job `j` is to be fetched now. While its results wait to be settled, it would be fetched from its beginning. */
-const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
-  (j.state = 'submitted' and j.poll_at <= now() and ${isOfScopeSql(scope)} and not ${hasResultsSql})`
+/**
+ * SQL: the job `j` is to be fetched now: it is of the scope, or of a run that goes on in it, since the key may have changed since it was
+ * submitted. While its results wait to be settled, it would be fetched from its beginning.
+ */
+const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`(
+  j.state = 'submitted' and j.poll_at <= now() and not ${hasResultsSql}
+  and (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scopes ->> j.service_id::text = ${scope})))`
 
 /** How many jobs of a scope are to be fetched now, up to a limit. */
 export const countDueJobs = (db: Connection, scope: string, limit: number): Promise<number> =>

@@ -169,15 +169,6 @@ export async function upsertLookups(
     select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}
       from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb' })}
      order by ${order}
-    ${claimKnownSql(runningRuns)}
-    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
-    ), ${enqueueWriteBackSql('upserted')}
-    select id, kind, key, state, claimed from upserted`.execute(tx)
-  return rows
-}
-
-/** SQL: what becomes of a lookup that exists already: claimed if it needs a call, and only locked otherwise. */
-const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => sql`
     on conflict (kind, key, service_id) do update
        set (state, job_key, run_id, source, requested_at, enqueued_at, resolved_at, refresh_at,
             sync_only, input, reason, attempts, not_before, unconfirmed_calls) = (
@@ -196,7 +187,12 @@ const claimKnownSql = (runningRuns: readonly number[]): RawBuilder<unknown> => s
                     case when is_renewed then null else l.not_before end,
                     case when is_renewed then 0 else l.unconfirmed_calls end
                from (select is_claimed, is_claimed and l.state <> 'pending' as is_renewed
-                       from (select coalesce(${claimableSql(runningRuns)}, false) as is_claimed offset 0) c) c)`
+                       from (select coalesce(${claimableSql(runningRuns)}, false) as is_claimed offset 0) c) c)
+    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}
+    select id, kind, key, state, claimed from upserted`.execute(tx)
+  return rows
+}
 
 /** What is stored of a lookup. */
 export interface StoredAnswer {

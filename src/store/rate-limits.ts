@@ -1,6 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
 import type {
-  CircuitCause,
   CircuitSnapshot,
   ExhaustedFor,
   KnownLimit,
@@ -268,27 +267,12 @@ export interface KnownCircuit extends CircuitSnapshot {
 
 /** The stored open circuit of a scope; null if it was closed last. */
 export async function findCircuit(db: Database, scope: string): Promise<KnownCircuit | null> {
-  const { rows } = await sql<{
-    ms: number
-    backoff_ms: number
-    open_ms: number
-    reason: string | null
-    cause: CircuitCause
-  }>`
-    select (extract(epoch from probe_at - now()) * 1000)::float8 as ms, backoff_ms, reason, cause,
-           (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
+  const { rows } = await sql<KnownCircuit>`
+    select scope, reason, cause, backoff_ms as "backoffMs",
+           greatest(0, extract(epoch from probe_at - now()) * 1000)::float8 as "probeInMs",
+           greatest(0, extract(epoch from now() - opened_at) * 1000)::float8 as "openMs"
       from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'`.execute(db)
-  const row = rows[0]
-  return row
-    ? {
-        scope,
-        probeInMs: Math.max(0, row.ms),
-        backoffMs: row.backoff_ms,
-        openMs: Math.max(0, row.open_ms),
-        reason: row.reason,
-        cause: row.cause,
-      }
-    : null
+  return rows[0] ?? null
 }
 
 /**

@@ -54,24 +54,18 @@ export async function findProcessOf(db: Connection, source: string): Promise<str
   return rows[0]?.process ?? null
 }
 
-/** For this long no process has had a source in its configuration, before its waiting rows end. */
-const LEFT_FOR = sql`interval '7 days'`
-
-/** Why a row of such a source ended. Configured again, it is due at once. */
-const LEFT_REASON = 'its source is no longer in the configuration'
-
 /**
  * Ends rows that wait, of sources that no process has had in its configuration for seven days. Lookups that only waited for them,
- * and were never requested, are withdrawn as for deleted rows.
+ * and were never requested, are withdrawn as for deleted rows. Configured again, such a row is due at once.
  * @returns how many rows, at most `limit`
  */
 export async function endRowsOfLeftSources(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ lookup: number | null }>`
-    update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = ${LEFT_REASON},
+    update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = 'its source is no longer in the configuration',
            settled_at = now(), due_at = now()
      where ctid = any(array(
        select r.ctid from fillrate.source_state c join fillrate.rows r using (source)
-        where c.configured_at < now() - ${LEFT_FOR} and r.state = ${Row.waiting}
+        where c.configured_at < now() - interval '7 days' and r.state = ${Row.waiting}
           and (select sum(n.rows) from fillrate.row_counts n where n.source = c.source and n.state = ${Row.waiting}) > 0
         limit ${limit} for update of r skip locked))
     returning lookup_id as lookup`.execute(tx)

@@ -27,7 +27,8 @@ export interface PickedRow {
 
 /**
  * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
- * read: write-back fills those of a dead run while they are picked.
+ * read: write-back fills those of a dead run while they are picked. Of a row that is known only the columns of `excluded` can be compared:
+ * its `picked_at` is the time at which the row was finished when it was read.
  * @param service whose results they wait for
  * @returns the claimed keys
  */
@@ -63,7 +64,15 @@ export async function claimRows(
           nextAt: 'timestamptz',
         },
       )}
-     order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`.execute(tx)
+     order by v.key collate "C"
+    on conflict (source, key) do update set
+      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      ${claimedValuesSql},
+      deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
+      cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
+    where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
+               else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end
+    returning r.key`.execute(tx)
   const claimed = rows.map((row) => row.key)
   // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
   const isBare = (row: PickedRow): boolean => row.state !== 'waiting' && row.onlyBlanks !== true
@@ -75,19 +84,6 @@ export async function claimRows(
   )
   return claimed
 }
-
-/**
- * SQL: a row that is known already is claimed too, unless another running run holds it or it was finished since it was read. Only the
- * columns of `excluded` can be read here: its `picked_at` is the time at which the row was finished when it was read.
- */
-const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
-    on conflict (source, key) do update set
-      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
-      ${claimedValuesSql},
-      deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
-      cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
-    where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
-               else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end`
 
 /** SQL: what services before this one have counted of the row. */
 const earlierCellsSql = (column: string): RawBuilder<unknown> =>

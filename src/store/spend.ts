@@ -41,8 +41,6 @@ export const addSpendSql = (
       on conflict (run_id, day, service_id, source, endpoint) do update set ${sql.join(names.map(sum))}`
 }
 
-const TODAY = sql`(now() at time zone 'UTC')::date`
-
 /**
  * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of its call (null:
  * nothing was sent), what it cost (`credits`), `doubt`, 1 if it may be billed without an answer, what that may cost at most
@@ -61,7 +59,7 @@ export const countCallsSql = sql`counted as (${addSpendSql(
   },
   sql`from (
         select coalesce(run_id, 0) as run_id,
-               ${TODAY} as day,
+               (now() at time zone 'UTC')::date as day,
                service_id,
                coalesce(source, '') as source,
                ${pricedAsSql(sql`kind`)} as endpoint,
