@@ -396,9 +396,8 @@ export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> 
   const { rows } = await sql<Omit<RunBudgetUsage, keyof ShownUsage>>`
     select id, trigger = 'schedule' as "isScheduled", (bound ->> 'limit')::float8 as "limit", sources
       from fillrate.runs
-     where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}' order by id`.execute(
-    db,
-  )
+     where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}'
+     order by id`.execute(db)
   const listed: RunBudgetUsage[] = []
   for (const run of rows) {
     const usage = sql<ShownUsage>`with ${budgetSql(sql`r.id = ${run.id}`)} select ${shownSql}`

@@ -30,9 +30,8 @@ export async function hasWrittenRows(
   rows: number,
 ): Promise<boolean> {
   const found = await sql`
-    select from fillrate.changes where run_id = ${run} and source = ${source} offset ${Math.max(1, rows) - 1} limit 1`.execute(
-    db,
-  )
+    select from fillrate.changes where run_id = ${run} and source = ${source} offset ${Math.max(1, rows) - 1}
+     limit 1`.execute(db)
   return found.rows.length > 0
 }
 
@@ -45,9 +44,8 @@ export async function countCellsOfRun(
   const { rows } = await sql<{ service: number; count: number }>`
     select l.service_id as service, count(*) as count
       from fillrate.changes c cross join lateral jsonb_object_keys(c.after) as k (name) join fillrate.lookups l on l.id = c.lookup_id
-     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name group by l.service_id`.execute(
-    db,
-  )
+     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name
+     group by l.service_id`.execute(db)
   return new Map(rows.map(({ service, count }) => [service, count]))
 }
 
@@ -274,9 +272,8 @@ export async function passOnParents(
   await sql`
     update fillrate.changes c set before = v.parents || c.before
       from jsonb_to_recordset(${jsonBatch(undone)}) as v (id bigint, key text, parents jsonb), fillrate.runs r
-     where c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id and r.id = c.run_id and ${isStandingSql}`.execute(
-    tx,
-  )
+     where c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id and r.id = c.run_id
+       and ${isStandingSql}`.execute(tx)
 }
 
 interface KeptColumns {

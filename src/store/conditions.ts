@@ -62,9 +62,8 @@ export async function recordConditions(db: Database, observer: Observer): Promis
         select kind, service, source, details, since, now() from shown where id is null
         returning *
       )
-      select ${storedSql()} from (select * from ended union all select * from begun) c order by id`.execute(
-      tx,
-    )
+      select ${storedSql()} from (select * from ended union all select * from begun) c
+       order by id`.execute(tx)
     return rows.filter(isKnown)
   })
 }
@@ -84,9 +83,8 @@ export async function reportCondition(
   const isSame = sql`kind = ${kind} and source = ${source} and ended_at is null`
   if (details === null) {
     const { rows } = await sql<StoredCondition>`
-      update fillrate.conditions c set ended_at = now() where ${isSame} and is_reported returning ${storedSql()}`.execute(
-      db,
-    )
+      update fillrate.conditions c set ended_at = now() where ${isSame} and is_reported
+      returning ${storedSql()}`.execute(db)
     return rows.filter(isKnown)
   }
   const { rows } = await sql<StoredCondition & { isNew: boolean }>`

@@ -9,6 +9,7 @@ import { intervalSql } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { deliveringServiceSql, failureSql, isOfRowSql } from './terms.ts'
 import { removeFromUnsentJobs } from './jobs.ts'
+import { listKeys } from './rows.ts'
 
 /** The deleted rows of one source. */
 export interface DeletedRows {
@@ -31,17 +32,12 @@ const KNOWN_ROWS = {
 export type RowSelection = keyof typeof KNOWN_ROWS
 
 /** Their keys after one, in the order of their texts. */
-export async function listKnownKeys(
+export const listKnownKeys = (
   db: Connection,
   source: string,
   which: RowSelection,
-  { after, limit }: { readonly after: string; readonly limit: number },
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows where source = ${source} and key > ${after} and ${KNOWN_ROWS[which]}
-     order by key limit ${limit}`.execute(db)
-  return rows.map(({ key }) => key)
-}
+  page: { readonly after: string; readonly limit: number },
+): Promise<string[]> => listKeys(db, source, KNOWN_ROWS[which], page)
 
 const theseSql = (source: string, keys: readonly string[]): RawBuilder<unknown> =>
   sql`source = ${source} and key = any(${[...keys]}::text[])`
@@ -202,9 +198,8 @@ export async function eraseUnneededLookups(
   await removeFromUnsentJobs(tx, lookupIds)
   const { rows } = await sql<Pick<ErasedRows, 'lookups' | 'records'>>`
     with lookups as (delete from fillrate.lookups where id = any(${ids}) returning record)
-    select count(*) as lookups, count(*) filter (where record is not null) as records from lookups`.execute(
-    tx,
-  )
+    select count(*) as lookups, count(*) filter (where record is not null) as records
+      from lookups`.execute(tx)
   await sql`
     with empty as (
       delete from fillrate.jobs j

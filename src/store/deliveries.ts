@@ -46,7 +46,7 @@ export async function insertDeliveries(
     insert into fillrate.deliveries (id, event_id, service_id, job_key, job_id, state, reason, body, raw)
     values ${sql.join(values)}
     on conflict (id) do nothing
-    returning id`.execute(db)
+returning id`.execute(db)
   return rows.map((row) => row.id)
 }
 
@@ -61,9 +61,8 @@ export async function takePages(
       delete from fillrate.deliveries where job_key = any(${[...jobs]}::uuid[]) and state = 'partial'
       returning job_key, event_id, body, service_id
     )
-    select job_key as job, array_agg(body order by event_id) as bodies, max(service_id) as service from taken group by job_key`.execute(
-    tx,
-  )
+    select job_key as job, array_agg(body order by event_id) as bodies, max(service_id) as service from taken
+     group by job_key`.execute(tx)
   return new Map(rows.map(({ job, ...pages }) => [job, pages]))
 }
 

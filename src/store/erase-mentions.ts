@@ -159,9 +159,8 @@ export async function redactColumn(
   const result = await sql`
     update ${table}
        set ${name} = regexp_replace(${shortened}, ${pattern}, ${ERASED_TEXT}, 'gi')::${sql.raw(column.type)}
-     where ctid = any(array(select ctid from ${table} where ${isOther} and ${text} ~* ${pattern})) and ${text} ~* ${pattern}`.execute(
-    tx,
-  )
+     where ctid = any(array(select ctid from ${table} where ${isOther} and ${text} ~* ${pattern}))
+       and ${text} ~* ${pattern}`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 

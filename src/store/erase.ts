@@ -54,9 +54,8 @@ export async function findLookups(
   const isRequested = sql<boolean>`((kind, key) in (${identifiersSql(identifiers)}) or ${isName} or input::text ~* ${inputs})`
   const { rows } = await sql<NamingLookup>`
     select id, kind, ${isRequested} as "isRequested", record from fillrate.lookups
-     where id > ${after} and (${isRequested} or record::text ~* ${pattern}) order by id limit ${LOOKUPS_PER_PAGE}`.execute(
-    tx,
-  )
+     where id > ${after} and (${isRequested} or record::text ~* ${pattern}) order by id
+     limit ${LOOKUPS_PER_PAGE}`.execute(tx)
   return { lookups: rows, next: rows.length < LOOKUPS_PER_PAGE ? null : (rows.at(-1)?.id ?? null) }
 }
 
@@ -117,9 +116,8 @@ export async function findLinked(
           select from fillrate.lookups l
            where l.kind = e.kind and l.key = e.key and ${isOfRowSql(sql`r.deleted_at is null`)})
     )
-    select id, kind, key, record from subject join fillrate.lookups using (kind, key) where id <> all(${[...known]}::bigint[])`.execute(
-    tx,
-  )
+    select id, kind, key, record from subject join fillrate.lookups using (kind, key)
+     where id <> all(${[...known]}::bigint[])`.execute(tx)
   return { lookups: lookups.rows, rows: named.rows }
 }
 
@@ -167,9 +165,8 @@ export async function eraseLookups(
   const isOfSubject = sql`r.source = f.source and r.key = f.key and (f.is_named or ${hasLookup})`
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
   const deletedRows = await sql<RowName>`
-    delete from fillrate.rows r using ${found} where ${isOfSubject} and r.deleted_at is not null returning r.source, r.key`.execute(
-    tx,
-  )
+    delete from fillrate.rows r using ${found} where ${isOfSubject} and r.deleted_at is not null
+    returning r.source, r.key`.execute(tx)
   const { rows } = await sql<RowName>`
     with erased as (
       update fillrate.rows r

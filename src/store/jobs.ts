@@ -153,9 +153,8 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
          set state = 'submitted', job_key = chosen.key, requested_at = now()
         from chosen where l.ctid = chosen.tid
     )
-    select key as id, 1 as attempts, ${run}::bigint as run, inputs as stored from job order by first`.execute(
-    db,
-  )
+    select key as id, 1 as attempts, ${run}::bigint as run, inputs as stored from job
+     order by first`.execute(db)
   return rows.map(toOutgoingJob)
 }
 

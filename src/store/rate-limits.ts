@@ -195,9 +195,8 @@ export async function saveCircuit(
   const holdsLease = holdsLeaseSql(scope, token)
   if (circuit === null) {
     await sql`
-      delete from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused' and ${holdsLease}`.execute(
-      db,
-    )
+      delete from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'
+         and ${holdsLease}`.execute(db)
     return
   }
   await sql`
@@ -295,7 +294,7 @@ export async function acquireLease(
       set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
           acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
     where c.lease_token = excluded.lease_token or not (${isHeldSql(sql`c.leased_until`)})
-    returning scope`.execute(db)
+   returning scope`.execute(db)
   return rows.length === 1
 }
 

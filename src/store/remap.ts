@@ -3,6 +3,7 @@ import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts
 import { isTrue, parseColumns, readCount, readOne, unnestByRow, type WithText } from './sql.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
 import { enqueueWriteBackSql, hasAnsweredRowsSql } from './terms.ts'
+import { listKeys } from './rows.ts'
 
 /** A record that a service has found for a row, and the row. */
 export interface FoundRecord {
@@ -40,18 +41,13 @@ const hasRecordSql = (services: readonly number[] | null) => sql`
  * Finished rows of a source for which one of these services has found a record, in key order.
  * @param after keyset: keys after this one
  */
-export async function listKeysWithRecord(
+export const listKeysWithRecord = (
   db: Connection,
   source: string,
   services: readonly number[] | null,
   after: string,
   limit: number,
-): Promise<string[]> {
-  const listed = sql<{ key: string }>`
-    select r.key from fillrate.rows r
-     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`
-  return (await listed.execute(db)).rows.map(({ key }) => key)
-}
+): Promise<string[]> => listKeys(db, source, hasRecordSql(services), { after, limit })
 
 /** The number of those rows. */
 export const countRowsWithRecord = (
@@ -117,9 +113,8 @@ export async function requeueForRecord(
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
       from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
-       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`.execute(
-    tx,
-  )
+       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null
+       and v.lookup = any(${lookupsSql})`.execute(tx)
   if (locked < lookups.length || Number(taken ?? 0) < rows.length)
     throw new ConflictError('rows have changed since they were read')
 }

@@ -39,9 +39,8 @@ export async function listRetiredSources(
 /** The run of a living process that works on a source; null: none does. */
 export async function findRunOf(db: Connection, source: string): Promise<number | null> {
   const { rows } = await sql<{ id: number }>`
-    select id from fillrate.runs where ${source} = any(sources) and ${IS_RUNNING} order by id limit 1`.execute(
-    db,
-  )
+    select id from fillrate.runs where ${source} = any(sources) and ${IS_RUNNING} order by id
+     limit 1`.execute(db)
   return rows[0]?.id ?? null
 }
 

@@ -89,6 +89,20 @@ export async function claimRows(
 const earlierCellsSql = (column: string): RawBuilder<unknown> =>
   sql`case when excluded.only_blanks then ${sql.ref(`r.${column}`)} else 0 end`
 
+/** Keys of the rows `r` of a source for which a condition holds, after one, in the order of their texts. */
+export async function listKeys(
+  db: Connection,
+  source: string,
+  condition: RawBuilder<unknown>,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select r.key from fillrate.rows r
+     where r.source = ${source} and r.key > ${after} and ${condition}
+     order by r.key limit ${limit}`.execute(db)
+  return rows.map(({ key }) => key)
+}
+
 /** What happened to a row's output cells. */
 export interface CellCounts {
   readonly written: number
@@ -131,9 +145,8 @@ export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): 
       returning source, state, ${countedRunSql} as run_id, rows
     )
     insert into fillrate.row_counts
-    select source, state, run_id, sum(rows) from folded group by source, state, run_id having sum(rows) <> 0`.execute(
-    db,
-  )
+    select source, state, run_id, sum(rows) from folded
+     group by source, state, run_id having sum(rows) <> 0`.execute(db)
 }
 
 /**
@@ -158,9 +171,8 @@ export const countRunRows = (db: Connection, source: string, run: number): Promi
 /** How many rows of a run are at each service: where they were finished, or wait. */
 export async function countRowsByService(db: Connection, run: number): Promise<ReadonlyMap<number, number>> {
   const { rows } = await sql<{ service: number; count: number }>`
-    select service_id as service, count(*) as count from fillrate.rows where run_id = ${run} group by service_id`.execute(
-    db,
-  )
+    select service_id as service, count(*) as count from fillrate.rows where run_id = ${run}
+     group by service_id`.execute(db)
   return new Map(rows.map(({ service, count }) => [service, count]))
 }
 

@@ -106,9 +106,8 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
 /** Those of these runs that are cancelled. */
 export async function listCancelled(db: Connection, ids: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select id from fillrate.runs where id = any(${[...ids]}::bigint[]) and cancelled_at is not null`.execute(
-    db,
-  )
+    select id from fillrate.runs where id = any(${[...ids]}::bigint[])
+       and cancelled_at is not null`.execute(db)
   return rows.map((row) => row.id)
 }
 
@@ -247,8 +246,7 @@ export async function findRun(db: Connection, id: number): Promise<LivingRun | n
 /** A run, and whether its process is alive. */
 export type LivingRun = StoredRun & { readonly alive: boolean }
 
-const selectLivingRuns = (db: Connection) =>
-  selectRuns(db).select((run) => run.case().when(IS_RUNNING).then(true).else(false).end().as('alive'))
+const selectLivingRuns = (db: Connection) => selectRuns(db).select(IS_RUNNING.as('alive'))
 
 /**
  * A page of runs, newest first.

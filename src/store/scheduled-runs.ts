@@ -164,9 +164,8 @@ const isHolderSql = ({ schedule, at, token }: HeldRun) =>
 /** Extends the lease of a scheduled run. @returns false if another process has claimed it */
 export async function extendScheduledRun(db: Database, run: HeldRun, leaseMs: number): Promise<boolean> {
   const result = await sql`
-    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)} where ${isHolderSql(run)}`.execute(
-    db,
-  )
+    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)}
+     where ${isHolderSql(run)}`.execute(db)
   return result.numAffectedRows === 1n
 }
 

@@ -124,9 +124,8 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
                select 'prepared ' || transaction::text, null, true from pg_prepared_xacts where database = current_database()
              ) t) as running
       from (select) as one
-      left join fillrate.source_state p on p.source = ${source} and p.mapping_hash = ${mappingHash}`.execute(
-    db,
-  )
+      left join fillrate.source_state p on p.source = ${source}
+       and p.mapping_hash = ${mappingHash}`.execute(db)
   const [row] = rows
   if (row === undefined) throw new Error('reading the open transactions returned no row')
   const start: PassStart = {
@@ -161,9 +160,8 @@ const DUE_EVERY = sql`interval '1 hour'`
 /** Lets the next pass by `changedAt` look for rows that are due: some were made due at once. */
 export async function seekDueRows(tx: Connection, sources: readonly string[]): Promise<void> {
   await sql`
-    update fillrate.source_state set due_after = now() where source = any(${[...sources]}::text[])`.execute(
-    tx,
-  )
+    update fillrate.source_state set due_after = now()
+     where source = any(${[...sources]}::text[])`.execute(tx)
 }
 
 /**
@@ -222,18 +220,16 @@ export async function readWriteGrant(db: Connection, source: string, perHour: nu
   if (grant.waitMs > 0)
     await sql`
       update fillrate.source_state set slowed_at = now()
-       where source = ${source} and (slowed_at is null or slowed_at < now() - interval '5 seconds')`.execute(
-      db,
-    )
+       where source = ${source}
+         and (slowed_at is null or slowed_at < now() - interval '5 seconds')`.execute(db)
   return grant
 }
 
 /** The same, locked until the transaction ends; no rows while another process writes to the source. */
 export async function lockWriteGrant(tx: Tx, source: string, perHour: number): Promise<LockedWriteGrant> {
   const { rows } = await sql<StoredPace>`
-    select ${columnsSql} from fillrate.source_state where source = ${source} for update skip locked`.execute(
-    tx,
-  )
+    select ${columnsSql} from fillrate.source_state
+     where source = ${source} for update skip locked`.execute(tx)
   return { ...grantStored(rows[0], perHour), at: rows[0]?.now ?? 0 }
 }
 
@@ -257,8 +253,7 @@ export interface SlowedWrites {
 export async function listSlowedWrites(db: Connection, sources: readonly string[]): Promise<SlowedWrites[]> {
   const { rows } = await sql<SlowedWrites>`
     select source, per_hour from fillrate.source_state
-     where source = any(${[...sources]}::text[]) and slowed_at > now() - interval '30 seconds' order by source`.execute(
-    db,
-  )
+     where source = any(${[...sources]}::text[]) and slowed_at > now() - interval '30 seconds'
+     order by source`.execute(db)
   return rows
 }

@@ -175,9 +175,8 @@ export async function listRunSpend(
 ): Promise<(NamedSpend & { readonly run: number })[]> {
   const { rows } = await sql<NamedSpend & { run: number }>`
     select run_id as run, service_id, endpoint, ${COUNTS_SQL}, (select name from fillrate.services where id = service_id) as service
-      from fillrate.spend where run_id = any(${[...runs]}::bigint[]) group by run_id, service_id, endpoint`.execute(
-    db,
-  )
+      from fillrate.spend where run_id = any(${[...runs]}::bigint[])
+     group by run_id, service_id, endpoint`.execute(db)
   return rows
 }
 
@@ -194,9 +193,8 @@ export async function listDaySpend(db: Connection, days: number): Promise<DaySpe
     select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, s.service_id, v.name as service, ${COUNTS_SQL}
       from fillrate.spend s left join fillrate.services v on v.id = s.service_id
      where day > (now() at time zone 'UTC')::date - ${days}::integer
-     group by s.day, source, endpoint, s.service_id, v.name order by s.day, source, endpoint, s.service_id`.execute(
-    db,
-  )
+     group by s.day, source, endpoint, s.service_id, v.name
+     order by s.day, source, endpoint, s.service_id`.execute(db)
   return rows
 }
 

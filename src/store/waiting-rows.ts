@@ -3,6 +3,7 @@ import type { RunService } from './pending-lookups.ts'
 import { opaque, unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { isPausedSql, runsWithWaitingSql } from './terms.ts'
+import { listKeys } from './rows.ts'
 
 // No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
 // kept counts say which runs have some, and the index of rows by run gives these.
@@ -46,36 +47,36 @@ export async function listAbandonedRows(
  * the service before has left them to it.
  * @param after keyset: keys after this one
  */
-export async function listRequeuedRows(
+export const listRequeuedRows = (
   db: Connection,
   source: string,
   { run, service }: RunService,
   after: string,
   limit: number,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and is_requeued and key > ${after} and ${opaque(sql`run_id = ${run} and service_id = ${service}`)}
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
-}
+): Promise<string[]> =>
+  listKeys(
+    db,
+    source,
+    sql`r.is_requeued and ${opaque(sql`r.run_id = ${run} and r.service_id = ${service}`)}`,
+    {
+      after,
+      limit,
+    },
+  )
 
 /**
  * Rows of a source that are due again, for a pass that does not read the whole table. Walks all rows of the source from `after` on:
  * a second for a million of them.
  * @param after keyset: keys after this one
  */
-export async function listDueRows(
+export const listDueRows = (
   db: Connection,
   source: string,
   after: string,
   limit: number,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and key > ${after} and ${opaque(sql`due_at <= now() and state <> 'waiting' and deleted_at is null`)}
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
+): Promise<string[]> => {
+  const isDue = opaque(sql`r.due_at <= now() and r.state <> 'waiting' and r.deleted_at is null`)
+  return listKeys(db, source, isDue, { after, limit })
 }
 
 /** Makes due rows due later. */

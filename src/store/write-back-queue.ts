@@ -209,9 +209,8 @@ export async function finishRows(
     returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore", v."earlierBefore"
     )
     insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before, earlier_writes_before)
-    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore", "earlierBefore" from finished where after is not null`.execute(
-    tx,
-  )
+    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore", "earlierBefore" from finished
+     where after is not null`.execute(tx)
   const changes = finished.filter(({ change }) => change !== null).length
   if (Number(recorded.numAffectedRows ?? 0) !== changes)
     throw new Error(
