@@ -1,7 +1,6 @@
 import { withdrawLookups } from './pending-lookups.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { DeletedRowCounts } from '../domain/deleted-row.ts'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
 import { returnedNotesSql } from './own-values.ts'
@@ -10,6 +9,7 @@ import type { Connection, Tx } from './transaction.ts'
 import { deliveringServiceSql, failureSql, isOfRowSql } from './terms.ts'
 import { removeFromUnsentJobs } from './jobs.ts'
 import { listKeys } from './rows.ts'
+import type { LinkedLookup } from './erase.ts'
 
 /** The deleted rows of one source. */
 export interface DeletedRows {
@@ -144,13 +144,6 @@ export async function lockErasableRows(
   return rows.map((row) => row.key)
 }
 
-/** A lookup that no row needs. */
-export interface UnneededLookup {
-  readonly id: number
-  readonly kind: LookupKind
-  readonly key: string
-}
-
 /** What was erased of deleted rows. */
 export interface ErasedRows {
   readonly rows: number
@@ -169,7 +162,7 @@ export async function eraseRows(
   tx: Tx,
   source: string,
   keys: readonly string[],
-): Promise<Pick<ErasedRows, 'rows' | 'changes'> & { readonly unneeded: UnneededLookup[] }> {
+): Promise<Pick<ErasedRows, 'rows' | 'changes'> & { readonly unneeded: LinkedLookup[] }> {
   const these = theseSql(source, keys)
   const { rows } = await sql<{ rows: number; changes: number; lookups: number[] }>`
     with changes as (delete from fillrate.changes where ${these} returning lookup_id),
@@ -181,7 +174,7 @@ export async function eraseRows(
   )
   const { lookups, ...counts } = rows[0] ?? { rows: 0, changes: 0, lookups: [] }
   // Also a deleted row needs its lookups.
-  const { rows: unneeded } = await sql<UnneededLookup>`
+  const { rows: unneeded } = await sql<LinkedLookup>`
     select id, kind, key from fillrate.lookups l
      where id = any(${lookups}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
        and not ${isOfRowSql()}

@@ -140,6 +140,56 @@ export async function extendLookupLeases(
   return new Set(rows.map(({ token }) => token))
 }
 
+/** Releases leased lookups that were certainly not called: they are pending again at once, and none is in doubt. */
+export async function releaseLookups(
+  db: Database,
+  leased: readonly { readonly id: number; readonly token: string }[],
+): Promise<void> {
+  // Matches each by its own token: a lookup that was leased again meanwhile may be in flight under another one.
+  await sql`
+    update fillrate.lookups l set state = 'pending', lease_token = null
+      from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
+     where l.id = k.id and l.state = 'leased' and l.lease_token = k.token`.execute(db)
+}
+
+/** Releases everything leased under a token that was certainly not called. */
+export async function releaseByToken(db: Database, token: string): Promise<void> {
+  await sql`
+    update fillrate.lookups set state = 'pending', lease_token = null
+     where ${IS_LEASED} and lease_token = ${token}`.execute(db)
+}
+
+// The results of leased lookups, and of those in jobs.
+
+/** Columns of a result that a delivery sets. Each column costs up to a fifteenth of what it takes to store the result. */
+const DELIVERED_COLUMNS = {
+  id: 'bigint',
+  state: 'text',
+  reason: 'text',
+  requestedAt: 'timestamptz',
+  resolvedAt: 'timestamptz',
+  refreshAt: 'timestamptz',
+  record: 'json',
+  confidence: 'double precision',
+} as const
+
+/** Columns of the result of a call. */
+const RESULT_COLUMNS = {
+  ...DELIVERED_COLUMNS,
+  token: 'uuid',
+  attempts: 'integer',
+  notBefore: 'timestamptz',
+  hashes: 'jsonb',
+  unconfirmedCalls: 'integer',
+  call: 'text',
+  credits: 'double precision',
+  overrun: 'double precision',
+} as const
+
+/** SQL: none of the suppression hashes of the result `v` is suppressed. */
+const notSuppressedSql = sql`${lockToReadSql} and not exists (
+  select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`
+
 export interface LookupResult extends LookupFields {
   readonly id: number
   readonly token: string
@@ -206,50 +256,6 @@ export async function completeLookups(
   const token = next?.token ?? ''
   return { leased: (leased ?? []).map((lookup) => ({ ...lookup, token })), unstored }
 }
-
-/** Releases leased lookups that were certainly not called: they are pending again at once, and none is in doubt. */
-export async function releaseLookups(
-  db: Database,
-  leased: readonly { readonly id: number; readonly token: string }[],
-): Promise<void> {
-  // Matches each by its own token: a lookup that was leased again meanwhile may be in flight under another one.
-  await sql`
-    update fillrate.lookups l set state = 'pending', lease_token = null
-      from unnest(${leased.map(({ id }) => id)}::bigint[], ${leased.map(({ token }) => token)}::uuid[]) as k (id, token)
-     where l.id = k.id and l.state = 'leased' and l.lease_token = k.token`.execute(db)
-}
-
-/** Releases everything leased under a token that was certainly not called. */
-export async function releaseByToken(db: Database, token: string): Promise<void> {
-  await sql`
-    update fillrate.lookups set state = 'pending', lease_token = null
-     where ${IS_LEASED} and lease_token = ${token}`.execute(db)
-}
-
-/** Columns of a result that a delivery sets. Each column costs up to a fifteenth of what it takes to store the result. */
-const DELIVERED_COLUMNS = {
-  id: 'bigint',
-  state: 'text',
-  reason: 'text',
-  requestedAt: 'timestamptz',
-  resolvedAt: 'timestamptz',
-  refreshAt: 'timestamptz',
-  record: 'json',
-  confidence: 'double precision',
-} as const
-
-/** Columns of the result of a call. */
-export const RESULT_COLUMNS = {
-  ...DELIVERED_COLUMNS,
-  token: 'uuid',
-  attempts: 'integer',
-  notBefore: 'timestamptz',
-  hashes: 'jsonb',
-  unconfirmedCalls: 'integer',
-  call: 'text',
-  credits: 'double precision',
-  overrun: 'double precision',
-} as const
 
 /**
  * Stores a paid record that arrived after its lease or job was lost, if the lookup has no record yet, even if it was
@@ -368,7 +374,3 @@ export async function storeMalformedResponses(
       from (select * from jsonb_to_recordset(${jsonBatch(results)}) as v (lookup bigint, status integer, body text) order by lookup) v
      where l.id = v.lookup`.execute(db)
 }
-
-/** SQL: none of the suppression hashes of the result `v` is suppressed. */
-export const notSuppressedSql = sql`${lockToReadSql} and not exists (
-  select from fillrate.suppressions s where s.hash in (select jsonb_array_elements_text(v.hashes)))`

@@ -13,6 +13,44 @@ import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
 import { isHeldSql } from './terms.ts'
 
+// What belongs to a scope: the lease of its leader, and what the leader stores for the next one: limits, its last report, the circuit.
+
+/**
+ * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
+ * statement, so that two processes cannot both get it.
+ * @param leaseMs milliseconds
+ * @returns false if another process holds it
+ */
+export async function acquireLease(
+  db: Database,
+  scope: string,
+  token: string,
+  owner: string,
+  leaseMs: number,
+): Promise<boolean> {
+  const { rows } = await sql`
+    insert into fillrate.leases as c (scope, lease_token, leased_until, owner)
+    values (${scope}, ${token}, now() + ${intervalSql(leaseMs)}, ${owner})
+    on conflict (scope) do update
+      set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
+          acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
+    where c.lease_token = excluded.lease_token or not (${isHeldSql(sql`c.leased_until`)})
+   returning scope`.execute(db)
+  return rows.length === 1
+}
+
+/** Releases the lease at once, so that the next leader need not wait until it expires. */
+export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
+  await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
+}
+
+/** The process that holds the lease now; null if none does. */
+export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
+  const { rows } = await sql<{ owner: string }>`
+    select owner from fillrate.leases where scope = ${scope} and ${isHeldSql()}`.execute(db)
+  return rows[0]?.owner ?? null
+}
+
 /** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
 export interface ServiceScope {
   readonly scope: string
@@ -272,40 +310,4 @@ export async function findCircuit(db: Database, scope: string): Promise<KnownCir
            greatest(0, extract(epoch from now() - opened_at) * 1000)::float8 as "openMs"
       from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'`.execute(db)
   return rows[0] ?? null
-}
-
-/**
- * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
- * statement, so that two processes cannot both get it.
- * @param leaseMs milliseconds
- * @returns false if another process holds it
- */
-export async function acquireLease(
-  db: Database,
-  scope: string,
-  token: string,
-  owner: string,
-  leaseMs: number,
-): Promise<boolean> {
-  const { rows } = await sql`
-    insert into fillrate.leases as c (scope, lease_token, leased_until, owner)
-    values (${scope}, ${token}, now() + ${intervalSql(leaseMs)}, ${owner})
-    on conflict (scope) do update
-      set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
-          acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
-    where c.lease_token = excluded.lease_token or not (${isHeldSql(sql`c.leased_until`)})
-   returning scope`.execute(db)
-  return rows.length === 1
-}
-
-/** Releases the lease at once, so that the next leader need not wait until it expires. */
-export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
-  await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
-}
-
-/** The process that holds the lease now; null if none does. */
-export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
-  const { rows } = await sql<{ owner: string }>`
-    select owner from fillrate.leases where scope = ${scope} and ${isHeldSql()}`.execute(db)
-  return rows[0]?.owner ?? null
 }

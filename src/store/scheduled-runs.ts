@@ -103,13 +103,17 @@ export async function claimScheduledRun(
   const isAliveSql = (run: RawBuilder<unknown>) =>
     takesOver ? isHeldSql(sql`${run}.leased_until`) : sql`true`
   const isOursSql = sql`case when t.request is null then t.schedule = any(${[...schedules]}::text[])
-                             else ${isExecutableSql(sql`t`, requests)} end`
+                             else t.sources <@ ${[...requests.sources]}::text[]
+                                  and (t.request ->> 'service')::integer in (0, ${requests.service}::integer) end`
   const isClaimableSql = sql`t.at <= now()
     and (t.state = 'waiting' or (t.state = 'running' and not ${isAliveSql(sql`t`)})) and ${isOursSql}`
+  // One that was interrupted by a shutdown has a day, for a daemon that is back the next morning.
+  const isExpiredSql = sql`(t.request is not null and t.state = 'waiting'
+    and t.at < now() - case when t.run_id is null then ${intervalSql(REQUEST_LIFETIME_MS)} else ${intervalSql(RESUME_LIFETIME_MS)} end)`
   const isBlockedBySql = sql`t.request is null and o.request is null and o.state = 'running'
     and ${isAliveSql(sql`o`)} and o.sources && t.sources`
   const { rows: claimable } = await sql`select from fillrate.scheduled_runs t
-               where ${isClaimableSql} or ${isExpiredRequestSql(sql`t`)} limit 1`.execute(db)
+               where ${isClaimableSql} or ${isExpiredSql} limit 1`.execute(db)
   if (claimable.length === 0) return { claimed: null, blocked: [] }
   return inTransaction(db, async (tx) => {
     await sql`select pg_advisory_xact_lock(${CLAIM_LOCK_ID})`.execute(tx)
@@ -117,9 +121,9 @@ export async function claimScheduledRun(
       with skipped as (
         update fillrate.scheduled_runs t
            set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
-               reason = case when t.attempts < ${MAX_ATTEMPTS} then ${EXPIRED_REQUEST_REASON}
+               reason = case when t.attempts < ${MAX_ATTEMPTS} then 'no process with its sources executed it in time'
                              else 'started ' || attempts || ' times, and its process died each time' end
-         where (${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}) or ${isExpiredRequestSql(sql`t`)}
+         where (${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}) or ${isExpiredSql}
         returning t.request, t.reason
       )
       update fillrate.audit_events a set outcome = 'failed', detail = s.reason, finished_at = now()
@@ -248,22 +252,3 @@ export interface RequestCapability {
   /** The service that it calls; 0 if none. */
   readonly service: number
 }
-
-/** SQL: whether a process can execute the request of a scheduled run. */
-const isExecutableSql = (
-  run: RawBuilder<unknown>,
-  { sources, service }: RequestCapability,
-): RawBuilder<boolean> => sql`(
-  ${run}.sources <@ ${[...sources]}::text[]
-  and (${run}.request ->> 'service')::integer in (0, ${service}::integer))`
-
-/**
- * SQL: whether the request of a scheduled run has waited too long for a process to execute it. One that was interrupted
- * by a shutdown has a day, for a daemon that is back the next morning.
- */
-const isExpiredRequestSql = (run: RawBuilder<unknown>): RawBuilder<boolean> => sql`(
-  ${run}.request is not null and ${run}.state = 'waiting'
-  and ${run}.at < now() - case when ${run}.run_id is null then ${intervalSql(REQUEST_LIFETIME_MS)}
-                               else ${intervalSql(RESUME_LIFETIME_MS)} end)`
-
-const EXPIRED_REQUEST_REASON = 'no process with its sources executed it in time'

@@ -5,9 +5,6 @@ import type { Connection, Tx } from './transaction.ts'
 import { isPausedSql, runsWithWaitingSql } from './terms.ts'
 import { listKeys } from './rows.ts'
 
-// No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
-// kept counts say which runs have some, and the index of rows by run gives these.
-
 /**
  * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same
  * statement: a pause that is older than the death of a run is seen wherever that death is.
