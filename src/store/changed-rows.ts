@@ -1,7 +1,14 @@
 import { sql } from 'kysely'
 import { jsonBatch } from './sql.ts'
 import type { Connection } from './transaction.ts'
-import { CHANGE_TABLES, IS_RUNNING, queuedChangesSql, runsWithWaitingSql, waitingRowsSql } from './terms.ts'
+import {
+  CHANGE_TABLES,
+  changesSql,
+  IS_RUNNING,
+  queuedChangesSql,
+  runsWithWaitingSql,
+  waitingRowsSql,
+} from './terms.ts'
 
 /** The keys that one statement has changed, or some of them. */
 export interface ChangedRows {
@@ -24,14 +31,13 @@ export async function listChangedRows(
   limit: number,
 ): Promise<ChangedRows[]> {
   const { rows } = await sql<ChangedRows>`
-    select id, source, keys, is_delete as "isDelete", changed_at::text as at from (${sql.join(
-      CHANGE_TABLES.map(
-        (list) => sql`
-      (select * from ${list} where source = any(${[...sources]}::text[]) and not is_import
-        order by changed_at, id limit ${limit})`,
-      ),
-      sql` union all `,
-    )}) as changed order by changed_at, id limit ${limit}`.execute(db)
+    select id, source, keys, is_delete as "isDelete", changed_at::text as at
+      from ${changesSql(
+        (table) => sql`
+        select * from ${table} where source = any(${[...sources]}::text[]) and not is_import
+         order by changed_at, id limit ${limit}`,
+      )}
+     order by changed_at, id limit ${limit}`.execute(db)
   let keys = 0
   return rows.filter((row, n) => {
     keys += row.keys.length

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import { FAILED_ROW_STATES, type RetryState, UNDONE_NOTE } from '../domain/row.ts'
-import { seekDueRows } from './source-state.ts'
 import { unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -67,5 +66,6 @@ export async function makeRowsDue(
       from ${unnestByRow(source, rows, { lookup: 'bigint' })}
      where r.ctid = v.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
-  await seekDueRows(tx, [source])
+  // The next pass by `changedAt` looks for them.
+  await sql`update fillrate.source_state set due_after = now() where source = ${source}`.execute(tx)
 }

@@ -154,16 +154,6 @@ export async function markConfigured(db: Database, sources: readonly string[]): 
       where c.configured_at is null or c.configured_at < now() - interval '1 hour'`.execute(db)
 }
 
-/** How often a pass by `changedAt` looks for rows that are due again. */
-const DUE_EVERY = sql`interval '1 hour'`
-
-/** Lets the next pass by `changedAt` look for rows that are due: some were made due at once. */
-export async function seekDueRows(tx: Connection, sources: readonly string[]): Promise<void> {
-  await sql`
-    update fillrate.source_state set due_after = now()
-     where source = any(${[...sources]}::text[])`.execute(tx)
-}
-
 /**
  * Records that a pass has read to the end. If it has looked for due rows, or has read all, the next look is in an hour, unless rows were
  * made due meanwhile.
@@ -180,7 +170,7 @@ export async function saveCursor(
     insert into fillrate.source_state as c
            (source, configured_at, mapping_hash, changed_until, started_at, running_transactions, full_pass_at, due_after)
     values (${source}, now(), ${mappingHash}, ${changedUntil}, ${start.now}, ${JSON.stringify(Object.fromEntries(running))}::jsonb, ${fullPassAt},
-            ${start.now}::timestamptz + ${DUE_EVERY})
+            ${start.now}::timestamptz + interval '1 hour')
     on conflict (source) do update
       set mapping_hash = excluded.mapping_hash, changed_until = excluded.changed_until,
           started_at = excluded.started_at, running_transactions = excluded.running_transactions,

@@ -123,20 +123,26 @@ export const CHANGE_TABLES = [
   sql.raw('fillrate.changed_rows_spare'),
 ] as const
 
+/** What is selected from either of them, as a relation. */
+export const changesSql = (
+  select: (table: RawBuilder<unknown>) => RawBuilder<unknown>,
+): RawBuilder<unknown> =>
+  sql`(${sql.join(
+    CHANGE_TABLES.map((table) => sql`(${select(table)})`),
+    sql` union all `,
+  )}) as changed`
+
 /** Later statements are not counted: it is read every two seconds, and a million takes a second. */
 const MAX_COUNTED_STATEMENTS = 100_000
 
 /** What waits for live sync, by source; nothing of sources that are up to date. The one definition of its backlog. */
 export const queuedChangesSql = sql`(
     select source, is_import, sum(rows - rows_picked)::bigint as rows, min(changed_at) as oldest_at
-      from (${sql.join(
-        CHANGE_TABLES.map(
-          (list) => sql`
-        (select source, is_import, changed_at, rows, rows_picked from ${list}
-          order by changed_at limit ${MAX_COUNTED_STATEMENTS})`,
-        ),
-        sql` union all `,
-      )}) as changed
+      from ${changesSql(
+        (table) => sql`
+        select source, is_import, changed_at, rows, rows_picked from ${table}
+         order by changed_at limit ${MAX_COUNTED_STATEMENTS}`,
+      )}
      group by source, is_import)`
 
 // Services, and what they cost.
