@@ -67,10 +67,8 @@ export async function markRowsDeleted(
            settled_at = coalesce(r.settled_at, now()), due_at = ${ifWaiting(sql`null`, sql`r.due_at`)}
       from locked where r.ctid = locked.ctid
     returning r.lookup_id as lookup`.execute(tx)
-  await withdrawLookups(
-    tx,
-    rows.flatMap(({ lookup }) => lookup ?? []),
-  )
+  const lookups = rows.map(({ lookup }) => lookup)
+  await withdrawLookups(tx, lookups)
   return rows.length
 }
 

@@ -109,7 +109,7 @@ export async function deleteUnneeded(db: Connection): Promise<void> {
 }
 
 /** Withdraws those of some lookups that were never requested, and that no row has that its table has. */
-export async function withdrawLookups(tx: Tx, ids: readonly number[]): Promise<void> {
+export async function withdrawLookups(tx: Tx, ids: readonly (number | null)[]): Promise<void> {
   await sql`
     delete from fillrate.lookups l
      where l.id = any(${[...ids]}::bigint[]) and ${isUnneededSql}`.execute(tx)

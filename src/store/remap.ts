@@ -90,13 +90,6 @@ export async function requeueForRecord(
   })[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
-    key,
-    inputHash,
-    settledAt,
-    lookup,
-    onlyBlanks,
-  }))
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
   const queued = sql<{ count: number }>`
@@ -111,7 +104,7 @@ export async function requeueForRecord(
        set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
            missed_lookup_ids = case when r.lookup_id = v.lookup then r.missed_lookup_ids else ${lookupsSql} end, lookup_id = v.lookup, only_blanks = v."onlyBlanks",
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
-      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
+      from ${unnestByRow(source, rows, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
        and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null
        and v.lookup = any(${lookupsSql})`.execute(tx)

@@ -68,9 +68,7 @@ export async function endRowsOfLeftSources(tx: Tx, limit: number): Promise<numbe
           and (select sum(n.rows) from fillrate.row_counts n where n.source = c.source and n.state = ${Row.waiting}) > 0
         limit ${limit} for update of r skip locked))
     returning lookup_id as lookup`.execute(tx)
-  await withdrawLookups(
-    tx,
-    rows.flatMap(({ lookup }) => lookup ?? []),
-  )
+  const lookups = rows.map(({ lookup }) => lookup)
+  await withdrawLookups(tx, lookups)
   return rows.length
 }

@@ -106,10 +106,9 @@ export async function replaceSkippedCells(
   rows: readonly (SkippedCellsOfRow & { readonly lookup: number })[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const records = rows.map(({ key, lookup }) => ({ key, lookup }))
   const { rows: locked } = await sql<{ key: string }>`
     select r.key
-      from ${unnestByRow(source, records, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = v.ctid
+      from ${unnestByRow(source, rows, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = v.ctid
      where v.lookup = any(r.missed_lookup_ids || r.lookup_id) and r.state <> 'waiting'
        for no key update of r skip locked`.execute(tx)
   const keys = new Set(locked.map((row) => row.key))

@@ -82,9 +82,8 @@ export async function postponeDueRows(
   source: string,
   postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
 ): Promise<void> {
-  const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
   await sql`
-    update fillrate.rows r set due_at = v.until
-      from ${unnestByRow(source, values, { until: 'timestamptz' })}
+    update fillrate.rows r set due_at = v."settledUntil"
+      from ${unnestByRow(source, postponed, { settledUntil: 'timestamptz' })}
      where r.ctid = v.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }
