@@ -4,8 +4,8 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
 import type { RunService } from './pending-lookups.ts'
 import { END_LOCK_TIMEOUT, intervalSql, readOne } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { hasLeasesSql, lockedHasSuppressionsSql, pricedAsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // A budget is a bound: what was billed, what lost answers may cost, and what is under way are never more. It is computed from what is
 // stored, where lookups are leased or put into a job. Nothing is reserved, and so nothing has to be given back.

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import { jsonBatch } from './sql.ts'
-import type { Connection } from './transaction.ts'
 import {
   CHANGE_TABLES,
   changesSql,
@@ -9,6 +8,7 @@ import {
   runsWithWaitingSql,
   waitingRowsSql,
 } from './terms.ts'
+import type { Connection } from './transaction.ts'
 
 /** The keys that one statement has changed, or some of them. */
 export interface ChangedRows {

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type EarlierWrites, type RowOutcome, type UndoContext, UNDONE_NOTE } from '../domain/row.ts'
-import { jsonBatch, parseColumns, unnestByRow, type WithText } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import { jsonBatch, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
 import { failureSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
@@ -157,15 +157,13 @@ export interface UndoableSummary {
 }
 
 /** How many writes a run has made, and how many of them were undone. */
-export async function summarizeUndoable(db: Connection, run: number): Promise<UndoableSummary> {
-  const { rows } = await sql<{ source: string; total: number; undone: number }>`
-    select c.source, count(*) as total, count(c.undone_by_change_id) as undone
-      from fillrate.changes c where c.run_id = ${run} group by c.source`.execute(db)
-  return {
-    total: rows.reduce((sum, row) => sum + row.total, 0),
-    undone: rows.reduce((sum, row) => sum + row.undone, 0),
-    bySource: Object.fromEntries(rows.map((row) => [row.source, row.total])),
-  }
+export function summarizeUndoable(db: Connection, run: number): Promise<UndoableSummary> {
+  const summary = sql<UndoableSummary>`
+    select coalesce(sum(total), 0)::bigint as total, coalesce(sum(undone), 0)::bigint as undone,
+           coalesce(jsonb_object_agg(source, total), '{}') as "bySource"
+      from (select source, count(*) as total, count(undone_by_change_id) as undone
+              from fillrate.changes where run_id = ${run} group by source) c`
+  return readOne(db, summary)
 }
 
 /** What Fillrate last wrote into a row, and what for earlier inputs. */

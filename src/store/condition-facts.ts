@@ -14,8 +14,8 @@ import {
   WEEK,
 } from './condition-services.ts'
 import { jsonBatch } from './sql.ts'
-import type { Connection } from './transaction.ts'
 import { isHeldSql, isPausedSql, queuedChangesSql } from './terms.ts'
+import type { Connection } from './transaction.ts'
 
 /** What the reader of conditions knows and Postgres does not. */
 export interface Observer {

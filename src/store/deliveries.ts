@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { DeliveryState } from '../domain/job.ts'
 import { isTrue, jsonBatch, readOne } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { deliveringServiceSql, lockedHasSuppressionsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface ReceivedDelivery {
   /** The digest of the content. */

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ERASED_TEXT } from '../domain/subject.ts'
 import type { ErasedLookups, RowName } from './erase.ts'
-import type { Tx } from './transaction.ts'
 import { readCount } from './sql.ts'
+import type { Tx } from './transaction.ts'
 
 /** SQL: a text in the collation of the database. In that of the indexed columns, only ASCII letters match in any case. */
 const inAnyCaseSql = (text: RawBuilder<unknown>): RawBuilder<unknown> => sql`(${text} collate "default")`

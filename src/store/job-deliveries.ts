@@ -3,10 +3,10 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { JobState } from '../domain/job.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
-import { jsonBatch } from './sql.ts'
 import type { SettledDelivery } from './deliveries.ts'
-import type { Connection, Tx } from './transaction.ts'
+import { jsonBatch } from './sql.ts'
 import { deliveringServiceSql, isOpenMemberSql, memberInputsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface DeliveryJob {
   readonly id: string

@@ -3,8 +3,8 @@ import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
 import { addSpendSql } from './spend.ts'
 import { intervalSql, jsonBatch, readCount } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { hasResultsSql, isOpenMemberSql, memberInputsSql, pricedAsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
 

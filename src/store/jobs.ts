@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
@@ -17,8 +17,8 @@ import type { Database } from './open.ts'
 import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 import { addSpendSql, countCallsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
-import { type Connection, inTransaction, type Tx } from './transaction.ts'
 import { hasResultsSql, isHeldSql, isOpenMemberSql } from './terms.ts'
+import { type Connection, inTransaction, type Tx } from './transaction.ts'
 
 interface Submittable {
   /** For each route whether enough lookups are pending. */

@@ -7,8 +7,8 @@ import type { Database } from './open.ts'
 import { claimPendingSql, hasPendingSql, kindsOfEndpoint, type RunService } from './pending-lookups.ts'
 import { countCallsSql, settleCredits } from './spend.ts'
 import { intervalSql, jsonBatch, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
-import { type Connection, inTransaction, type Tx } from './transaction.ts'
 import { enqueueWriteBackSql, IS_LEASED, isHeldSql, lockToReadSql } from './terms.ts'
+import { type Connection, inTransaction, type Tx } from './transaction.ts'
 
 export interface LeasedLookup {
   readonly id: number

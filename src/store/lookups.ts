@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { type LookupState, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import type { RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
 import { intervalSql, jsonBatch, readOne, recordBatch } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import {
   ANSWERED_STATES,
   enqueueWriteBackSql,
@@ -12,7 +12,7 @@ import {
   isOpenMemberSql,
   isOrphanedSql,
 } from './terms.ts'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface LookupSpec {
   readonly kind: LookupKind

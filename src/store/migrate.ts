@@ -1,7 +1,7 @@
+import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { createHash } from 'node:crypto'
 import {
   DummyDriver,
   Kysely,
@@ -13,6 +13,8 @@ import {
 import type { Migration } from 'kysely/migration'
 import { sqlStateOf } from '../util/sqlstates.ts'
 import type { Database } from './open.ts'
+import { deleteSilent, listProcesses } from './processes.ts'
+import { interruptExpired } from './runs.ts'
 import {
   isOlder,
   MigrationBlockedError,
@@ -22,10 +24,8 @@ import {
   supportedFrom,
   UnusableSchemaError,
 } from './schema-errors.ts'
-import { type Connection, isConflict, type Tx } from './transaction.ts'
-import { deleteSilent, listProcesses } from './processes.ts'
-import { interruptExpired } from './runs.ts'
 import { IS_RUNNING } from './terms.ts'
+import { type Connection, isConflict, type Tx } from './transaction.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)

@@ -2,8 +2,8 @@ import { sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import { fromNow, NOW } from './sql.ts'
-import { type Connection, whileSupported } from './transaction.ts'
 import { ALIVE_FOR, isHeldSql } from './terms.ts'
+import { type Connection, whileSupported } from './transaction.ts'
 
 /** The command that a process runs. */
 export type ProcessRole = Schema['fillrate.processes']['role']

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { isTrue, parseColumns, readCount, readOne, unnestByRow, type WithText } from './sql.ts'
-import { ConflictError, type Connection, type Tx } from './transaction.ts'
-import { enqueueWriteBackSql, hasAnsweredRowsSql } from './terms.ts'
 import { listKeys } from './rows.ts'
+import { isTrue, parseColumns, readCount, readOne, unnestByRow, type WithText } from './sql.ts'
+import { enqueueWriteBackSql, hasAnsweredRowsSql } from './terms.ts'
+import { ConflictError, type Connection, type Tx } from './transaction.ts'
 
 /** A record that a service has found for a row, and the row. */
 export interface FoundRecord {

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
 import { fromNow, intervalSql, opaque, readOne } from './sql.ts'
-import type { Connection } from './transaction.ts'
 import { isOfRowSql, isOpenMemberSql } from './terms.ts'
+import type { Connection } from './transaction.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
 // another index for this.

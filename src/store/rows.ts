@@ -4,8 +4,8 @@ import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
 import { readCount, readOne, recordBatch } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { failureSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {
   readonly key: string

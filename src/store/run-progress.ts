@@ -13,8 +13,6 @@ import {
   recordBatch,
   type WithText,
 } from './sql.ts'
-import type { Connection } from './transaction.ts'
-import type { AnsweredRow } from './write-back-queue.ts'
 import {
   ANSWERED_STATES,
   hasAnsweredRowsSql,
@@ -24,6 +22,8 @@ import {
   runsWithWaitingSql,
   waitingRowsSql,
 } from './terms.ts'
+import type { Connection } from './transaction.ts'
+import type { AnsweredRow } from './write-back-queue.ts'
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>

@@ -1,14 +1,14 @@
 import { type InferResult, sql } from 'kysely'
-import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ConditionKind } from '../domain/condition.ts'
+import { ROW_STATES, type RowState } from '../domain/row.ts'
+import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import { readVersion } from '../util/version.ts'
 import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
-import { fromNow, intervalSql, NOW } from './sql.ts'
-import { type Connection, whileSupported } from './transaction.ts'
-import { IS_RUNNING, isHeldSql } from './terms.ts'
-import { ROW_STATES, type RowState } from '../domain/row.ts'
 import type { RowStateCounts } from './rows.ts'
+import { fromNow, intervalSql, NOW } from './sql.ts'
+import { IS_RUNNING, isHeldSql } from './terms.ts'
+import { type Connection, whileSupported } from './transaction.ts'
 
 /** The services that a run calls, by number, each with the host and the key that it is called with. */
 export type Scopes = Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
 import type { Generated, JSONColumnType } from 'kysely'
+import type { ConditionKind } from '../domain/condition.ts'
 import type { JobState } from '../domain/job.ts'
 import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
-import type { ConditionKind } from '../domain/condition.ts'
 
 /** JSON of which no type is given is validated where it is read. It is written as text. */
 type Json<Value extends object = object> = JSONColumnType<Value, string, string>

@@ -3,8 +3,8 @@ import { advanceCursor, type PassStart, readSince, type SourceCursor } from '../
 import { grantWrites, type WriteGrant, type WritePace } from '../domain/write-pace.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { IS_PAUSED } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // The table `source_state`, one row a source: whether it is paused, how far a pass has read it, and how fast it is written.
 

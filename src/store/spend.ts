@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BilledEndpoint, SingleEndpoint, SpendCounts } from '../domain/spend.ts'
 import { jsonBatch } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { pricedAsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // What was requested of the service and is billed. Counted only in the transaction that stores the answer: a counter in a
 // process would be lost with it, and would count for whichever run it has open.

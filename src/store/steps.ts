@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
-import { statesThatGoOn } from '../domain/step.ts'
 import type { ServiceTurn } from '../domain/mapping.ts'
+import { statesThatGoOn } from '../domain/step.ts'
 import type { RunService } from './pending-lookups.ts'
 import { opaque } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { isHeldSql, serviceNumberSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 /**
  * Hands finished rows on to the next service, within their run: each waits there to be picked again. A run that has ended leaves it to

@@ -4,8 +4,8 @@ import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { listNameKeys } from '../domain/identifiers/name-company.ts'
 import { type Identifier, identifierText } from '../domain/subject.ts'
 import { isTrue, jsonBatch } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
 import { hasSuppressionsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 /** The suppression hash (tombstone) of an identifier that must never be looked up again. Does not reveal it. */
 export function suppressionHash(kind: LookupKind, key: string): string {

@@ -1,6 +1,6 @@
-import { describeError, FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
+import { describeError, FillrateError } from '../util/error-text.ts'
 import {
   isExhausted,
   isRaised,
@@ -10,9 +10,9 @@ import {
   sqlStateOf,
 } from '../util/sqlstates.ts'
 import { type Database, transactionTimeouts } from './open.ts'
+import { refuseEndedSupport } from './schema-errors.ts'
 import type { Schema } from './schema.ts'
 import { END_LOCK_TIMEOUT } from './sql.ts'
-import { refuseEndedSupport } from './schema-errors.ts'
 
 export type Tx = Transaction<Schema>
 

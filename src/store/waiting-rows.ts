@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { RunService } from './pending-lookups.ts'
-import { opaque, unnestByRow } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
-import { isPausedSql, runsWithWaitingSql } from './terms.ts'
 import { listKeys } from './rows.ts'
+import { opaque, unnestByRow } from './sql.ts'
+import { isPausedSql, runsWithWaitingSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 /**
  * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same

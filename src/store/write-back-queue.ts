@@ -1,17 +1,17 @@
 import { sql } from 'kysely'
-import type { EarlierSteps } from '../domain/step.ts'
 import type { AnsweredState } from '../domain/lookup.ts'
 import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
+import type { EarlierSteps } from '../domain/step.ts'
 import type { NewChange } from './changes.ts'
-import { restoreLookups } from './steps.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
 import { isTrue, opaque, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
-import type { Connection, Tx } from './transaction.ts'
+import { restoreLookups } from './steps.ts'
 import { ANSWERED_STATES, failureSql, isAwaitedSql, serviceNumberSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 export interface AnsweredRow {
   readonly key: string
