@@ -5,13 +5,12 @@ import type { Condition } from '../domain/condition.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { readConditions } from '../store/conditions.ts'
 import * as coverage from '../store/fill-rates.ts'
-import { currentLeaseOwner } from '../store/leases.ts'
 import { type JobGroup, listJobGroups } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import * as pauses from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
-import * as runHistory from '../store/run-history.ts'
-import type * as runs from '../store/runs.ts'
+import { currentLeaseOwner } from '../store/rate-limits.ts'
+import * as runs from '../store/runs.ts'
 import {
   readRunSpends,
   readSpendByDay,
@@ -47,7 +46,7 @@ export async function readVerdict(
     conditions: await readConditions(db, observer),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     paused: (await pauses.listPaused(db)).filter(({ source }) => sources.has(source)),
-    runs: await runHistory.listRunPage(db, null, null, RUNS),
+    runs: await runs.listRunPage(db, null, null, RUNS),
   }
 }
 
@@ -93,7 +92,7 @@ export interface SourceOverview {
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
   /** The latest run over it; null if none of the latest runs was. */
-  readonly lastRun: runHistory.SourceRun | null
+  readonly lastRun: runs.SourceRun | null
 }
 
 export interface RunOverview extends runs.LivingRun {
@@ -114,7 +113,7 @@ export async function listRunOverviews(
   before: number | null,
   limit: number,
 ): Promise<RunOverview[]> {
-  const list = await runHistory.listRunPage(db, source, before, limit)
+  const list = await runs.listRunPage(db, source, before, limit)
   const spends = await readRunSpends(
     db,
     list.map(({ id }) => id),
@@ -183,7 +182,7 @@ export async function readSourceOverviews(
   const names = sources.map(({ name }) => name)
   const [paused, lastRuns, fillRates] = await Promise.all([
     pauses.listPaused(db),
-    runHistory.listLastRuns(db, names),
+    runs.listLastRuns(db, names),
     coverage.listFillRates(db, names),
   ])
   return Promise.all(

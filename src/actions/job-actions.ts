@@ -1,8 +1,8 @@
 import { Job, type JobState } from '../domain/job.ts'
 import type { Deps } from '../pipeline/deps.ts'
-import * as jobActions from '../store/job-actions.ts'
 import * as lookups from '../store/lookups.ts'
 import { inTransaction } from '../store/transaction.ts'
+import * as jobActions from '../store/jobs.ts'
 
 /**
  * - `cancel`: stops waiting for the delivery; the next run requests the inputs one by one
@@ -73,7 +73,7 @@ export function performJobAction(
         possibly_billed: requeued,
       }
     }
-    await jobActions.expireJobNow(tx, job.id, 'cancelled, before its deadline')
+    await jobActions.giveUpJobs(tx, [job.id], 'cancelled, before its deadline')
     const requeued = await requeueInputs()
     deps.log.warn({ event: 'jobs_expired', job: job.id, freed: requeued }, 'job cancelled')
     return {

@@ -6,7 +6,6 @@ import { firstOf } from '../runs/run-part.ts'
 import { isFit, unlessBroken, checkBreakage } from '../runs/source-health.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readDayBudget } from '../store/budgets.ts'
-import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import * as changedRows from '../store/changed-rows.ts'
 import * as pauses from '../store/source-state.ts'
@@ -18,6 +17,7 @@ import {
   type LiveSyncService,
 } from './live-sync-run.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
+import * as leases from '../store/rate-limits.ts'
 import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
 
 interface LiveSyncOptions {

@@ -13,9 +13,9 @@ import {
 } from '../domain/notification.ts'
 import { type ProxySettings, openProxyDispatcher } from '../service/dispatcher.ts'
 import { listNotable, noteAccepted } from '../store/conditions.ts'
-import { acquireLease, releaseLease } from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
+import { acquireLease, releaseLease } from '../store/rate-limits.ts'
 import type { Log } from '../util/log.ts'
 import { networkErrorMeaning } from '../util/network-errors.ts'
 

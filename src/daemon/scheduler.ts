@@ -1,6 +1,5 @@
 import { describeError, FillrateError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
-import type { RequestCapability, StoredRequest } from '../store/requested-runs.ts'
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
 import type { ScheduleEntry } from '../config/config.ts'
@@ -15,6 +14,7 @@ import {
   retryWhileUnavailable,
   TakeoverGrace,
 } from '../store/connectivity.ts'
+import type { RequestCapability, StoredRequest } from '../store/scheduled-runs.ts'
 
 interface SchedulerDeps {
   readonly db: Database

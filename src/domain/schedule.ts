@@ -8,7 +8,6 @@ export const ScheduledRun = {
   done: 'done',
   skipped: 'skipped',
 } as const
-export type ScheduledRunState = (typeof ScheduledRun)[keyof typeof ScheduledRun]
 
 /** A scheduled run that was started this often without finishing may be crashing its processes: it is given up. */
 export const MAX_ATTEMPTS = 5

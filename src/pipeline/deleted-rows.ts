@@ -2,7 +2,7 @@ import { ERASE_AFTER_MS, isEraseHeld } from '../domain/deleted-row.ts'
 import { findDeletedKeys } from '../sources/page.ts'
 import type { Source } from '../sources/source-model.ts'
 import * as store from '../store/deleted-rows.ts'
-import { findJobsOfLookups, listDeliveriesOfJobs, lockDeliveries } from '../store/erase.ts'
+import { findDeliveries, findJobsOfLookups, type LinkedLookup, lockDeliveries } from '../store/erase.ts'
 import { inTransaction, withTableTimeouts, type Tx } from '../store/transaction.ts'
 import type { TableDeps } from './deps.ts'
 import { forEachPage, refillEmptied } from './emptied-rows.ts'
@@ -82,11 +82,11 @@ export async function eraseDeleted(
 }
 
 /** Removes the results of these lookups from the deliveries of their jobs. */
-async function eraseResults(tx: Tx, lookups: readonly store.UnneededLookup[]): Promise<number> {
+async function eraseResults(tx: Tx, lookups: readonly LinkedLookup[]): Promise<number> {
   const ids = new Set(lookups.map((lookup) => lookup.id))
   const jobKeys = await findJobsOfLookups(tx, [...ids])
   if (jobKeys.length === 0) return 0
-  const deliveries = await lockDeliveries(tx, await listDeliveriesOfJobs(tx, jobKeys))
+  const deliveries = await lockDeliveries(tx, await findDeliveries(tx, jobKeys, null))
   const bodies = deliveries.flatMap((one): DeliveryBody[] =>
     one.body === null ? [] : [{ ...one, body: one.body }],
   )

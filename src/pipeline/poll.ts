@@ -11,6 +11,7 @@ import { OUT_OF_CREDITS } from '../service/response-errors.ts'
 import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { insertDeliveries } from '../store/deliveries.ts'
 import * as jobs from '../store/job-polls.ts'
+import { giveUpJobs } from '../store/jobs.ts'
 import { requeueSingly } from '../store/lookups.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { traceCall } from '../util/trace.ts'
@@ -144,7 +145,7 @@ export async function recordPolls(
     const gone = open
       .filter(({ id, reading, job }) => isOver(reading) && job.pages === 0 && !unpaid.includes(id))
       .map(({ id }) => id)
-    await jobs.expireGoneJobs(tx, gone)
+    await giveUpJobs(tx, gone, 'the service has no such job any more')
     await requeueSingly(tx, gone, {
       reason: 'the service has no such job any more',
       mayBeBilled: true,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { RateStatus } from '../domain/rate-status.ts'
-import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
+import * as leases from '../store/rate-limits.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import { LEADER_LEASE_MS, type LeaderOptions, Leadership } from './leadership.ts'
 

@@ -12,10 +12,9 @@ import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
-import * as leases from '../store/leases.ts'
 import type { Database } from '../store/open.ts'
-import * as rateLimits from '../store/rate-limits.ts'
 import { readTry } from '../store/services.ts'
+import * as rateLimits from '../store/rate-limits.ts'
 import type { Log } from '../util/log.ts'
 
 export interface LeaderOptions {
@@ -80,17 +79,19 @@ export class Leadership {
   static async begin(options: LeaderOptions, lease: LeaderLease, acquiredAt: number): Promise<Leadership> {
     const { db, breaker, documented = [] } = options
     const { scope } = lease
-    const stored = {
-      warm: await rateLimits.readRateLimit(db, scope),
-      exhaustedFor: await rateLimits.readExhausted(db, scope),
-      previous: await rateLimits.readPreviousLeader(db, scope),
-    }
-    const usage = documented.length === 0 ? null : await rateLimits.readLimitUsage(db, scope)
+    const warm = await rateLimits.readRateLimit(db, scope)
+    const { usage, ...left } = await rateLimits.readLeftRate(db, scope)
     const circuit = await rateLimits.findCircuit(db, scope)
     const triedAt = await readTry(db, options.service)
     await rateLimits.deleteReplacedCircuits(db, lease)
     if (circuit !== null) breaker.restore(circuit)
-    return new Leadership(options, lease, acquiredAt, { ...stored, usage, circuit, triedAt })
+    return new Leadership(options, lease, acquiredAt, {
+      ...left,
+      warm,
+      usage: documented.length === 0 ? null : usage,
+      circuit,
+      triedAt,
+    })
   }
 
   private constructor(
@@ -147,7 +148,7 @@ export class Leadership {
     if (usage) await this.#saveUsage(usage).catch(() => {})
     await publishFinalStatus(this.#options, this.#lease, state, exhaustedFor)
     await this.#saveCircuit().catch(() => {})
-    await leases.releaseLease(db, this.scope, this.#lease.token).catch((error: unknown) => {
+    await rateLimits.releaseLease(db, this.scope, this.#lease.token).catch((error: unknown) => {
       log[retryLogLevel(error)](
         { event: 'leader_lease_not_renewed', reason: describeError(error) },
         'leader lease not released; it expires by itself',
@@ -161,7 +162,13 @@ export class Leadership {
     this.#isRenewing = true
     const startedAt = performance.now()
     try {
-      const isRenewed = await leases.acquireLease(db, this.scope, this.#lease.token, owner, LEADER_LEASE_MS)
+      const isRenewed = await rateLimits.acquireLease(
+        db,
+        this.scope,
+        this.#lease.token,
+        owner,
+        LEADER_LEASE_MS,
+      )
       this.#failure = null
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))

@@ -8,11 +8,11 @@ import { countCellsOfRun } from '../store/changes.ts'
 import * as jobs from '../store/jobs.ts'
 import type { Database } from '../store/open.ts'
 import * as rows from '../store/rows.ts'
-import { countRunRowsBySource } from '../store/run-history.ts'
 import { type LookupTotals, readLookupTotals } from '../store/run-progress.ts'
 import type { LeftOutSource } from './source-health.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { type EndpointSpend, listRunSpend } from '../store/spend.ts'
+import { countRunRowsBySource } from '../store/runs.ts'
 
 /**
  * What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`.

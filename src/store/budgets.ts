@@ -1,13 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { roundCredits, type SingleEndpoint } from '../domain/spend.ts'
+import type { SingleEndpoint } from '../domain/spend.ts'
 import type { RunService } from './pending-lookups.ts'
-import { hasLeasesSql } from './run-progress.ts'
-import { pricedAsSql } from './spend.ts'
-import { intervalSql, readOne } from './sql.ts'
-import { lockedHasSuppressionsSql } from './suppressions.ts'
-import { type Connection, END_LOCK_TIMEOUT, type Tx } from './transaction.ts'
+import { END_LOCK_TIMEOUT, intervalSql, readOne } from './sql.ts'
+import { hasLeasesSql, lockedHasSuppressionsSql, pricedAsSql } from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // A budget is a bound: what was billed, what lost answers may cost, and what is under way are never more. It is computed from what is
 // stored, where lookups are leased or put into a job. Nothing is reserved, and so nothing has to be given back.
@@ -163,39 +161,26 @@ const usageColumns = (service: number | null, isWithPending: boolean): RawBuilde
   const all = isWithPending
     ? sql`(select * from used union all select * from ${pendingSql} as waiting)`
     : sql`used`
-  return sql`coalesce((select sum(units) from ${all} as u), 0)::float8 as spent,
+  return sql`coalesce((select round(sum(units), 6) from ${all} as u), 0)::float8 as spent,
            (
              select coalesce(jsonb_object_agg(source, units), '{}')
                from (
                  select source,
-                        sum(units) as units
+                        round(sum(units), 6) as units
                    from ${all} as u
                   group by 1
                ) s
            ) as "bySource",
-           coalesce((select sum(units) from ${all} as u where service_id = ${service}::smallint), 0)::float8 as own,
+           coalesce((select round(sum(units), 6) from ${all} as u where service_id = ${service}::smallint), 0)::float8 as own,
            (select coalesce(jsonb_object_agg(kind, units), '{}') from cost where service_id = ${service}::smallint) as costs`
 }
-
-const toUsage = ({ spent, bySource, own, costs }: BudgetUsage): BudgetUsage => ({
-  spent: roundCredits(spent),
-  bySource: Object.fromEntries(
-    Object.entries(bySource).map(([source, units]) => [source, roundCredits(units)]),
-  ),
-  own: roundCredits(own),
-  costs,
-})
 
 /**
  * What a run has used of its budget at a service, and what waits to be requested: how much more it may pick. Reads without a lock,
  * because only a lease decides.
  */
-export async function readBudgetUsage(db: Connection, { run, service }: RunService): Promise<BudgetUsage> {
-  const ofRun = sql<boolean>`r.id = ${run}`
-  return toUsage(
-    await readOne(db, sql<BudgetUsage>`with ${budgetSql(ofRun)} select ${usageColumns(service, true)}`),
-  )
-}
+export const readBudgetUsage = (db: Connection, { run, service }: RunService): Promise<BudgetUsage> =>
+  readOne(db, sql<BudgetUsage>`with ${budgetSql(sql`r.id = ${run}`)} select ${usageColumns(service, true)}`)
 
 /**
  * The same, and whether anything was ever erased, in one statement, which also ends the wait for locks of a
@@ -214,7 +199,7 @@ export async function readBeforeClaim(
     sql<BudgetUsage & { hasSuppressions: boolean }>`
     with ${budgetSql(sql`r.id = ${of.run}`)} select ${usageColumns(of.service, true)}, ${others}`,
   )
-  return { spent: toUsage(usage), hasSuppressions }
+  return { spent: usage, hasSuppressions }
 }
 
 /**
@@ -368,22 +353,18 @@ export async function readProspect(db: Connection, { run, service }: RunService)
 }
 
 /** What a page shows of a budget. */
-export interface ShownUsage extends Pick<BudgetUsage, 'spent' | 'bySource'> {
+export interface ShownUsage extends BudgetUsage {
   /** Of it, what is billed, or may be because the answer was lost. */
   readonly billed: number
   readonly billedBySource: Readonly<Record<string, number>>
 }
 
-const SHOWN_COLUMNS = sql`${usageColumns(null, false)},
-           (select coalesce(jsonb_object_agg(source, units), '{}')
-              from (select source, sum(s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)}) as units
-                      from spent s cross join budget group by source) b) as "billedBySource"`
-
-const toShownUsage = (usage: BudgetUsage & Pick<ShownUsage, 'billedBySource'>): ShownUsage => {
-  const { spent, bySource } = toUsage(usage)
-  const billed = Object.values(usage.billedBySource).reduce((sum, units) => sum + units, 0)
-  return { spent, bySource, billed: roundCredits(billed), billedBySource: usage.billedBySource }
-}
+/** SQL: what a page shows of the run of `budgetSql`: the columns, and FROM. */
+const shownSql = sql`${usageColumns(null, false)}, billed.* from (
+  select round(coalesce(sum(units), 0), 6)::float8 as billed,
+         coalesce(jsonb_object_agg(source, round(units, 6)), '{}') as "billedBySource"
+    from (select source, sum(s.credits * ${unitSql(sql`s.service_id`, sql`s.class`)}) as units
+            from spent s cross join budget group by source) s) billed`
 
 /** The budget that all runs of live sync share on a day, by Postgres's clock, and what it has spent. */
 export interface DayUsage extends ShownUsage {
@@ -393,15 +374,12 @@ export interface DayUsage extends ShownUsage {
 }
 
 /** Today's budget of live sync, in UTC. */
-export async function readDayBudget(db: Connection): Promise<DayUsage> {
+export function readDayBudget(db: Connection): Promise<DayUsage> {
   const today = sql`'follow ' || to_char(now() at time zone 'UTC', 'YYYY-MM-DD')`
   const latest = sql<boolean>`r.id = (select max(id) from fillrate.runs where budget_name = ${today})`
-  const { name, bound, ...usage } = await readOne(
-    db,
-    sql<BudgetUsage & Pick<DayUsage, 'name' | 'bound' | 'billedBySource'>>`
-    with ${budgetSql(latest)} select ${today} as name, (select bound from budget) as bound, ${SHOWN_COLUMNS}`,
-  )
-  return { name, bound, ...toShownUsage(usage) }
+  const usage = sql<DayUsage>`
+    with ${budgetSql(latest)} select ${today} as name, (select bound from budget) as bound, ${shownSql}`
+  return readOne(db, usage)
 }
 
 /** The budget of a run in progress. */
@@ -418,14 +396,12 @@ export async function listRunBudgets(db: Connection): Promise<RunBudgetUsage[]> 
   const { rows } = await sql<Omit<RunBudgetUsage, keyof ShownUsage>>`
     select id, trigger = 'schedule' as "isScheduled", (bound ->> 'limit')::float8 as "limit", sources
       from fillrate.runs
-     where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}' order by id`.execute(
-    db,
-  )
+     where state = 'running' and options ->> 'follow' is distinct from 'true' and scopes <> '{}'
+     order by id`.execute(db)
   const listed: RunBudgetUsage[] = []
   for (const run of rows) {
-    const usage = sql<BudgetUsage & Pick<ShownUsage, 'billedBySource'>>`
-      with ${budgetSql(sql`r.id = ${run.id}`)} select ${SHOWN_COLUMNS}`
-    listed.push({ ...run, ...toShownUsage(await readOne(db, usage)) })
+    const usage = sql<ShownUsage>`with ${budgetSql(sql`r.id = ${run.id}`)} select ${shownSql}`
+    listed.push({ ...run, ...(await readOne(db, usage)) })
   }
   return listed
 }

@@ -1,7 +1,14 @@
 import { sql } from 'kysely'
-import { isHeldSql, jsonBatch } from './sql.ts'
+import { jsonBatch } from './sql.ts'
+import {
+  CHANGE_TABLES,
+  changesSql,
+  IS_RUNNING,
+  queuedChangesSql,
+  runsWithWaitingSql,
+  waitingRowsSql,
+} from './terms.ts'
 import type { Connection } from './transaction.ts'
-import { runsWithWaitingSql, waitingRowsSql } from './waiting-rows.ts'
 
 /** The keys that one statement has changed, or some of them. */
 export interface ChangedRows {
@@ -14,8 +21,6 @@ export interface ChangedRows {
   readonly at: string
 }
 
-const CHANGE_TABLES_SQL = [sql.raw('fillrate.changed_rows'), sql.raw('fillrate.changed_rows_spare')] as const
-
 /**
  * The oldest changes that are not bulk changes: as many as hold `limit` keys, and at least one. Takes no lock, so it may
  * run in a long transaction: a user who changes such a row again adds another change.
@@ -26,14 +31,13 @@ export async function listChangedRows(
   limit: number,
 ): Promise<ChangedRows[]> {
   const { rows } = await sql<ChangedRows>`
-    select id, source, keys, is_delete as "isDelete", changed_at::text as at from (${sql.join(
-      CHANGE_TABLES_SQL.map(
-        (list) => sql`
-      (select * from ${list} where source = any(${[...sources]}::text[]) and not is_import
-        order by changed_at, id limit ${limit})`,
-      ),
-      sql` union all `,
-    )}) as changed order by changed_at, id limit ${limit}`.execute(db)
+    select id, source, keys, is_delete as "isDelete", changed_at::text as at
+      from ${changesSql(
+        (table) => sql`
+        select * from ${table} where source = any(${[...sources]}::text[]) and not is_import
+         order by changed_at, id limit ${limit}`,
+      )}
+     order by changed_at, id limit ${limit}`.execute(db)
   let keys = 0
   return rows.filter((row, n) => {
     keys += row.keys.length
@@ -54,7 +58,7 @@ export async function nextBulkChange(
   sources: readonly string[],
   limit: number,
 ): Promise<BulkChange | null> {
-  for (const list of CHANGE_TABLES_SQL) {
+  for (const list of CHANGE_TABLES) {
     const { rows } = await sql<BulkChange>`
       select id, source, is_delete as "isDelete", changed_at::text as at, rows as total, rows_picked as picked,
              keys[rows_picked + 1:rows_picked + ${limit}::integer] as keys
@@ -69,7 +73,7 @@ export async function nextBulkChange(
 export async function advanceBulkChange(db: Connection, part: BulkChange): Promise<void> {
   const picked = part.picked + part.keys.length
   if (picked >= part.total || part.keys.length === 0) return removeChanges(db, [part])
-  for (const list of CHANGE_TABLES_SQL)
+  for (const list of CHANGE_TABLES)
     await sql`
       update ${list} set rows_picked = ${picked}
        where changed_at = ${part.at}::timestamptz and id = ${part.id}`.execute(db)
@@ -85,7 +89,7 @@ export async function keepSkippedKeys(
   })[],
 ): Promise<void> {
   if (changes.length === 0) return
-  for (const list of CHANGE_TABLES_SQL)
+  for (const list of CHANGE_TABLES)
     await sql`
       update ${list} l set keys = array(select jsonb_array_elements_text(v.skipped)) || l.keys[v.read + 1:], rows_picked = 0
         from jsonb_to_recordset(${jsonBatch(changes)}) as v (at timestamptz, id uuid, skipped jsonb, read integer)
@@ -97,7 +101,7 @@ export async function removeChanges(db: Connection, changes: readonly ChangedRow
   if (changes.length === 0) return
   const read = sql`unnest(${changes.map((one) => one.at)}::timestamptz[], ${changes.map((one) => one.id)}::uuid[])
                    as read (changed_at, id)`
-  for (const list of CHANGE_TABLES_SQL)
+  for (const list of CHANGE_TABLES)
     await sql`
       delete from ${list} as l using ${read}
        where l.changed_at = read.changed_at and l.id = read.id`.execute(db)
@@ -148,7 +152,7 @@ export async function listAbandonedChanges(
   const { rows } = await sql<AbandonedRow>`
     with dead_run as materialized (
       select id, trigger from fillrate.runs
-       where options ->> 'follow' = 'true' and (state <> 'running' or not (${isHeldSql()}))
+       where options ->> 'follow' = 'true' and not ${IS_RUNNING}
          and started_at > now() - interval '7 days' and cancelled_at is null and id in ${runsWithWaitingSql(sources)}
     )
     select r.source, r.key, d.trigger from dead_run d cross join lateral ${waitingRowsSql('d.id', sources)} r
@@ -166,22 +170,6 @@ export interface QueuedChanges {
   readonly isImport: boolean
   readonly oldestAt: Date
 }
-
-/** Later statements are not counted: it is read every two seconds, and a million takes a second. */
-const MAX_COUNTED_STATEMENTS = 100_000
-
-/** SQL: what waits for live sync, by source; nothing of sources that are up to date. The one definition of its backlog. */
-export const queuedChangesSql = sql`(
-    select source, is_import, sum(rows - rows_picked)::bigint as rows, min(changed_at) as oldest_at
-      from (${sql.join(
-        CHANGE_TABLES_SQL.map(
-          (list) => sql`
-        (select source, is_import, changed_at, rows, rows_picked from ${list}
-          order by changed_at limit ${MAX_COUNTED_STATEMENTS})`,
-        ),
-        sql` union all `,
-      )}) as changed
-     group by source, is_import)`
 
 export async function listQueuedChanges(db: Connection): Promise<QueuedChanges[]> {
   const { rows } = await sql<QueuedChanges>`

@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
-import { parseExactJson } from '../domain/json.ts'
 import { type EarlierWrites, type RowOutcome, type UndoContext, UNDONE_NOTE } from '../domain/row.ts'
-import { failureSql } from './failures.ts'
-import { jsonBatch, unnestByRow } from './sql.ts'
+import { jsonBatch, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
+import { failureSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 type Values = Readonly<Record<string, unknown>>
@@ -31,9 +30,8 @@ export async function hasWrittenRows(
   rows: number,
 ): Promise<boolean> {
   const found = await sql`
-    select from fillrate.changes where run_id = ${run} and source = ${source} offset ${Math.max(1, rows) - 1} limit 1`.execute(
-    db,
-  )
+    select from fillrate.changes where run_id = ${run} and source = ${source} offset ${Math.max(1, rows) - 1}
+     limit 1`.execute(db)
   return found.rows.length > 0
 }
 
@@ -46,9 +44,8 @@ export async function countCellsOfRun(
   const { rows } = await sql<{ service: number; count: number }>`
     select l.service_id as service, count(*) as count
       from fillrate.changes c cross join lateral jsonb_object_keys(c.after) as k (name) join fillrate.lookups l on l.id = c.lookup_id
-     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name group by l.service_id`.execute(
-    db,
-  )
+     where c.run_id = ${run} and ${JSON.stringify(columns)}::jsonb -> c.source ? k.name
+     group by l.service_id`.execute(db)
   return new Map(rows.map(({ service, count }) => [service, count]))
 }
 
@@ -61,14 +58,6 @@ export interface UndoableChange extends NewChange {
   readonly inputHash: string | null
 }
 
-/** Values as text, so that numbers keep every digit. */
-type UndoableChangeText = Omit<UndoableChange, 'before' | 'after' | 'writtenBefore' | 'earlierBefore'> & {
-  readonly before: string
-  readonly after: string
-  readonly writtenBefore: string | null
-  readonly earlierBefore: string | null
-}
-
 /** The changes of a run that are not undone, newest first. @param below keyset: ids below this one */
 export async function listUndoable(
   db: Connection,
@@ -76,22 +65,14 @@ export async function listUndoable(
   below: number | null,
   limit: number,
 ): Promise<UndoableChange[]> {
-  const { rows } = await sql<UndoableChangeText>`
+  const { rows } = await sql<WithText<UndoableChange, keyof NewChange>>`
     select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore",
            earlier_writes_before::text as "earlierBefore"
       from fillrate.changes
      where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}
      order by id desc limit ${limit}`.execute(db)
-  return rows.map(({ before, after, writtenBefore, earlierBefore, ...row }) => ({
-    ...row,
-    before: parseValues(before),
-    after: parseValues(after),
-    writtenBefore: writtenBefore === null ? null : parseValues(writtenBefore),
-    earlierBefore: earlierBefore === null ? null : (parseValues(earlierBefore) as EarlierWrites),
-  }))
+  return parseColumns(rows, ['before', 'after', 'writtenBefore', 'earlierBefore'])
 }
-
-const parseValues = (text: string): Values => parseExactJson(text) as Values
 
 /** Locks changes, so that two processes never undo the same one. @returns those that can still be undone */
 export async function lockUndoable(tx: Tx, run: number, ids: readonly number[]): Promise<Set<number>> {
@@ -135,7 +116,7 @@ export async function insertReverting(
 }
 
 /** SQL: the change `c` of run `r` is not undone, and is no undo itself (undoing an undo counts as a write). */
-export const isStandingSql = sql<boolean>`(
+const isStandingSql = sql<boolean>`(
   c.undone_by_change_id is null and (r.options -> 'undoes' is null or r.options -> 'writes_again' = 'true'))`
 
 /** By change and column: the latest run that has written the cell again. */
@@ -176,15 +157,13 @@ export interface UndoableSummary {
 }
 
 /** How many writes a run has made, and how many of them were undone. */
-export async function summarizeUndoable(db: Connection, run: number): Promise<UndoableSummary> {
-  const { rows } = await sql<{ source: string; total: number; undone: number }>`
-    select c.source, count(*) as total, count(c.undone_by_change_id) as undone
-      from fillrate.changes c where c.run_id = ${run} group by c.source`.execute(db)
-  return {
-    total: rows.reduce((sum, row) => sum + row.total, 0),
-    undone: rows.reduce((sum, row) => sum + row.undone, 0),
-    bySource: Object.fromEntries(rows.map((row) => [row.source, row.total])),
-  }
+export function summarizeUndoable(db: Connection, run: number): Promise<UndoableSummary> {
+  const summary = sql<UndoableSummary>`
+    select coalesce(sum(total), 0)::bigint as total, coalesce(sum(undone), 0)::bigint as undone,
+           coalesce(jsonb_object_agg(source, total), '{}') as "bySource"
+      from (select source, count(*) as total, count(undone_by_change_id) as undone
+              from fillrate.changes where run_id = ${run} group by source) c`
+  return readOne(db, summary)
 }
 
 /** What Fillrate last wrote into a row, and what for earlier inputs. */
@@ -199,17 +178,11 @@ export async function lockRows(
   source: string,
   keys: readonly string[],
 ): Promise<ReadonlyMap<string, OwnValues>> {
-  const { rows } = await sql<{ key: string; written: string | null; earlier: string | null }>`
-    select key, last_written::text as written, earlier_writes::text as earlier from fillrate.rows
+  const { rows } = await sql<WithText<OwnValues & { key: string }, keyof OwnValues>>`
+    select key, coalesce(last_written, '{}')::text as written, coalesce(earlier_writes, '{}')::text as earlier from fillrate.rows
      where source = ${source} and key = any(${[...keys]}::text[])
      order by key for no key update`.execute(tx)
-  const read = (text: string | null): Values => (text === null ? {} : parseValues(text))
-  return new Map(
-    rows.map(({ key, written, earlier }) => [
-      key,
-      { written: read(written), earlier: read(earlier) as EarlierWrites },
-    ]),
-  )
+  return new Map(parseColumns(rows, ['written', 'earlier']).map(({ key, ...values }) => [key, values]))
 }
 
 interface RevertedRow {
@@ -271,4 +244,78 @@ export async function revertRows(
            ])}
       from ${unnestByRow(source, rows, { inputHash: 'text', columns: 'jsonb', written: 'jsonb', earlier: 'jsonb', ownWrites: 'jsonb', cells: 'integer' })}
      where r.ctid = v.ctid`.execute(tx)
+}
+
+/* What an undone write leaves to the later writes of its row, which stand: their undo must restore what was there before both. */
+
+interface UndoneParents {
+  /** The id of the undone change. */
+  readonly id: number
+  readonly key: string
+  /** The empty objects and JSON nulls in which it had created keys. */
+  readonly parents: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Gives the later writes into an object that was empty before an undone one: only the last undo of them leaves it without
+ * a key, and must know that it was there.
+ * @param sources those that share the rows
+ */
+export async function passOnParents(
+  tx: Tx,
+  sources: readonly string[],
+  undone: readonly UndoneParents[],
+): Promise<void> {
+  if (undone.length === 0) return
+  await sql`
+    update fillrate.changes c set before = v.parents || c.before
+      from jsonb_to_recordset(${jsonBatch(undone)}) as v (id bigint, key text, parents jsonb), fillrate.runs r
+     where c.source = any(${[...sources]}::text[]) and c.key = v.key and c.id > v.id and r.id = c.run_id
+       and ${isStandingSql}`.execute(tx)
+}
+
+interface KeptColumns {
+  /** The id of the undone change. */
+  readonly id: number
+  readonly key: string
+  /** Its columns that stay, because a later write has written them again. */
+  readonly columns: readonly string[]
+}
+
+/**
+ * Gives the next write of a column what an undone one had found there, unless the column was changed between the two: an undo
+ * of the next write would otherwise restore the value that is undone. A blank cell is null in what an undo has left, and left
+ * out of what a write has found.
+ * @param sources those that share the rows
+ */
+export async function passOnPreviousValues(
+  tx: Tx,
+  sources: readonly string[],
+  undone: readonly KeptColumns[],
+): Promise<void> {
+  if (undone.length === 0) return
+  const withPrevious = (column: string, previous: string): RawBuilder<unknown> => sql`
+    (coalesce(c.${sql.id(column)}, '{}') - v.columns) || coalesce(v.${sql.id(previous)}, '{}')`
+  await sql`
+    update fillrate.changes c
+       set before = ${withPrevious('before', 'previous')},
+           last_written_before = nullif(${withPrevious('last_written_before', 'written')}, '{}'),
+           earlier_writes_before = nullif(${withPrevious('earlier_writes_before', 'earlier')}, '{}')
+      from (
+        select next.id, next.key, next.source, array_agg(n.name) as columns,
+               jsonb_object_agg(n.name, u.before -> n.name) filter (where u.before ? n.name) as previous,
+               jsonb_object_agg(n.name, u.last_written_before -> n.name) filter (where u.last_written_before ? n.name) as written,
+               jsonb_object_agg(n.name, u.earlier_writes_before -> n.name) filter (where u.earlier_writes_before ? n.name) as earlier
+          from jsonb_to_recordset(${jsonBatch(undone)}) as k (id bigint, key text, columns jsonb)
+          join fillrate.changes u on u.source = any(${[...sources]}::text[]) and u.key = k.key and u.id = k.id
+         cross join lateral jsonb_array_elements_text(k.columns) as n (name)
+         cross join lateral (
+           select c.id, c.key, c.source, c.before
+             from fillrate.changes c join fillrate.runs r on r.id = c.run_id
+            where c.source = any(${[...sources]}::text[]) and c.key = k.key and c.id > k.id and c.after ? n.name
+              and ${isStandingSql}
+            order by c.id limit 1) next
+         where nullif(next.before -> n.name, 'null') is not distinct from nullif(u.after -> n.name, 'null')
+         group by next.id, next.key, next.source) v
+     where c.source = v.source and c.key = v.key and c.id = v.id`.execute(tx)
 }

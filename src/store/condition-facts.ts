@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from 'kysely'
 import type { DatabaseOutage } from '../domain/condition.ts'
 import { QUEUED_REASON, ScheduledRun } from '../domain/schedule.ts'
 import { type DayUsage, readDayBudget } from './budgets.ts'
-import { queuedChangesSql } from './changed-rows.ts'
 import {
   actorsSql,
   causesSql,
@@ -14,9 +13,8 @@ import {
   throttledSql,
   WEEK,
 } from './condition-services.ts'
-import { overdueJobsSql } from './jobs.ts'
-import { isPausedSql } from './source-state.ts'
-import { isHeldSql, jsonBatch } from './sql.ts'
+import { jsonBatch } from './sql.ts'
+import { isHeldSql, isPausedSql, queuedChangesSql } from './terms.ts'
 import type { Connection } from './transaction.ts'
 
 /** What the reader of conditions knows and Postgres does not. */
@@ -237,7 +235,10 @@ const rejectedSql = sql`
      where latest.since is not null
   )`
 
-/** SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. A budget below the backlog is a choice: only edits may not wait for it. */
+/**
+ * SQL: the CTEs `jobs_overdue`, `budget_used` and `database_away`. An expired job is forgotten after a day, or with the next delivery.
+ * A budget below the backlog is a choice: only edits may not wait for it.
+ */
 const restSql = (spent: RawBuilder<unknown>) => sql`
   jobs_overdue as (
     select 'jobs_overdue' as kind,
@@ -245,7 +246,18 @@ const restSql = (spent: RawBuilder<unknown>) => sql`
            null as source,
            min(j.deadline_at) as since,
            jsonb_build_object('waiting', count(*)) as details
-      from ${overdueJobsSql} j
+      from (
+        select deadline_at, service_id
+          from fillrate.jobs
+         where state in ('submitted', 'in_doubt')
+           and deadline_at < now()
+        union all
+        select deadline_at, service_id
+          from fillrate.jobs
+         where state = 'expired'
+           and finished_at > now() - interval '1 day'
+           and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity')
+      ) j
       left join service s
         on s.id = j.service_id
      group by s.name

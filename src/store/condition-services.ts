@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { DatabaseOutage } from '../domain/condition.ts'
-import { ALIVE_FOR } from './processes.ts'
 import { intervalSql } from './sql.ts'
+import { ALIVE_FOR } from './terms.ts'
 
 // The facts from which conditions are found that are about a service or explain others: the first CTEs of the one
 // statement that `condition-facts.ts` makes.

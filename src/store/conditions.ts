@@ -1,14 +1,13 @@
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import {
   type Condition,
+  CONDITION_KINDS,
   type ConditionDetails,
   type ConditionKind,
-  CONDITION_KINDS,
 } from '../domain/condition.ts'
 import type { NotableCondition } from '../domain/notification.ts'
 import { type Observer, shownSql } from './condition-facts.ts'
 import type { Database } from './open.ts'
-import type { Schema } from './schema.ts'
 import { intervalSql } from './sql.ts'
 import { type Connection, inTransaction, type Tx } from './transaction.ts'
 
@@ -17,6 +16,11 @@ export interface StoredCondition extends NotableCondition {
   /** When a process last saw that it holds. */
   readonly seenAt: Date
 }
+
+/** SQL: a stored condition `c`. */
+const storedSql = (isBack: RawBuilder<boolean> = sql`false`) => sql`
+  c.id, c.kind, c.service, c.source, c.details, c.began_at as since, c.seen_at as "seenAt", c.ended_at as "endedAt",
+  c.accepted_by as "acceptedBy", ${isBack} as "isBack"`
 
 /** The conditions that hold now, in the order of their kinds, then the oldest first. They are right even where no process records them. */
 export async function readConditions(db: Database, observer: Observer): Promise<Condition[]> {
@@ -44,7 +48,7 @@ export async function recordConditions(db: Database, observer: Observer): Promis
       isOurs: boolean
     }>`select pg_try_advisory_xact_lock(${RECORD_LOCK_ID}) as "isOurs"`.execute(tx)
     if (locks[0]?.isOurs !== true) return []
-    const { rows } = await sql<ConditionRow>`
+    const { rows } = await sql<StoredCondition>`
       ${await shownSql(tx, observer)}, ended as (
         update fillrate.conditions c set ended_at = now()
          where ended_at is null and not exists (select from shown where id = c.id)
@@ -58,8 +62,9 @@ export async function recordConditions(db: Database, observer: Observer): Promis
         select kind, service, source, details, since, now() from shown where id is null
         returning *
       )
-      select * from ended union all select * from begun order by id`.execute(tx)
-    return toStored(rows)
+      select ${storedSql()} from (select * from ended union all select * from begun) c
+       order by id`.execute(tx)
+    return rows.filter(isKnown)
   })
 }
 
@@ -77,17 +82,18 @@ export async function reportCondition(
 ): Promise<StoredCondition[]> {
   const isSame = sql`kind = ${kind} and source = ${source} and ended_at is null`
   if (details === null) {
-    const ended = sql<ConditionRow>`
-      update fillrate.conditions set ended_at = now() where ${isSame} and is_reported returning *`
-    return toStored((await ended.execute(db)).rows)
+    const { rows } = await sql<StoredCondition>`
+      update fillrate.conditions c set ended_at = now() where ${isSame} and is_reported
+      returning ${storedSql()}`.execute(db)
+    return rows.filter(isKnown)
   }
-  const { rows } = await sql<ConditionRow & { is_new: boolean }>`
-    insert into fillrate.conditions (kind, source, details, began_at, seen_at, is_reported)
+  const { rows } = await sql<StoredCondition & { isNew: boolean }>`
+    insert into fillrate.conditions as c (kind, source, details, began_at, seen_at, is_reported)
     values (${kind}, ${source}, ${JSON.stringify(details)}::jsonb, now(), now(), true)
     on conflict (kind, coalesce(service, ''), coalesce(source, '')) where ended_at is null
       do update set seen_at = now(), details = excluded.details, is_reported = true
-    returning *, xmax = 0 as is_new`.execute(db)
-  return toStored(rows.filter((row) => row.is_new))
+    returning ${storedSql()}, c.xmax = 0 as "isNew"`.execute(db)
+  return rows.flatMap(({ isNew, ...condition }) => (isNew ? condition : []))
 }
 
 /** Processes notice an outage at different moments, and wait for one another to store it. Another cause so soon is another outage. */
@@ -143,11 +149,7 @@ const IS_BACK = sql<boolean>`exists (
 
 /** The conditions of which a target may have to be notified: open, or over since a day at most, the oldest first. */
 export const listNotable = (db: Connection): Promise<StoredCondition[]> =>
-  listStored(
-    db,
-    sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`,
-    sql`c.*, ${IS_BACK} as is_back`,
-  )
+  listStored(db, sql`where ended_at is null or ended_at > now() - interval '1 day' order by id`, IS_BACK)
 
 /** The conditions that are recorded as open. */
 export const listOpenConditions = (db: Connection): Promise<StoredCondition[]> =>
@@ -160,10 +162,11 @@ export const listRecentConditions = (db: Connection, limit: number): Promise<Sto
 async function listStored(
   db: Connection,
   which: RawBuilder<unknown>,
-  columns: RawBuilder<unknown> = sql`c.*`,
+  isBack?: RawBuilder<boolean>,
 ): Promise<StoredCondition[]> {
-  const { rows } = await sql<ConditionRow>`select ${columns} from fillrate.conditions c ${which}`.execute(db)
-  return toStored(rows)
+  const { rows } = await sql<StoredCondition>`
+    select ${storedSql(isBack)} from fillrate.conditions c ${which}`.execute(db)
+  return rows.filter(isKnown)
 }
 
 /** Notes that targets have accepted a notification of a condition. */
@@ -172,19 +175,3 @@ export async function noteAccepted(db: Database, id: number, acceptedBy: readonl
     db,
   )
 }
-
-type ConditionRow = Selectable<Schema['fillrate.conditions']> & { readonly is_back?: boolean }
-
-const toStored = (rows: readonly ConditionRow[]): StoredCondition[] =>
-  rows.filter(isKnown).map(({ began_at: since, ended_at: endedAt, ...row }) => ({
-    id: row.id,
-    kind: row.kind,
-    service: row.service,
-    source: row.source,
-    since,
-    seenAt: row.seen_at,
-    endedAt,
-    details: row.details,
-    acceptedBy: row.accepted_by,
-    isBack: row.is_back === true,
-  }))

@@ -1,14 +1,14 @@
-import { isUnneededSql } from './pending-lookups.ts'
 import { type RawBuilder, sql } from 'kysely'
 import type { DeletedRowCounts } from '../domain/deleted-row.ts'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
-import { removeFromUnsentJobs } from './erase.ts'
-import { failureSql } from './failures.ts'
+import type { LinkedLookup } from './erase.ts'
+import { removeFromUnsentJobs } from './jobs.ts'
 import { returnedNotesSql } from './own-values.ts'
-import { deliveringServiceSql } from './services.ts'
+import { withdrawLookups } from './pending-lookups.ts'
+import { listKeys } from './rows.ts'
 import { intervalSql } from './sql.ts'
+import { deliveringServiceSql, failureSql, isOfRowSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The deleted rows of one source. */
@@ -32,17 +32,12 @@ const KNOWN_ROWS = {
 export type RowSelection = keyof typeof KNOWN_ROWS
 
 /** Their keys after one, in the order of their texts. */
-export async function listKnownKeys(
+export const listKnownKeys = (
   db: Connection,
   source: string,
   which: RowSelection,
-  { after, limit }: { readonly after: string; readonly limit: number },
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows where source = ${source} and key > ${after} and ${KNOWN_ROWS[which]}
-     order by key limit ${limit}`.execute(db)
-  return rows.map(({ key }) => key)
-}
+  page: { readonly after: string; readonly limit: number },
+): Promise<string[]> => listKeys(db, source, KNOWN_ROWS[which], page)
 
 const theseSql = (source: string, keys: readonly string[]): RawBuilder<unknown> =>
   sql`source = ${source} and key = any(${[...keys]}::text[])`
@@ -72,18 +67,9 @@ export async function markRowsDeleted(
            settled_at = coalesce(r.settled_at, now()), due_at = ${ifWaiting(sql`null`, sql`r.due_at`)}
       from locked where r.ctid = locked.ctid
     returning r.lookup_id as lookup`.execute(tx)
-  await withdrawLookups(
-    tx,
-    rows.flatMap(({ lookup }) => lookup ?? []),
-  )
+  const lookups = rows.map(({ lookup }) => lookup)
+  await withdrawLookups(tx, lookups)
   return rows.length
-}
-
-/** Withdraws those of some lookups that were never requested, and that no row has that its table has. */
-export async function withdrawLookups(tx: Tx, ids: readonly number[]): Promise<void> {
-  await sql`
-    delete from fillrate.lookups l
-     where l.id = any(${[...ids]}::bigint[]) and ${isUnneededSql}`.execute(tx)
 }
 
 /**
@@ -156,13 +142,6 @@ export async function lockErasableRows(
   return rows.map((row) => row.key)
 }
 
-/** A lookup that no row needs. */
-export interface UnneededLookup {
-  readonly id: number
-  readonly kind: LookupKind
-  readonly key: string
-}
-
 /** What was erased of deleted rows. */
 export interface ErasedRows {
   readonly rows: number
@@ -181,7 +160,7 @@ export async function eraseRows(
   tx: Tx,
   source: string,
   keys: readonly string[],
-): Promise<Pick<ErasedRows, 'rows' | 'changes'> & { readonly unneeded: UnneededLookup[] }> {
+): Promise<Pick<ErasedRows, 'rows' | 'changes'> & { readonly unneeded: LinkedLookup[] }> {
   const these = theseSql(source, keys)
   const { rows } = await sql<{ rows: number; changes: number; lookups: number[] }>`
     with changes as (delete from fillrate.changes where ${these} returning lookup_id),
@@ -193,11 +172,10 @@ export async function eraseRows(
   )
   const { lookups, ...counts } = rows[0] ?? { rows: 0, changes: 0, lookups: [] }
   // Also a deleted row needs its lookups.
-  const { rows: unneeded } = await sql<UnneededLookup>`
+  const { rows: unneeded } = await sql<LinkedLookup>`
     select id, kind, key from fillrate.lookups l
      where id = any(${lookups}::bigint[]) and state not in (${Lookup.leased}, ${Lookup.submitted})
-       and not exists (select from fillrate.rows r where r.lookup_id = l.id)
-       and not exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id])
+       and not ${isOfRowSql()}
      order by id for update skip locked`.execute(tx)
   return { ...counts, unneeded }
 }
@@ -211,9 +189,8 @@ export async function eraseUnneededLookups(
   await removeFromUnsentJobs(tx, lookupIds)
   const { rows } = await sql<Pick<ErasedRows, 'lookups' | 'records'>>`
     with lookups as (delete from fillrate.lookups where id = any(${ids}) returning record)
-    select count(*) as lookups, count(*) filter (where record is not null) as records from lookups`.execute(
-    tx,
-  )
+    select count(*) as lookups, count(*) filter (where record is not null) as records
+      from lookups`.execute(tx)
   await sql`
     with empty as (
       delete from fillrate.jobs j

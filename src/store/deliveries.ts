@@ -1,8 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
-import { type DeliveryState } from '../domain/job.ts'
-import { isTrue, jsonBatch, NOW, readOne } from './sql.ts'
-import { deliveringServiceSql } from './services.ts'
-import { lockedHasSuppressionsSql } from './suppressions.ts'
+import type { DeliveryState } from '../domain/job.ts'
+import { isTrue, jsonBatch, readOne } from './sql.ts'
+import { deliveringServiceSql, lockedHasSuppressionsSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface ReceivedDelivery {
@@ -47,7 +46,7 @@ export async function insertDeliveries(
     insert into fillrate.deliveries (id, event_id, service_id, job_key, job_id, state, reason, body, raw)
     values ${sql.join(values)}
     on conflict (id) do nothing
-    returning id`.execute(db)
+returning id`.execute(db)
   return rows.map((row) => row.id)
 }
 
@@ -62,9 +61,8 @@ export async function takePages(
       delete from fillrate.deliveries where job_key = any(${[...jobs]}::uuid[]) and state = 'partial'
       returning job_key, event_id, body, service_id
     )
-    select job_key as job, array_agg(body order by event_id) as bodies, max(service_id) as service from taken group by job_key`.execute(
-    tx,
-  )
+    select job_key as job, array_agg(body order by event_id) as bodies, max(service_id) as service from taken
+     group by job_key`.execute(tx)
   return new Map(rows.map(({ job, ...pages }) => [job, pages]))
 }
 
@@ -126,28 +124,11 @@ export interface SettledDelivery {
   readonly quarantinedResults: number
 }
 
-/**
- * SQL, a statement for a WITH clause: records how deliveries were settled. Of what else the given objects have, nothing is
- * sent: with a delivery's answers the batch would have a thousand times its size.
- */
-export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
-  update fillrate.deliveries d
-     set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
-    from jsonb_to_recordset(${jsonBatch(
-      closed.map(({ id, state, reason, quarantinedResults }) => ({
-        id,
-        state,
-        reason,
-        quarantinedResults,
-      })),
-    )}) as v
-         (id uuid, state text, reason text, "quarantinedResults" integer)
-   where d.id = v.id`
-
 /** Quarantines a delivery that cannot be settled (a dead letter): stored whole, with the reason, and it blocks no other. */
 export async function quarantineDelivery(db: Connection, id: string, reason: string): Promise<void> {
-  const received = db.updateTable('fillrate.deliveries').where('id', '=', id).where('state', '=', 'received')
-  await received.set({ state: 'quarantined', reason, settled_at: NOW }).execute()
+  await sql`
+    update fillrate.deliveries set state = 'quarantined', reason = ${reason}, settled_at = now()
+     where id = ${id}::uuid and state = 'received'`.execute(db)
 }
 
 /** Results of settled and quarantined deliveries that matched no member of their job and were not used. */

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ERASED_TEXT } from '../domain/subject.ts'
 import type { ErasedLookups, RowName } from './erase.ts'
+import { readCount } from './sql.ts'
 import type { Tx } from './transaction.ts'
 
 /** SQL: a text in the collation of the database. In that of the indexed columns, only ASCII letters match in any case. */
@@ -130,12 +131,8 @@ const CELL_COLUMNS: Readonly<Record<string, readonly string[]>> = Object.fromEnt
 const BY_MEANING: Readonly<Record<string, readonly string[]>> = { lookups: ['input'], deliveries: ['body'] }
 
 /** The number of rows whose column matches a pattern. */
-export async function countMatches(tx: Tx, column: TextColumn, pattern: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from ${sql.table(`fillrate.${column.table}`)}
-     where ${columnTextSql(column)} ~* ${pattern}`.execute(tx)
-  return rows[0]?.count ?? 0
-}
+export const countMatches = (tx: Tx, column: TextColumn, pattern: string): Promise<number> =>
+  readCount(tx, sql`${sql.table(`fillrate.${column.table}`)} where ${columnTextSql(column)} ~* ${pattern}`)
 
 /**
  * Replaces what a pattern matches by `[erased]`, in a text or JSON column. All matches are found before the
@@ -162,9 +159,8 @@ export async function redactColumn(
   const result = await sql`
     update ${table}
        set ${name} = regexp_replace(${shortened}, ${pattern}, ${ERASED_TEXT}, 'gi')::${sql.raw(column.type)}
-     where ctid = any(array(select ctid from ${table} where ${isOther} and ${text} ~* ${pattern})) and ${text} ~* ${pattern}`.execute(
-    tx,
-  )
+     where ctid = any(array(select ctid from ${table} where ${isOther} and ${text} ~* ${pattern}))
+       and ${text} ~* ${pattern}`.execute(tx)
   return Number(result.numAffectedRows ?? 0)
 }
 

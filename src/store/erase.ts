@@ -2,10 +2,11 @@ import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import type { Identifier } from '../domain/subject.ts'
-import { deliveringServiceSql } from './services.ts'
+import { removeFromUnsentJobs } from './jobs.ts'
 import { countCallsSql } from './spend.ts'
 import { jsonBatch } from './sql.ts'
 import * as suppressions from './suppressions.ts'
+import { deliveringServiceSql, isOfRowSql } from './terms.ts'
 import type { Tx } from './transaction.ts'
 
 /** Reason stored on a row with an erased identifier, also while the erasure has not finished. */
@@ -53,9 +54,8 @@ export async function findLookups(
   const isRequested = sql<boolean>`((kind, key) in (${identifiersSql(identifiers)}) or ${isName} or input::text ~* ${inputs})`
   const { rows } = await sql<NamingLookup>`
     select id, kind, ${isRequested} as "isRequested", record from fillrate.lookups
-     where id > ${after} and (${isRequested} or record::text ~* ${pattern}) order by id limit ${LOOKUPS_PER_PAGE}`.execute(
-    tx,
-  )
+     where id > ${after} and (${isRequested} or record::text ~* ${pattern}) order by id
+     limit ${LOOKUPS_PER_PAGE}`.execute(tx)
   return { lookups: rows, next: rows.length < LOOKUPS_PER_PAGE ? null : (rows.at(-1)?.id ?? null) }
 }
 
@@ -114,13 +114,10 @@ export async function findLinked(
        union select e.kind, e.key from earlier e
         where not exists (
           select from fillrate.lookups l
-           where l.kind = e.kind and l.key = e.key
-             and (exists (select from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null)
-               or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id] and r.deleted_at is null)))
+           where l.kind = e.kind and l.key = e.key and ${isOfRowSql(sql`r.deleted_at is null`)})
     )
-    select id, kind, key, record from subject join fillrate.lookups using (kind, key) where id <> all(${[...known]}::bigint[])`.execute(
-    tx,
-  )
+    select id, kind, key, record from subject join fillrate.lookups using (kind, key)
+     where id <> all(${[...known]}::bigint[])`.execute(tx)
   return { lookups: lookups.rows, rows: named.rows }
 }
 
@@ -128,13 +125,6 @@ export async function findLinked(
 export async function findJobsOfLookups(tx: Tx, ids: readonly number[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select key as id from fillrate.jobs where lookup_ids && ${[...ids]}::bigint[]`.execute(tx)
-  return rows.map((row) => row.id)
-}
-
-/** The ids of the deliveries of jobs. */
-export async function listDeliveriesOfJobs(tx: Tx, jobs: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    select id from fillrate.deliveries where ${isOfJobsSql(jobs)} order by id`.execute(tx)
   return rows.map((row) => row.id)
 }
 
@@ -175,9 +165,8 @@ export async function eraseLookups(
   const isOfSubject = sql`r.source = f.source and r.key = f.key and (f.is_named or ${hasLookup})`
   // Rows first: this waits for a write-back that holds one of them, and then sees its changes.
   const deletedRows = await sql<RowName>`
-    delete from fillrate.rows r using ${found} where ${isOfSubject} and r.deleted_at is not null returning r.source, r.key`.execute(
-    tx,
-  )
+    delete from fillrate.rows r using ${found} where ${isOfSubject} and r.deleted_at is not null
+    returning r.source, r.key`.execute(tx)
   const { rows } = await sql<RowName>`
     with erased as (
       update fillrate.rows r
@@ -248,34 +237,19 @@ async function deleteLookups(
 }
 
 /**
- * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
- * they keep their places, without a name, because the service matches by position.
- */
-export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
-  const these = sql`${[...ids]}::bigint[]`
-  const unsent = sql`j.state = 'submitting' and j.lease_token is null and j.lookup_ids && ${these}`
-  await sql`
-    update fillrate.jobs j set state = 'rejected', reason = 'all its inputs were erased', not_before = null,
-           finished_at = now()
-     where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
-  await sql`
-    update fillrate.jobs j set lookup_ids = remaining.ids, size = cardinality(remaining.ids)
-      from (select k.key as job, array_agg(m.id order by m.n) as ids
-              from fillrate.jobs k cross join unnest(k.lookup_ids) with ordinality m (id, n)
-             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) remaining
-     where remaining.job = j.key and ${unsent}`.execute(tx)
-}
-
-/**
  * The ids of deliveries that may hold a copy: those of the jobs, those whose body matches the pattern, and those with
  * escapes in which it could be written differently. Reads all deliveries, locks none.
+ * @param pattern null: only those of the jobs
  */
-export async function findDeliveries(tx: Tx, jobs: readonly string[], pattern: string): Promise<string[]> {
+export async function findDeliveries(
+  tx: Tx,
+  jobs: readonly string[],
+  pattern: string | null,
+): Promise<string[]> {
+  const mayName = sql`(body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern})`
   const { rows } = await sql<{ id: string }>`
-    select id from fillrate.deliveries d
-     where ${isOfJobsSql(jobs)}
-        or body ~* ${pattern} or body ~ '\\\\u00[0-7]|\\\\/' or encode(raw, 'escape') ~* ${pattern}
-     order by id`.execute(tx)
+    select id from fillrate.deliveries
+     where ${isOfJobsSql(jobs)} or ${pattern === null ? sql`false` : mayName} order by id`.execute(tx)
   return rows.map((row) => row.id)
 }
 

@@ -1,30 +1,15 @@
 import { type RawBuilder, sql } from 'kysely'
-import { FAILURE_STATES, type FailureState } from '../domain/row.ts'
+import type { FailureState } from '../domain/row.ts'
 import type { Database } from './open.ts'
-import { nameServices, toServiceName } from './services.ts'
+import { withServiceNames } from './services.ts'
 import { inSourceSql, readPages, type SourceFilter } from './sql.ts'
+import { FAILURES, sharedReasonSql } from './terms.ts'
 
 /** Which failures: null is all. */
 export interface FailureFilter {
   readonly source: SourceFilter
   readonly states: readonly FailureState[] | null
 }
-
-const failureStatesSql = sql`${sql.join(FAILURE_STATES.map((state) => sql.lit(state)))}`
-const matchesFilterSql = ({ source, states: wanted }: FailureFilter) =>
-  sql`failure in (${wanted === null ? failureStatesSql : sql.join(wanted)}) and ${inSourceSql(sql`source`, source)}`
-
-/**
- * SQL: `rows.failure` of a row that is in its table and has this state; null for a state that is no failure. Every statement that sets
- * `state` or `deleted_at` sets it, too: the constraint `rows_failure` refuses a failure that is not the row's state.
- */
-export const failureSql = (state: RawBuilder<unknown>): RawBuilder<FailureState | null> =>
-  sql`case when ${state} in (${failureStatesSql}) then ${state} end`
-
-/** SQL: the reason without what differs from row to row (the confidence). */
-export const sharedReasonSql = sql`
-  case when state = 'below_confidence'
-       then regexp_replace(reason, '^confidence [0-9.eE+-]+', 'confidence') else coalesce(reason, '') end`
 
 export interface FailureReason {
   readonly source: string
@@ -37,11 +22,6 @@ export interface FailureReason {
   readonly isPartial?: true
 }
 
-type StoredReason = Omit<FailureReason, 'service' | 'isPartial'> & {
-  readonly service_id: number | null
-  readonly is_partial: boolean
-}
-
 /**
  * Failure reasons with their numbers of rows, most frequent first; a confidence that is too low is reduced to its bound.
  * @param most rows of each source and state that are read; null: all
@@ -51,14 +31,17 @@ export async function countFailureReasons(
   { source, states }: FailureFilter,
   most: number | null = null,
 ): Promise<FailureReason[]> {
-  const names = await nameServices(db)
-  const { rows } = await sql<StoredReason>`
-    select source, state, ${sharedReasonSql} as reason, count(*) as rows, bool_or(known > ${most}) is true as is_partial,
-           ${names.size === 0 ? sql`null::smallint` : sql`service_id`} as service_id
+  const { rows } = await sql<
+    Omit<FailureReason, 'service' | 'isPartial'> & {
+      readonly service_id: number
+      readonly isPartial: boolean
+    }
+  >`
+    select source, state, ${sharedReasonSql} as reason, count(*) as rows, bool_or(known > ${most}) is true as "isPartial", service_id
       from (
         select source, state as failure, sum(rows) as known
           from fillrate.row_counts
-         where state in (${states === null ? failureStatesSql : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
+         where state in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)}
          group by source, state
         having sum(rows) > 0
       ) c
@@ -66,12 +49,9 @@ export async function countFailureReasons(
        select state, reason, service_id from fillrate.rows r
         where r.failure between c.failure and c.failure and r.source = c.source order by r.failure, r.key limit ${most}) r
      group by source, state, 3, 6
-     order by rows desc, array_position(array[${failureStatesSql}], state), source, 3, 6`.execute(db)
-  return rows.map(({ service_id: service, is_partial: isPartial, ...one }) => ({
-    ...one,
-    ...toServiceName(names, service),
-    ...(isPartial && { isPartial }),
-  }))
+     order by rows desc, array_position(array[${FAILURES}], state), source, 3, 6`.execute(db)
+  const named = await withServiceNames(db, rows)
+  return named.map(({ isPartial, ...one }) => ({ ...one, ...(isPartial && { isPartial }) }))
 }
 
 export interface FailedRow {
@@ -84,23 +64,21 @@ export interface FailedRow {
   readonly settled_at: Date
 }
 
-type StoredFailure = Omit<FailedRow, 'service'> & { readonly service_id: number }
-
 /** Some of the failed rows. */
 async function selectFailures(
   db: Database,
-  filter: FailureFilter,
+  { source, states }: FailureFilter,
   {
     where = sql`true`,
     orderBy,
     limit,
   }: { where?: RawBuilder<unknown>; orderBy: RawBuilder<unknown>; limit: number },
 ): Promise<FailedRow[]> {
-  const names = await nameServices(db)
-  const { rows } = await sql<StoredFailure>`
+  const { rows } = await sql<Omit<FailedRow, 'service'> & { readonly service_id: number }>`
     select source, key, state, reason, settled_at, service_id from fillrate.rows
-     where ${matchesFilterSql(filter)} and ${where} order by ${orderBy} limit ${limit}`.execute(db)
-  return rows.map(({ service_id: service, ...one }) => ({ ...one, ...toServiceName(names, service) }))
+     where failure in (${states === null ? FAILURES : sql.join(states)}) and ${inSourceSql(sql`source`, source)} and ${where}
+     order by ${orderBy} limit ${limit}`.execute(db)
+  return withServiceNames(db, rows)
 }
 
 /** The latest failed rows. */

@@ -1,12 +1,11 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { type JobState } from '../domain/job.ts'
+import type { JobState } from '../domain/job.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
-import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
+import type { SettledDelivery } from './deliveries.ts'
 import { jsonBatch } from './sql.ts'
-import { closeDeliveriesSql, type SettledDelivery } from './deliveries.ts'
-import { deliveringServiceSql } from './services.ts'
+import { deliveringServiceSql, isOpenMemberSql, memberInputsSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface DeliveryJob {
@@ -155,3 +154,21 @@ export async function releaseDueJobs(tx: Tx, limit: number): Promise<string[]> {
     returning j.key as id`.execute(tx)
   return rows.map((row) => row.id)
 }
+
+/**
+ * SQL, a statement for a WITH clause: records how deliveries were settled. Of what else the given objects have, nothing is
+ * sent: with a delivery's answers the batch would have a thousand times its size.
+ */
+export const closeDeliveriesSql = (closed: readonly SettledDelivery[]): RawBuilder<unknown> => sql`
+  update fillrate.deliveries d
+     set state = v.state, reason = v.reason, quarantined_results = v."quarantinedResults", settled_at = now()
+    from jsonb_to_recordset(${jsonBatch(
+      closed.map(({ id, state, reason, quarantinedResults }) => ({
+        id,
+        state,
+        reason,
+        quarantinedResults,
+      })),
+    )}) as v
+         (id uuid, state text, reason text, "quarantinedResults" integer)
+   where d.id = v.id`

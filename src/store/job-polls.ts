@@ -1,32 +1,24 @@
 import { type RawBuilder, sql } from 'kysely'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { AwaitedJob, JobInputs } from '../domain/service/messages.ts'
-import { isOpenMemberSql, memberInputsSql } from './lookups.ts'
-import { addSpendSql, SINGLE_ENDPOINT } from './spend.ts'
-import { intervalSql, jsonBatch, readOne } from './sql.ts'
+import { addSpendSql } from './spend.ts'
+import { intervalSql, jsonBatch, readCount } from './sql.ts'
+import { hasResultsSql, isOpenMemberSql, memberInputsSql, pricedAsSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // Jobs that the service has accepted, and whose results are fetched if they are not delivered.
 
-/** SQL: the job `j` is of the scope, or of a run that goes on in it: the key may have changed since it was submitted. */
-const isOfScopeSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
-  (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scopes ->> j.service_id::text = ${scope}))`
-
-/** SQL: results of the job `j` came, and are not settled yet: nothing more is awaited of it. */
-const hasResultsSql = sql<boolean>`
-  exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')`
-
-/** SQL: the job `j` is to be fetched now. While its results wait to be settled, it would be fetched from its beginning. */
-const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`
-  (j.state = 'submitted' and j.poll_at <= now() and ${isOfScopeSql(scope)} and not ${hasResultsSql})`
+/**
+ * SQL: the job `j` is to be fetched now: it is of the scope, or of a run that goes on in it, since the key may have changed since it was
+ * submitted. While its results wait to be settled, it would be fetched from its beginning.
+ */
+const isDueSql = (scope: string): RawBuilder<boolean> => sql<boolean>`(
+  j.state = 'submitted' and j.poll_at <= now() and not ${hasResultsSql}
+  and (j.scope = ${scope} or exists (select from fillrate.runs r where r.id = j.run_id and r.scopes ->> j.service_id::text = ${scope})))`
 
 /** How many jobs of a scope are to be fetched now, up to a limit. */
-export async function countDueJobs(db: Connection, scope: string, limit: number): Promise<number> {
-  const counted = sql<{ due: number }>`
-    select count(*) as due from (
-      select from fillrate.jobs j where ${isDueSql(scope)} limit ${limit}) jobs`
-  return (await readOne(db, counted)).due
-}
+export const countDueJobs = (db: Connection, scope: string, limit: number): Promise<number> =>
+  readCount(db, sql`(select from fillrate.jobs j where ${isDueSql(scope)} limit ${limit}) jobs`)
 
 export interface PolledJob extends AwaitedJob {
   readonly id: string
@@ -103,14 +95,6 @@ export async function lockJobsOfLeftPages(tx: Tx, limit: number): Promise<string
   return rows.map((row) => row.id)
 }
 
-/** Gives up jobs that the service does not have any more. */
-export async function expireGoneJobs(tx: Tx, jobs: readonly string[]): Promise<void> {
-  if (jobs.length === 0) return
-  await sql`
-    update fillrate.jobs set state = 'expired', reason = 'the service has no such job any more', finished_at = now()
-     where key = any(${[...jobs]}::uuid[]) and state = 'submitted'`.execute(tx)
-}
-
 /**
  * Ends jobs that the service gave up because the account had no credits: what was counted of them when they were accepted is taken
  * back, and their members wait again, on any route and without an attempt. Leaves jobs of which anything was delivered.
@@ -141,7 +125,7 @@ export async function endUnpaidJobs(tx: Tx, keys: readonly string[]): Promise<st
           credits_in_doubt: sql`-coalesce(sum(reserved), 0)`,
         },
         sql`from (
-        select coalesce(run_id, 0) as run_id, day, service_id, coalesce(source, '') as source, ${SINGLE_ENDPOINT} as endpoint, reserved
+        select coalesce(run_id, 0) as run_id, day, service_id, coalesce(source, '') as source, ${pricedAsSql(sql`kind`)} as endpoint, reserved
           from stored where is_async_answer) unpaid_single`,
       )}
     )

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { JOB_SIZE, type JobFields, type JobState } from '../domain/job.ts'
 import type { CallCost } from '../domain/lookup.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
@@ -16,8 +16,9 @@ import {
 import type { Database } from './open.ts'
 import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 import { addSpendSql, countCallsSql } from './spend.ts'
-import { intervalSql, isHeldSql, isTrue, jsonBatch, NOW, readOne } from './sql.ts'
-import { type Connection, inTransaction } from './transaction.ts'
+import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
+import { hasResultsSql, isHeldSql, isOpenMemberSql } from './terms.ts'
+import { type Connection, inTransaction, type Tx } from './transaction.ts'
 
 interface Submittable {
   /** For each route whether enough lookups are pending. */
@@ -152,9 +153,8 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
          set state = 'submitted', job_key = chosen.key, requested_at = now()
         from chosen where l.ctid = chosen.tid
     )
-    select key as id, 1 as attempts, ${run}::bigint as run, inputs as stored from job order by first`.execute(
-    db,
-  )
+    select key as id, 1 as attempts, ${run}::bigint as run, inputs as stored from job
+     order by first`.execute(db)
   return rows.map(toOutgoingJob)
 }
 
@@ -291,11 +291,11 @@ export const hasRecoverableJobs = (db: Connection): Promise<boolean> =>
 
 /** Marks jobs in doubt whose process died while submitting: they may or may not have arrived. @returns how many */
 export async function markAbandonedInDoubt(db: Connection): Promise<number> {
-  const set = { reason: 'its process died while submitting it', lease_token: null, leased_until: null }
-  const abandoned = updateSubmitting(db)
-    .set({ state: 'in_doubt', ...set })
-    .where(sql<boolean>`not (${isHeldSql()})`)
-  return Number((await abandoned.executeTakeFirst()).numUpdatedRows)
+  const { numAffectedRows } = await sql`
+    update fillrate.jobs
+       set state = 'in_doubt', reason = 'its process died while submitting it', lease_token = null, leased_until = null
+     where state = 'submitting' and not (${isHeldSql()})`.execute(db)
+  return Number(numAffectedRows ?? 0)
 }
 
 /**
@@ -326,7 +326,7 @@ export async function expireJobs(db: Connection, limit: number): Promise<string[
     with late as (
       select key from fillrate.jobs j
        where state in ('submitted', 'in_doubt') and deadline_at < now()
-         and not exists (select from fillrate.deliveries d where d.job_key = j.key and d.state = 'received')
+         and not ${hasResultsSql}
        order by deadline_at limit ${limit} for no key update skip locked
     )
     update fillrate.jobs j
@@ -348,21 +348,64 @@ export async function countJobStates(
   return Object.fromEntries(rows.map((row) => [row.state, row.count]))
 }
 
-/** An expired job is forgotten after a day, or with the next delivery. */
-const EXPIRED_MS = 24 * 3_600_000
-
-/** SQL: the jobs whose delivery is late, or never came. The one definition of overdue jobs. */
-export const overdueJobsSql = sql`(
-    select state, deadline_at, service_id from fillrate.jobs where state in ('submitted', 'in_doubt') and deadline_at < now()
-    union all
-    select state, deadline_at, service_id from fillrate.jobs
-     where state = 'expired' and finished_at > now() - ${intervalSql(EXPIRED_MS)}
-       and finished_at > coalesce((select max(received_at) from fillrate.deliveries), '-infinity'))`
-
 /** Releases jobs under a token that were certainly not submitted: they are due at once. */
 export async function releaseJobs(db: Connection, token: string): Promise<void> {
-  const held = updateSubmitting(db).where('lease_token', '=', token)
-  await held.set({ lease_token: null, leased_until: null, not_before: NOW }).execute()
+  await sql`
+    update fillrate.jobs set lease_token = null, leased_until = null, not_before = now()
+     where state = 'submitting' and lease_token = ${token}`.execute(db)
 }
 
-const updateSubmitting = (db: Connection) => db.updateTable('fillrate.jobs').where('state', '=', 'submitting')
+// What an operator does with a job.
+
+interface LockedJob {
+  readonly id: string
+  readonly state: JobState
+  /** A living process is submitting it. */
+  readonly held: boolean
+  /** Members that still wait for their result. */
+  readonly open: number
+}
+
+/** Locks a job, found by our key or by the service's id, so that no delivery completes it meanwhile. */
+export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
+  const { rows } = await sql<LockedJob>`
+    select j.key as id, j.state, j.lease_token is not null and ${isHeldSql(sql`j.leased_until`)} as held,
+           (select count(*) from unnest(j.lookup_ids) as m (id) join fillrate.lookups l on l.id = m.id
+             where ${isOpenMemberSql('j.key')}) as open
+      from fillrate.jobs j where j.key::text = ${id.toLowerCase()} or j.job_id = ${id}
+     order by j.created_at desc limit 1 for no key update of j`.execute(tx)
+  return rows[0] ?? null
+}
+
+/** Gives up jobs before their deadline: they expire, or are rejected if the service certainly did not accept them. */
+export async function giveUpJobs(tx: Tx, keys: readonly string[], reason: string): Promise<void> {
+  await sql`
+    update fillrate.jobs
+       set state = case when state = 'submitting' then 'rejected' else 'expired' end, reason = ${reason},
+           finished_at = now(), lease_token = null, leased_until = null, not_before = null
+     where key = any(${[...keys]}::uuid[]) and state in ('submitting', 'submitted', 'in_doubt')`.execute(tx)
+}
+
+/** Makes a job that the service did not accept due now, without the rest of its backoff. */
+export async function submitJobNow(tx: Tx, id: string): Promise<void> {
+  await sql`update fillrate.jobs set not_before = now() where key = ${id}`.execute(tx)
+}
+
+/**
+ * Removes members from jobs that are still to be submitted; a job that is empty then is rejected. In a submitted job
+ * they keep their places, without a name, because the service matches by position.
+ */
+export async function removeFromUnsentJobs(tx: Tx, ids: readonly number[]): Promise<void> {
+  const these = sql`${[...ids]}::bigint[]`
+  const unsent = sql`j.state = 'submitting' and j.lease_token is null and j.lookup_ids && ${these}`
+  await sql`
+    update fillrate.jobs j set state = 'rejected', reason = 'all its inputs were erased', not_before = null,
+           finished_at = now()
+     where ${unsent} and j.lookup_ids <@ ${these}`.execute(tx)
+  await sql`
+    update fillrate.jobs j set lookup_ids = remaining.ids, size = cardinality(remaining.ids)
+      from (select k.key as job, array_agg(m.id order by m.n) as ids
+              from fillrate.jobs k cross join unnest(k.lookup_ids) with ordinality m (id, n)
+             where k.lookup_ids && ${these} and m.id <> all(${these}) group by k.key) remaining
+     where remaining.job = j.key and ${unsent}`.execute(tx)
+}

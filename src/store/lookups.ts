@@ -1,27 +1,110 @@
 import { type RawBuilder, sql } from 'kysely'
-import { Lookup, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
+import type { LookupKind } from '../domain/identifiers/kind.ts'
+import { type LookupState, RETRY_FAILED_AFTER_MS } from '../domain/lookup.ts'
 import type { RunService } from './pending-lookups.ts'
 import { countCallsSql } from './spend.ts'
-import { intervalSql, isHeldSql, readOne } from './sql.ts'
-import type { Connection } from './transaction.ts'
+import { intervalSql, jsonBatch, readOne, recordBatch } from './sql.ts'
+import {
+  ANSWERED_STATES,
+  enqueueWriteBackSql,
+  IS_LEASED,
+  isHeldSql,
+  isOpenMemberSql,
+  isOrphanedSql,
+} from './terms.ts'
+import type { Connection, Tx } from './transaction.ts'
 
-/** The states of a lookup that has its result, for `in (…)`. */
-export const ANSWERED_STATES = sql.raw(
-  [Lookup.found, Lookup.notFound, Lookup.rejected, Lookup.failed].map((state) => `'${state}'`).join(', '),
-)
+export interface LookupSpec {
+  readonly kind: LookupKind
+  readonly key: string
+  readonly input: object
+}
 
-/** SQL: queues those of `lookups` that have a result for write-back. @param lookups a relation of `id` and `state` */
-export const enqueueWriteBackSql = (lookups: string): RawBuilder<unknown> => sql`queued as (
-      insert into fillrate.answered_lookups select id from ${sql.ref(lookups)} where state in (${ANSWERED_STATES}) order by id
-    )`
+export interface UpsertedLookup {
+  readonly id: number
+  readonly kind: LookupKind
+  readonly key: string
+  readonly state: LookupState
+  /** This run makes the call: the lookup is new, due for a refresh, or was left pending by a dead run. */
+  readonly claimed: boolean
+}
 
-/** SQL: the lookup `l` still waits for the result of the job with the key in this column. */
-export const isOpenMemberSql = (jobKey: string): RawBuilder<boolean> => sql`(
-  l.job_key = ${sql.ref(jobKey)} and l.state = 'submitted')`
+/** SQL: the lookup `l` has a result that is due for a refresh, or is pending for a run that is no longer running. */
+const claimableSql = (runningRuns: readonly number[]) => sql<boolean>`(
+  (l.state in (${ANSWERED_STATES}) and l.refresh_at <= now()) or ${isOrphanedSql(runningRuns)})`
 
-/** SQL: the lookup `l` is pending, and none of these runs requests it. */
-export const isOrphanedSql = (runningRuns: readonly number[]): RawBuilder<boolean> => sql`(
-  l.state = 'pending' and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[])))`
+/**
+ * Creates the lookups of a service that do not exist yet, and claims for `run` and `source` those that need a call. A lookup that a
+ * dead run left pending keeps its attempts and the time of its next try.
+ * Locks each one until the transaction ends: a result that arrives meanwhile waits, and then sees the new rows.
+ */
+export async function upsertLookups(
+  tx: Tx,
+  lookups: readonly LookupSpec[],
+  source: string,
+  run: number,
+  runningRuns: readonly number[],
+  service: number,
+): Promise<UpsertedLookup[]> {
+  if (lookups.length === 0) return []
+  // The order of the index, and the same for all: two transactions that insert the same lookups wait for each other in turn.
+  const order = sql`v.key collate "C", v.kind collate "C"`
+  const { rows } = await sql<UpsertedLookup>`
+    with upserted as (
+    insert into fillrate.lookups as l (kind, key, service_id, input, state, run_id, source)
+    select v.kind, v.key, ${service}, v.input, 'pending', ${run}, ${source}
+      from ${recordBatch(lookups, { kind: 'text', key: 'text', input: 'jsonb' })}
+     order by ${order}
+    on conflict (kind, key, service_id) do update
+       set (state, job_key, run_id, source, requested_at, enqueued_at, resolved_at, refresh_at,
+            sync_only, input, reason, attempts, not_before, unconfirmed_calls) = (
+             select case when is_claimed then 'pending' else l.state end,
+                    case when is_claimed then null else l.job_key end,
+                    case when is_claimed then excluded.run_id else l.run_id end,
+                    case when is_claimed then excluded.source else l.source end,
+                    case when is_claimed then null else l.requested_at end,
+                    case when is_claimed then now() else l.enqueued_at end,
+                    case when is_claimed then null else l.resolved_at end,
+                    case when is_claimed then null else l.refresh_at end,
+                    case when is_claimed then l.sync_only and l.state = 'pending' else l.sync_only end,
+                    case when is_claimed then excluded.input else l.input end,
+                    case when is_renewed then null else l.reason end,
+                    case when is_renewed then 0 else l.attempts end,
+                    case when is_renewed then null else l.not_before end,
+                    case when is_renewed then 0 else l.unconfirmed_calls end
+               from (select is_claimed, is_claimed and l.state <> 'pending' as is_renewed
+                       from (select coalesce(${claimableSql(runningRuns)}, false) as is_claimed offset 0) c) c)
+    returning l.id, l.kind, l.key, l.state, l.run_id = ${run} and l.enqueued_at = now() as claimed
+    ), ${enqueueWriteBackSql('upserted')}
+    select id, kind, key, state, claimed from upserted`.execute(tx)
+  return rows
+}
+
+/** What is stored of a lookup. */
+export interface StoredAnswer {
+  /** `upsertLookups` would claim it for a run, so that it costs a call. */
+  readonly costs: boolean
+  /** Null: the service was never called with it. */
+  readonly state: LookupState | null
+  readonly confidence: number | null
+}
+
+/** What a service has answered to these lookups, in the same order. */
+export async function readStoredAnswers(
+  db: Connection,
+  lookups: readonly LookupSpec[],
+  runningRuns: readonly number[],
+  service: number,
+): Promise<StoredAnswer[]> {
+  if (lookups.length === 0) return []
+  const { rows } = await sql<StoredAnswer>`
+    select l.id is null or coalesce(${claimableSql(runningRuns)}, false) as costs, l.state, l.confidence
+      from jsonb_to_recordset(${jsonBatch(lookups.map(({ kind, key }, n) => ({ n, kind, key })))})
+           as w (n integer, kind text, key text)
+      left join fillrate.lookups l on l.kind = w.kind and l.key = w.key and l.service_id = ${service}
+     order by w.n`.execute(db)
+  return rows
+}
 
 interface SyncRetry {
   readonly reason: string
@@ -77,11 +160,6 @@ const membersSql = (jobs: readonly string[]): RawBuilder<unknown> => sql`(
          select m.id, j.key as job_key, j.created_at from fillrate.jobs j cross join lateral unnest(j.lookup_ids) as m (id)
           where j.key = any(${[...jobs]}::uuid[])) as member`
 
-/** SQL: the inputs of the job `j` as they are stored, in the order of submission; null for one that was erased. */
-export const memberInputsSql = sql<readonly (Record<string, string> | null)[]>`(
-  select coalesce(json_agg(l.input order by m.n), '[]')
-    from unnest(j.lookup_ids) with ordinality m (id, n) left join fillrate.lookups l on l.id = m.id)`
-
 /** SQL: what a lookup that leaves its job is given. */
 const LEFT_JOB = sql`job_key = null, requested_at = coalesce(l.requested_at, member.created_at)`
 
@@ -93,9 +171,6 @@ export async function addUnconfirmedCalls(tx: Connection, jobs: readonly string[
       from ${membersSql(jobs)}
      where l.id = member.id and ${isOpenMemberSql('member.job_key')}`.execute(tx)
 }
-
-/** SQL: the lookup is leased. Without statistics Postgres takes half of all for leased, and of a range of runs few. */
-export const IS_LEASED = sql<boolean>`is_leased and run_id between 1 and ${sql.lit(Number.MAX_SAFE_INTEGER)}`
 
 /**
  * Makes lookups pending whose lease has expired. Their calls may have been answered and billed: each is counted as in doubt.

@@ -1,7 +1,7 @@
+import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { createHash } from 'node:crypto'
 import {
   DummyDriver,
   Kysely,
@@ -13,17 +13,19 @@ import {
 import type { Migration } from 'kysely/migration'
 import { sqlStateOf } from '../util/sqlstates.ts'
 import type { Database } from './open.ts'
-import {
-  MigrationBlockedError,
-  UnusableSchemaError,
-  OldProcessesError,
-  MigrationDeniedError,
-} from './schema-errors.ts'
-import { refuseEndedSupport, supportedFrom, isOlder } from './supported-version.ts'
-import { type Connection, isConflict, type Tx } from './transaction.ts'
 import { deleteSilent, listProcesses } from './processes.ts'
 import { interruptExpired } from './runs.ts'
-import { isHeldSql } from './sql.ts'
+import {
+  isOlder,
+  MigrationBlockedError,
+  MigrationDeniedError,
+  OldProcessesError,
+  refuseEndedSupport,
+  supportedFrom,
+  UnusableSchemaError,
+} from './schema-errors.ts'
+import { IS_RUNNING } from './terms.ts'
+import { type Connection, isConflict, type Tx } from './transaction.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)
@@ -228,9 +230,7 @@ async function endOldVersions(tx: Tx, migration: string, from: string): Promise<
 
 async function listLivingRuns(tx: Tx) {
   const { rows } = await sql<{ id: number; owner: string; version: string | null }>`
-    select id, owner, version from fillrate.runs where state = 'running' and ${isHeldSql()} order by id`.execute(
-    tx,
-  )
+    select id, owner, version from fillrate.runs where ${IS_RUNNING} order by id`.execute(tx)
   return rows
 }
 

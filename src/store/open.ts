@@ -10,9 +10,9 @@ import {
   PostgresDriver,
   type TransactionSettings,
 } from 'kysely'
-import pg from 'pg'
 import type { Schema } from './schema.ts'
 import { PREPARED_MARK } from './sql.ts'
+import pg from 'pg'
 
 export type Database = Kysely<Schema>
 

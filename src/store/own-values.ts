@@ -14,11 +14,6 @@ export const returnedNotesSql = sql`
 /** SQL: the row was deleted, and inserted again with the key. With other inputs it is another row, in which Fillrate wrote nothing. */
 const hasReturnedSql = sql<boolean>`(r.deleted_at is not null or coalesce(r.notes ? ${sql.lit(RETURNED_NOTE)}, false))`
 
-/** SQL: what Fillrate last wrote for other inputs than those of `r`. */
-const lastWrittenForSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-  case when r.earlier_writes is not null then (
-    select jsonb_object_agg(e.key, e.value -> 1) from jsonb_each(r.earlier_writes) e where e.value ->> 0 = (${hash})::text) end`
-
 /** SQL: `earlier_writes` once the inputs of `r` are others; without a hash, once they are unknown. */
 export const earlierWritesSql = (hash: RawBuilder<unknown> = sql`null::bigint`): RawBuilder<unknown> => sql`
   case when (r.last_written is not null or r.earlier_writes is not null) and not ${hasReturnedSql} then (
@@ -54,7 +49,12 @@ const ofInputs = (
 
 /** SQL: `last_written` and `earlier_writes` of the row `r` with the inputs of a hash. */
 export const lastWrittenWithSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> =>
-  ofInputs(hash, sql`r.last_written`, lastWrittenForSql(hash))
+  ofInputs(
+    hash,
+    sql`r.last_written`,
+    sql`case when r.earlier_writes is not null then (
+      select jsonb_object_agg(e.key, e.value -> 1) from jsonb_each(r.earlier_writes) e where e.value ->> 0 = (${hash})::text) end`,
+  )
 export const earlierWritesWithSql = (hash: RawBuilder<unknown>): RawBuilder<unknown> =>
   ofInputs(hash, sql`r.earlier_writes`, earlierWritesSql(hash))
 

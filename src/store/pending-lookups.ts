@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ALL_LOOKUP_KINDS, LOOKUP_KINDS, type LookupKind } from '../domain/identifiers/kind.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
-import type { Connection } from './transaction.ts'
+import type { Connection, Tx } from './transaction.ts'
 
 // Pending lookups, which the index `lookups_pending` has. Only the leader that serves a run takes from them to call.
 
@@ -91,7 +91,7 @@ export const claimPendingSql = (claim: PendingClaim): RawBuilder<unknown> => {
 }
 
 /** SQL: the lookup `l` waits for a call that was never made, and no row of a table has it. */
-export const isUnneededSql = sql<boolean>`(
+const isUnneededSql = sql<boolean>`(
   l.state = 'pending' and l.attempts = 0 and l.unconfirmed_calls = 0 and l.record is null
   and not exists (select from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null))`
 
@@ -106,4 +106,11 @@ export async function deleteUnneeded(db: Connection): Promise<void> {
                 select l.id from fillrate.lookups l
                  where l.is_pending and l.run_id = r.id and ${isUnneededSql} offset 0) l
               where r.options -> 'dry' = 'true' and r.state <> 'running'))`.execute(db)
+}
+
+/** Withdraws those of some lookups that were never requested, and that no row has that its table has. */
+export async function withdrawLookups(tx: Tx, ids: readonly (number | null)[]): Promise<void> {
+  await sql`
+    delete from fillrate.lookups l
+     where l.id = any(${[...ids]}::bigint[]) and ${isUnneededSql}`.execute(tx)
 }

@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
-import { fromNow, isHeldSql, NOW } from './sql.ts'
-import { whileSupported } from './supported-version.ts'
-import type { Connection } from './transaction.ts'
+import { fromNow, NOW } from './sql.ts'
+import { ALIVE_FOR, isHeldSql } from './terms.ts'
+import { type Connection, whileSupported } from './transaction.ts'
 
 /** The command that a process runs. */
 export type ProcessRole = Schema['fillrate.processes']['role']
@@ -35,8 +35,6 @@ export interface ListedProcess extends FillrateProcess {
   readonly leases: readonly string[]
 }
 
-/** A process is gone when it has not reported for this long: three reports. */
-export const ALIVE_FOR = sql`interval '30 seconds'`
 /** How long a killed process stays listed. */
 const LISTED_MS = 3_600_000
 

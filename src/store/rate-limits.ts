@@ -1,6 +1,5 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type {
-  CircuitCause,
   CircuitSnapshot,
   ExhaustedFor,
   KnownLimit,
@@ -11,7 +10,46 @@ import type {
 } from '../domain/rate-status.ts'
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Database } from './open.ts'
-import { intervalSql, isHeldSql } from './sql.ts'
+import { intervalSql } from './sql.ts'
+import { isHeldSql } from './terms.ts'
+
+// What belongs to a scope: the lease of its leader, and what the leader stores for the next one: limits, its last report, the circuit.
+
+/**
+ * Acquires or renews the lease of a scope: its holder is the leader, the only process that calls the service. One
+ * statement, so that two processes cannot both get it.
+ * @param leaseMs milliseconds
+ * @returns false if another process holds it
+ */
+export async function acquireLease(
+  db: Database,
+  scope: string,
+  token: string,
+  owner: string,
+  leaseMs: number,
+): Promise<boolean> {
+  const { rows } = await sql`
+    insert into fillrate.leases as c (scope, lease_token, leased_until, owner)
+    values (${scope}, ${token}, now() + ${intervalSql(leaseMs)}, ${owner})
+    on conflict (scope) do update
+      set lease_token = excluded.lease_token, leased_until = excluded.leased_until, owner = excluded.owner,
+          acquired_at = case when c.lease_token = excluded.lease_token then c.acquired_at else now() end
+    where c.lease_token = excluded.lease_token or not (${isHeldSql(sql`c.leased_until`)})
+   returning scope`.execute(db)
+  return rows.length === 1
+}
+
+/** Releases the lease at once, so that the next leader need not wait until it expires. */
+export async function releaseLease(db: Database, scope: string, token: string): Promise<void> {
+  await sql`delete from fillrate.leases where scope = ${scope} and lease_token = ${token}`.execute(db)
+}
+
+/** The process that holds the lease now; null if none does. */
+export async function currentLeaseOwner(db: Database, scope: string): Promise<string | null> {
+  const { rows } = await sql<{ owner: string }>`
+    select owner from fillrate.leases where scope = ${scope} and ${isHeldSql()}`.execute(db)
+  return rows[0]?.owner ?? null
+}
 
 /** A service, by its number, and the scope of its limit: its address and the identifier of the key. */
 export interface ServiceScope {
@@ -43,109 +81,81 @@ export async function saveRateLimit(
 
 /** The last known limit of a scope. */
 export async function readRateLimit(db: Database, scope: string): Promise<KnownLimit | null> {
-  const row = await selectLimits(db).where('scope', '=', scope).executeTakeFirst()
-  return row ? toKnownLimit(row) : null
+  const [known] = await listRateLimits(db, scope)
+  return known ? { limit: known.limit, windowMs: known.windowMs, observedAt: known.observedAt } : null
 }
 
-/** Every known limit, the latest first, with what its service is called. */
+/** Every known limit, or that of a scope, the latest first, with what its service is called. */
 export async function listRateLimits(
   db: Database,
+  scope: string | null = null,
 ): Promise<(KnownLimit & { readonly scope: string; readonly service: string })[]> {
-  const named = selectLimits(db)
-    .innerJoin('fillrate.services', 'fillrate.services.id', 'fillrate.rate_limits.service_id')
-    .select(['scope', sql<string>`coalesce(name, host)`.as('service')])
-  return (await named.orderBy('observed_at', 'desc').execute()).map(toKnownLimit)
+  const { rows } = await sql<KnownLimit & { scope: string; service: string }>`
+    select r.scope, coalesce(s.name, s.host, '') as service, r."limit", r.window_ms as "windowMs",
+           (extract(epoch from r.observed_at) * 1000)::float8 as "observedAt"
+      from fillrate.rate_limits r left join fillrate.services s on s.id = r.service_id
+     where r."limit" is not null and ${scope === null ? sql`true` : sql`r.scope = ${scope}`}
+     order by r.observed_at desc`.execute(db)
+  return rows
 }
-
-const selectLimits = (db: Database) =>
-  db
-    .selectFrom('fillrate.rate_limits')
-    .select(['limit', 'window_ms as windowMs', 'observed_at'])
-    .where('limit', 'is not', null)
-    .$narrowType<{ limit: number }>()
-
-const toKnownLimit = <Row extends { readonly observed_at: Date }>({ observed_at: at, ...known }: Row) => ({
-  ...known,
-  observedAt: at.getTime(),
-})
-
-/** SQL: a limit that was stored first stays. */
-const KNOWN_LIMIT = sql`
-  "limit" = coalesce(r."limit", excluded."limit"),
-  window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end`
 
 /** SQL: whether the leader with this token still holds its lease: only the leader may write. */
 const holdsLeaseSql = (scope: string, token: string) =>
   sql<boolean>`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
+
+/** Stores columns for the next leader, beside the limit: one that was stored first stays. @returns false if the lease is lost */
+async function saveForNextLeader(
+  db: Database,
+  { scope, service, token }: LedScope,
+  { limit, windowMs }: { readonly limit: number; readonly windowMs: number | null },
+  values: Readonly<Record<string, RawBuilder<unknown>>>,
+): Promise<boolean> {
+  const columns = Object.keys(values)
+  const result = await sql`
+    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, ${sql.join(columns.map((one) => sql.ref(one)))})
+    select ${scope}, ${service}, ${limit}, ${windowMs}, now(), ${sql.join(Object.values(values))}
+     where ${holdsLeaseSql(scope, token)}
+    on conflict (scope) do update
+      set "limit" = coalesce(r."limit", excluded."limit"),
+          window_ms = case when r."limit" is null then excluded.window_ms else r.window_ms end,
+          ${sql.join(columns.map((one) => sql`${sql.ref(one)} = ${sql.ref(`excluded.${one}`)}`))}`.execute(db)
+  return result.numAffectedRows === 1n
+}
 
 /**
  * Persists for how long limits may be exhausted, in place of what was persisted before: the next leader waits that long
  * with the calls that they concern. Uses the database's clock, because the next leader may run on another machine.
  * @returns false if the lease is lost
  */
-export async function saveExhausted(
+export const saveExhausted = (
   db: Database,
   lease: LedScope,
   limit: { readonly limit: number; readonly windowMs: number | null },
   exhaustedFor: ExhaustedFor,
-): Promise<boolean> {
-  const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, exhausted_at, exhausted_until)
-    select ${lease.scope}, ${lease.service}, ${limit.limit}, ${limit.windowMs}, now(), now(),
-           (select coalesce(jsonb_object_agg(key, now() + value::float8 * interval '1 ms'), '{}')
-              from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))
-     where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set ${KNOWN_LIMIT}, exhausted_until = excluded.exhausted_until, exhausted_at = excluded.exhausted_at`.execute(
-    db,
-  )
-  return result.numAffectedRows === 1n
-}
-
-/** How long limits may still be exhausted. What was stored in the future was stored while the clock was wrong, and is over. */
-export async function readExhausted(db: Database, scope: string): Promise<ExhaustedFor> {
-  const { rows } = await sql<{ key: keyof ExhaustedFor; ms: number }>`
-    select key, (extract(epoch from value::timestamptz - now()) * 1000)::float8 as ms
-      from fillrate.rate_limits cross join jsonb_each_text(exhausted_until)
-     where scope = ${scope} and value::timestamptz > now() and exhausted_at <= now()`.execute(db)
-  return Object.fromEntries(rows.map(({ key, ms }) => [key, ms]))
-}
+): Promise<boolean> =>
+  saveForNextLeader(db, lease, limit, {
+    exhausted_until: sql`(
+      select coalesce(jsonb_object_agg(key, now() + value::float8 * interval '1 ms'), '{}')
+        from jsonb_each_text(${JSON.stringify(exhaustedFor)}::jsonb))`,
+    exhausted_at: sql`now()`,
+  })
 
 /**
  * Saves what was called within documented limits, for the next leader.
  * @returns false if the lease is lost
  */
-export async function saveLimitUsage(
+export const saveLimitUsage = (
   db: Database,
   lease: LedScope,
   { calls, windowMs }: Pick<DocumentedLimit, 'calls' | 'windowMs'>,
   usage: LimitUsage,
-): Promise<boolean> {
-  const result = await sql`
-    insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, usage, usage_at)
-    select ${lease.scope}, ${lease.service}, ${calls}, ${windowMs}, now(), ${JSON.stringify(usage)}::jsonb, now()
-     where ${holdsLeaseSql(lease.scope, lease.token)}
-    on conflict (scope) do update set ${KNOWN_LIMIT}, usage = excluded.usage, usage_at = excluded.usage_at`.execute(
+): Promise<boolean> =>
+  saveForNextLeader(
     db,
+    lease,
+    { limit: calls, windowMs },
+    { usage: sql`${JSON.stringify(usage)}::jsonb`, usage_at: sql`now()` },
   )
-  return result.numAffectedRows === 1n
-}
-
-/** What was called within documented limits, as of now; null: nothing is known. */
-export async function readLimitUsage(db: Database, scope: string): Promise<LimitUsage | null> {
-  const { rows } = await sql<{ usage: LimitUsage | null; ms: number | null }>`
-    select usage, (extract(epoch from now() - usage_at) * 1000)::float8 as ms
-      from fillrate.rate_limits where scope = ${scope}`.execute(db)
-  const [row] = rows
-  if (!row?.usage) return null
-  const elapsedMs = Math.max(0, row.ms ?? 0)
-  return {
-    ...row.usage,
-    windows: row.usage.windows.map((window) => ({
-      ...window,
-      calls: window.calls.map(([ageMs, calls]) => [ageMs + elapsedMs, calls] as const),
-    })),
-  }
-}
 
 /** Saves the leader's status report. */
 export async function saveRateStatus(
@@ -172,13 +182,33 @@ export async function saveRateStatus(
 /** A client that was not seen for longer may be gone. */
 const SHARED_FOR = sql`interval '1 minute'`
 
-/** What the previous leader of a scope reported last. */
-export async function readPreviousLeader(db: Database, scope: string): Promise<PreviousLeader> {
-  const { rows } = await sql<{ wasBanned: boolean; wasShared: boolean }>`
-    select coalesce(status ->> 'state' = 'banned', false) as "wasBanned",
-           coalesce((status ->> 'sharedKey')::boolean and reported_at > now() - ${SHARED_FOR}, false) as "wasShared"
+/** What the previous leader of a scope has left. */
+export interface LeftRate {
+  /** How long limits may still be exhausted. What was stored in the future was stored while the clock was wrong, and is over. */
+  readonly exhaustedFor: ExhaustedFor
+  readonly previous: PreviousLeader
+  /** What was called within documented limits, as of now; null: nothing is known. */
+  readonly usage: LimitUsage | null
+}
+
+export async function readLeftRate(db: Database, scope: string): Promise<LeftRate> {
+  const { rows } = await sql<LeftRate & { readonly usageMs: number | null }>`
+    select (select coalesce(jsonb_object_agg(key, (extract(epoch from value::timestamptz - now()) * 1000)::float8), '{}')
+              from jsonb_each_text(exhausted_until) where value::timestamptz > now() and exhausted_at <= now()) as "exhaustedFor",
+           jsonb_build_object(
+             'wasBanned', coalesce(status ->> 'state' = 'banned', false),
+             'wasShared', coalesce((status ->> 'sharedKey')::boolean and reported_at > now() - ${SHARED_FOR}, false)) as previous,
+           usage, (extract(epoch from now() - usage_at) * 1000)::float8 as "usageMs"
       from fillrate.rate_limits where scope = ${scope}`.execute(db)
-  return rows[0] ?? {}
+  const [left] = rows
+  if (left === undefined) return { exhaustedFor: {}, previous: {}, usage: null }
+  const { usage, usageMs, ...others } = left
+  const elapsedMs = Math.max(0, usageMs ?? 0)
+  const windows = usage?.windows.map((window) => ({
+    ...window,
+    calls: window.calls.map(([ageMs, calls]) => [ageMs + elapsedMs, calls] as const),
+  }))
+  return { ...others, usage: usage && windows ? { ...usage, windows } : null }
 }
 
 /** The latest reported status of each scope, and whether the leader that reported it still holds its lease. */
@@ -203,8 +233,9 @@ export async function saveCircuit(
 ): Promise<void> {
   const holdsLease = holdsLeaseSql(scope, token)
   if (circuit === null) {
-    const open = db.deleteFrom('fillrate.circuit_breakers').where('scope', '=', scope)
-    await open.where('cause', '<>', 'key_refused').where(holdsLease).execute()
+    await sql`
+      delete from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'
+         and ${holdsLease}`.execute(db)
     return
   }
   await sql`
@@ -261,11 +292,9 @@ export async function acceptKey(db: Database, scopes: readonly string[]): Promis
 
 /** The scopes whose key is refused. */
 export async function listRefusedKeys(db: Database): Promise<string[]> {
-  const refused = db
-    .selectFrom('fillrate.circuit_breakers')
-    .select('scope')
-    .where('cause', '=', 'key_refused')
-  return (await refused.execute()).map(({ scope }) => scope)
+  const { rows } = await sql<{ scope: string }>`
+    select scope from fillrate.circuit_breakers where cause = 'key_refused'`.execute(db)
+  return rows.map(({ scope }) => scope)
 }
 
 /** A stored open circuit, and how long it has been open. Milliseconds. */
@@ -279,25 +308,10 @@ export interface KnownCircuit extends CircuitSnapshot {
  * it is probed at once.
  */
 export async function findCircuit(db: Database, scope: string): Promise<KnownCircuit | null> {
-  const { rows } = await sql<{
-    ms: number
-    backoff_ms: number
-    open_ms: number
-    reason: string | null
-    cause: CircuitCause
-  }>`
-    select case when stored_at <= now() then (extract(epoch from probe_at - now()) * 1000)::float8 else 0 end as ms, backoff_ms, reason, cause,
-           (extract(epoch from now() - opened_at) * 1000)::float8 as open_ms
+  const { rows } = await sql<KnownCircuit>`
+    select scope, reason, cause, backoff_ms as "backoffMs",
+           case when stored_at <= now() then greatest(0, extract(epoch from probe_at - now()) * 1000)::float8 else 0 end as "probeInMs",
+           greatest(0, extract(epoch from now() - opened_at) * 1000)::float8 as "openMs"
       from fillrate.circuit_breakers where scope = ${scope} and cause <> 'key_refused'`.execute(db)
-  const row = rows[0]
-  return row
-    ? {
-        scope,
-        probeInMs: Math.max(0, row.ms),
-        backoffMs: row.backoff_ms,
-        openMs: Math.max(0, row.open_ms),
-        reason: row.reason,
-        cause: row.cause,
-      }
-    : null
+  return rows[0] ?? null
 }

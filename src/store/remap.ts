@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { type EarlierWrites, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { enqueueWriteBackSql } from './lookups.ts'
-import { isTrue, readOne, unnestByRow } from './sql.ts'
+import { listKeys } from './rows.ts'
+import { isTrue, parseColumns, readCount, readOne, unnestByRow, type WithText } from './sql.ts'
+import { enqueueWriteBackSql, hasAnsweredRowsSql } from './terms.ts'
 import { ConflictError, type Connection, type Tx } from './transaction.ts'
-import { hasAnsweredRowsSql, parseRows, type Unparsed } from './write-back-queue.ts'
 
 /** A record that a service has found for a row, and the row. */
 export interface FoundRecord {
@@ -41,29 +41,21 @@ const hasRecordSql = (services: readonly number[] | null) => sql`
  * Finished rows of a source for which one of these services has found a record, in key order.
  * @param after keyset: keys after this one
  */
-export async function listKeysWithRecord(
+export const listKeysWithRecord = (
   db: Connection,
   source: string,
   services: readonly number[] | null,
   after: string,
   limit: number,
-): Promise<string[]> {
-  const listed = sql<{ key: string }>`
-    select r.key from fillrate.rows r
-     where r.source = ${source} and r.key > ${after} and ${hasRecordSql(services)} order by r.key limit ${limit}`
-  return (await listed.execute(db)).rows.map(({ key }) => key)
-}
+): Promise<string[]> => listKeys(db, source, hasRecordSql(services), { after, limit })
 
 /** The number of those rows. */
-export async function countRowsWithRecord(
+export const countRowsWithRecord = (
   db: Connection,
   source: string,
   services: readonly number[] | null,
-): Promise<number> {
-  const counted = sql<{ count: number }>`
-    select count(*) as count from fillrate.rows r where r.source = ${source} and ${hasRecordSql(services)}`
-  return (await readOne(db, counted)).count
-}
+): Promise<number> =>
+  readCount(db, sql`fillrate.rows r where r.source = ${source} and ${hasRecordSql(services)}`)
 
 /** The records that these services have found for rows, as the rows are now. The last of a row is the latest. */
 export async function listFoundRecords(
@@ -73,13 +65,13 @@ export async function listFoundRecords(
   services: readonly number[] | null,
 ): Promise<FoundRecord[]> {
   if (keys.length === 0) return []
-  const { rows } = await sql<Unparsed<FoundRecord>>`
+  const { rows } = await sql<WithText<FoundRecord, 'record' | 'written' | 'earlier'>>`
     select r.key, r.input_hash::text as "inputHash", r.state, r.settled_at::text as "settledAt", l.id as lookup, l.service_id as service, l.record::text,
            l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier, coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on ${isRecordSql(services)}
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${isFinishedSql}
      order by r.key, array_position(${lookupsSql}, l.id)`.execute(db)
-  return parseRows<FoundRecord>(rows)
+  return parseColumns(rows, ['record', 'written', 'earlier'])
 }
 
 /**
@@ -98,13 +90,6 @@ export async function requeueForRecord(
   })[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const values = rows.map(({ key, inputHash, settledAt, lookup, onlyBlanks }) => ({
-    key,
-    inputHash,
-    settledAt,
-    lookup,
-    onlyBlanks,
-  }))
   const lookups = [...new Set(rows.map((row) => row.lookup))]
   // As in the pick, the lookups stay locked until the rows wait: whatever dequeues them then sees the rows.
   const queued = sql<{ count: number }>`
@@ -119,11 +104,10 @@ export async function requeueForRecord(
        set state = 'waiting', failure = null, reason = null, run_id = ${run}, picked_at = now(), settled_at = null, due_at = null, notes = null,
            missed_lookup_ids = case when r.lookup_id = v.lookup then r.missed_lookup_ids else ${lookupsSql} end, lookup_id = v.lookup, only_blanks = v."onlyBlanks",
            cells_written = case when v."onlyBlanks" and r.run_id = ${run} then r.cells_written else 0 end, cells_protected = 0, cells_skipped = 0
-      from ${unnestByRow(source, values, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
+      from ${unnestByRow(source, rows, { inputHash: 'text', settledAt: 'timestamptz', lookup: 'bigint', onlyBlanks: 'boolean' })}
      where r.ctid = v.ctid
-       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null and v.lookup = any(${lookupsSql})`.execute(
-    tx,
-  )
+       and r.input_hash = v."inputHash"::bigint and r.settled_at = v."settledAt" and r.deleted_at is null
+       and v.lookup = any(${lookupsSql})`.execute(tx)
   if (locked < lookups.length || Number(taken ?? 0) < rows.length)
     throw new ConflictError('rows have changed since they were read')
 }

@@ -38,18 +38,16 @@ async function renameRows(tx: Tx, { from, to }: Names): Promise<void> {
   await sql`
     update fillrate.source_state s
        set paused_at = n.paused_at, paused_by = n.paused_by, pause_reason = n.pause_reason, resume_at = n.resume_at
-      from fillrate.source_state n where s.source = ${from} and n.source = ${to} and n.paused_at is not null`.execute(
-    tx,
-  )
+      from fillrate.source_state n where s.source = ${from} and n.source = ${to}
+       and n.paused_at is not null`.execute(tx)
   const known = sql`exists (select from fillrate.source_state where source = ${from})`
   await sql`delete from fillrate.source_state where source = ${to} and mapping_hash is null and ${known}`.execute(
     tx,
   )
   await sql`
     update fillrate.source_state set source = ${to}
-     where source = ${from} and not exists (select from fillrate.source_state where source = ${to})`.execute(
-    tx,
-  )
+     where source = ${from}
+       and not exists (select from fillrate.source_state where source = ${to})`.execute(tx)
 }
 
 async function renameRuns(tx: Tx, names: Names): Promise<void> {

@@ -1,6 +1,5 @@
-import { type RawBuilder, sql } from 'kysely'
-import { FAILED_ROW_STATES, type RetryState, type RowState, UNDONE_NOTE } from '../domain/row.ts'
-import { seekDueRows } from './source-state.ts'
+import { sql } from 'kysely'
+import { FAILED_ROW_STATES, type RetryState, UNDONE_NOTE } from '../domain/row.ts'
 import { unnestByRow } from './sql.ts'
 import type { Connection, Tx } from './transaction.ts'
 
@@ -28,30 +27,21 @@ export async function listRetryRows(
 ): Promise<RetryRow[]> {
   const { rows } = await sql<RetryRow>`
     select r.key, ${retryStateSql} as state, r.lookup_id as lookup,
-           case when l.id is null or l.state in (${unansweredSql}) then true
-                else l.state in (${answeredSql}) and coalesce(l.refresh_at <= now(), false) end as "needsCall"
+           case when l.id is null or l.state in ('failed', 'rejected') then true
+                else l.state in ('found', 'not_found') and coalesce(l.refresh_at <= now(), false) end as "needsCall"
       from fillrate.rows r left join fillrate.lookups l on l.id = r.lookup_id
      where r.source = ${source} and r.key > ${after} and ${retryStateSql} = any(${[...filter.states]}::text[])
-       and ${hasReasonSql(filter.reason)}
+       -- Compared literally, not as a pattern: reasons contain underscores and dots.
+       and (${filter.reason}::text is null or position(lower(${filter.reason}) in lower(coalesce(r.reason, ''))) > 0)
      order by r.key limit ${limit}`.execute(db)
   return rows
 }
 
-const statesSql = (list: readonly RowState[]): RawBuilder<unknown> =>
-  sql.join(list.map((state) => sql.lit(state)))
-
 const retryStateSql = sql<RetryState>`
   case when r.deleted_at is not null then null
-       when r.state in (${statesSql(FAILED_ROW_STATES)}) then r.state
+       when r.state in (${sql.join(FAILED_ROW_STATES.map((state) => sql.lit(state)))}) then r.state
        when r.state = 'unchanged' and r.notes ? ${sql.lit(UNDONE_NOTE)} then ${sql.lit(UNDONE_NOTE)}
        when r.state in ('enriched', 'unchanged') and r.last_written is not null then 'emptied' end`
-
-const unansweredSql = sql`'failed', 'rejected'`
-const answeredSql = sql`'found', 'not_found'`
-
-/** SQL: the reason contains a text. Compared literally, not as a pattern: reasons contain underscores and dots. */
-const hasReasonSql = (reason: string | null): RawBuilder<unknown> =>
-  reason === null ? sql`true` : sql`position(lower(${reason}) in lower(coalesce(r.reason, ''))) > 0`
 
 /**
  * Makes rows due, so that the next run picks them, and with them their failed lookups. A lookup with a result is left as
@@ -67,7 +57,7 @@ export async function makeRowsDue(
   // Locked in the order of the pick: lookups first.
   await sql`
     with failed as (
-      select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state in (${unansweredSql})
+      select id from fillrate.lookups where id = any(${lookups}::bigint[]) and state in ('failed', 'rejected')
        order by id for no key update
     )
     update fillrate.lookups l set refresh_at = now() from failed where l.id = failed.id`.execute(tx)
@@ -76,5 +66,6 @@ export async function makeRowsDue(
       from ${unnestByRow(source, rows, { lookup: 'bigint' })}
      where r.ctid = v.ctid
        and r.lookup_id is not distinct from v.lookup and r.state <> 'waiting'`.execute(tx)
-  await seekDueRows(tx, [source])
+  // The next pass by `changedAt` looks for them.
+  await sql`update fillrate.source_state set due_after = now() where source = ${source}`.execute(tx)
 }

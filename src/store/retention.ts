@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Database } from './open.ts'
-import { isOpenMemberSql } from './lookups.ts'
 import { fromNow, intervalSql, opaque, readOne } from './sql.ts'
+import { isOfRowSql, isOpenMemberSql } from './terms.ts'
 import type { Connection } from './transaction.ts'
 
 // Deletes expired data in small batches. The lowest ids are the oldest rows, so no table that is written all day needs
@@ -29,8 +29,7 @@ export async function deleteRecords(
     with page as (
       select id from fillrate.lookups where id > ${after} order by id limit ${batch}
     ), chosen as materialized (
-      select l.id, ${mayHaveChange} or exists (select from fillrate.rows r where r.lookup_id = l.id)
-                or exists (select from fillrate.rows r where r.missed_lookup_ids @> array[l.id]) as is_link
+      select l.id, ${mayHaveChange} or ${isOfRowSql()} as is_link
         from fillrate.lookups l
        -- Judged again once it is locked: a record that was stored meanwhile is no old one.
        where l.id in (select id from page) and l.resolved_at < now() - ${intervalSql(recordsMs)}

@@ -1,9 +1,7 @@
 import { sql } from 'kysely'
 import { FAILURE_STATES, Row } from '../domain/row.ts'
-import { withdrawLookups } from './deleted-rows.ts'
-import { failureSql } from './failures.ts'
-import { ALIVE_FOR } from './processes.ts'
-import { isHeldSql } from './sql.ts'
+import { withdrawLookups } from './pending-lookups.ts'
+import { ALIVE_FOR, failureSql, IS_RUNNING } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
@@ -40,12 +38,10 @@ export async function listRetiredSources(
 
 /** The run of a living process that works on a source; null: none does. */
 export async function findRunOf(db: Connection, source: string): Promise<number | null> {
-  const runs = db
-    .selectFrom('fillrate.runs')
-    .select('id')
-    .where(sql<boolean>`${source} = any(sources)`)
-  const alive = runs.where('state', '=', 'running').where(isHeldSql())
-  return (await alive.orderBy('id').limit(1).executeTakeFirst())?.id ?? null
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs where ${source} = any(sources) and ${IS_RUNNING} order by id
+     limit 1`.execute(db)
+  return rows[0]?.id ?? null
 }
 
 /** A process that still has a source in its configuration, as `host (pid)`; null: none has. */
@@ -57,30 +53,22 @@ export async function findProcessOf(db: Connection, source: string): Promise<str
   return rows[0]?.process ?? null
 }
 
-/** For this long no process has had a source in its configuration, before its waiting rows end. */
-const LEFT_FOR = sql`interval '7 days'`
-
-/** Why a row of such a source ended. Configured again, it is due at once. */
-const LEFT_REASON = 'its source is no longer in the configuration'
-
 /**
  * Ends rows that wait, of sources that no process has had in its configuration for seven days. Lookups that only waited for them,
- * and were never requested, are withdrawn as for deleted rows.
+ * and were never requested, are withdrawn as for deleted rows. Configured again, such a row is due at once.
  * @returns how many rows, at most `limit`
  */
 export async function endRowsOfLeftSources(tx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ lookup: number | null }>`
-    update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = ${LEFT_REASON},
+    update fillrate.rows set state = ${Row.failed}, failure = ${failureSql(sql`${Row.failed}`)}, reason = 'its source is no longer in the configuration',
            settled_at = now(), due_at = now()
      where ctid = any(array(
        select r.ctid from fillrate.source_state c join fillrate.rows r using (source)
-        where c.configured_at < now() - ${LEFT_FOR} and r.state = ${Row.waiting}
+        where c.configured_at < now() - interval '7 days' and r.state = ${Row.waiting}
           and (select sum(n.rows) from fillrate.row_counts n where n.source = c.source and n.state = ${Row.waiting}) > 0
         limit ${limit} for update of r skip locked))
     returning lookup_id as lookup`.execute(tx)
-  await withdrawLookups(
-    tx,
-    rows.flatMap(({ lookup }) => lookup ?? []),
-  )
+  const lookups = rows.map(({ lookup }) => lookup)
+  await withdrawLookups(tx, lookups)
   return rows.length
 }

@@ -1,10 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { FAILURE_STATES, type FailureState, type RowState } from '../domain/row.ts'
-import { sharedReasonSql } from './failures.ts'
 import type { Database } from './open.ts'
-import { nameServices, toServiceName } from './services.ts'
-import { runsWithWaitingSql } from './waiting-rows.ts'
+import { withServiceNames } from './services.ts'
+import { runsWithWaitingSql, sharedReasonSql } from './terms.ts'
 
 /** Which rows; null is any. */
 export interface RowFilter {
@@ -50,7 +49,7 @@ export interface FoundRows {
 }
 
 type StoredRow = Omit<FoundRow, 'service'> & {
-  readonly service: number
+  readonly service_id: number
   readonly isMatch: boolean
   /** The last one that was read. */
   readonly isLast: boolean
@@ -77,7 +76,6 @@ export async function searchRows(
     (range) => sql`(
       select * from fillrate.rows r where ${range} and ${beyond} order by ${order} limit ${most})`,
   )
-  const names = await nameServices(db)
   const { rows } = await db.transaction().execute(async (tx) => {
     // The planner expects each walk to be read to its end, and would sort whatever is in its range.
     if (filter.identity === null)
@@ -96,7 +94,7 @@ export async function searchRows(
          order by ${order} limit ${limit + 1}
       )
       select r.source, r.key, r.state, r.reason, r.run_id as run, l.key as "lookupKey",
-             r.cells_written as "cellsWritten", coalesce(r.settled_at, r.picked_at) as at, r.due_at as "dueAt", r.service_id as service,
+             r.cells_written as "cellsWritten", coalesce(r.settled_at, r.picked_at) as at, r.due_at as "dueAt", r.service_id,
              r.is_match as "isMatch", r.n = ${most} as "isLast"
         from page r left join fillrate.lookups l on l.id = r.lookup_id
        order by ${order}`.execute(tx)
@@ -105,7 +103,7 @@ export async function searchRows(
   // The last row that was read leads on, also where it does not match.
   const last = rows.length > limit ? found.at(-1) : rows.find((row) => row.isLast)
   return {
-    rows: found.map(({ service, ...row }) => ({ ...row, ...toServiceName(names, service) })),
+    rows: await withServiceNames(db, found),
     next: last ?? null,
   }
 }

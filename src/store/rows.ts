@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from 'kysely'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import { failureSql } from './failures.ts'
 import type { Database } from './open.ts'
 import { claimedValuesSql } from './own-values.ts'
 import { deleteSkippedCells } from './skipped-cells.ts'
-import { readOne, recordBatch } from './sql.ts'
+import { readCount, readOne, recordBatch } from './sql.ts'
+import { failureSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface PickedRow {
@@ -27,7 +27,8 @@ export interface PickedRow {
 
 /**
  * Claims rows for a run. Skips rows that another running run holds, and rows that were finished with the same inputs since they were
- * read: write-back fills those of a dead run while they are picked.
+ * read: write-back fills those of a dead run while they are picked. Of a row that is known only the columns of `excluded` can be compared:
+ * its `picked_at` is the time at which the row was finished when it was read.
  * @param service whose results they wait for
  * @returns the claimed keys
  */
@@ -63,7 +64,15 @@ export async function claimRows(
           nextAt: 'timestamptz',
         },
       )}
-     order by v.key collate "C" ${claimKnownSql(run, runningRuns)} returning r.key`.execute(tx)
+     order by v.key collate "C"
+    on conflict (source, key) do update set
+      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      ${claimedValuesSql},
+      deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
+      cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
+    where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
+               else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end
+    returning r.key`.execute(tx)
   const claimed = rows.map((row) => row.key)
   // A row that finishes at once has no record any more from which cells could be skipped; others are written later.
   const isBare = (row: PickedRow): boolean => row.state !== 'waiting' && row.onlyBlanks !== true
@@ -76,22 +85,23 @@ export async function claimRows(
   return claimed
 }
 
-/**
- * SQL: a row that is known already is claimed too, unless another running run holds it or it was finished since it was read. Only the
- * columns of `excluded` can be read here: its `picked_at` is the time at which the row was finished when it was read.
- */
-const claimKnownSql = (run: number, runningRuns: readonly number[]): RawBuilder<unknown> => sql`
-    on conflict (source, key) do update set
-      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
-      ${claimedValuesSql},
-      deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
-      cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
-    where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
-               else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end`
-
 /** SQL: what services before this one have counted of the row. */
 const earlierCellsSql = (column: string): RawBuilder<unknown> =>
   sql`case when excluded.only_blanks then ${sql.ref(`r.${column}`)} else 0 end`
+
+/** Keys of the rows `r` of a source for which a condition holds, after one, in the order of their texts. */
+export async function listKeys(
+  db: Connection,
+  source: string,
+  condition: RawBuilder<unknown>,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ key: string }>`
+    select r.key from fillrate.rows r
+     where r.source = ${source} and r.key > ${after} and ${condition}
+     order by r.key limit ${limit}`.execute(db)
+  return rows.map(({ key }) => key)
+}
 
 /** What happened to a row's output cells. */
 export interface CellCounts {
@@ -135,9 +145,8 @@ export async function foldRowCounts(db: Connection, max = MAX_UNFOLDED_COUNTS): 
       returning source, state, ${countedRunSql} as run_id, rows
     )
     insert into fillrate.row_counts
-    select source, state, run_id, sum(rows) from folded group by source, state, run_id having sum(rows) <> 0`.execute(
-    db,
-  )
+    select source, state, run_id, sum(rows) from folded
+     group by source, state, run_id having sum(rows) <> 0`.execute(db)
 }
 
 /**
@@ -156,18 +165,14 @@ export async function recountRows(db: Connection): Promise<number> {
 }
 
 /** How many rows of a source a run has claimed. */
-export async function countRunRows(db: Connection, source: string, run: number): Promise<number> {
-  const counted = sql<{ count: number }>`
-    select count(*) as count from fillrate.rows where run_id = ${run} and source = ${source}`
-  return (await readOne(db, counted)).count
-}
+export const countRunRows = (db: Connection, source: string, run: number): Promise<number> =>
+  readCount(db, sql`fillrate.rows where run_id = ${run} and source = ${source}`)
 
 /** How many rows of a run are at each service: where they were finished, or wait. */
 export async function countRowsByService(db: Connection, run: number): Promise<ReadonlyMap<number, number>> {
   const { rows } = await sql<{ service: number; count: number }>`
-    select service_id as service, count(*) as count from fillrate.rows where run_id = ${run} group by service_id`.execute(
-    db,
-  )
+    select service_id as service, count(*) as count from fillrate.rows where run_id = ${run}
+     group by service_id`.execute(db)
   return new Map(rows.map(({ service, count }) => [service, count]))
 }
 

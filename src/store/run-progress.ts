@@ -1,17 +1,29 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { ANSWERED_STATES, isOpenMemberSql } from './lookups.ts'
 import { earlierWritesWithSql, lastWrittenWithSql } from './own-values.ts'
 import type { RunService } from './pending-lookups.ts'
-import { intervalSql, isTrue, jsonBatch, opaque, readOne, recordBatch } from './sql.ts'
+import {
+  intervalSql,
+  isTrue,
+  jsonBatch,
+  opaque,
+  parseColumns,
+  readOne,
+  recordBatch,
+  type WithText,
+} from './sql.ts'
+import {
+  ANSWERED_STATES,
+  hasAnsweredRowsSql,
+  hasLeasesSql,
+  isOpenMemberSql,
+  isOrphanedSql,
+  runsWithWaitingSql,
+  waitingRowsSql,
+} from './terms.ts'
 import type { Connection } from './transaction.ts'
-import { runsWithWaitingSql, waitingOfRunSql, waitingRowsSql } from './waiting-rows.ts'
-import { type AnsweredRow, hasAnsweredRowsSql, parseRows, type Unparsed } from './write-back-queue.ts'
-
-/** SQL: whether lookups of a run are leased. */
-export const hasLeasesSql = (run: number): RawBuilder<unknown> => sql`exists (
-  select from fillrate.lookups where is_leased and run_id = ${run})`
+import type { AnsweredRow } from './write-back-queue.ts'
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>
@@ -22,6 +34,10 @@ export interface ServiceSources {
   readonly service: number
   readonly sources: readonly string[]
 }
+
+/** SQL: how many rows of a run wait. */
+const waitingOfRunSql = (run: number): RawBuilder<number> => sql`(
+  select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting' and run_id = ${run})`
 
 /** Whether any row of a run waits, and at which services one is to be picked again; cheap enough to poll. */
 export function findWaitingRows(
@@ -153,8 +169,7 @@ export async function readWaitingCounts(
            count(*) filter (where ${mine}) as mine,
            count(*) filter (where ${mine} and l.state = 'submitted') as "forDelivery",
            count(*) filter (where ${mine} and (l.id is null or l.state = 'pending') and not (${isBroken})) as "forCall",
-           count(*) filter (where ${mine} and l.state = 'pending'
-                              and (l.run_id is null or l.run_id <> all(${[...runningRuns]}::bigint[]))) as abandoned,
+           count(*) filter (where ${mine} and ${isOrphanedSql(runningRuns)}) as abandoned,
            count(*) filter (where ${later}) as later,
            min(l.not_before) filter (where ${later}) as "laterAt",
            count(*) filter (where ${mine} and r.due_at is not null and l.state in (${ANSWERED_STATES}) and not (${isBroken})) as locked,
@@ -245,7 +260,7 @@ export async function readSampledAnswers(
   sampled: readonly { readonly key: string; readonly inputHash: string; readonly lookup: number | null }[],
 ): Promise<SampledAnswer[]> {
   const hash = sql`v."inputHash"::bigint`
-  const { rows } = await sql<Unparsed<SampledAnswer>>`
+  const { rows } = await sql<WithText<SampledAnswer, 'record' | 'written' | 'earlier'>>`
     select v.key, v."inputHash", null as run, ${lastWrittenWithSql(hash)}::text as written,
            ${earlierWritesWithSql(hash)}::text as earlier, l.id as lookup, l.kind, l.state, l.reason, l.record::text,
            l.confidence, l.refresh_at as "dueAt"
@@ -253,7 +268,7 @@ export async function readSampledAnswers(
       join fillrate.lookups l on l.id = v.lookup
       left join fillrate.rows r on r.source = ${source} and r.key = v.key
      where ${opaque(sql`l.state in (${ANSWERED_STATES})`)}`.execute(db)
-  return parseRows<SampledAnswer>(rows)
+  return parseColumns(rows, ['record', 'written', 'earlier'])
 }
 
 /** Which of some lookups are awaited no more: they are answered, or were deleted. */

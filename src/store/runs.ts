@@ -1,12 +1,14 @@
 import { type InferResult, sql } from 'kysely'
-import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import type { ConditionKind } from '../domain/condition.ts'
+import { ROW_STATES, type RowState } from '../domain/row.ts'
+import type { RunState, StoredRunOptions, Trigger } from '../domain/run.ts'
 import { readVersion } from '../util/version.ts'
 import type { RunBound } from './budgets.ts'
 import type { Database } from './open.ts'
-import { anyOf, fromNow, intervalSql, isHeldSql, NOW } from './sql.ts'
-import { whileSupported } from './supported-version.ts'
-import type { Connection } from './transaction.ts'
+import type { RowStateCounts } from './rows.ts'
+import { fromNow, intervalSql, NOW } from './sql.ts'
+import { IS_RUNNING, isHeldSql } from './terms.ts'
+import { type Connection, whileSupported } from './transaction.ts'
 
 /** The services that a run calls, by number, each with the host and the key that it is called with. */
 export type Scopes = Readonly<Record<string, string>>
@@ -84,9 +86,6 @@ export async function extendRunLease(
 const updateHeld = (db: Connection, run: number, token: string) =>
   db.updateTable('fillrate.runs').where('id', '=', run).where('lease_token', '=', token)
 
-/** The reason of a run whose lease expired. */
-const EXPIRED_REASON_SQL = sql<string>`coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'`
-
 /**
  * Cancels a running run: its process reads this with its next heartbeat and closes it. One whose process is dead is
  * closed here. The first one to cancel a run is recorded.
@@ -106,8 +105,10 @@ export async function cancelRunningRun(db: Connection, run: number, by: string):
 
 /** Those of these runs that are cancelled. */
 export async function listCancelled(db: Connection, ids: readonly number[]): Promise<number[]> {
-  const runs = db.selectFrom('fillrate.runs').select('id').where('id', '=', anyOf(ids))
-  return (await runs.where('cancelled_at', 'is not', null).execute()).map((row) => row.id)
+  const { rows } = await sql<{ id: number }>`
+    select id from fillrate.runs where id = any(${[...ids]}::bigint[])
+       and cancelled_at is not null`.execute(db)
+  return rows.map((row) => row.id)
 }
 
 /** Records that the process of these runs calls a service with another key from now on. */
@@ -184,7 +185,7 @@ export async function listRunning(
     select id, trigger, options, scopes, bound is not null as "isBounded",
            picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
       from fillrate.runs
-     where state = 'running' and ${isHeldSql()}
+     where ${IS_RUNNING}
        and ${of === null ? sql`true` : sql`scopes ->> ${of.service}::text = ${of.scope} and cancelled_at is null`}
      order by array_position(array['follow', 'manual', 'schedule', 'backfill'], trigger), id`.execute(db)
   return rows
@@ -202,12 +203,13 @@ export const isHolding = ({ options }: Pick<RunningRun, 'options'>): boolean => 
  * @returns their ids
  */
 export async function interruptExpired(db: Connection, except: readonly number[]): Promise<number[]> {
-  const running = db.updateTable('fillrate.runs').where('state', '=', 'running').returning('id')
-  const expired = running
-    .where(sql<boolean>`not (${isHeldSql()})`)
-    .where('id', '<>', sql<number>`all(${except})`)
-  const set = { state: 'interrupted', reason: EXPIRED_REASON_SQL, finished_at: NOW } as const
-  return (await expired.set(set).execute()).map((row) => row.id)
+  const { rows } = await sql<{ id: number }>`
+    update fillrate.runs
+       set state = 'interrupted', finished_at = now(),
+           reason = coalesce('cancelled by ' || cancelled_by || '; ', '') || 'its process died'
+     where state = 'running' and not (${isHeldSql()}) and id <> all(${[...except]}::bigint[])
+    returning id`.execute(db)
+  return rows.map((row) => row.id)
 }
 
 /**
@@ -244,7 +246,71 @@ export async function findRun(db: Connection, id: number): Promise<LivingRun | n
 /** A run, and whether its process is alive. */
 export type LivingRun = StoredRun & { readonly alive: boolean }
 
-const IS_ALIVE_SQL = sql<boolean>`state = 'running' and ${isHeldSql()}`
+const selectLivingRuns = (db: Connection) => selectRuns(db).select(IS_RUNNING.as('alive'))
 
-export const selectLivingRuns = (db: Connection) =>
-  selectRuns(db).select((run) => run.case().when(IS_ALIVE_SQL).then(true).else(false).end().as('alive'))
+/**
+ * A page of runs, newest first.
+ * @param source null: of any
+ * @param before only runs with a lower id; null: the first page
+ */
+export async function listRunPage(
+  db: Database,
+  source: string | null,
+  before: number | null,
+  limit: number,
+): Promise<LivingRun[]> {
+  let runs = selectLivingRuns(db).limit(limit)
+  if (before !== null) runs = runs.where('id', '<', before)
+  if (source !== null) runs = runs.where(sql<boolean>`${source} = any(sources)`)
+  return runs.execute()
+}
+
+/** The process that runs a run, or did; null: there is no such run. */
+export async function readRunProcess(db: Database, run: number): Promise<string | null> {
+  const found = db.selectFrom('fillrate.runs').select('owner').where('id', '=', run)
+  return (await found.executeTakeFirst())?.owner ?? null
+}
+
+/** The rows of a run by source and state, as they are now: a later run takes over the rows that it picks. */
+export async function countRunRowsBySource(
+  db: Database,
+  run: number,
+): Promise<Readonly<Record<string, RowStateCounts>>> {
+  const { rows } = await sql<{ source: string; state: RowState; count: number }>`
+    select source, state, count(*) as count from fillrate.rows where run_id = ${run}
+     group by source, state order by source`.execute(db)
+  const names = [...new Set(rows.map((row) => row.source))]
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      Object.fromEntries(
+        ROW_STATES.map((state) => [
+          state,
+          rows.find((row) => row.source === name && row.state === state)?.count ?? 0,
+        ]),
+      ) as RowStateCounts,
+    ]),
+  )
+}
+
+/** The latest run over a source. `totals` of its report: how it ended. */
+export interface SourceRun extends Pick<StoredRun, 'state' | 'totals'> {
+  readonly source: string
+  readonly run: number
+  readonly at: Date
+}
+
+/** Runs that are searched for the latest ones over each source. */
+const SEARCHED_RUNS = 1_000
+
+/** The latest run over each of these sources, among the latest runs. */
+export async function listLastRuns(db: Database, sources: readonly string[]): Promise<SourceRun[]> {
+  const { rows } = await sql<SourceRun>`
+    select distinct on (source) source, r.id as run, r.state, jsonb_build_object('status', r.totals -> 'status') as totals,
+           coalesce(r.finished_at, r.started_at) as at
+      from (select id, state, sources, started_at, finished_at, totals from fillrate.runs order by id desc limit ${SEARCHED_RUNS}) r
+     cross join lateral unnest(r.sources) as source
+     where source = any(${[...sources]}::text[])
+     order by source, r.id desc`.execute(db)
+  return rows
+}

@@ -1,15 +1,10 @@
 import { type RawBuilder, sql } from 'kysely'
+import { REQUEST_LIFETIME_MS, type RequestedRun, RESUME_LIFETIME_MS } from '../domain/requested-run.ts'
 import { MAX_ATTEMPTS, QUEUED_REASON } from '../domain/schedule.ts'
 import type { Database } from './open.ts'
-import {
-  EXPIRED_REQUEST_REASON,
-  isExecutableSql,
-  isExpiredRequestSql,
-  type RequestCapability,
-  type StoredRequest,
-} from './requested-runs.ts'
-import { anyOf, fromNow, intervalSql, isHeldSql, jsonBatch, readOne } from './sql.ts'
-import { inTransaction } from './transaction.ts'
+import { intervalSql, jsonBatch, readOne } from './sql.ts'
+import { isHeldSql } from './terms.ts'
+import { type Connection, inTransaction } from './transaction.ts'
 
 /** Postgres's clock in milliseconds since the epoch, which all processes share. */
 export async function readDatabaseTime(db: Database): Promise<number> {
@@ -23,9 +18,9 @@ export async function latestScheduledRuns(
   schedules: readonly string[],
   now: number,
 ): Promise<Map<string, Date>> {
-  const recorded = db.selectFrom('fillrate.scheduled_runs').where('schedule', '=', anyOf(schedules))
-  const latest = recorded.where('at', '<=', new Date(now)).groupBy('schedule')
-  const rows = await latest.select(({ fn }) => ['schedule', fn.max('at').as('at')]).execute()
+  const { rows } = await sql<{ schedule: string; at: Date }>`
+    select schedule, max(at) as at from fillrate.scheduled_runs
+     where schedule = any(${[...schedules]}::text[]) and at <= ${new Date(now)} group by schedule`.execute(db)
   return new Map(rows.map((row) => [row.schedule, row.at]))
 }
 
@@ -108,13 +103,17 @@ export async function claimScheduledRun(
   const isAliveSql = (run: RawBuilder<unknown>) =>
     takesOver ? isHeldSql(sql`${run}.leased_until`) : sql`true`
   const isOursSql = sql`case when t.request is null then t.schedule = any(${[...schedules]}::text[])
-                             else ${isExecutableSql(sql`t`, requests)} end`
+                             else t.sources <@ ${[...requests.sources]}::text[]
+                                  and (t.request ->> 'service')::integer in (0, ${requests.service}::integer) end`
   const isClaimableSql = sql`t.at <= now()
     and (t.state = 'waiting' or (t.state = 'running' and not ${isAliveSql(sql`t`)})) and ${isOursSql}`
+  // One that was interrupted by a shutdown has a day, for a daemon that is back the next morning.
+  const isExpiredSql = sql`(t.request is not null and t.state = 'waiting'
+    and t.at < now() - case when t.run_id is null then ${intervalSql(REQUEST_LIFETIME_MS)} else ${intervalSql(RESUME_LIFETIME_MS)} end)`
   const isBlockedBySql = sql`t.request is null and o.request is null and o.state = 'running'
     and ${isAliveSql(sql`o`)} and o.sources && t.sources`
   const { rows: claimable } = await sql`select from fillrate.scheduled_runs t
-               where ${isClaimableSql} or ${isExpiredRequestSql(sql`t`)} limit 1`.execute(db)
+               where ${isClaimableSql} or ${isExpiredSql} limit 1`.execute(db)
   if (claimable.length === 0) return { claimed: null, blocked: [] }
   return inTransaction(db, async (tx) => {
     await sql`select pg_advisory_xact_lock(${CLAIM_LOCK_ID})`.execute(tx)
@@ -122,9 +121,9 @@ export async function claimScheduledRun(
       with skipped as (
         update fillrate.scheduled_runs t
            set state = 'skipped', lease_token = null, leased_until = null, finished_at = now(),
-               reason = case when t.attempts < ${MAX_ATTEMPTS} then ${EXPIRED_REQUEST_REASON}
+               reason = case when t.attempts < ${MAX_ATTEMPTS} then 'no process with its sources executed it in time'
                              else 'started ' || attempts || ' times, and its process died each time' end
-         where (${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}) or ${isExpiredRequestSql(sql`t`)}
+         where (${isClaimableSql} and t.attempts >= ${MAX_ATTEMPTS}) or ${isExpiredSql}
         returning t.request, t.reason
       )
       update fillrate.audit_events a set outcome = 'failed', detail = s.reason, finished_at = now()
@@ -168,9 +167,10 @@ const isHolderSql = ({ schedule, at, token }: HeldRun) =>
 
 /** Extends the lease of a scheduled run. @returns false if another process has claimed it */
 export async function extendScheduledRun(db: Database, run: HeldRun, leaseMs: number): Promise<boolean> {
-  const held = db.updateTable('fillrate.scheduled_runs').where(isHolderSql(run))
-  const result = await held.set({ leased_until: fromNow(leaseMs) }).executeTakeFirst()
-  return result.numUpdatedRows === 1n
+  const result = await sql`
+    update fillrate.scheduled_runs set leased_until = now() + ${intervalSql(leaseMs)}
+     where ${isHolderSql(run)}`.execute(db)
+  return result.numAffectedRows === 1n
 }
 
 /** Records which run a scheduled or requested run has started. */
@@ -210,4 +210,45 @@ export async function releaseScheduledRun(db: Database, run: HeldRun): Promise<v
        set state = 'waiting', reason = 'interrupted; to be finished', lease_token = null, leased_until = null,
            attempts = attempts - 1
      where ${isHolderSql(run)}`.execute(db)
+}
+
+// Requested runs are scheduled runs with a `request`: claimed, leased, released and finished by the same statements.
+// Unlike those of a schedule they wait for no other run of their sources, as `fillrate run` does not either.
+
+/** A request as it is stored. */
+export interface StoredRequest {
+  readonly id: string
+  readonly work: RequestedRun
+  /** Who requested it. */
+  readonly by: string
+}
+
+/** The schedule's name of a request, which is unique. */
+const scheduleOf = (id: string): string => `request ${id}`
+
+/**
+ * Stores a request, to be claimed by a process that can execute it.
+ * @param service the service that the requesting process calls; 0 if it calls none: any will do
+ * @returns false if this request is stored already
+ */
+export async function insertRequest(
+  db: Connection,
+  { id, work, by }: StoredRequest,
+  service: number,
+): Promise<boolean> {
+  // `at` is part of the key, and a Date holds milliseconds.
+  const result = await sql`
+    insert into fillrate.scheduled_runs (schedule, at, sources, state, request)
+    values (${scheduleOf(id)}, date_trunc('milliseconds', now()), ${[...work.sources]}::text[], 'waiting',
+            ${JSON.stringify({ id, work, by, service })}::jsonb)
+    on conflict (schedule) where request is not null do nothing`.execute(db)
+  return result.numAffectedRows === 1n
+}
+
+/** What a process can execute. */
+export interface RequestCapability {
+  /** The sources of its configuration. */
+  readonly sources: readonly string[]
+  /** The service that it calls; 0 if none. */
+  readonly service: number
 }

@@ -1,23 +1,12 @@
-import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Database } from './open.ts'
 import type { Schema } from './schema.ts'
 import type { Connection } from './transaction.ts'
 
 export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>
 
-/** SQL: the number of a service that the configuration names; NULL if it was never called. */
-export const serviceNumberSql = (name: string): RawBuilder<number | null> =>
-  sql`(select max(id) from fillrate.services where name = ${name})`
-
-/**
- * SQL: the service of a delivery; where its receiver did not know it, the only one of this database. NULL: one of several, and nothing
- * that only a service names is found for it.
- */
-export const deliveringServiceSql = (service: RawBuilder<number | null>): RawBuilder<number | null> =>
-  sql`coalesce(${service}, (select coalesce(min(id), 0) from fillrate.services having count(*) < 2))::smallint`
-
 /** The services that this database knows, the first one first. */
-export const listServices = (db: Database): Promise<KnownService[]> =>
+export const listServices = (db: Connection): Promise<KnownService[]> =>
   db.selectFrom('fillrate.services').select(['id', 'host', 'name']).orderBy('id').execute()
 
 /**
@@ -32,11 +21,8 @@ export async function findService(db: Database, host: string | null): Promise<nu
 
 /** What to call each service, by its id. Empty: the database knows one alone, which needs no name. */
 export async function nameServices(db: Connection): Promise<ServiceNames> {
-  const known = await db
-    .selectFrom('fillrate.services')
-    .select(['id', sql<string>`coalesce(name, host)`.as('name')])
-    .execute()
-  return new Map(known.length < 2 ? [] : known.map(({ id, name }) => [id, name]))
+  const known = await listServices(db)
+  return new Map(known.length < 2 ? [] : known.map(({ id, host, name }) => [id, name ?? host]))
 }
 
 /** The services by their ids. Empty: there is one alone, which is not named. */
@@ -46,6 +32,15 @@ export type ServiceNames = ReadonlyMap<number, string>
 export function toServiceName(names: ServiceNames, service: number | null): { readonly service?: string } {
   const name = service === null ? undefined : names.get(service)
   return name === undefined ? {} : { service: name }
+}
+
+/** Names the services of rows. */
+export async function withServiceNames<Row extends { readonly service_id: number | null }>(
+  db: Connection,
+  rows: readonly Row[],
+): Promise<(Omit<Row, 'service_id'> & { readonly service?: string })[]> {
+  const names = await nameServices(db)
+  return rows.map(({ service_id: service, ...row }) => ({ ...row, ...toServiceName(names, service) }))
 }
 
 /** Lets a service be tried at once: by its leader, by a process whose key was refused, and by the next leader. */

@@ -7,8 +7,16 @@ import {
   type SkippedCell,
   type SkippedGroup,
 } from '../domain/skipped-cell.ts'
-import { nameServices, toServiceName } from './services.ts'
-import { inSourceSql, jsonBatch, readPages, type SourceFilter, unnestByRow } from './sql.ts'
+import { withServiceNames } from './services.ts'
+import {
+  inSourceSql,
+  jsonBatch,
+  parseColumns,
+  readPages,
+  type SourceFilter,
+  unnestByRow,
+  type WithText,
+} from './sql.ts'
 import type { Connection } from './transaction.ts'
 
 /** The skipped cells of one row. */
@@ -98,10 +106,9 @@ export async function replaceSkippedCells(
   rows: readonly (SkippedCellsOfRow & { readonly lookup: number })[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const records = rows.map(({ key, lookup }) => ({ key, lookup }))
   const { rows: locked } = await sql<{ key: string }>`
     select r.key
-      from ${unnestByRow(source, records, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = v.ctid
+      from ${unnestByRow(source, rows, { lookup: 'bigint' })} join fillrate.rows r on r.ctid = v.ctid
      where v.lookup = any(r.missed_lookup_ids || r.lookup_id) and r.state <> 'waiting'
        for no key update of r skip locked`.execute(tx)
   const keys = new Set(locked.map((row) => row.key))
@@ -178,8 +185,7 @@ export interface SkippedRow extends SkippedCell {
   readonly service?: string
 }
 
-type StoredSkippedRow = Omit<SkippedRow, 'description' | 'value' | 'service'> & {
-  readonly value: string | null
+interface StoredSkippedRow extends Omit<SkippedRow, 'description' | 'service'> {
   readonly service_id: number | null
 }
 
@@ -188,18 +194,13 @@ async function selectSkipped(
   where: RawBuilder<unknown>,
   limit: number | null = null,
 ): Promise<SkippedRow[]> {
-  const names = await nameServices(db)
-  const { rows } = await sql<StoredSkippedRow>`
+  const { rows } = await sql<WithText<StoredSkippedRow, 'value'>>`
     select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at,
            (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
       from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null
      where ${where} order by c.source, c.key, c."column" limit ${limit}`.execute(db)
-  return rows.map(({ value, service_id: service, ...row }) => ({
-    ...row,
-    ...toServiceName(names, service),
-    description: describeSkip(row),
-    value: value === null ? null : parseExactJson(value),
-  }))
+  const named = await withServiceNames(db, parseColumns<StoredSkippedRow, 'value'>(rows, ['value']))
+  return named.map((row) => ({ ...row, description: describeSkip(row) }))
 }
 
 /** The skipped cells of one row. */

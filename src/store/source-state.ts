@@ -1,8 +1,9 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql } from 'kysely'
 import { advanceCursor, type PassStart, readSince, type SourceCursor } from '../domain/cursor.ts'
 import { grantWrites, type WriteGrant, type WritePace } from '../domain/write-pace.ts'
 import type { Database } from './open.ts'
 import { intervalSql } from './sql.ts'
+import { IS_PAUSED } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // The table `source_state`, one row a source: whether it is paused, how far a pass has read it, and how fast it is written.
@@ -17,13 +18,6 @@ export interface PausedSource {
   /** When the pause ends by itself; null: when the source is resumed. */
   readonly resume_at: Date | null
 }
-
-/** SQL: the source is paused, by a pause that has not ended by itself. */
-const IS_PAUSED = sql<boolean>`(paused_at is not null and (resume_at is null or resume_at > now()))`
-
-/** SQL: whether a source is paused. */
-export const isPausedSql = (source: RawBuilder<unknown>): RawBuilder<boolean> =>
-  sql`exists (select from fillrate.source_state p where p.source = ${source} and ${IS_PAUSED})`
 
 /** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {
@@ -130,9 +124,8 @@ export async function openCursor(db: Database, source: string, mappingHash: stri
                select 'prepared ' || transaction::text, null, true from pg_prepared_xacts where database = current_database()
              ) t) as running
       from (select) as one
-      left join fillrate.source_state p on p.source = ${source} and p.mapping_hash = ${mappingHash}`.execute(
-    db,
-  )
+      left join fillrate.source_state p on p.source = ${source}
+       and p.mapping_hash = ${mappingHash}`.execute(db)
   const [row] = rows
   if (row === undefined) throw new Error('reading the open transactions returned no row')
   const start: PassStart = {
@@ -161,17 +154,6 @@ export async function markConfigured(db: Database, sources: readonly string[]): 
       where c.configured_at is null or c.configured_at < now() - interval '1 hour'`.execute(db)
 }
 
-/** How often a pass by `changedAt` looks for rows that are due again. */
-const DUE_EVERY = sql`interval '1 hour'`
-
-/** Lets the next pass by `changedAt` look for rows that are due: some were made due at once. */
-export async function seekDueRows(tx: Connection, sources: readonly string[]): Promise<void> {
-  await sql`
-    update fillrate.source_state set due_after = now() where source = any(${[...sources]}::text[])`.execute(
-    tx,
-  )
-}
-
 /**
  * Records that a pass has read to the end. If it has looked for due rows, or has read all, the next look is in an hour, unless rows were
  * made due meanwhile.
@@ -188,7 +170,7 @@ export async function saveCursor(
     insert into fillrate.source_state as c
            (source, configured_at, mapping_hash, changed_until, started_at, running_transactions, full_pass_at, due_after)
     values (${source}, now(), ${mappingHash}, ${changedUntil}, ${start.now}, ${JSON.stringify(Object.fromEntries(running))}::jsonb, ${fullPassAt},
-            ${start.now}::timestamptz + ${DUE_EVERY})
+            ${start.now}::timestamptz + interval '1 hour')
     on conflict (source) do update
       set mapping_hash = excluded.mapping_hash, changed_until = excluded.changed_until,
           started_at = excluded.started_at, running_transactions = excluded.running_transactions,
@@ -228,18 +210,16 @@ export async function readWriteGrant(db: Connection, source: string, perHour: nu
   if (grant.waitMs > 0)
     await sql`
       update fillrate.source_state set slowed_at = now()
-       where source = ${source} and (slowed_at is null or slowed_at < now() - interval '5 seconds')`.execute(
-      db,
-    )
+       where source = ${source}
+         and (slowed_at is null or slowed_at < now() - interval '5 seconds')`.execute(db)
   return grant
 }
 
 /** The same, locked until the transaction ends; no rows while another process writes to the source. */
 export async function lockWriteGrant(tx: Tx, source: string, perHour: number): Promise<LockedWriteGrant> {
   const { rows } = await sql<StoredPace>`
-    select ${columnsSql} from fillrate.source_state where source = ${source} for update skip locked`.execute(
-    tx,
-  )
+    select ${columnsSql} from fillrate.source_state
+     where source = ${source} for update skip locked`.execute(tx)
   return { ...grantStored(rows[0], perHour), at: rows[0]?.now ?? 0 }
 }
 
@@ -263,8 +243,7 @@ export interface SlowedWrites {
 export async function listSlowedWrites(db: Connection, sources: readonly string[]): Promise<SlowedWrites[]> {
   const { rows } = await sql<SlowedWrites>`
     select source, per_hour from fillrate.source_state
-     where source = any(${[...sources]}::text[]) and slowed_at > now() - interval '30 seconds' order by source`.execute(
-    db,
-  )
+     where source = any(${[...sources]}::text[]) and slowed_at > now() - interval '30 seconds'
+     order by source`.execute(db)
   return rows
 }

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BilledEndpoint, SingleEndpoint, SpendCounts } from '../domain/spend.ts'
 import { jsonBatch } from './sql.ts'
+import { pricedAsSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // What was requested of the service and is billed. Counted only in the transaction that stores the answer: a counter in a
@@ -40,14 +41,6 @@ export const addSpendSql = (
       on conflict (run_id, day, service_id, source, endpoint) do update set ${sql.join(names.map(sum))}`
 }
 
-/** SQL: whether a lookup of this kind, or an endpoint, has the price of a person or of a company. */
-export const pricedAsSql = (kind: RawBuilder<unknown>): RawBuilder<string> =>
-  sql`case when ${kind} in ('domain', 'company') then 'company' else 'person' end`
-
-/** SQL: the endpoint of a single lookup. */
-export const SINGLE_ENDPOINT = pricedAsSql(sql`kind`)
-const TODAY = sql`(now() at time zone 'UTC')::date`
-
 /**
  * SQL: counts the calls of `stored`, which has run_id, service_id, source and kind of a lookup, the `CallCost` of its call (null:
  * nothing was sent), what it cost (`credits`), `doubt`, 1 if it may be billed without an answer, what that may cost at most
@@ -66,10 +59,10 @@ export const countCallsSql = sql`counted as (${addSpendSql(
   },
   sql`from (
         select coalesce(run_id, 0) as run_id,
-               ${TODAY} as day,
+               (now() at time zone 'UTC')::date as day,
                service_id,
                coalesce(source, '') as source,
-               ${SINGLE_ENDPOINT} as endpoint,
+               ${pricedAsSql(sql`kind`)} as endpoint,
                call,
                doubt,
                credits,
@@ -182,9 +175,8 @@ export async function listRunSpend(
 ): Promise<(NamedSpend & { readonly run: number })[]> {
   const { rows } = await sql<NamedSpend & { run: number }>`
     select run_id as run, service_id, endpoint, ${COUNTS_SQL}, (select name from fillrate.services where id = service_id) as service
-      from fillrate.spend where run_id = any(${[...runs]}::bigint[]) group by run_id, service_id, endpoint`.execute(
-    db,
-  )
+      from fillrate.spend where run_id = any(${[...runs]}::bigint[])
+     group by run_id, service_id, endpoint`.execute(db)
   return rows
 }
 
@@ -201,9 +193,8 @@ export async function listDaySpend(db: Connection, days: number): Promise<DaySpe
     select to_char(day, 'YYYY-MM-DD') as day, source, endpoint, s.service_id, v.name as service, ${COUNTS_SQL}
       from fillrate.spend s left join fillrate.services v on v.id = s.service_id
      where day > (now() at time zone 'UTC')::date - ${days}::integer
-     group by s.day, source, endpoint, s.service_id, v.name order by s.day, source, endpoint, s.service_id`.execute(
-    db,
-  )
+     group by s.day, source, endpoint, s.service_id, v.name
+     order by s.day, source, endpoint, s.service_id`.execute(db)
   return rows
 }
 

@@ -1,4 +1,5 @@
 import { type QueryExecutorProvider, type RawBuilder, sql } from 'kysely'
+import { parseExactJson } from '../domain/json.ts'
 import { type ArrayType, postgresArray } from '../util/postgres-array.ts'
 
 /**
@@ -64,15 +65,31 @@ export const NOW = sql<Date>`now()`
 /** SQL: a time from now, in milliseconds; negative: before it. */
 export const fromNow = (ms: number): RawBuilder<Date> => sql`now() + ${intervalSql(ms)}`
 
-/** SQL, to be compared with: one of these values. */
-export const anyOf = <Value>(values: readonly Value[]): RawBuilder<Value> => sql`any(${values})`
-
 /** The row of a statement that always returns one. */
 export async function readOne<Row>(db: QueryExecutorProvider, statement: RawBuilder<Row>): Promise<Row> {
   const [row] = (await statement.execute(db)).rows
   if (row === undefined) throw new Error('a statement that always returns a row returned none')
   return row
 }
+
+/** A row whose JSON is read as text, because the driver's parser would round its numbers. */
+export type WithText<Row, Column extends keyof Row> = Omit<Row, Column> & {
+  readonly [One in Column]: string | (null extends Row[One] ? null : never)
+}
+
+/** Parses such columns, without rounding. */
+export const parseColumns = <Row extends object, Column extends keyof Row>(
+  rows: readonly WithText<Row, Column>[],
+  columns: readonly Column[],
+): Row[] =>
+  rows.map((row) => {
+    const parsed = columns.map((column) => [column, row[column] && parseExactJson(row[column] as string)])
+    return { ...row, ...Object.fromEntries(parsed) } as unknown as Row
+  })
+
+/** The number of rows of a relation, with its conditions: what follows FROM. */
+export const readCount = async (db: QueryExecutorProvider, of: RawBuilder<unknown>): Promise<number> =>
+  (await readOne(db, sql<{ count: number }>`select count(*) as count from ${of}`)).count
 
 /** Whether a condition holds in the database. */
 export const isTrue = async (db: QueryExecutorProvider, condition: RawBuilder<unknown>): Promise<boolean> =>
@@ -82,10 +99,6 @@ export const isTrue = async (db: QueryExecutorProvider, condition: RawBuilder<un
 export function intervalSql(ms: number): RawBuilder<unknown> {
   return sql`make_interval(secs => ${ms / 1000}::double precision)`
 }
-
-/** SQL: a lease that ends then holds. Leases are minutes long at most; one that ends in more than an hour was taken while a clock was wrong. */
-export const isHeldSql = (until: RawBuilder<unknown> = sql`leased_until`): RawBuilder<boolean> =>
-  sql`${until} between now() and now() + interval '1 hour'`
 
 /**
  * Hides a condition from the planner: it selects no index and does not count in estimates. States that rows pass through
@@ -118,3 +131,6 @@ export async function* readPages<Row>(
     after = page.at(-1) ?? null
   }
 }
+
+/** SQL, a column: waits for locks are bounded no longer, as on a user's table. The locks of this statement's own tables still are. */
+export const END_LOCK_TIMEOUT = sql`set_config('lock_timeout', '0', true)`

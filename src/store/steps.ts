@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
-import { statesThatGoOn } from '../domain/step.ts'
 import type { ServiceTurn } from '../domain/mapping.ts'
+import { statesThatGoOn } from '../domain/step.ts'
 import type { RunService } from './pending-lookups.ts'
-import { serviceNumberSql } from './services.ts'
-import { isHeldSql, opaque } from './sql.ts'
+import { opaque } from './sql.ts'
+import { isHeldSql, serviceNumberSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /**

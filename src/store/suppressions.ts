@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { listNameKeys } from '../domain/identifiers/name-company.ts'
 import { type Identifier, identifierText } from '../domain/subject.ts'
-import { seekDueRows } from './source-state.ts'
-import { anyOf, isTrue, jsonBatch } from './sql.ts'
+import { isTrue, jsonBatch } from './sql.ts'
+import { hasSuppressionsSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 /** The suppression hash (tombstone) of an identifier that must never be looked up again. Does not reveal it. */
@@ -19,25 +19,14 @@ const toHashes = ({ kind, key }: Identifier) =>
     hash: suppressionHash(kind, one),
   }))
 
-/**
- * SQL, a condition that is true: locks the table in the mode ROW SHARE until the transaction ends, so that `lockExclusively`
- * waits for it. It reads and locks no row. The lock is taken before the statement's snapshot, which an advisory lock is not.
- */
-export const lockToReadSql = sql<boolean>`not exists (select from fillrate.suppressions where false for key share)`
-
-/** SQL: whether anything was ever erased. Mostly nothing was, and no hash needs comparing. */
-const hasSuppressionsSql = sql<boolean>`exists (select from fillrate.suppressions)`
-
-/** SQL: the same, for a transaction that then stores what is not suppressed. */
-export const lockedHasSuppressionsSql = sql<boolean>`(${hasSuppressionsSql} and ${lockToReadSql})`
-
 /** Whether anything was ever erased. */
 export const hasSuppressions = (db: Connection): Promise<boolean> => isTrue(db, hasSuppressionsSql)
 
 /** Which of these hashes are suppressed. */
 export async function findHashes(db: Connection, hashes: readonly string[]): Promise<string[]> {
-  const found = db.selectFrom('fillrate.suppressions').select('hash').where('hash', '=', anyOf(hashes))
-  return (await found.execute()).map(({ hash: one }) => one)
+  const { rows } = await sql<{ hash: string }>`
+    select hash from fillrate.suppressions where hash = any(${[...hashes]}::text[])`.execute(db)
+  return rows.map((row) => row.hash)
 }
 
 /** Inserts the suppression hashes of erased lookups, each once, in all forms of their keys. */
@@ -64,18 +53,12 @@ export async function lockExclusively(tx: Tx): Promise<void> {
 /** Takes suppressions back: suppressed rows are picked again, and those whose identifiers are still suppressed stay so. @returns how many */
 export async function deleteSuppressions(tx: Tx, lookups: readonly Identifier[]): Promise<number> {
   const hashes = lookups.map((one) => suppressionHash(one.kind, one.key))
-  const suppressions = tx.deleteFrom('fillrate.suppressions').where('hash', '=', anyOf(hashes))
-  const { numDeletedRows } = await suppressions.executeTakeFirst()
-  if (numDeletedRows > 0n) {
-    const { rows } = await sql<{ source: string }>`
+  const deleted = await sql`delete from fillrate.suppressions where hash = any(${hashes}::text[])`.execute(tx)
+  if ((deleted.numAffectedRows ?? 0n) > 0n)
+    await sql`
       with due as (update fillrate.rows set due_at = now() where state = 'suppressed' returning source)
-      select distinct source from due`.execute(tx)
-    await seekDueRows(
-      tx,
-      rows.map(({ source }) => source),
-    )
-  }
-  return Number(numDeletedRows)
+      update fillrate.source_state set due_after = now() where source in (select source from due)`.execute(tx)
+  return Number(deleted.numAffectedRows)
 }
 
 export interface StoredSuppression {
@@ -89,10 +72,12 @@ export async function listSuppressions(
   db: Connection,
   lookups: readonly Identifier[] | null,
 ): Promise<StoredSuppression[]> {
-  const all = db.selectFrom('fillrate.suppressions').select(['kind', 'hash', 'created_at as since'])
   const hashes = lookups?.map((one) => suppressionHash(one.kind, one.key)) ?? null
-  const wanted = hashes === null ? all : all.where('hash', '=', anyOf(hashes))
-  return wanted.orderBy('created_at', 'desc').orderBy('kind').orderBy('hash').execute()
+  const { rows } = await sql<StoredSuppression>`
+    select kind, hash, created_at as since from fillrate.suppressions
+     where ${hashes === null ? sql`true` : sql`hash = any(${hashes}::text[])`}
+     order by created_at desc, kind, hash`.execute(db)
+  return rows
 }
 
 /** Which of these lookups are suppressed, in any form of their keys, by `identifierText`. */

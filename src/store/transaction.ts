@@ -1,6 +1,6 @@
-import { describeError, FillrateError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Transaction } from 'kysely'
+import { describeError, FillrateError } from '../util/error-text.ts'
 import {
   isExhausted,
   isRaised,
@@ -10,7 +10,9 @@ import {
   sqlStateOf,
 } from '../util/sqlstates.ts'
 import { type Database, transactionTimeouts } from './open.ts'
+import { refuseEndedSupport } from './schema-errors.ts'
 import type { Schema } from './schema.ts'
+import { END_LOCK_TIMEOUT } from './sql.ts'
 
 export type Tx = Transaction<Schema>
 
@@ -120,9 +122,6 @@ export async function withTableTimeouts<T>(
  */
 export type OnTable = <T>(part: () => Promise<T>, isEndedByNext?: (did: T) => boolean) => Promise<T>
 
-/** SQL, a column: waits for locks are bounded no longer, as on a user's table. The locks of this statement's own tables still are. */
-export const END_LOCK_TIMEOUT = sql`set_config('lock_timeout', '0', true)`
-
 /**
  * Runs a transaction that begins on a user's table, with the timeouts for it: `withTableTimeouts` would send them as a
  * statement of their own.
@@ -165,3 +164,16 @@ async function guardTable<T>(timeoutMs: number, act: () => Promise<T>): Promise<
     throw new TableBusyError(performance.now() - began < timeoutMs ? 'locked' : 'slow', error as Error)
   }
 }
+
+/**
+ * Stores that a process or a run lives. A migration that ends the support of this version either sees it and is refused, or
+ * is seen here: it locks the tables of both, so that `store` waits for its end.
+ * @throws UnusableSchemaError, and nothing is stored
+ */
+export const whileSupported = <T>(db: Database, store: (tx: Tx) => Promise<T>): Promise<T> =>
+  inTransaction(db, async (tx) => {
+    const stored = await store(tx)
+    const { rows } = await sql<{ name: string }>`select name from fillrate.migrations`.execute(tx)
+    refuseEndedSupport(rows.map(({ name }) => name))
+    return stored
+  })

@@ -1,30 +1,9 @@
-import { type RawBuilder, sql } from 'kysely'
-import { isPausedSql } from './source-state.ts'
+import { sql } from 'kysely'
 import type { RunService } from './pending-lookups.ts'
+import { listKeys } from './rows.ts'
 import { opaque, unnestByRow } from './sql.ts'
+import { isPausedSql, runsWithWaitingSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
-
-// No index lists the rows that wait: it would be written whenever one is finished, and the row's other indexes with it. The
-// kept counts say which runs have some, and the index of rows by run gives these.
-
-/** SQL: `(run_id)` of the runs that have waiting rows of these sources; null: of a run that was deleted. */
-export const runsWithWaitingSql = (sources: readonly string[] | null = null): RawBuilder<unknown> => sql`(
-  select run_id from fillrate.row_counts
-   where state = 'waiting' and ${sources === null ? sql`true` : sql`source = any(${[...sources]}::text[])`}
-   group by run_id having sum(rows) > 0)`
-
-/**
- * SQL: the waiting rows of a run, a reference, for a lateral join. The run is compared as a range: an equality with a run that its
- * statistics do not know lets the planner expect every row.
- */
-export const waitingRowsSql = (run: string, sources: readonly string[]): RawBuilder<unknown> => sql`(
-  select run_id, service_id, source, key, lookup_id, due_at from fillrate.rows
-   where run_id between ${sql.ref(run)} and ${sql.ref(run)} and source = any(${[...sources]}::text[])
-     and ${opaque(sql`state = 'waiting'`)} offset 0)`
-
-/** SQL: how many rows of a run wait. */
-export const waitingOfRunSql = (run: number): RawBuilder<number> => sql`(
-  select coalesce(sum(rows), 0)::bigint from fillrate.row_counts where state = 'waiting' and run_id = ${run})`
 
 /**
  * Waiting rows of a source that no running run holds; none if the source is paused. The pause is checked in the same
@@ -65,36 +44,36 @@ export async function listAbandonedRows(
  * the service before has left them to it.
  * @param after keyset: keys after this one
  */
-export async function listRequeuedRows(
+export const listRequeuedRows = (
   db: Connection,
   source: string,
   { run, service }: RunService,
   after: string,
   limit: number,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and is_requeued and key > ${after} and ${opaque(sql`run_id = ${run} and service_id = ${service}`)}
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
-}
+): Promise<string[]> =>
+  listKeys(
+    db,
+    source,
+    sql`r.is_requeued and ${opaque(sql`r.run_id = ${run} and r.service_id = ${service}`)}`,
+    {
+      after,
+      limit,
+    },
+  )
 
 /**
  * Rows of a source that are due again, for a pass that does not read the whole table. Walks all rows of the source from `after` on:
  * a second for a million of them.
  * @param after keyset: keys after this one
  */
-export async function listDueRows(
+export const listDueRows = (
   db: Connection,
   source: string,
   after: string,
   limit: number,
-): Promise<string[]> {
-  const { rows } = await sql<{ key: string }>`
-    select key from fillrate.rows
-     where source = ${source} and key > ${after} and ${opaque(sql`due_at <= now() and state <> 'waiting' and deleted_at is null`)}
-     order by key limit ${limit}`.execute(db)
-  return rows.map((row) => row.key)
+): Promise<string[]> => {
+  const isDue = opaque(sql`r.due_at <= now() and r.state <> 'waiting' and r.deleted_at is null`)
+  return listKeys(db, source, isDue, { after, limit })
 }
 
 /** Makes due rows due later. */
@@ -103,9 +82,8 @@ export async function postponeDueRows(
   source: string,
   postponed: readonly { readonly key: string; readonly settledUntil: Date | null }[],
 ): Promise<void> {
-  const values = postponed.map(({ key, settledUntil }) => ({ key, until: settledUntil }))
   await sql`
-    update fillrate.rows r set due_at = v.until
-      from ${unnestByRow(source, values, { until: 'timestamptz' })}
+    update fillrate.rows r set due_at = v."settledUntil"
+      from ${unnestByRow(source, postponed, { settledUntil: 'timestamptz' })}
      where r.ctid = v.ctid and r.state <> 'waiting' and r.due_at <= now()`.execute(tx)
 }

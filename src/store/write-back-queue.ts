@@ -1,19 +1,16 @@
-import { type RawBuilder, sql } from 'kysely'
-import { parseExactJson } from '../domain/json.ts'
-import type { EarlierSteps } from '../domain/step.ts'
+import { sql } from 'kysely'
 import type { AnsweredState } from '../domain/lookup.ts'
 import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
 import type { EarlierWrites, RowState } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
+import type { EarlierSteps } from '../domain/step.ts'
 import type { NewChange } from './changes.ts'
-import { failureSql } from './failures.ts'
-import { restoreLookups } from './steps.ts'
-import { ANSWERED_STATES } from './lookups.ts'
 import { earlierAfterWriteSql, earlierWritesSql } from './own-values.ts'
 import type { CellCounts } from './rows.ts'
-import { serviceNumberSql } from './services.ts'
 import { deleteFilledCells, deleteSkippedCellsSql, insertSkippedCells } from './skipped-cells.ts'
-import { isTrue, opaque, readOne, unnestByRow } from './sql.ts'
+import { isTrue, opaque, parseColumns, readOne, unnestByRow, type WithText } from './sql.ts'
+import { restoreLookups } from './steps.ts'
+import { ANSWERED_STATES, failureSql, isAwaitedSql, serviceNumberSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 export interface AnsweredRow {
@@ -45,23 +42,6 @@ interface PassedSteps extends EarlierSteps {
   readonly isRemapped: boolean
 }
 
-/** Such a row as queried: JSON as text, because the driver's parser would round its numbers. */
-export type Unparsed<Row extends Pick<AnsweredRow, Parsed>> = Omit<Row, Parsed> &
-  Readonly<Record<Parsed, string | null>>
-type Parsed = 'record' | 'written' | 'earlier'
-
-/** Parses the JSON of rows without rounding numbers. */
-export const parseRows = <Row extends Pick<AnsweredRow, Parsed>>(rows: readonly Unparsed<Row>[]): Row[] =>
-  rows.map(
-    ({ record, written, earlier, ...row }) =>
-      ({
-        ...row,
-        record: record === null ? null : parseExactJson(record),
-        written: written === null ? null : parseExactJson(written),
-        earlier: earlier === null ? null : parseExactJson(earlier),
-      }) as unknown as Row,
-  )
-
 export interface ClaimedRow extends AnsweredRow {
   /** Where the row is, for as long as this transaction holds its lock. */
   readonly ctid: string
@@ -88,7 +68,9 @@ export async function claimForWriteBack(
   limit: number,
   { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
-  const { rows } = await sql<Unparsed<ClaimedRow> & { readonly entry: string }>`
+  const { rows } = await sql<
+    WithText<ClaimedRow, 'record' | 'written' | 'earlier'> & { readonly entry: string }
+  >`
     select r.entry::text, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
            l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
       from fillrate.answered_lookups u
@@ -109,7 +91,11 @@ export async function claimForWriteBack(
   const keys = new Set<string>()
   const distinct = rows.filter(({ key }) => !keys.has(key) && keys.add(key))
   return {
-    rows: parseRows<ClaimedRow>(distinct),
+    rows: parseColumns<ClaimedRow, 'record' | 'written' | 'earlier'>(distinct, [
+      'record',
+      'written',
+      'earlier',
+    ]),
     entries: [...new Set(rows.map((row) => row.entry))],
     bytes: rows.reduce((sum, row) => sum + (row.record?.length ?? 0), 0),
   }
@@ -223,9 +209,8 @@ export async function finishRows(
     returning r.run_id, r.key, r.lookup_id, r.input_hash, v.before, v.after, v."writtenBefore", v."earlierBefore"
     )
     insert into fillrate.changes (run_id, source, key, lookup_id, input_hash, before, after, last_written_before, earlier_writes_before)
-    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore", "earlierBefore" from finished where after is not null`.execute(
-    tx,
-  )
+    select run_id, ${source}, key, lookup_id, input_hash, before, after, "writtenBefore", "earlierBefore" from finished
+     where after is not null`.execute(tx)
   const changes = finished.filter(({ change }) => change !== null).length
   if (Number(recorded.numAffectedRows ?? 0) !== changes)
     throw new Error(
@@ -256,18 +241,6 @@ export async function dequeueOrphaned(db: Connection, limit: number): Promise<vo
      where ctid = any(array(select q.ctid from fillrate.answered_lookups q where not ${isAwaitedSql()}
                              limit ${limit} for update skip locked))`.execute(db)
 }
-
-/**
- * SQL: a waiting row `r` of this condition waits for the queued lookup `q`. Fenced: one index probe each, which ends at the first
- * row. One scan for all of them is cheaper where each lookup has one row, and reads a hundred thousand where these share one.
- */
-const isAwaitedSql = (condition: RawBuilder<unknown> = sql`true`): RawBuilder<boolean> => sql`exists (
-       select from fillrate.rows r
-        where r.lookup_id = q.lookup_id and ${opaque(sql`r.state = 'waiting' and ${condition}`)} offset 0)`
-
-/** SQL: answers wait to be written to a row `r` of this condition. */
-export const hasAnsweredRowsSql = (condition: RawBuilder<unknown>): RawBuilder<boolean> => sql`exists (
-      select from fillrate.answered_lookups q where ${isAwaitedSql(condition)})`
 
 /** Whether anything is queued: a poll that finds nothing needs no transaction. */
 export const hasQueued = (db: Connection): Promise<boolean> =>

@@ -1,5 +1,5 @@
 import type { Tx } from '../../src/store/transaction.ts'
-import { type LookupSpec, type UpsertedLookup, upsertLookups } from '../../src/store/upsert-lookups.ts'
+import { type LookupSpec, type UpsertedLookup, upsertLookups } from '../../src/store/lookups.ts'
 
 /** Upserts lookups of service 0. */
 export const wantLookups = (

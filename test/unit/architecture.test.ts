@@ -91,6 +91,28 @@ test('there are no cycles, type imports included', () => {
   expect(cycles).toEqual([])
 })
 
+/** Values that a file imports; types make no floor. */
+function valueImportsOf(file: string): string[] {
+  const imports = codeOf(file).matchAll(/^(?:import|export) (?!type\b)([\w*{][^'"`;=]*?)\sfrom '(\.[^']+)'/gm)
+  return [...imports].flatMap(([, names = '', from = '']) =>
+    /^\{(?:\s*type \w+,?)+\s*\}$/.test(names) ? [] : normalize(join(dirname(file), from)),
+  )
+}
+
+test('src/store has at most five floors of its own: its terms stand once, and statements do not build on one another', () => {
+  const floorOf = (file: string): number =>
+    1 +
+    Math.max(
+      0,
+      ...valueImportsOf(file)
+        .filter((imported) => imported.startsWith('src/store/'))
+        .map(floorOf),
+    )
+  const floors = files.filter((file) => folderOf(file) === 'store').map((file) => [file, floorOf(file)])
+  expect(floors.filter(([, floor]) => Number(floor) > 5)).toEqual([])
+  expect(floors.filter(([, floor]) => floor === 5)).not.toEqual([])
+})
+
 test('only the limiter imports Bottleneck', () => {
   const users = files.filter((file) => readFileSync(file, 'utf8').includes("from 'bottleneck'"))
   expect(users).toEqual(['src/service/rate-limit/limiter.ts'])

@@ -3,7 +3,7 @@ import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind
 import { byKind } from '../../domain/service/credits.ts'
 import { roundCredits } from '../../domain/spend.ts'
 import { lookupKey } from '../../pipeline/pick/choose.ts'
-import type { LookupSpec } from '../../store/upsert-lookups.ts'
+import type { LookupSpec } from '../../store/lookups.ts'
 
 /** A number for each kind of lookup. */
 export type KindCounts = Readonly<Record<LookupKind, number>>

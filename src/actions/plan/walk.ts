@@ -11,7 +11,7 @@ import {
   LookupMap,
 } from '../../pipeline/pick/choose.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { type LookupSpec, readStoredAnswers, type StoredAnswer } from '../../store/upsert-lookups.ts'
+import { type LookupSpec, readStoredAnswers, type StoredAnswer } from '../../store/lookups.ts'
 import type { Account, WantedStep } from './budgets.ts'
 import { type LookupEstimate, sumOf } from './lookup-estimate.ts'
 

@@ -7,8 +7,12 @@ import type { Source } from '../../sources/source-model.ts'
 import { restoreBatch } from '../../sources/write/restore.ts'
 import type { WriteResult } from '../../sources/write/write.ts'
 import * as changes from '../../store/changes.ts'
-import type { LaterWrites, UndoableChange } from '../../store/changes.ts'
-import { passOnParents, passOnPreviousValues } from '../../store/pass-on-changes.ts'
+import {
+  type LaterWrites,
+  passOnParents,
+  passOnPreviousValues,
+  type UndoableChange,
+} from '../../store/changes.ts'
 import { inTransaction, type Tx, withTableTimeouts } from '../../store/transaction.ts'
 
 /** Changes of one source, each of a different row. */

@@ -3,9 +3,14 @@ import { type Priority, toPriority } from '../../domain/run.ts'
 import { type SingleEndpoint, roundCredits } from '../../domain/spend.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
-import { type MalformedResponse, storeMalformedResponses } from '../../store/complete-lookups.ts'
 import { createFromAsyncAnswer } from '../../store/jobs.ts'
-import { completeLookups, type LeasedLookup, type LookupResult } from '../../store/lookup-leases.ts'
+import {
+  completeLookups,
+  type LeasedLookup,
+  type LookupResult,
+  type MalformedResponse,
+  storeMalformedResponses,
+} from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
 import { awaitResults, type CallDeps } from '../deps.ts'
 import { allowedByBreaker, callService, type CallOutcome } from './call-service.ts'

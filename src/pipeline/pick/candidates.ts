@@ -16,8 +16,8 @@ import { keyMatchesSql } from '../../sources/key.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
 import { earlierValuesSql } from '../../store/own-values.ts'
-import { serviceNumberSql } from '../../store/services.ts'
 import type { Tx } from '../../store/transaction.ts'
+import { serviceNumberSql } from '../../store/terms.ts'
 import { type EarlierLookups, missedLookupsSql } from './earlier-lookups.ts'
 
 /**

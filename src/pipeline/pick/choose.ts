@@ -3,10 +3,10 @@ import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/k
 import { NAME_DETAILS, type ServiceTurn } from '../../domain/mapping.ts'
 import { identifierText } from '../../domain/subject.ts'
 import type { Source } from '../../sources/source-model.ts'
-import type { LookupSpec } from '../../store/upsert-lookups.ts'
 import type { Database } from '../../store/open.ts'
 import * as suppressions from '../../store/suppressions.ts'
 import type { Tx } from '../../store/transaction.ts'
+import type { LookupSpec } from '../../store/lookups.ts'
 import type { PickCandidate } from './candidates.ts'
 
 /** A candidate with the lookup that its inputs make. */

@@ -7,7 +7,7 @@ import { SUPPRESSED_REASON } from '../../store/erase.ts'
 import { moveToNextStep } from '../../store/steps.ts'
 import * as rows from '../../store/rows.ts'
 import type { Tx } from '../../store/transaction.ts'
-import * as lookups from '../../store/upsert-lookups.ts'
+import * as lookups from '../../store/lookups.ts'
 import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
 import { type PickContext, toRunService } from './pass.ts'
@@ -194,9 +194,9 @@ async function findBillable(
 ): Promise<LookupMap<true>> {
   const cost = distinct.reduce((sum, lookup) => sum + run.budget.charge(lookup), 0)
   if (roundCredits(cost) <= remaining) return new LookupMap()
-  const flags = await lookups.needCall(tx, distinct, run.live, run.service)
+  const answers = await lookups.readStoredAnswers(tx, distinct, run.live, run.service)
   const billable = new LookupMap<true>()
-  for (const [n, lookup] of distinct.entries()) if (flags[n]) billable.set(lookup, true)
+  for (const [n, lookup] of distinct.entries()) if (answers[n]?.costs) billable.set(lookup, true)
   return billable
 }
 

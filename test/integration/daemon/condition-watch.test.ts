@@ -1,18 +1,23 @@
 import { sql } from 'kysely'
-import pino from 'pino'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
 import { ConditionTicker, startConditionWatch } from '../../../src/daemon/condition-watch.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
 import { ProcessState } from '../../../src/daemon/process-state.ts'
 import { listOpenConditions, listRecentConditions, readConditions } from '../../../src/store/conditions.ts'
-import { acquireLease, currentLeaseOwner } from '../../../src/store/leases.ts'
 import { type Database, openDatabase } from '../../../src/store/open.ts'
-import { deleteReplacedCircuits, findCircuit, saveCircuit } from '../../../src/store/rate-limits.ts'
+import {
+  acquireLease,
+  currentLeaseOwner,
+  deleteReplacedCircuits,
+  findCircuit,
+  saveCircuit,
+} from '../../../src/store/rate-limits.ts'
 import { readTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
 import { startLoopback } from '../../support/loopback.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import pino from 'pino'
 
 // What processes record and log of conditions, and what each knows alone. Which hold, test/integration/store/conditions.test.ts says.
 

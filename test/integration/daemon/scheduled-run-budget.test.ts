@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { insertRequest } from '../../../src/store/requested-runs.ts'
+import { insertRequest } from '../../../src/store/scheduled-runs.ts'
 import { startDaemon, type Stop } from '../../support/app-processes.ts'
 import { createCommandLine, type CommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'

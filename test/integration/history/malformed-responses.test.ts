@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { renderRowHistory } from '../../../src/cli/commands/explain.ts'
-import { storeMalformedResponses } from '../../../src/store/complete-lookups.ts'
 import { deleteRecords } from '../../../src/store/retention.ts'
+import { storeMalformedResponses } from '../../../src/store/lookup-leases.ts'
 import { onTerminal } from '../../unit/cli/terminal.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'

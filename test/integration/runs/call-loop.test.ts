@@ -204,7 +204,7 @@ test('an error within a tick ends it, is thrown and logged, and loses no other r
 
 test('a lease whose response was lost is resumed by the next attempt, and nothing is left to release', async () => {
   const { deps, database } = await createFixture([])
-  const isRelease = (text: string): boolean => text.includes('delete from "fillrate"."leases"')
+  const isRelease = (text: string): boolean => text.includes('delete from fillrate.leases')
   const elector = new LeaderElector({
     ...deps,
     scope: () => SCOPE,

@@ -4,9 +4,8 @@ import type { LookupKind } from '../../../src/domain/identifiers/kind.ts'
 import { readBudgetUsage, readProspect } from '../../../src/store/budgets.ts'
 import { createJobs } from '../../../src/store/jobs.ts'
 import { completeLookups, leaseLookups, releaseByToken } from '../../../src/store/lookup-leases.ts'
-import { releaseExpiredLookups } from '../../../src/store/lookups.ts'
+import { releaseExpiredLookups, upsertLookups } from '../../../src/store/lookups.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import { upsertLookups } from '../../../src/store/upsert-lookups.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 // What is leased, or put into jobs, is never more than the budget pays, whoever leases at the same moment.

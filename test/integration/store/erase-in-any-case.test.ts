@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import pino from 'pino'
 import { expect, test } from 'vitest'
 import { forgetSubject } from '../../../src/actions/forget.ts'
@@ -24,12 +25,12 @@ test('a person is found in any case where the database knows the letters', async
   try {
     await migrate(db)
     const named = { source: 'a', key: 'Info@MÜNCHEN.de' }
-    const row = { ...named, state: 'failed' as const, settled_at: new Date(), due_at: new Date() }
-    await db.insertInto('fillrate.rows').values(row).execute()
-    await db
-      .insertInto('fillrate.changes')
-      .values({ ...named, before: '{}', after: '{}' })
-      .execute()
+    await sql`
+      insert into fillrate.rows (source, key, state, settled_at, due_at)
+      values (${named.source}, ${named.key}, 'failed', now(), now())`.execute(db)
+    await sql`
+      insert into fillrate.changes (source, key, before, after)
+      values (${named.source}, ${named.key}, '{}', '{}')`.execute(db)
     const target = parseForgetTarget('email', 'info@münchen.de')
     if (typeof target === 'string') throw new Error(target)
     const log = pino({ level: 'silent' })
@@ -38,7 +39,7 @@ test('a person is found in any case where the database knows the letters', async
       rows: [named],
       remaining: [],
     })
-    expect(await db.selectFrom('fillrate.rows').select('key').execute()).toEqual([])
+    expect((await sql`select key from fillrate.rows`.execute(db)).rows).toEqual([])
   } finally {
     await db.destroy()
     await database.query(`drop database ${name} with (force)`)

@@ -110,7 +110,7 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
   [
     'a run that adopts it',
     async (tx) => {
-      await tx.updateTable('fillrate.rows').set({ run_id: OTHER }).where('key', '=', '1').execute()
+      await sql`update fillrate.rows set run_id = ${OTHER} where key = '1'`.execute(tx)
       return lookups.adoptLookups(tx, { run: OTHER, service: 0 }, [OTHER])
     },
   ],
@@ -118,8 +118,7 @@ const takers: [string, (tx: Tx) => Promise<number>][] = [
     'the deletion of its row',
     async (tx) => {
       await markRowsDeleted(tx, 's', ['1'], false)
-      const left = await tx.selectFrom('fillrate.lookups').where('id', '=', 1).execute()
-      return 1 - left.length
+      return 1 - (await sql`select from fillrate.lookups where id = 1`.execute(tx)).rows.length
     },
   ],
 ]

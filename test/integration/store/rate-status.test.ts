@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readLeaderStatus } from '../../../src/runs/leader.ts'
 import { readConditions } from '../../../src/store/conditions.ts'
-import * as leases from '../../../src/store/leases.ts'
+import * as leases from '../../../src/store/rate-limits.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
@@ -15,7 +15,7 @@ test('only the leader can save exhaustion and status', async () => {
   const lease = { scope, service: 0, token: crypto.randomUUID() }
   expect(await rateLimits.saveExhausted(database.db, lease, limit, { all: 60_000 })).toBe(false)
   await rateLimits.saveRateStatus(database.db, lease, FIXED_WINDOW_STATUS)
-  expect(await rateLimits.readExhausted(database.db, scope)).toEqual({})
+  expect((await rateLimits.readLeftRate(database.db, scope)).exhaustedFor).toEqual({})
   expect((await rateLimits.readRateStatuses(database.db)).size).toBe(0)
 })
 
@@ -24,7 +24,7 @@ test('the next leader reads how long to wait, and status whether the leader is l
   const lease = { scope, service: 0, token: crypto.randomUUID() }
   await leases.acquireLease(db, scope, lease.token, 'another process', 60_000)
   expect(await rateLimits.saveExhausted(db, lease, limit, { all: -1, company: 60_000 })).toBe(true)
-  const { company, ...others } = await rateLimits.readExhausted(db, scope)
+  const { company, ...others } = (await rateLimits.readLeftRate(db, scope)).exhaustedFor
   expect(company).toBeGreaterThan(30_000)
   expect(company).toBeLessThanOrEqual(60_000)
   expect(others).toEqual({})
@@ -44,9 +44,9 @@ test('the next leader reads how long to wait, and status whether the leader is l
 
   // Stored while the clock was two hours ahead.
   await database.query(`update fillrate.rate_limits set exhausted_at = now() + interval '2 hours'`)
-  expect(await rateLimits.readExhausted(db, scope)).toEqual({})
+  expect((await rateLimits.readLeftRate(db, scope)).exhaustedFor).toEqual({})
   expect(await rateLimits.saveExhausted(db, lease, limit, {})).toBe(true)
-  expect(await rateLimits.readExhausted(db, scope)).toEqual({})
+  expect((await rateLimits.readLeftRate(db, scope)).exhaustedFor).toEqual({})
   await leases.releaseLease(db, scope, lease.token)
   expect((await rateLimits.readRateStatuses(db)).get(scope)?.isLive).toBe(false)
   expect(await readLeaderStatus(db, scope, 0)).toBe(null)

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { beforeEach, expect, test } from 'vitest'
 import { FAILURE_STATES, ROW_STATES } from '../../../src/domain/row.ts'
-import { failureSql } from '../../../src/store/failures.ts'
 import { countRowStates, foldRowCounts, recountRows } from '../../../src/store/rows.ts'
+import { failureSql } from '../../../src/store/terms.ts'
 import { findMiscounted } from '../../chaos/invariants.ts'
 import { useTestDatabase } from '../../support/database.ts'
 

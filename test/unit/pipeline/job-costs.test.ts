@@ -51,7 +51,7 @@ class CountedJob {
     }
   }
 
-  /** As `settle.ts`, `complete-lookups.ts` and `countJobCosts` do it. */
+  /** As `settle.ts`, `lookup-leases.ts` and `countJobCosts` do it. */
   deliver(results: readonly Result[], status: 'completed' | 'failed' | null, stated: number | null): void {
     const { job } = this
     const answers = results

@@ -2,8 +2,7 @@ import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import { readServiceTotals, readTotal, Run, runOutcome, type ServiceTotals } from '../../../domain/run.ts'
 import type { RunReport } from '../../../runs/report.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
-import { readRunProcess } from '../../../store/run-history.ts'
-import type { LivingRun } from '../../../store/runs.ts'
+import { type LivingRun, readRunProcess } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   card,
