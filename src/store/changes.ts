@@ -66,7 +66,14 @@ export async function listUndoable(
   limit: number,
 ): Promise<UndoableChange[]> {
   const { rows } = await sql<WithText<UndoableChange, keyof NewChange>>`
-    select id, source, key, lookup_id as lookup, input_hash::text as "inputHash", before::text, after::text, last_written_before::text as "writtenBefore",
+    select id,
+           source,
+           key,
+           lookup_id as lookup,
+           input_hash::text as "inputHash",
+           before::text,
+           after::text,
+           last_written_before::text as "writtenBefore",
            earlier_writes_before::text as "earlierBefore"
       from fillrate.changes
      where run_id = ${run} and undone_by_change_id is null and ${below === null ? sql`true` : sql`id < ${below}`}

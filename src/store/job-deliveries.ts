@@ -47,7 +47,14 @@ export async function lockJobsForDeliveries(
   const { rows } = await sql<
     Omit<DeliveryJob, 'members'> & { readonly lookups: readonly number[]; readonly found: Members }
   >`
-    select j.key as id, j.service_id as service, j.job_id as "jobId", j.state, j.request_ids as "requestIds", j.created_at as "createdAt", j.is_async_answer as single, j.credits::float8 as credits,
+    select j.key as id,
+           j.service_id as service,
+           j.job_id as "jobId",
+           j.state,
+           j.request_ids as "requestIds",
+           j.created_at as "createdAt",
+           j.is_async_answer as single,
+           j.credits::float8 as credits,
            j.most, j.credits_stated::float8 as "creditsStated", to_json(j.lookup_ids) as lookups,
            (select json_build_array(array_agg(l.id), array_agg(l.kind), array_agg(coalesce(l.input ->> 'email', l.input ->> 'linkedin_url', l.input ->> 'domain')),
                                     array_agg(${isOpenMemberSql('j.key')}))

@@ -46,7 +46,13 @@ export async function claimDueJobs(
     )
     update fillrate.jobs j set poll_at = now() + ${intervalSql(options.leaseMs)}, polls = j.polls + 1
       from due where j.key = due.key
-    returning j.key as id, j.job_id as "jobId", ${memberInputsSql} as stored, j.polls, j.cursor, j.pages, j.submitted_at as "submittedAt",
+    returning j.key as id,
+              j.job_id as "jobId",
+              ${memberInputsSql} as stored,
+              j.polls,
+              j.cursor,
+              j.pages,
+              j.submitted_at as "submittedAt",
               j.deadline_at as "deadlineAt", j.is_async_answer as "isSingle"`.execute(db)
   return rows.map(({ stored, ...job }) => ({ ...job, ...readStoredInputs(stored) }))
 }

@@ -146,7 +146,13 @@ async function insertJobs(db: Connection, options: JobOptions): Promise<Outgoing
              (key, service_id, state, size, run_id, scope, lookup_ids, is_company, members_by_source, credits_by_source, most, lease_token,
               leased_until, deadline_at)
       select key, ${service}::smallint, 'submitting', size, ${run}, (select scopes ->> ${service}::text from fillrate.runs where id = ${run}), lookup_ids,
-             ${kinds.includes('domain')}::boolean, members, credits, (select most from expected), ${token}, now() + ${intervalSql(leaseMs)}, now() + ${intervalSql(deadlineMs)}
+             ${kinds.includes('domain')}::boolean,
+             members,
+             credits,
+             (select most from expected),
+             ${token},
+             now() + ${intervalSql(leaseMs)},
+             now() + ${intervalSql(deadlineMs)}
         from job join of_source using (key)
     ), moved as (
       update fillrate.lookups l
@@ -223,10 +229,22 @@ export async function recordJobSubmissions(db: Connection, jobs: readonly Submit
            lease_token = null, leased_until = null
       from jsonb_to_recordset(${jsonBatch(jobs)}) as v
            (id uuid, token uuid, state text, reason text, "jobId" text, "requestIds" jsonb, attempts integer,
-            "notBefore" timestamptz, "submittedAt" timestamptz, "finishedAt" timestamptz, call text, "mayBeBilled" boolean, "deadlineAt" timestamptz, "pollAt" timestamptz)
+            "notBefore" timestamptz,
+            "submittedAt" timestamptz,
+            "finishedAt" timestamptz,
+            call text,
+            "mayBeBilled" boolean,
+            "deadlineAt" timestamptz,
+            "pollAt" timestamptz)
      where j.key = v.id and (j.lease_token = v.token or (j.lease_token is null and v."jobId" is not null))
     -- A job that a delivery has reached is not in doubt.
-    returning coalesce(j.run_id, 0) as run_id, j.service_id, j.is_company, j.members_by_source, j.credits_by_source, v.call, v."mayBeBilled" and j.state = v.state as "mayBeBilled"
+    returning coalesce(j.run_id, 0) as run_id,
+              j.service_id,
+              j.is_company,
+              j.members_by_source,
+              j.credits_by_source,
+              v.call,
+              v."mayBeBilled" and j.state = v.state as "mayBeBilled"
     )
     ${addSpendSql(
       {

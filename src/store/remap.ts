@@ -66,7 +66,13 @@ export async function listFoundRecords(
 ): Promise<FoundRecord[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<WithText<FoundRecord, 'record' | 'written' | 'earlier'>>`
-    select r.key, r.input_hash::text as "inputHash", r.state, r.settled_at::text as "settledAt", l.id as lookup, l.service_id as service, l.record::text,
+    select r.key,
+           r.input_hash::text as "inputHash",
+           r.state,
+           r.settled_at::text as "settledAt",
+           l.id as lookup,
+           l.service_id as service,
+           l.record::text,
            l.confidence, r.last_written::text as written, r.earlier_writes::text as earlier, coalesce(r.notes ? ${sql.lit(UNDONE_NOTE)}, false) as undone
       from fillrate.rows r join fillrate.lookups l on ${isRecordSql(services)}
      where r.source = ${source} and r.key = any(${[...keys]}::text[]) and ${isFinishedSql}

@@ -28,7 +28,10 @@ export async function listRetiredSources(
              coalesce(sum(rows) filter (where state = any(${[...FAILURE_STATES]}::text[])), 0)::bigint as failed
         from fillrate.row_counts group by source having sum(rows) <> 0
     ), deleted as (select source, count(*) as rows from fillrate.rows where deleted_at is not null group by source)
-    select source, coalesce(c.rows, 0) as rows, coalesce(c.waiting, 0) as waiting, coalesce(c.failed, 0) as failed,
+    select source,
+           coalesce(c.rows, 0) as rows,
+           coalesce(c.waiting, 0) as waiting,
+           coalesce(c.failed, 0) as failed,
            coalesce(d.rows, 0) as deleted
       from counted c full join deleted d using (source)
       full join (select source from fillrate.source_state where paused_at is not null) paused using (source)

@@ -92,7 +92,20 @@ export async function findRowHistory(
 export async function listLookupHistory(db: Database, ids: readonly number[]): Promise<LookupHistory[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<LookupHistory>`
-    select id, service_id as service, kind, input, state, reason, attempts, unconfirmed_calls, confidence, run_id as run, (select j.key from fillrate.jobs j where j.key = l.job_key) as job, requested_at, resolved_at, not_before,
+    select id,
+           service_id as service,
+           kind,
+           input,
+           state,
+           reason,
+           attempts,
+           unconfirmed_calls,
+           confidence,
+           run_id as run,
+           (select j.key from fillrate.jobs j where j.key = l.job_key) as job,
+           requested_at,
+           resolved_at,
+           not_before,
            case when is_leased then leased_until end as leased_until, refresh_at, record,
            (select count(*) from fillrate.rows r where r.lookup_id = l.id and r.deleted_at is null) as rows,
            malformed as malformed_response

@@ -44,7 +44,14 @@ export async function claimRows(
   const { rows } = await sql<{ key: string }>`
     insert into fillrate.rows as r
            (source, key, lookup_id, missed_lookup_ids, only_blanks, service_id, input_hash, state, failure, reason, run_id, notes, picked_at, settled_at, due_at)
-    select ${source}, v.key, v.lookup, v.tried::bigint[], coalesce(v."onlyBlanks", false), ${service}, v."inputHash"::bigint, v.state,
+    select ${source},
+           v.key,
+           v.lookup,
+           v.tried::bigint[],
+           coalesce(v."onlyBlanks", false),
+           ${service},
+           v."inputHash"::bigint,
+           v.state,
            ${failureSql(sql`v.state`)}, v.reason, ${run}, v.notes, coalesce(v."settledAt", now()), case when v.state = 'waiting' then null else now() end, v."nextAt"
       from ${recordBatch(
         picked.map(({ tried = [], ...row }) => ({
@@ -66,10 +73,19 @@ export async function claimRows(
       )}
      order by v.key collate "C"
     on conflict (source, key) do update set
-      lookup_id = excluded.lookup_id, missed_lookup_ids = excluded.missed_lookup_ids, only_blanks = excluded.only_blanks, service_id = excluded.service_id, input_hash = excluded.input_hash,
+      lookup_id = excluded.lookup_id,
+      missed_lookup_ids = excluded.missed_lookup_ids,
+      only_blanks = excluded.only_blanks,
+      service_id = excluded.service_id,
+      input_hash = excluded.input_hash,
       ${claimedValuesSql},
       deleted_at = null, state = excluded.state, failure = excluded.failure, reason = excluded.reason, run_id = excluded.run_id, notes = excluded.notes,
-      cells_written = ${earlierCellsSql('cells_written')}, cells_protected = ${earlierCellsSql('cells_protected')}, cells_skipped = ${earlierCellsSql('cells_skipped')}, picked_at = now(), settled_at = excluded.settled_at, due_at = excluded.due_at
+      cells_written = ${earlierCellsSql('cells_written')},
+      cells_protected = ${earlierCellsSql('cells_protected')},
+      cells_skipped = ${earlierCellsSql('cells_skipped')},
+      picked_at = now(),
+      settled_at = excluded.settled_at,
+      due_at = excluded.due_at
     where case when r.state = 'waiting' then r.run_id is null or r.run_id = ${run} or r.run_id <> all(${[...runningRuns]}::bigint[])
                else r.settled_at = excluded.picked_at or r.input_hash is distinct from excluded.input_hash end
     returning r.key`.execute(tx)

@@ -66,7 +66,14 @@ export async function insertSkippedCells(
   if (cells.length === 0) return
   await sql`
     insert into fillrate.skipped_cells (source, key, "column", run_id, lookup_id, reason, detail, value)
-    select ${source}, v.key, v."column", r.run_id, coalesce(v.lookup, r.lookup_id), v.reason, v.detail, v.value
+    select ${source},
+           v.key,
+           v."column",
+           r.run_id,
+           coalesce(v.lookup, r.lookup_id),
+           v.reason,
+           v.detail,
+           v.value
       from jsonb_to_recordset(${jsonBatch(cells)}) as v
            (key text, lookup bigint, "column" text, reason text, detail text, value jsonb)
      cross join lateral (
@@ -195,7 +202,15 @@ async function selectSkipped(
   limit: number | null = null,
 ): Promise<SkippedRow[]> {
   const { rows } = await sql<WithText<StoredSkippedRow, 'value'>>`
-    select c.source, c.key, r.state, c."column", c.reason, c.detail, c.value::text as value, c.run_id as run, c.skipped_at,
+    select c.source,
+           c.key,
+           r.state,
+           c."column",
+           c.reason,
+           c.detail,
+           c.value::text as value,
+           c.run_id as run,
+           c.skipped_at,
            (select service_id from fillrate.lookups where id = c.lookup_id) as service_id
       from fillrate.skipped_cells c join fillrate.rows r on r.source = c.source and r.key = c.key and r.deleted_at is null
      where ${where} order by c.source, c.key, c."column" limit ${limit}`.execute(db)

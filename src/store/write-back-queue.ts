@@ -71,7 +71,16 @@ export async function claimForWriteBack(
   const { rows } = await sql<
     WithText<ClaimedRow, 'record' | 'written' | 'earlier'> & { readonly entry: string }
   >`
-    select r.entry::text, r.key, r.ctid::text, r."inputHash", r.run_id as run, r.last_written::text as written, r.earlier_writes::text as earlier, l.id as lookup, l.state, l.reason,
+    select r.entry::text,
+           r.key,
+           r.ctid::text,
+           r."inputHash",
+           r.run_id as run,
+           r.last_written::text as written,
+           r.earlier_writes::text as earlier,
+           l.id as lookup,
+           l.state,
+           l.reason,
            l.record::text, l.confidence, l.refresh_at as "dueAt" ${service === null ? sql`` : passedSql}
       from fillrate.answered_lookups u
      cross join lateral (
