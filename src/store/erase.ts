@@ -226,7 +226,13 @@ async function deleteLookups(
       select * from jsonb_to_recordset(${jsonBatch(answers.map(({ id, token, call = null, credits = null }) => ({ id, token, call, credits })))})
           as v (id bigint, token uuid, call text, credits numeric)
     ), stored as (
-      select g.run_id, g.service_id, g.source, g.kind, v.call, coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits, d.doubt,
+      select g.run_id,
+             g.service_id,
+             g.source,
+             g.kind,
+             v.call,
+             coalesce(v.credits, (v.call = 'billed')::integer, 0) as credits,
+             d.doubt,
              d.doubt * coalesce(g.most, 1) as credits_in_doubt,
              null::numeric as overrun
         from gone g left join answered v on v.id = g.id and v.token = g.lease_token

@@ -106,3 +106,12 @@ export async function typedCells(pool: pg.Pool): Promise<string> {
   )
   return rows[0]?.sum ?? ''
 }
+
+/** Creates a table of so many people, whose addresses alone are known. @param columns beside their title */
+export const withPeople =
+  (count: number, columns = '') =>
+  async ({ pool }: Pick<TestDatabase, 'pool'>): Promise<void> => {
+    await pool.query(`
+      create table people (id int primary key, email text, title text ${columns && `, ${columns}`});
+      insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${count}) n`)
+  }

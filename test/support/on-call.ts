@@ -6,7 +6,7 @@ import { startSandbox, type Sandbox } from '../../src/sandbox/server.ts'
 import { Cable } from './cable.ts'
 import type { TestDatabase } from './clone.ts'
 import { createCommandLine, type CommandLine } from './cli.ts'
-import { createCrm, withAccounts } from './crm.ts'
+import { createCrm, withAccounts, personSource } from './crm.ts'
 import { freePort } from './free-port.ts'
 import { type LoopbackService, startLoopback } from './loopback.ts'
 import {
@@ -34,13 +34,7 @@ const BOUND_S = 180
 const sources = {
   contacts: { ...withAccounts.sources.contacts, follow: true, services: ['acme', 'beta'] },
   accounts: { ...withAccounts.sources.accounts, follow: true, services: ['acme'] },
-  leads: {
-    kind: 'person',
-    table: 'crm.leads',
-    inputs: { email: 't.email' },
-    outputs: { title: 'title' },
-    services: ['beta'],
-  },
+  leads: personSource('crm.leads', { title: 'title' }, { services: ['beta'] }),
 }
 
 export const nightly = { cron: `0 ${FAR_HOUR} * * *`, timezone: 'UTC', sources: Object.keys(sources) }

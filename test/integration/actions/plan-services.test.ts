@@ -3,6 +3,7 @@ import { readRunSpends, readSpend } from '../../../src/actions/spend.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { personSource, withPeople } from '../../support/crm.ts'
 
 // What a plan says of three services before and after a first run, against what the next run then requests.
 
@@ -15,12 +16,7 @@ const [acme, pdl, last] = PRICES.map((lookup) => ({ price: { currency: 'EUR', lo
 const config = {
   services: { acme, pdl, last },
   sources: {
-    people: {
-      kind: 'person',
-      table: 'people',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title', phone: 'phone' },
-    },
+    people: personSource('people', { title: 'title', phone: 'phone' }),
   },
   budget: 'unlimited',
 }
@@ -34,11 +30,7 @@ beforeAll(async () => {
       pdl: { notFoundShare: 0.45, seed: 2 },
       last: { notFoundShare: 0.55, seed: 3 },
     },
-    prepare: async ({ pool }) => {
-      await pool.query(`
-        create table people (id int primary key, email text, title text, phone text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`)
-    },
+    prepare: withPeople(ROWS, 'phone text'),
   })
 })
 afterAll(() => services.close())

@@ -4,6 +4,7 @@ import { claimScheduledRun } from '../../../src/store/scheduled-runs.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import type { Started } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails } from '../../support/crm.ts'
+import { beginRun } from '../../support/test-run.ts'
 import { openCommandLine } from './command-line.ts'
 
 // Each run is in a process of its own, and is cancelled from this one.
@@ -83,12 +84,8 @@ test('a run that has ended, and one that does not exist, are refused', async () 
 })
 
 test('a run whose process is dead is closed at once', async () => {
-  const rows = await database.query<{ id: string }>(
-    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-     values ('manual', '{contacts}', 'running', 'gone', $1, now() - interval '1 minute') returning id`,
-    [randomUUID()],
-  )
-  const ended = await here(['cancel', rows[0]?.id ?? ''])
+  const dead = await beginRun(database.db, { leaseMs: -60_000 })
+  const ended = await here(['cancel', String(dead)])
   expect(ended.code).toBe(0)
   expect(ended.stdout).toMatch(/interrupted: cancelled by \S+@[^\s;]+; its process died/)
 })

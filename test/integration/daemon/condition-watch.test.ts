@@ -363,10 +363,8 @@ test('a run beside a daemon leaves notifications to it, also of an outage, and w
   const run = start(60_000)
   await expect.poll(() => run.own.speaker.speaksOf(outage)).toBe(false)
   expect(daemon.own.speaker.speaksOf(outage)).toBe(true)
-  await run.watch.stop()
-  await daemon.watch.stop()
+  for (const { watch } of [run, daemon]) await watch.stop()
   expect(await currentLeaseOwner(database.db, 'notify')).toBe(null)
-
   const alone = start(60_000)
   await database.query(
     `insert into fillrate.conditions (kind, service, details, began_at, seen_at, is_reported) values ('key_refused', 'acme', '{}', now(), now(), true)`,

@@ -3,7 +3,7 @@ import type { RemapReport } from '../../../src/actions/remap.ts'
 import { whileOpen } from '../../support/answered-people.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { useHarness } from '../../support/harness.ts'
-import { personSource } from '../../support/crm.ts'
+import { personSource, withPeople } from '../../support/crm.ts'
 
 // Stored records of two services, written again under a mapping with more columns.
 
@@ -28,11 +28,7 @@ const services = useHarness({
     acme: { notFoundShare: 0.3, missingShare: 0.3, seed: 1 },
     beta: { notFoundShare: 0.3, missingShare: 0.3, seed: 2 },
   },
-  prepare: async ({ pool }) => {
-    await pool.query(`
-        create table people (id int primary key, email text, title text, phone text, level text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 200) n;`)
-  },
+  prepare: withPeople(200, 'phone text, level text'),
 })
 beforeAll(async () => {
   await services.run({ route: 'sync' })

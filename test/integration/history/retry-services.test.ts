@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { countFailureReasons } from '../../../src/store/failures.ts'
 import { useHarness } from '../../support/harness.ts'
-import { personSource } from '../../support/crm.ts'
+import { personSource, withPeople } from '../../support/crm.ts'
 
 const services = useHarness({
   config: {
@@ -13,11 +13,7 @@ const services = useHarness({
     acme: { notFoundShare: 0.5, missingShare: 0, seed: 1 },
     beta: { notFoundShare: 0, missingShare: 0, seed: 2 },
   },
-  prepare: async ({ pool }) => {
-    await pool.query(`
-        create table people (id int primary key, email text, title text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
-  },
+  prepare: withPeople(40),
 })
 beforeAll(async () => {
   await services.run({ route: 'sync' })

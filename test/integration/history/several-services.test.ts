@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readStatus } from '../../../src/actions/status.ts'
 import { listRuns } from '../../../src/store/runs.ts'
 import { type Harness, startHarness } from '../../support/harness.ts'
+import { withPeople } from '../../support/crm.ts'
 
 // What was asked and written by several services in turn.
 
@@ -28,11 +29,7 @@ beforeEach(async () => {
       acme: { notFoundShare: 0.4, missingShare: 0.2, seed: 1 },
       pdl: { notFoundShare: 0.2, missingShare: 0, seed: 2 },
     },
-    prepare: async ({ pool }) => {
-      await pool.query(`
-        create table people (id int primary key, email text, title text, phone text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 20) n`)
-    },
+    prepare: withPeople(20, 'phone text'),
   })
   await harness.run({ route: 'sync' })
 })

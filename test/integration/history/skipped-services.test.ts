@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type CommandLine, createCommandLine } from '../../support/cli.ts'
 import { runProgram } from '../../support/program.ts'
 import { useHarness } from '../../support/harness.ts'
+import { withPeople } from '../../support/crm.ts'
 
 // What two services in turn have skipped of a row.
 
@@ -33,11 +34,7 @@ const services = useHarness({
     acme: { notFoundShare: 0.3, missingShare: 0.2, seed: 1 },
     beta: { notFoundShare: 0.3, missingShare: 0.2, seed: 2 },
   },
-  prepare: async ({ pool }) => {
-    await pool.query(`
-        create table people (id int primary key, email text, title text, rank text, level smallint, age smallint);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 120) n;`)
-  },
+  prepare: withPeople(120, 'rank text, level smallint, age smallint'),
 })
 beforeAll(async () => {
   await services.run({ route: 'sync' })

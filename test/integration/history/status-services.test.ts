@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { readLastFillRates } from '../../../src/actions/status.ts'
 import { useHarness } from '../../support/harness.ts'
-import { personSource } from '../../support/crm.ts'
+import { personSource, withPeople } from '../../support/crm.ts'
 
 const services = useHarness({
   config: {
@@ -16,11 +16,7 @@ const services = useHarness({
     budget: 'unlimited',
   },
   services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0, seed: 2 } },
-  prepare: async ({ pool }) => {
-    await pool.query(`
-        create table people (id int primary key, email text, title text, phone text, level text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 40) n;`)
-  },
+  prepare: withPeople(40, 'phone text, level text'),
 })
 beforeAll(async () => {
   await services.run({ route: 'sync' })

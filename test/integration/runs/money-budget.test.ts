@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { createCrm, withAccounts, personSource } from '../../support/crm.ts'
+import { createCrm, withAccounts, personSource, withPeople } from '../../support/crm.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
 
 // A budget in money, of lookups with several prices.
@@ -21,11 +21,7 @@ async function startTwo(rest: object, beta: object = {}) {
       budget: { amount: 20, currency: 'EUR' },
     },
     services: { acme: { notFoundShare: 0.5, seed: 1 }, beta: { notFoundShare: 0.5, seed: 2 } },
-    prepare: async ({ pool }) => {
-      await pool.query(`
-        create table people (id int primary key, email text, title text);
-        insert into people select n, 'p' || n || '@example.com' from generate_series(1, 300) n`)
-    },
+    prepare: withPeople(300),
   })
   opened.push(services)
   return services

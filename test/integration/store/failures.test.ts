@@ -59,33 +59,22 @@ test('counts skipped cells by column and reason, the most frequent first, with t
     union all
     select source, key, 'title', 'below_confidence', '0.9', '"CTO"' from fillrate.rows where state = 'failed'
        and source = 'contacts' and key < '5'`)
-  const phone = {
+  const ofPhones = (source: string, first: string, second: string) => ({
+    source,
     column: 'phone',
     reason: 'too_long',
     detail: null,
     description: 'the text is longer than the column allows',
-  }
+    rows: 10,
+    distinct_values: 3,
+    values: [
+      { value: first, rows: 4 },
+      { value: second, rows: 3 },
+    ],
+  })
   expect(await groupSkippedCells(database.db, {}, 2)).toEqual([
-    {
-      ...phone,
-      source: 'accounts',
-      rows: 10,
-      distinct_values: 3,
-      values: [
-        { value: '+47 1', rows: 4 },
-        { value: '+47 0', rows: 3 },
-      ],
-    },
-    {
-      ...phone,
-      source: 'contacts',
-      rows: 10,
-      distinct_values: 3,
-      values: [
-        { value: '+47 2', rows: 4 },
-        { value: '+47 0', rows: 3 },
-      ],
-    },
+    ofPhones('accounts', '+47 1', '+47 0'),
+    ofPhones('contacts', '+47 2', '+47 0'),
     {
       source: 'contacts',
       column: 'title',

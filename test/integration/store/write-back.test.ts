@@ -4,6 +4,7 @@ import * as rows from '../../../src/store/rows.ts'
 import type { Tx } from '../../../src/store/transaction.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { useTestDatabase } from '../../support/database.ts'
+import { beginRun } from '../../support/test-run.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 
 // An answered lookup is queued until each row that waits for it is written, and a written row is finished with its change.
@@ -31,11 +32,7 @@ const question = { kind: 'email', key: 'a@b.example', input: { email: 'a@b.examp
 
 test('a lookup stays queued for a row that is picked while its other rows are written', async () => {
   const { db } = database
-  const runs = await database.query<{ id: number }>(
-    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-     values ('manual', '{s}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
-  )
-  const run = runs[0]?.id ?? 0
+  const run = await beginRun(db, { sources: ['s'] })
   const [lookup] = await db.transaction().execute((tx) => wantLookups(tx, [question], 's', run, [run]))
   const id = lookup?.id ?? 0
   await database.query(
@@ -193,11 +190,7 @@ test('a place that has become that of another row finishes none, and a write who
 test('the sources with something to write are listed, as far as the queue is short', async () => {
   const { db } = database
   await database.query('truncate fillrate.answered_lookups, fillrate.rows, fillrate.lookups cascade')
-  const [run] = await database.query<{ id: number }>(
-    `insert into fillrate.runs (trigger, sources, state, owner, lease_token, leased_until)
-     values ('manual', '{a,b}', 'running', 'test', gen_random_uuid(), now() + interval '1 hour') returning id::int`,
-  )
-  const id = run?.id ?? 0
+  const id = await beginRun(database.db, { sources: ['a', 'b'] })
   for (const [source, key] of [
     ['a', 'a@b.example'],
     ['b', 'b@b.example'],

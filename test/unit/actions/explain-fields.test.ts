@@ -4,6 +4,7 @@ import type { ColumnState } from '../../../src/actions/explain/row-history.ts'
 import { SKIP_REASONS, type SkippedCell } from '../../../src/domain/skipped-cell.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 import type { ChangeHistory } from '../../../src/store/row-history.ts'
+import { output } from '../../integration/sources/mapping.ts'
 
 const source = {
   name: 'contacts',
@@ -13,15 +14,7 @@ const source = {
       column: 'title',
       fit: { kind: 'text', maxLength: 20 },
       valueType: 'text',
-      mapping: {
-        field: 'title',
-        policy: 'blank',
-        minConfidence: null,
-        map: null,
-        sql: null,
-        group: null,
-        matches: null,
-      },
+      mapping: output('title', 'title'),
     },
   ],
 } as unknown as Source

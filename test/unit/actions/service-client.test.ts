@@ -5,6 +5,7 @@ import { openServiceClient } from '../../../src/actions/open-service.ts'
 import { parseConfig } from '../../../src/config/parse.ts'
 import { testEnvironment } from '../../support/environment.ts'
 import { serveAlways } from '../service/loopback-service.ts'
+import { personSource } from '../../support/crm.ts'
 
 test.each([
   { concurrency: 1, connections: 2 },
@@ -16,12 +17,7 @@ test.each([
     const config = parseConfig(
       {
         sources: {
-          people: {
-            kind: 'person',
-            table: 'people',
-            inputs: { email: 't.email' },
-            outputs: { title: 'title' },
-          },
+          people: personSource('people', { title: 'title' }),
         },
         service: { concurrency },
         budget: 'unlimited',

@@ -4,6 +4,7 @@ import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { Problem } from '../../../src/config/problems.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { good } from './valid-config.ts'
+import { output } from '../../integration/sources/mapping.ts'
 
 describe('a valid configuration', () => {
   test('gets every default', () => {
@@ -12,18 +13,7 @@ describe('a valid configuration', () => {
       shapes: BUILT_IN_SERVICE.shapes.person,
       minConfidence: 0,
       freshness: null,
-      outputs: [
-        {
-          column: 'title',
-          field: 'title',
-          policy: 'blank',
-          minConfidence: null,
-          map: null,
-          sql: null,
-          group: null,
-          matches: null,
-        },
-      ],
+      outputs: [output('title', 'title')],
     }
     expect(parseConfig(good, '/crm/fillrate.config.ts')).toEqual({
       path: '/crm/fillrate.config.ts',
