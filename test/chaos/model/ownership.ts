@@ -282,7 +282,7 @@ export class Ownership {
     const { id, email } = seen
     const isEarlier = (column: Column): boolean => {
       const holder = known.held.get(cellName(id, column))?.holder
-      return holder != null && holder.email !== email && known.last.get(cellName(id, column)) === holder
+      return isWrittenForOther(seen, column, known) && known.last.get(cellName(id, column)) === holder
     }
     const earlier = COLUMNS.filter((column) => isWrittenForOther(seen, column, known))
     const isTakenOver = COLUMNS.filter(isEarlier).length >= Math.min(2, earlier.length)
