@@ -145,7 +145,7 @@ export class DayOnCall {
     await this.stopAll()
     await this.query(`
       update fillrate.rate_limits set exhausted_until = (
-        select jsonb_object_agg(key, value::timestamptz - interval '1 hour') from jsonb_each_text(exhausted_until))`)
+        select jsonb_object_agg(key, value::timestamptz - interval '1 hour') from jsonb_each_text(exhausted_until)) where exhausted_until <> '{}'`)
     await this.query(`update fillrate.lookups set not_before = not_before - interval '1 hour'`)
     for (let n = 0; n < daemons; n++) await this.start(config)
   }
