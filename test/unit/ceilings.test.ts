@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 67_960,
-  filesOfSource: 433,
+  linesOfSource: 67_490,
+  filesOfSource: 424,
   tables: 22,
   linesOfTests: 68_650,
   /** What users can rely on, and what they have to give. */
