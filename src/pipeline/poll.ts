@@ -145,9 +145,10 @@ export async function recordPolls(
     const gone = open
       .filter(({ id, reading, job }) => isOver(reading) && job.pages === 0 && !unpaid.includes(id))
       .map(({ id }) => id)
-    await giveUpJobs(tx, gone, 'the service has no such job any more')
+    const reason = 'the service has no such job any more'
+    await giveUpJobs(tx, gone, reason)
     await requeueSingly(tx, gone, {
-      reason: 'the service has no such job any more',
+      reason,
       mayBeBilled: true,
       attempts: deps.policy.attempts,
     })

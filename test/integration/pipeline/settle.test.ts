@@ -2,7 +2,6 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import pino from 'pino'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 
 import { createService, type Service } from '../../../src/domain/service/service.ts'
 import {
@@ -16,16 +15,12 @@ import { insertDeliveries } from '../../../src/store/deliveries.ts'
 import { createFromAsyncAnswer } from '../../../src/store/jobs.ts'
 import { insertSuppressions } from '../../../src/store/suppressions.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
+import { POLICY } from '../../support/answered-people.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
-const policy = {
-  attempts: 5,
-  bulk: { graceMs: 300_000 },
-  refreshAfterMs: 1e9,
-  retryNotFoundAfterMs: 1e9,
-} as RunPolicy
+const policy = { ...POLICY, bulk: { ...POLICY.bulk, graceMs: 300_000 } }
 const database = useTestDatabase()
 beforeEach(() =>
   database.query('truncate fillrate.deliveries, fillrate.lookups, fillrate.jobs, fillrate.services cascade'),

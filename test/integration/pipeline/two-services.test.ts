@@ -5,11 +5,11 @@ import { readEnvironment } from '../../../src/config/environment.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { openReceiver, type ReceiverOptions } from '../../../src/http/receiver.ts'
-import type { RunPolicy } from '../../../src/pipeline/deps.ts'
 import { settleReceived } from '../../../src/pipeline/settle.ts'
 import { findService, insertService } from '../../../src/store/services.ts'
 import { toJobAddress } from '../../../src/webhook/address.ts'
 import { signWebhook } from '../../../src/webhook/signature.ts'
+import { POLICY } from '../../support/answered-people.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { testEnvironment } from '../../support/environment.ts'
 
@@ -18,12 +18,6 @@ import { testEnvironment } from '../../support/environment.ts'
 const EMAILS = ['a@x.example', 'b@x.example', 'c@x.example']
 const SECRET = 'secret'
 const log = pino({ level: 'silent' })
-const policy = {
-  attempts: 5,
-  bulk: { graceMs: 0 },
-  refreshAfterMs: 1e9,
-  retryNotFoundAfterMs: 1e9,
-} as RunPolicy
 const toAdapter = (ordered: boolean) =>
   createService({ name: 'any', person: { path: '/' }, bulk: { path: '/bulk', ordered } })
 
@@ -66,7 +60,14 @@ test('a delivery is settled only by the service that received it, in its own rea
   expect(status).toBe(200)
 
   const settle = (service: number) =>
-    settleReceived({ db, log, policy, now: Date.now, service, adapter: toAdapter(service === ordered) })
+    settleReceived({
+      db,
+      log,
+      policy: POLICY,
+      now: Date.now,
+      service,
+      adapter: toAdapter(service === ordered),
+    })
   expect(await settle(ordered)).toMatchObject({ deliveries: 0 })
   expect(await settle(ready)).toMatchObject({ deliveries: 1, answered: 0 })
   const rows = await database.query('select service_id, state, quarantined_results from fillrate.deliveries')
