@@ -58,9 +58,11 @@ export function startConditionWatch(options: ConditionWatchOptions): ConditionWa
   const stopped = new AbortController()
   const wakeUps = own.changed.listen()
   const loop = (async () => {
-    // It finds out at once whether it is the one that notifies.
-    if (delayMs > 0) ticker.send()
-    if (delayMs > 0) await wakeUps.wait(delayMs, stopped.signal)
+    if (delayMs > 0) {
+      // It finds out at once whether it is the one that notifies.
+      ticker.send()
+      await wakeUps.wait(delayMs, stopped.signal)
+    }
     while (!stopped.signal.aborted) {
       const pauseMs = await ticker.tick().then(
         () => (own.findOutage() === null ? INTERVAL_MS : AWAY_INTERVAL_MS),

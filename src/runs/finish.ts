@@ -278,7 +278,7 @@ function decideEnd(
   const tooLong = outage?.isTooLong
     ? `the service has not responded for ${formatDuration(outage.ms)}: the next run requests what waits`
     : null
-  const left = tooLong ?? (part.pause && `${part.pause.reason}; the next run requests what waits`)
+  const left = tooLong ?? (part.longPause && `${part.longPause}; the next run requests what waits`)
   if (!part.budget.isReached) return end('completed', left)
   const spent = describeBudget(part, observations)
   return end('budget_reached', left === null ? spent : `${spent}; ${left}`)

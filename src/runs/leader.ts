@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { RateStatus } from '../domain/rate-status.ts'
 import type { Database } from '../store/open.ts'
-import * as leases from '../store/rate-limits.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import { LEADER_LEASE_MS, type LeaderOptions, Leadership } from './leadership.ts'
 
@@ -35,7 +34,7 @@ export class LeaderElector {
     const token = this.#attempt ?? randomUUID()
     this.#attempt = token
     const acquiredAt = performance.now()
-    const isAcquired = await leases.acquireLease(db, scope, token, owner, LEADER_LEASE_MS)
+    const isAcquired = await rateLimits.acquireLease(db, scope, token, owner, LEADER_LEASE_MS)
     this.#attempt = null
     return isAcquired ? Leadership.begin(this.#options, { scope, service, token }, acquiredAt) : null
   }

@@ -25,7 +25,7 @@ import {
 } from './run-part.ts'
 import { unlessBroken } from './source-health.ts'
 import type { StartedRun } from './start-run.ts'
-import { describeStall, findLongPause } from './stall.ts'
+import { describeLongPause, describeStall } from './stall.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */
 const POLL_INTERVAL_MS = 200
@@ -258,8 +258,10 @@ class RunMonitor {
       const aloneSince = this.#aloneSince.get(part) ?? (parts.length === 1 ? startedAt : performance.now())
       this.#aloneSince.set(part, aloneSince)
       part.outage = own.mine === 0 ? null : await findOutage(part, own.mine, { startedAt, aloneSince })
-      part.pause =
-        own.mine === 0 || idleMs < SETTLED_MS ? null : findLongPause(this.#options.rateOf(part), Date.now())
+      const isSettled = own.mine > 0 && idleMs >= SETTLED_MS
+      part.longPause = isSettled ? describeLongPause(this.#options.rateOf(part)) : null
+      // Then what is leased is called by no one, either.
+      const later = part.longPause === null ? own.later : own.mine - own.broken - own.forDelivery - own.locked
       // As at the end of a budget: what is paid for is awaited, and the rest is left.
       const isOutOfCredits = part.outage?.cause === 'out_of_credits'
       const isBounded = !part.budget.isUnlimited && own.forCall > 0
@@ -271,12 +273,7 @@ class RunMonitor {
         awaitingDelivery: own.forDelivery + (prospect === 'jobs' ? own.forCall : 0),
         others: counts.awaited,
         unpayable: isUnpaid ? own.forCall : part.budget.rowsAwaitingBudget,
-        // What is leased is called by no one, either.
-        later: isUnpaid
-          ? 0
-          : part.pause === null
-            ? own.later
-            : own.mine - own.broken - own.forDelivery - own.locked,
+        later: isUnpaid ? 0 : later,
         isDown: part.outage?.isTooLong ?? false,
         idleMs,
         waitMs: this.#options.waitMs,

@@ -1,4 +1,3 @@
-import type { LongPause } from './stall.ts'
 import type { CircuitCause } from '../domain/rate-status.ts'
 import type { ConfiguredBudget } from '../domain/spend.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
@@ -68,8 +67,8 @@ export interface ServicePart<PartDeps = RunDeps> extends PickContext {
   isOutOfCredits: boolean
   /** The service is down; null: it is not. */
   outage: Outage | null
-  /** Why it makes no call for longer than a run waits; null: it does, or nothing waits for one. */
-  pause: LongPause | null
+  /** Why the service grants no call for longer than a run waits; null: it does, or nothing waits for one. */
+  longPause: string | null
 }
 
 /** What a run leaves behind when it ends. */
@@ -112,7 +111,7 @@ export const createPart = <PartDeps>(
   fatalError: null,
   isOutOfCredits: false,
   outage: null,
-  pause: null,
+  longPause: null,
 })
 
 /** For what is done for no service in particular. @throws Error if there is none */

@@ -40,28 +40,21 @@ export function describeStall(run: StallFacts): string | null {
   return null
 }
 
-/** A pause of the service's for which no run waits. */
-export interface LongPause {
-  readonly reason: string
-  readonly until: Date | null
-}
-
 /** How long a run waits for a quota that opens, and for a service that refuses every call, in milliseconds. */
 const MAX_QUOTA_WAIT_MS = 60 * 60_000
 const MAX_REFUSED_MS = 15 * 60_000
 
 /**
- * Whether the service grants no call for longer than a run waits: after a refusal or a ban for more than a minute, and until a quota
- * opens for more than an hour; or it has refused every call for a quarter of an hour. Pure.
+ * Why the service grants no call for longer than a run waits, in words that say until when; null: it does. That is more than a minute
+ * after a refusal or a ban, and an hour for a quota that opens; or it has refused every call for a quarter of an hour. Pure.
  */
-export function findLongPause(rate: RateStatus | null, now: number): LongPause | null {
+export function describeLongPause(rate: RateStatus | null): string | null {
   if (!rate?.stallReason) return null
-  const { state, stallReason: reason, nextWindowInMs: waitMs, stalledForMs } = rate
+  const { state, stallReason, nextWindowInMs, stalledForMs } = rate
   const isRefused = state === 'banned' || (state === 'cooldown' && rate.throttled > 0)
-  const until = waitMs === null ? null : new Date(now + waitMs)
-  if (isRefused && (stalledForMs ?? 0) > MAX_REFUSED_MS) return { reason, until }
   const longest = isRefused ? MAX_AWAITED_DELAY_MS : MAX_QUOTA_WAIT_MS
-  return waitMs !== null && waitMs > longest ? { reason, until } : null
+  const isLong = (nextWindowInMs ?? 0) > longest || (isRefused && (stalledForMs ?? 0) > MAX_REFUSED_MS)
+  return isLong ? stallReason : null
 }
 
 /** A finished job waits for what its deliveries left out; the others for their first delivery. */

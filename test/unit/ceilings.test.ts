@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 67_490,
+  linesOfSource: 67_480,
   filesOfSource: 424,
   tables: 22,
-  linesOfTests: 68_650,
+  linesOfTests: 68_646,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_547,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */
