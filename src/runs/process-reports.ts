@@ -10,6 +10,8 @@ import type { Log } from '../util/log.ts'
 import { readVersion } from '../util/version.ts'
 
 const REPORT_MS = 10_000
+/** After a report that failed: until one is stored, the process is not among those that are alive. */
+const REPEAT_MS = 1_000
 /** How often the process records which sources it has. */
 const CONFIGURED_MS = 3_600_000
 const STOP_MS = 1_000
@@ -22,7 +24,7 @@ interface ProcessReports {
 
 /**
  * Registers this process with its configuration, and reports every ten seconds that it is alive. It decides nothing, so a
- * failed report is only repeated.
+ * failed report is only repeated, a second later.
  * @throws UnusableSchemaError if a newer version has ended the support of this one since the database was opened
  */
 export async function startProcessReports(
@@ -50,24 +52,28 @@ export async function startProcessReports(
     await markConfigured(db, Object.keys(config.sources))
     markedAt = performance.now()
   }
-  const onFailure = (error: unknown): void =>
-    log.debug(
-      { event: 'process_not_reported', reason: describeError(error) },
-      'process not reported; repeated in ten seconds',
+  const report = (): Promise<number> =>
+    register().then(
+      () => REPORT_MS,
+      (error: unknown) => {
+        log.debug({ event: 'process_not_reported', reason: describeError(error) }, 'process not reported yet')
+        if (error instanceof UnusableSchemaError) throw error
+        return REPEAT_MS
+      },
     )
-  const report = (): Promise<void> => register().catch(onFailure)
-  await register().catch((error: unknown) => {
-    if (error instanceof UnusableSchemaError) throw error
-    onFailure(error)
-  })
+  let timer: NodeJS.Timeout | undefined
   let reporting = Promise.resolve()
-  const timer = setInterval(() => {
-    reporting = reporting.then(report)
-  }, REPORT_MS).unref()
+  const reportIn = (ms: number): void => {
+    if (isStopped) return
+    timer = setTimeout(() => {
+      reporting = report().then(reportIn, () => reportIn(REPEAT_MS))
+    }, ms).unref()
+  }
+  reportIn(await report())
   return {
     stop: async () => {
       isStopped = true
-      clearInterval(timer)
+      clearTimeout(timer)
       const deleted = reporting.then(() => processes.deleteProcess(db, owner)).catch(() => {})
       // While Postgres is away, nothing waits for it: the row is deleted an hour later.
       await Promise.race([deleted, sleep(STOP_MS, undefined, { ref: false })])
