@@ -75,15 +75,16 @@ export class FaultHistory {
 
   /**
    * The limit has refused a call. It is the input's fault if it was refused before and more others were answered since than refused:
-   * otherwise one that is always refused would be called for ever.
+   * otherwise one that is always refused would be called for ever. Once it was the input's fault, it is until more others are refused
+   * than were answered: it may be the last that is left, beside which nothing is answered any more.
    */
   judgeRefusal({ id }: CallSubject): 'limit' | 'again' | 'input' {
     const before = this.#refused.get(id)
     const [answers, refusals] = [this.#answers, this.#refusals++]
+    if (before !== undefined && answers - before.answers > refusals - before.refusals) return 'input'
     if (before !== undefined || this.#refused.size < MAX_SUBJECTS)
       this.#refused.set(id, { answers, refusals: this.#refusals })
-    if (before === undefined) return 'limit'
-    return answers - before.answers > refusals - before.refusals ? 'input' : 'again'
+    return before === undefined ? 'limit' : 'again'
   }
 
   /**
