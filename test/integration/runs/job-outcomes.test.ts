@@ -232,6 +232,8 @@ describe('results in order, without names', () => {
 })
 
 describe('an account without credits', () => {
+  // No condition of another service is there.
+  const database = useTestDatabase()
   const conditions = async (): Promise<string[]> =>
     (await readConditions(database.db, { schedules: null })).map(({ kind }) => kind)
   const attempts = async (name: string): Promise<unknown> =>
