@@ -130,7 +130,11 @@ function readObject(value: JsonObject, kind: RecordShape, outer: unknown, depth:
   }
   if (status !== null) return status.reading
   if (inner !== undefined || depth > 0 || hasOnlyEmptyFields(value, kind)) return { outcome: 'not_found' }
-  return { outcome: 'unreadable', reason: `an object that is no ${kind.kind} record` }
+  const places = kind.wrappers.map((name) => `\`${name}\``).join(', ')
+  return {
+    outcome: 'unreadable',
+    reason: `an object that is no ${kind.kind} record${places && `, and has none as ${places}`}`,
+  }
 }
 
 /**

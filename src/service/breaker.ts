@@ -16,7 +16,6 @@ import {
   ServiceError,
   UnexpectedStatusError,
 } from './errors.ts'
-import { INPUTS_AT_FIRST, INPUTS_LATER } from './forbidden.ts'
 import { OUT_OF_CREDITS } from './response-errors.ts'
 import {
   FaultHistory,
@@ -25,6 +24,7 @@ import {
   type CallSubject,
   type AttemptCounts,
 } from './fault-history.ts'
+import { InputsInARow } from './inputs-in-a-row.ts'
 import type { CircuitSnapshot } from '../domain/rate-status.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half_open'
@@ -316,12 +316,6 @@ function circuitOpenError(nextProbeAt: number | null): CircuitOpenError {
   })
 }
 
-interface EndpointEvidence {
-  hasAnswered: boolean
-  /** Inputs with an unusable answer since the endpoint last answered one. */
-  refused: Set<CallSubject['id']>
-}
-
 /** What is at fault: the endpoint, so that every further call would fail in the same way, or this input. */
 type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
 
@@ -331,32 +325,29 @@ type UnusableVerdict = 'endpoint' | 'input' | 'unknown'
  */
 class UnusableAnswers {
   readonly #byEndpoint = {
-    person: newEvidence(),
-    company: newEvidence(),
-    bulk: newEvidence(),
-    companyBulk: newEvidence(),
+    person: new InputsInARow<CallSubject['id']>(),
+    company: new InputsInARow<CallSubject['id']>(),
+    bulk: new InputsInARow<CallSubject['id']>(),
+    companyBulk: new InputsInARow<CallSubject['id']>(),
   }
 
   recordAnswer(subject: CallSubject): void {
-    Object.assign(this.#of(subject), { hasAnswered: true, refused: new Set() })
+    this.#of(subject).answer()
   }
 
   recordUnusable(subject: CallSubject): UnusableVerdict {
-    const evidence = this.#of(subject)
-    const { hasAnswered, refused } = evidence
+    const row = this.#of(subject)
     // Other inputs were answered after an earlier failure of this one, possibly in an earlier run.
-    if (!hasAnswered && subject.attempts > 0) return 'input'
+    if (!row.hasAnswered && subject.attempts > 0) return 'input'
     // An input comes a second time before another one only if there is no other.
-    const isAlone = !hasAnswered && refused.has(subject.id)
-    refused.add(subject.id)
-    if (isAlone || refused.size >= (hasAnswered ? INPUTS_LATER : INPUTS_AT_FIRST)) return 'endpoint'
-    return hasAnswered ? 'input' : 'unknown'
+    const isAlone = !row.hasAnswered && row.has(subject.id)
+    row.add(subject.id)
+    if (isAlone || row.isProof) return 'endpoint'
+    return row.hasAnswered ? 'input' : 'unknown'
   }
 
-  #of({ kind }: CallSubject): EndpointEvidence {
+  #of({ kind }: CallSubject): InputsInARow<CallSubject['id']> {
     if (kind === 'bulk' || kind === 'companyBulk') return this.#byEndpoint[kind]
     return this.#byEndpoint[kind === 'domain' ? 'company' : 'person']
   }
 }
-
-const newEvidence = (): EndpointEvidence => ({ hasAnswered: false, refused: new Set() })

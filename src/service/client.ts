@@ -1,6 +1,9 @@
+import { readInBandStatus } from '../domain/in-band-status.ts'
 import { toJobId } from '../domain/job.ts'
+import { isObject } from '../domain/json.ts'
 import { parseBulkResponse } from './bulk-response.ts'
-import { UnexpectedStatusError } from './errors.ts'
+import { MalformedResponseError, type ServiceError, UnexpectedStatusError } from './errors.ts'
+import { InputsInARow } from './inputs-in-a-row.ts'
 import {
   asyncJobId,
   failureError,
@@ -51,6 +54,8 @@ export type BulkResponse = BulkAcceptance & {
 export class EnrichmentClient {
   readonly #transport: Transport
   readonly #service: Service
+  /** Inputs whose answers could not be read. */
+  readonly #unread = { person: new InputsInARow(), company: new InputsInARow() }
 
   /** @param options only `baseUrl` and `apiKey` are required */
   constructor(options: TransportOptions) {
@@ -209,10 +214,32 @@ export class EnrichmentClient {
     options: CallOptions,
   ): Promise<LookupResponse> {
     if (call === null) throw this.#missing(name)
-    const { build, read } = call
-    if (read === null) return this.#readLookup(call, await this.#transport.send(call, build(input), options))
-    const { response, own } = await this.#send(call, build(input), options, read)
-    return own ?? this.#readLookup(call, response)
+    const { build, read, kind } = call
+    const parts = build(input)
+    try {
+      if (read === null) return this.#readLookup(call, await this.#transport.send(call, parts, options))
+      const { response, own } = await this.#send(call, parts, options, read)
+      if (own === null) return this.#readLookup(call, response)
+      if (own.outcome !== 'accepted' && response.exchange.head.status < 300) this.#unread[kind].answer()
+      return own
+    } catch (error) {
+      throw error instanceof MalformedResponseError
+        ? this.#judgeUnread(error, kind, JSON.stringify(parts))
+        : error
+    }
+  }
+
+  /** Whether it is the description's fault: the service answers with objects and says no error, and none was read. They are paid for. */
+  #judgeUnread(error: MalformedResponseError, kind: 'person' | 'company', input: string): ServiceError {
+    const row = this.#unread[kind]
+    const parsed = parseResponseBody(error.body)
+    if (row.hasAnswered || !parsed.ok || !isObject(parsed.value) || readInBandStatus(parsed.value) !== null)
+      return error
+    row.add(input)
+    if (!row.isProof) return error
+    return error.asProof(
+      `no answer to other inputs could be read either, so no more are paid for. Correct \`${kind}\` in the description of the service: \`fillrate explain\` shows of each row what was answered`,
+    )
   }
 
   /**
@@ -243,7 +270,7 @@ export class EnrichmentClient {
   }
 
   /** @throws ServiceError for an answer that is none */
-  #readLookup<Input>({ readRecord }: LookupCall<Input>, response: RawResponse): LookupResponse {
+  #readLookup<Input>({ readRecord, kind }: LookupCall<Input>, response: RawResponse): LookupResponse {
     const { head, body } = response.exchange
     if (head.status === 404 && !isMissingRoute(head.headers, body)) return { outcome: 'not_found' }
     if (head.status === 202) {
@@ -252,7 +279,10 @@ export class EnrichmentClient {
     }
     const value = parseSuccessBody(response)
     const reading = readRecord(value)
-    if (reading.outcome !== 'unreadable') return reading
+    if (reading.outcome !== 'unreadable') {
+      this.#unread[kind].answer()
+      return reading
+    }
     const jobId = asyncJobId(value)
     if (jobId !== null) return { outcome: 'accepted', jobId }
     throw malformedResponseError(reading.reason, response)

@@ -179,16 +179,35 @@ export class AbortedError extends ServiceError {
   readonly action = 'release'
 }
 
-/** A success status with an unusable body. */
+/** A success status with an unusable body. It ends the run once the description is at fault: several inputs got it, and none was read. */
 export class MalformedResponseError extends ServiceError {
-  readonly action = 'retry'
+  readonly action: 'retry' | 'abort_run'
   /** The first 64 KiB of the body, for inspection, or all of what the service's own reader fails on; may hold personal data. */
   declare readonly body: Buffer
 
-  constructor(message: string, details: ErrorDetails & { body: Buffer; isKept?: boolean }) {
+  constructor(
+    message: string,
+    details: ErrorDetails & { body: Buffer; isKept?: boolean; action?: MalformedResponseError['action'] },
+  ) {
     super(message, details)
+    this.action = details.action ?? 'retry'
     const value = details.isKept === true ? details.body : details.body.subarray(0, 64 * 1024)
     Object.defineProperty(this, 'body', { value, enumerable: false })
+  }
+
+  /** The same where it ends the run. @param isAt what is at fault, and what to do */
+  asProof(isAt: string): MalformedResponseError {
+    const { endpoint, status, detail, body, message } = this
+    const details = {
+      endpoint,
+      status,
+      detail,
+      body,
+      isKept: true,
+      action: 'abort_run',
+      cause: this,
+    } as const
+    return new MalformedResponseError(`${message.slice(endpoint.length + 2)}; ${isAt}`, details)
   }
 }
 

@@ -1,3 +1,5 @@
+import { InputsInARow } from './inputs-in-a-row.ts'
+
 /**
  * The cause of a 403:
  * - `input`: only this input is blocked
@@ -9,13 +11,6 @@ type ForbiddenMeaning = 'input' | 'key' | 'ban' | 'unknown'
 
 /** A 403 within this time of a 429, or of a 403 that the limiter takes for a ban, is one: the limiter knows when it is over. */
 const BAN_AFTER_MS = 60_000
-
-/**
- * Different inputs in a row that prove that what refuses them refuses all, such as a rejected key or a wrong path: before any was answered,
- * and after.
- */
-export const INPUTS_AT_FIRST = 3
-export const INPUTS_LATER = 10
 
 /** Bounds the memory. */
 const MAX_INPUTS = 10_000
@@ -32,10 +27,8 @@ interface PreviousForbidden {
 export class ForbiddenClassifier {
   /** Responses that show that the key is accepted. */
   #acceptedCount = 0
-  /** One came since the key changed. */
-  #isKeyAccepted = false
-  /** Inputs that got a 403 since the last such response. */
-  #consecutiveInputs = new Set<string>()
+  /** Since the key changed. */
+  #row = new InputsInARow()
   readonly #previous = new Map<string, PreviousForbidden>()
   #limitedAt = Number.NEGATIVE_INFINITY
 
@@ -48,8 +41,7 @@ export class ForbiddenClassifier {
   recordAccepted(sentAt: number): void {
     if (sentAt > this.#limitedAt) this.#limitedAt = Number.NEGATIVE_INFINITY
     this.#acceptedCount++
-    this.#isKeyAccepted = true
-    if (this.#consecutiveInputs.size > 0) this.#consecutiveInputs = new Set()
+    this.#row.answer()
   }
 
   /** A call was rejected by the rate limit. */
@@ -59,8 +51,7 @@ export class ForbiddenClassifier {
 
   /** The key changed, or is tried again: earlier responses are no evidence about it. */
   resetForKey(): void {
-    this.#isKeyAccepted = false
-    this.#consecutiveInputs = new Set()
+    this.#row = new InputsInARow()
   }
 
   /**
@@ -83,9 +74,7 @@ export class ForbiddenClassifier {
     }
     if (before !== undefined || this.#previous.size < MAX_INPUTS)
       this.#previous.set(input, { times: occurrences, accepted: this.#acceptedCount })
-    if (!isContradicted) this.#consecutiveInputs.add(input)
-    return this.#consecutiveInputs.size >= (this.#isKeyAccepted ? INPUTS_LATER : INPUTS_AT_FIRST)
-      ? 'key'
-      : 'unknown'
+    if (!isContradicted) this.#row.add(input)
+    return this.#row.isProof ? 'key' : 'unknown'
   }
 }

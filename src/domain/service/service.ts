@@ -48,6 +48,7 @@ export interface CalledPath {
 
 /** How one lookup is requested and read, every default filled in and every function chosen once. */
 export interface LookupCall<Input> extends CalledPath {
+  readonly kind: SourceKind
   /** The kinds of lookups, and the details of a name. */
   readonly inputs: ReadonlySet<string>
   readonly details: readonly NameDetail[]

@@ -124,7 +124,8 @@ const outcome = (
   cost: CallCost | null,
   event: CallEvent,
   malformed: Pick<MalformedResponse, 'status' | 'body'> | null = null,
-): CallOutcome => ({ event, stop: null, ...(cost !== null && { cost }), malformed })
+  stop: ServiceError | null = null,
+): CallOutcome => ({ event, stop, ...(cost !== null && { cost }), malformed })
 
 function send(
   client: EnrichmentClient,
@@ -149,7 +150,7 @@ function outcomeOfError(
   { banMs = 0 }: PermittedCall,
 ): CallOutcome {
   const reason = describeFailure(error)
-  switch (error.action) {
+  switch (error instanceof MalformedResponseError ? 'retry' : error.action) {
     case 'reject':
       return outcome(
         error instanceof UnprocessableError ? 'billed' : 'unbilled',
@@ -173,6 +174,7 @@ function outcomeOfError(
         'retried',
         { type: 'transient_error', ...details, ...breaker.countAttempts(lookup, isCounted) },
         malformedResponse(error),
+        error.action === 'abort_run' ? error : null,
       )
     }
     case 'release':

@@ -78,6 +78,11 @@ test('one odd answer ends no run: of 400 inputs, one gets each', async () => {
 test.each([
   ['a wrong base URL', rawStatus(404, { body: 'page not found' }), 'FILLRATE_BASE_URL'],
   ['a version that is gone', rawStatus(410), 'the description of the service'],
+  [
+    'a record where none is looked for',
+    rawStatus(200, { body: '{"contact":{}}' }),
+    'has none as `data`, `person`',
+  ],
 ])('%s stops the run with the third input, rejects none, and is named', async (_, answer, words) => {
   const { code, rows, stderr, calls } = await run(400, () => answer)
   expect(code).toBe(2)
