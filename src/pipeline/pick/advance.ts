@@ -41,10 +41,10 @@ export async function advancePass(
   const picked = isRepick ? 0 : page.picked
   const takenBefore = budget.rowsTaken(name)
   if (takenBefore !== null) budget.setRowsTaken(name, takenBefore + picked + page.resumed)
-  if (pass.phase === 'scan' && pass.skippedInPhase > 0)
-    pass.readAhead.add(page.scanned, page.pickedWithLookup)
   pass.known += page.known
   countSkipped(run, pass, page.skipped)
+  if (pass.phase === 'scan' && pass.skippedInPhase > 0)
+    pass.readAhead.add(page.scanned, page.pickedWithLookup)
   // Otherwise nothing of the page was considered, and the pass stays where it was.
   if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
   const isWaiting = page.isAtBudget && !pass.isSpent && !budget.isShared
