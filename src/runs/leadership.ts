@@ -71,6 +71,7 @@ export class Leadership {
   /** Why the lease was not renewed last; null: it was, or nothing has come back yet. */
   #failure: unknown = null
   #hasStoredCircuit: boolean
+  #hasStoredPause = false
   #isLearntLogged = false
   /** When a person wanted the service to be tried last, as of the last look. */
   #triedAt: number | null
@@ -172,6 +173,7 @@ export class Leadership {
       this.#failure = null
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))
+      await this.#savePause()
       await rateLimits.saveRateStatus(db, this.#lease, this.limiter.state())
       await this.#saveCircuit()
     } catch (error) {
@@ -214,10 +216,17 @@ export class Leadership {
   }
 
   async #saveExhausted(latest: ExhaustedFor): Promise<void> {
-    const { limit, windowMs } = this.limiter.state()
-    if (limit === null) return
-    if (!(await rateLimits.saveExhausted(this.#options.db, this.#lease, { limit, windowMs }, latest)))
+    if (!(await rateLimits.saveExhausted(this.#options.db, this.#lease, this.limiter.state(), latest)))
       throw new Error(NOT_LEADER)
+  }
+
+  /** A pause or a ban without a known limit: no call is granted that would store until when nothing may be called. */
+  async #savePause(): Promise<void> {
+    if (this.limiter.state().limit !== null) return
+    const latest = this.limiter.exhaustedFor()
+    const isPaused = Object.keys(latest).length > 0
+    if (isPaused || this.#hasStoredPause) await this.#saveExhausted(latest)
+    this.#hasStoredPause = isPaused
   }
 
   #saveLimit(limit: KnownLimit): void {
@@ -280,10 +289,9 @@ async function publishFinalStatus(
   state: RateStatus,
   exhaustedFor: ExhaustedFor,
 ): Promise<void> {
-  if (state.limit === null) return
   try {
-    const { limit, windowMs } = state
-    await rateLimits.saveExhausted(db, lease, { limit, windowMs }, exhaustedFor)
+    const isKnown = state.limit !== null || Object.keys(exhaustedFor).length > 0
+    if (isKnown) await rateLimits.saveExhausted(db, lease, state, exhaustedFor)
     await rateLimits.saveRateStatus(db, lease, { ...state, stallReason: null })
   } catch (error) {
     log[retryLogLevel(error)](

@@ -103,17 +103,20 @@ export async function listRateLimits(
 const holdsLeaseSql = (scope: string, token: string) =>
   sql<boolean>`exists (select 1 from fillrate.leases where scope = ${scope} and lease_token = ${token})`
 
+/** What is known of a limit. Null: nothing, and what is stored is not of one, such as a pause. */
+type StoredLimit = Pick<RateStatus, 'limit' | 'windowMs'>
+
 /** Stores columns for the next leader, beside the limit: one that was stored first stays. @returns false if the lease is lost */
 async function saveForNextLeader(
   db: Database,
   { scope, service, token }: LedScope,
-  { limit, windowMs }: { readonly limit: number; readonly windowMs: number | null },
+  { limit, windowMs }: StoredLimit,
   values: Readonly<Record<string, RawBuilder<unknown>>>,
 ): Promise<boolean> {
   const columns = Object.keys(values)
   const result = await sql`
     insert into fillrate.rate_limits as r (scope, service_id, "limit", window_ms, observed_at, ${sql.join(columns.map((one) => sql.ref(one)))})
-    select ${scope}, ${service}, ${limit}, ${windowMs}, now(), ${sql.join(Object.values(values))}
+    select ${scope}, ${service}, ${limit}, ${windowMs}, ${limit === null ? sql`to_timestamp(0)` : sql`now()`}, ${sql.join(Object.values(values))}
      where ${holdsLeaseSql(scope, token)}
     on conflict (scope) do update
       set "limit" = coalesce(r."limit", excluded."limit"),
@@ -130,7 +133,7 @@ async function saveForNextLeader(
 export const saveExhausted = (
   db: Database,
   lease: LedScope,
-  limit: { readonly limit: number; readonly windowMs: number | null },
+  limit: StoredLimit,
   exhaustedFor: ExhaustedFor,
 ): Promise<boolean> =>
   saveForNextLeader(db, lease, limit, {

@@ -40,9 +40,10 @@ async function run(rows: number, answer: (email: string, call: number) => RawAns
     await database.drop()
   })
   expect(await fillrate.run('migrate')).toMatchObject({ code: 0 })
-  const { code, stdout, stderr } = await fillrate.run('run', '--route', 'sync', '--json')
+  const runAgain = () => fillrate.run('run', '--route', 'sync', '--json')
+  const { code, stdout, stderr } = await runAgain()
   const { rows: counts = {} } = JSON.parse(stdout) as Report
-  return { code, rows: counts, stdout, stderr, calls }
+  return { code, rows: counts, stdout, stderr, calls, runAgain }
 }
 
 const numberOf = (email: string): number => Number(email.slice(1, email.indexOf('@')))
@@ -116,12 +117,19 @@ test.each([
     'a quota of a day that is used up',
     (call: number) => rawStatus(call > 20 ? 429 : 404, { headers: ofDay(call) }),
   ],
-])('%s ends the run, which says until when', async (_, answer) => {
-  const { code, rows, stdout, calls } = await run(60, (_email, call) => answer(call))
+])('%s ends the run, which says until when, and the next one makes one call at most', async (_, answer) => {
+  const { code, rows, stdout, calls, runAgain } = await run(60, (_email, call) => answer(call))
   expect(stdout).toMatch(/"reason":.*until \d\d:\d\d/)
   expect(code).toBe(3)
   expect(rows['waiting']).toBeGreaterThanOrEqual(39)
   expect(calls.size).toBeLessThan(45)
+  const countCalls = (): number => [...calls.values()].reduce((sum, count) => sum + count, 0)
+  const made = countCalls()
+  expect(await runAgain()).toMatchObject({
+    code: 3,
+    stdout: expect.stringMatching(/until \d\d:\d\d/) as string,
+  })
+  expect(countCalls()).toBeLessThanOrEqual(made + 1)
 })
 
 test('a blocked input after a 429 is no ban of the others: 300 rows end', async () => {
