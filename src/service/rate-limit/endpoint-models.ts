@@ -10,9 +10,11 @@ import {
   findLeast,
   findUnconcerned,
   findWorstOverstated,
+  isOfUnstated,
   listLearnt,
   type OwnedModel,
   prepareModel,
+  withoutRate,
 } from './refused-limits.ts'
 
 /** A limit as far as it is known, and what is persisted of it for the next leader. */
@@ -41,6 +43,8 @@ export class EndpointModels {
   #account: CountedLimit | null
   /** Those of endpoints; none while one alone was called, or once one limit for all is known. */
   readonly #own = new Map<Endpoint, CountedLimit>()
+  /** Counts all calls for a limit that the headers do not state, beside the one that they do; null: none has shown itself. */
+  #beside: CountedLimit | null = null
   readonly #evidence = new EndpointEvidence()
   /** Endpoints that were called, the first one first. */
   readonly #called = new Set<Endpoint>()
@@ -101,7 +105,8 @@ export class EndpointModels {
   stallReason(endpoint: Endpoint, now: number): string | null {
     const account = this.#account?.model.stallReason(now) ?? null
     const own = this.#own.get(endpoint)?.model.stallReason(now) ?? null
-    return account ?? (own === null || endpoint === null ? own : `${endpoint}: ${own}`)
+    const ofBoth = account ?? this.#beside?.model.stallReason(now) ?? null
+    return ofBoth ?? (own === null || endpoint === null ? own : `${endpoint}: ${own}`)
   }
 
   /** How long the next leader must wait with calls. */
@@ -121,7 +126,8 @@ export class EndpointModels {
 
   /** @param wanted what calls wait for */
   onDemand(wanted: ReadonlySet<Endpoint>, now: number): void {
-    this.#account?.model.onDemand(wanted.size > 0 || this.hasPending, now)
+    const isWanted = wanted.size > 0 || this.hasPending
+    for (const limit of [this.#account, this.#beside]) limit?.model.onDemand(isWanted, now)
     for (const [endpoint, { model }] of this.#own)
       model.onDemand(wanted.has(endpoint) || model.calls.hasPending, now)
   }
@@ -203,8 +209,11 @@ export class EndpointModels {
     const own = this.#own.get(counted.position.endpoint)?.model
     const counting = { account: this.#account?.model, own, all: this.#models }
     const ignoring = findUnconcerned(counting, this.documented, answer, now)
+    const isBeside = isOfUnstated(answer, now)
+    if (isBeside) this.#beside ??= this.#open(this.#createAdopting('all', null, now))
     for (const { model, call } of counted.parts)
-      if (model === ignoring) model.lost(call, now)
+      if (model === this.#beside?.model) model.answered(call, withoutRate(answer), now)
+      else if (isBeside || model === ignoring) model.lost(call, now)
       else stated = model.answered(call, answer, now)
     this.#complete(counted, stated, now)
   }
@@ -300,7 +309,7 @@ export class EndpointModels {
 
   /** The limits that a call of an endpoint may be counted against. */
   #of(endpoint: Endpoint): CountedLimit[] {
-    return [this.#account, this.#own.get(endpoint)].filter((limit) => limit != null)
+    return [this.#account, this.#own.get(endpoint), this.#beside].filter((limit) => limit != null)
   }
 
   get #models(): RateLimitModel[] {

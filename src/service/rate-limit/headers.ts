@@ -28,7 +28,7 @@ const DAY_MS = 24 * 60 * 60_000
 /** For rounding; and without a `Date` this machine's clock stands for the service's, and either may be off by minutes. */
 const DAY_TOLERANCE_MS = 10 * 60_000
 
-/** The documented family first. Each is read whole: Limit of one family says nothing about Remaining of another. */
+/** The documented family first. Each is read whole: Limit of one family says nothing about Remaining of another. Two may be two limits. */
 const FAMILIES = [
   ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset'],
   ['ratelimit-limit', 'ratelimit-remaining', 'ratelimit-reset'],
@@ -44,9 +44,8 @@ const FAMILIES = [
  */
 export function readRateHeaders(headers: Headers, now: number): RateHeaders {
   const policies = readPolicies(headers['ratelimit-policy'] ?? headers['ratelimit-limit'])
-  const values =
-    FAMILIES.map((family) => readFamily(headers, family)).find(hasValue) ??
-    readCombined(headers['ratelimit'], policies)
+  const stated = FAMILIES.map((family) => readFamily(headers, family))
+  const values = leastOf([...stated, readCombined(headers['ratelimit'], policies)])
   const policy = findPolicy(values, policies)
   const limit = values.limit ?? policy?.limit ?? null
   const isUnlimited = limit !== null && limit < 1
@@ -78,6 +77,13 @@ const NO_VALUES: RateValues = { limit: null, remaining: null, reset: null }
 
 const hasValue = ({ limit, remaining, reset }: RateValues): boolean =>
   limit !== null || remaining !== null || reset !== null
+
+/** The limit with the least left; of those that say no number of calls the first. */
+function leastOf(stated: readonly RateValues[]): RateValues {
+  const counting = stated.filter(({ limit, remaining }) => remaining !== null && (limit ?? 1) >= 1)
+  const [least] = counting.toSorted((a, b) => (a.remaining ?? 0) - (b.remaining ?? 0))
+  return least ?? stated.find(hasValue) ?? NO_VALUES
+}
 
 /** A count below 0 is none left; without a limit it is the `-1` of an unlimited plan. */
 const clampRemaining = (remaining: number, limit: number | null): number | null =>

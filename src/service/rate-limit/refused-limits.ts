@@ -89,6 +89,22 @@ export function findUnconcerned(
   return documented.isByEndpoint ? account : own
 }
 
+/** A refusal is about the limit of its own headers if these leave less than this share of it. */
+const USED_UP_BELOW = 0.1
+
+/** Whether a refusal is about a limit that no header states: its own headers say that much is left of the one that they state. */
+export function isOfUnstated({ status, headers }: AnswerHead, now: number): boolean {
+  if (status !== 429) return false
+  const { limit, remaining } = readRateHeaders(headers, now)
+  return limit !== null && remaining !== null && remaining >= Math.max(2, limit * USED_UP_BELOW)
+}
+
+/** The answer as that limit sees it: how long to wait is all that is stated of it. */
+export function withoutRate({ status, headers }: AnswerHead): AnswerHead {
+  const wait = headers['retry-after']
+  return { status, headers: wait === undefined ? {} : { 'retry-after': wait } }
+}
+
 /** The calls of the shortest limit that counts an endpoint; null: none does. */
 function leastStated(documented: DocumentedLimits, endpoint: CalledEndpoint | null): number | null {
   const [shortest] = documented.of(endpoint).toSorted((a, b) => a.windowMs - b.windowMs)

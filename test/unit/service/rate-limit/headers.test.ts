@@ -67,6 +67,17 @@ describe('the rate headers of one answer', () => {
     })
   })
 
+  test('of two families the one with the least left counts: one may be of a day and the other of a minute', () => {
+    const day = {
+      'x-ratelimit-limit': '100000',
+      'x-ratelimit-remaining': '98980',
+      'x-ratelimit-reset': '64800',
+    }
+    const minute = { 'ratelimit-limit': '60', 'ratelimit-remaining': '12', 'ratelimit-reset': '30' }
+    const read60 = { limit: 60, remaining: 12, reset: { kind: 'delay', ms: 30_000 } }
+    expect(read({ ...day, ...minute })).toMatchObject(read60)
+  })
+
   test('numbers of a policy that is not named are not mixed with those of another', () => {
     expect(read({ ...policies, ratelimit: '"other";r=5;t=1' })).toMatchObject({ limit: null, windowMs: null })
     expect(read({ ...policies, 'ratelimit-limit': '10', 'ratelimit-remaining': '5' })).toMatchObject({
