@@ -1,5 +1,3 @@
-import { padded } from './length-bounds.ts'
-
 /** A call in flight, with what was known when it was sent. */
 export interface Call {
   /** 1 for the first call. */
@@ -9,10 +7,8 @@ export interface Call {
   readonly completedBefore: number
   /** Of these, answered with 4xx. */
   readonly clientErrorsBefore: number
-  /** The fixed window that was open by our count, and the calls confirmed to be counted in it. */
+  /** The fixed window that was open by our count, and the calls completed by then that were sent in it and certainly counted. */
   readonly window: number
-  readonly confirmedBefore: number
-  /** Calls completed by then that are certainly counted and were sent while that window was open. */
   readonly certainBefore: number
   /** Headers had allowed this many calls in total, this one included. */
   readonly isCovered: boolean
@@ -26,19 +22,28 @@ export interface CallResult {
   readonly used: number | null
   /** Whether the service certainly counted the call; some count neither server errors nor rejected inputs. */
   readonly isCounted: boolean
-  /** The instant in Reset, on the service's clock; null if it stated none. */
-  readonly resetAt: number | null
+  /** It certainly did not: it was refused. */
+  readonly isRefused: boolean
 }
 
-/** How many entries of completed calls are remembered: for a larger limit an entry stands for several calls in a row. */
-const CAPACITY = 16_384
+/** Calls completed in a row: the index of the first, the first sending, the last answer, and all calls certainly counted by then. */
+interface Entry {
+  readonly from: number
+  sentAt: number
+  receivedAt: number
+  counted: number
+}
+
+const MOST_ENTRIES = 16_384
 /** More calls are remembered than the limit allows, so that a full memory shows a used limit and nothing else. */
 const MEMORY_PER_LIMIT = 4 / 3
-
 /** Longer than a client waits for a connection, in milliseconds. */
 const GRANT_TTL_MS = 60_000
 
-/** All calls of the key: granted, in flight and completed. The rate limit is estimated from these numbers alone. */
+/**
+ * All calls of the key: granted, in flight and completed, these in the order of their answers. Everything else is computed
+ * from these numbers. When there are too many entries, neighbours are merged evenly: an error of one in some thousand.
+ */
 export class CallLedger {
   sent = 0
   /** Not sent yet. */
@@ -50,16 +55,10 @@ export class CallLedger {
   readonly inFlight = new Set<Call>()
   /** Granted and not yet sent, the latest last. */
   readonly #grants: { readonly at: number; count: number }[] = []
-  /** Calls an entry stands for, a power of two. */
-  #stride = 1
-  /** Calls before this one are forgotten, whatever room there is. */
-  #floor = 0
+  #entries: Entry[] = []
+  #wanted = 0
+  #counted = 0
   #forgottenAt = Number.NEGATIVE_INFINITY
-  #allCounted = 0
-  /** Of each entry: the first sending, the last answer, and the calls certainly counted up to its end. */
-  #sentAt = new Float64Array(CAPACITY)
-  #receivedAt = new Float64Array(CAPACITY)
-  #counted = new Float64Array(CAPACITY)
 
   get outstanding(): number {
     return this.inFlight.size
@@ -77,8 +76,11 @@ export class CallLedger {
 
   /** Takes back grants that were sent or are not needed: the latest first, so that forgotten ones expire. */
   release(count: number): void {
-    let left = count
-    for (let last = this.#grants.at(-1); last !== undefined && left > 0; last = this.#grants.at(-1)) {
+    for (
+      let left = count, last = this.#grants.at(-1);
+      last !== undefined && left > 0;
+      last = this.#grants.at(-1)
+    ) {
       const taken = Math.min(last.count, left)
       last.count -= taken
       left -= taken
@@ -94,160 +96,133 @@ export class CallLedger {
   }
 
   expireGrants(now: number): void {
-    const isExpired = ({ at }: { at: number }): boolean => now >= at + GRANT_TTL_MS
-    for (let first = this.#grants[0]; first !== undefined && isExpired(first); first = this.#grants[0]) {
-      this.granted -= first.count
-      this.#grants.shift()
-    }
+    while (this.grantsExpireAt !== null && this.grantsExpireAt <= now)
+      this.granted -= this.#grants.shift()?.count ?? 0
   }
 
-  send(
-    sentAt: number,
-    window: { readonly id: number; readonly confirmed: number; readonly certain: number },
-    allowed: number,
-  ): Call {
+  send(known: Pick<Call, 'sentAt' | 'window' | 'certainBefore'>, allowed: number): Call {
     this.release(1)
     this.sent++
     const call: Call = {
+      ...known,
       order: this.sent,
-      sentAt,
       completedBefore: this.completed,
       clientErrorsBefore: this.clientErrors,
-      window: window.id,
-      confirmedBefore: window.confirmed,
-      certainBefore: window.certain,
       isCovered: this.sent <= allowed,
     }
     this.inFlight.add(call)
     return call
   }
 
-  complete({ call, receivedAt, isCounted }: CallResult): void {
+  complete({ call, receivedAt, isCounted, isRefused }: CallResult): void {
     if (!this.inFlight.delete(call)) return
-    const at = this.#slot(this.completed)
-    const isFirst = this.completed % this.#stride === 0 || this.completed === this.#floor
-    if (isFirst && this.completed - this.#floor >= CAPACITY * this.#stride)
-      this.#forgottenAt = this.#receivedAt[at] ?? this.#forgottenAt
-    this.#sentAt[at] = isFirst ? call.sentAt : Math.min(call.sentAt, this.#sentAt[at] ?? call.sentAt)
-    this.#receivedAt[at] = receivedAt
-    if (isCounted) this.#allCounted++
-    this.#counted[at] = this.#allCounted
+    if (isCounted) this.#counted++
+    // No window begins with a call that was refused.
+    const sentAt = isRefused ? Number.POSITIVE_INFINITY : call.sentAt
+    this.#entries.push({ from: this.completed, sentAt, receivedAt, counted: this.#counted })
     this.completed++
+    if (this.#entries.length > MOST_ENTRIES) this.#compress()
   }
 
-  /**
-   * Remembers at least as many calls as the limit allows, with an error of one in several thousand where that is more than
-   * there are entries. A limit that falls far needs single calls again: what came before is then forgotten.
-   */
+  /** Remembers at least as many calls as this limit allows. */
   rememberFor(limit: number): void {
-    const calls = limit * MEMORY_PER_LIMIT
-    const stride = 2 ** Math.max(0, Math.ceil(Math.log2(calls / CAPACITY)))
-    if (stride > this.#stride) this.#coarsen(stride)
-    if (stride * 4 > this.#stride) return
-    this.#forgottenAt = this.receivedAt(this.completed - 1) ?? this.#forgottenAt
-    this.#floor = this.completed
-    this.#stride = stride
+    this.#wanted = limit * MEMORY_PER_LIMIT
   }
 
-  #coarsen(stride: number): void {
-    const [sentAt, receivedAt, counted] = [this.#sentAt, this.#receivedAt, this.#counted]
-    const [from, step] = [this.#oldest, this.#stride]
-    this.#sentAt = new Float64Array(CAPACITY).fill(Number.POSITIVE_INFINITY)
-    this.#receivedAt = new Float64Array(CAPACITY)
-    this.#counted = new Float64Array(CAPACITY)
-    for (let index = from - (from % step); index < this.completed; index += step) {
-      const before = (index / step) % CAPACITY
-      const at = Math.floor(index / stride) % CAPACITY
-      this.#sentAt[at] = Math.min(this.#sentAt[at] ?? 0, sentAt[before] ?? 0)
-      this.#receivedAt[at] = receivedAt[before] ?? 0
-      this.#counted[at] = counted[before] ?? 0
+  #compress(): void {
+    const kept = Math.max(MOST_ENTRIES / 2, Math.min(this.completed, this.#wanted))
+    const most = kept > MOST_ENTRIES / 2 ? Math.ceil((4 * kept) / MOST_ENTRIES) : 1
+    const merged: Entry[] = []
+    for (const [index, entry] of this.#entries.entries()) {
+      const end = this.#entries[index + 1]?.from ?? this.completed
+      const last = merged.at(-1)
+      if (end <= this.completed - kept) this.#forgottenAt = entry.receivedAt
+      else if (last !== undefined && end - last.from <= most) {
+        last.sentAt = Math.min(last.sentAt, entry.sentAt)
+        last.receivedAt = entry.receivedAt
+        last.counted = entry.counted
+      } else merged.push({ ...entry })
     }
-    this.#floor = from
-    this.#stride = stride
+    this.#entries = merged
   }
 
   /** How many of the first `count` completed calls were certainly counted; of those inside an entry at least this many. */
   countedUpTo(count: number): number {
-    if (count <= 0) return 0
-    if (count >= this.completed) return this.#allCounted
-    const end = Math.min(this.completed, (Math.floor((count - 1) / this.#stride) + 1) * this.#stride)
-    return (this.#counted[this.#slot(count - 1)] ?? 0) - (end - count)
+    if (count >= this.completed) return this.#counted
+    const at = this.#search(({ from }) => from < count) - 1
+    const end = this.#entries[at + 1]?.from ?? this.completed
+    return Math.max(0, (this.#entries[at]?.counted ?? 0) - (end - count))
   }
 
   /** When the `index`-th call (from 0), and all of its entry, was answered; null if it is forgotten or not completed. */
   receivedAt(index: number): number | null {
-    return this.#has(index) ? (this.#receivedAt[this.#slot(index)] ?? null) : null
+    if (index < (this.#entries[0]?.from ?? 0) || index >= this.completed) return null
+    return this.#entries[this.#search(({ from }) => from <= index) - 1]?.receivedAt ?? null
   }
 
-  /** How many calls were answered at or after a moment. */
-  completedSince(at: number): number {
-    return this.completed - this.#search(this.completed, (index) => (this.receivedAt(index) ?? 0) < at)
+  /** How many calls were answered after a moment. */
+  completedAfter(at: number): number {
+    return this.completed - (this.#entries[this.#firstAfter(at)]?.from ?? this.completed)
   }
 
-  /** The earliest sending among the remembered calls of the entries from index `from` up to, and without, `to`. */
+  /** When the first call was sent that was answered after a moment, or is in flight. */
+  earliestSentAfter(at: number): number {
+    let earliest = Number.POSITIVE_INFINITY
+    for (let index = this.#firstAfter(at); index < this.#entries.length; index++)
+      earliest = Math.min(earliest, this.#entries[index]?.sentAt ?? earliest)
+    for (const { sentAt } of this.inFlight) earliest = Math.min(earliest, sentAt)
+    return earliest
+  }
+
+  /**
+   * The first `to` completed calls, of which the last `count` that were counted: when the first of them was sent at the
+   * earliest, and when it was answered at the latest; null if they are forgotten.
+   */
+  lastCounted(count: number, to: number): { readonly index: number; readonly receivedAt: number } | null {
+    const wanted = this.countedUpTo(to) - count
+    const index = this.#search(({ counted }) => counted <= wanted)
+    const entry = this.#entries[index]
+    if (wanted < 0 || entry === undefined || entry.from >= to) return null
+    if (index === 0 && entry.from > 0) return null
+    return { index: entry.from, receivedAt: entry.receivedAt }
+  }
+
+  /** The earliest sending among the calls from index `from` up to, and without, `to`. */
   earliestSent(from: number, to: number): number {
     let earliest = Number.POSITIVE_INFINITY
-    for (let index = from - (from % this.#stride); index < to; index += this.#stride) {
-      earliest = Math.min(earliest, this.#sentAt[this.#slot(index)] ?? Number.POSITIVE_INFINITY)
+    for (let at = this.#search((entry) => entry.from <= from) - 1; at < this.#entries.length; at++) {
+      const entry = this.#entries[at]
+      if (entry === undefined || entry.from >= to) break
+      earliest = Math.min(earliest, entry.sentAt)
     }
     return earliest
   }
 
-  /** The latest index from which up to `to` at least `count` calls were certainly counted. */
-  sinceCounted(count: number, to: number): number | null {
-    const wanted = this.countedUpTo(to) - count
-    if (wanted < this.countedUpTo(this.#oldest)) return null
-    return this.#search(to, (index) => this.countedUpTo(index + 1) <= wanted)
+  /** Calls left if each holds a place from its grant on, and those answered up to `cutoff` do not any more. */
+  room(limit: number, cutoff: number): number {
+    if (cutoff === Number.NEGATIVE_INFINITY || cutoff < this.#forgottenAt) return Number.NEGATIVE_INFINITY
+    return limit - this.completedAfter(cutoff) - this.outstanding - this.granted
   }
 
-  /**
-   * Calls left if each holds a place from its sending until it is certainly older than the window, `length` after
-   * its answer. True for fixed and sliding windows and for buckets alike, if the length is not too
-   * short; −∞ while it is infinite. Each window loses the time that a call is in flight.
-   */
-  remainingWithin(limit: number, length: number, now: number): number {
-    if (!Number.isFinite(length)) return Number.NEGATIVE_INFINITY
-    const first = this.#firstWithin(length, now)
-    // Forgotten calls may be within it, too; the limit is used up all the same, except for a while after it has fallen far.
-    if (first === this.#oldest && now < this.#forgottenAt + padded(length)) return Number.NEGATIVE_INFINITY
-    return limit - (this.completed - first) - this.outstanding - this.granted
+  /** When the next call to leave was answered: that of the first place that is held after `cutoff`; null if none is. */
+  nextToLeave(limit: number, cutoff: number): number | null {
+    return this.receivedAt(Math.max(this.completed - this.completedAfter(cutoff), this.completed - limit))
   }
 
-  /** When the oldest call that holds a place has left the window; null if none holds one. */
-  nextLeavesAt(limit: number, length: number, now: number): number | null {
-    if (!Number.isFinite(length)) return null
-    // A call makes no difference while as many later ones as the limit hold places.
-    const first = Math.max(this.#firstWithin(length, now), this.completed - limit)
-    const at = this.receivedAt(first)
-    return at === null ? null : at + padded(length)
+  #firstAfter(at: number): number {
+    return this.#search(({ receivedAt }) => receivedAt <= at)
   }
 
-  #firstWithin(length: number, now: number): number {
-    return this.#search(this.completed, (index) => (this.receivedAt(index) ?? 0) + padded(length) <= now)
-  }
-
-  get #oldest(): number {
-    const entries = Math.ceil(this.completed / this.#stride)
-    return Math.max(this.#floor, (entries - CAPACITY) * this.#stride)
-  }
-
-  /** The first remembered index before `to` that is not `isBefore`; `to` if there is none. */
-  #search(to: number, isBefore: (index: number) => boolean): number {
-    let low = this.#oldest
-    let high = to
+  /** The first entry that is not `isBefore`. */
+  #search(isBefore: (entry: Entry) => boolean): number {
+    let low = 0
+    let high = this.#entries.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if (isBefore(middle)) low = middle + 1
+      const entry = this.#entries[middle]
+      if (entry !== undefined && isBefore(entry)) low = middle + 1
       else high = middle
     }
     return low
-  }
-
-  #slot(index: number): number {
-    return Math.floor(index / this.#stride) % CAPACITY
-  }
-
-  #has(index: number): boolean {
-    return index >= this.#oldest && index < this.completed
   }
 }

@@ -1,7 +1,7 @@
 import type { LearntUsage, LimitUsage, WindowUsage } from '../../domain/rate-status.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
-import { padded } from './length-bounds.ts'
+import { padded } from './counter.ts'
 
 /** Calls of one window are remembered in this many parts: a part is forgotten as a whole, with its latest call. */
 const PARTS = 128

@@ -1,284 +1,192 @@
 import type { Call, CallLedger, CallResult } from './call-ledger.ts'
+import { padded, snapToRound, type Counter } from './counter.ts'
+import type { Reset } from './headers.ts'
 
-/** What an answer showed about the open window. */
-export type WindowEvidence = 'same' | 'next' | 'partial' | 'ambiguous'
-
-/**
- * One fixed window after the other. No header says which window a call was counted in; the count does. "n are used" is
- * the next window if n is at most the number of calls that this one had counted before, and it is this window if n is
- * more than the next one can have by now. If neither holds, the call is charged to both.
- */
-export class FixedWindow {
-  /** Counted up with each window. */
-  id = 0
-  /** Completed calls charged to this window, and those confirmed to be counted in it. */
-  charged = 0
-  confirmed = 0
-  /** Completed calls that are certainly counted, in this window or a later one. */
-  certain = 0
-  /** It started no earlier; and no later, by the earliest answer to a call that is in it or a later one. */
-  startedAfter = Number.NEGATIVE_INFINITY
-  startedBy: number | null = null
-  /** Calls completed up to here are in this window or an earlier one. */
-  confirmedUntil = Number.NEGATIVE_INFINITY
-  /** When the first call was sent that may have been in the window before this one; −∞ if it may not have been ours. */
-  previousFirstSentAt = Number.NaN
-  /** The end of the last idle time: a window that began before it may have ended in it. */
-  idleUntil = Number.NEGATIVE_INFINITY
-  /** Completed calls that are in this window, or in the next one; and those that are in this one, or in the one before. */
-  #ambiguous: CallResult[] = []
-  #unattributed: readonly CallResult[] = []
-  /** Calls that were in flight when it opened. */
-  readonly #carriedOver = new Set<Call>()
-  /** Calls sent since it opened. */
-  #own = 0
-  /** It counts more calls than ours: a predecessor's, or another client's, may have started it. */
-  #countsOthers = false
-  /** An answer that may not be counted stated its first calls: the next counted call may be in the window after it. */
-  #hasUncountedStart = false
-  #firstOwnSentAt = Number.POSITIVE_INFINITY
-  #otherCalls = 0
-  /** When the latest charged call was completed; and the latest of those completed since the window opened. */
-  #chargedAt: number | null = null
-  #ownChargedAt: number | null = null
-  readonly #identity = new WindowIdentity()
-  readonly #ledger: CallLedger
-
-  constructor(ledger: CallLedger) {
-    this.#ledger = ledger
-  }
-
-  /** When the first call was sent that may be in this window. */
-  get firstSentAt(): number {
-    let first = this.#firstOwnSentAt
-    for (const { call } of this.#unattributed) first = Math.min(first, call.sentAt)
-    for (const { sentAt } of this.#carriedOver) first = Math.min(first, sentAt)
-    return first
-  }
-
-  /** The latest possible start of the window; null while none of its calls was answered. */
-  get latestStart(): number | null {
-    return this.startedBy ?? this.#chargedAt
-  }
-
-  /** The same by its own calls; null while all answers may belong to the window before. */
-  get latestOwnStart(): number | null {
-    return this.startedBy ?? this.#ownChargedAt
-  }
-
-  remaining(limit: number): number {
-    return limit - this.charged - this.#ledger.outstanding - this.#ledger.granted
-  }
-
-  /** The service refused a call: nothing is left of this window. */
-  exhaust(limit: number): void {
-    this.charged = Math.max(this.charged, limit)
-  }
-
-  onSent(call: Call): void {
-    this.#own++
-    this.#firstOwnSentAt = Math.min(this.#firstOwnSentAt, call.sentAt)
-  }
-
-  /**
-   * A call was completed, and is no longer in flight.
-   * @param minLength no window is shorter, in milliseconds
-   * @param otherCalls calls of other clients that may be counted as well
-   */
-  onCompleted(result: CallResult, minLength: number, otherCalls: number): WindowEvidence {
-    this.#otherCalls = otherCalls
-    this.#confirm(this.startedAfter + minLength)
-    return result.call.window === this.id ? this.#onOwn(result) : this.#onEarlier(result)
-  }
-
-  #onOwn(result: CallResult): WindowEvidence {
-    const { call, receivedAt, used, isCounted, resetAt } = result
-    const nextCanHave = this.#ambiguous.length + this.#ledger.outstanding + 1 + this.#otherCalls
-    if (isCounted) this.certain++
-    // If more calls came before it than it counts, not all of them are in its window.
-    const before = Math.max(call.confirmedBefore, this.#otherCalls > 0 ? 0 : call.certainBefore)
-    if (used !== null && used <= before) {
-      // Some slack: another client's call may have been the first in the next window.
-      if (used > nextCanHave + before / 4) {
-        this.confirmed = used
-        this.#charge(receivedAt, isCounted)
-        return 'partial'
-      }
-      this.#open(call, Math.min(this.#ambiguous.length, used - 1 + this.#completedSince(call)))
-      this.#charge(receivedAt, isCounted)
-      this.#hasUncountedStart = !isCounted && used > 0
-      this.confirmed = isCounted ? 1 : 0
-      this.certain = this.confirmed
-      this.#identity.open(resetAt, receivedAt)
-      this.#resolveUnattributed(used, call.sentAt)
-      return 'next'
-    }
-    const isFirst = isCounted && this.startedBy === null && !this.#hasUncountedStart
-    this.#charge(receivedAt, isCounted)
-    if (used !== null && (used > nextCanHave || this.#identity.isSame(resetAt, call.sentAt))) {
-      this.#identity.record(resetAt, receivedAt)
-      this.#confirm(call.sentAt)
-      this.charged = Math.min(this.charged, used + this.#completedSince(call))
-      if (isCounted) this.confirmed++
-      this.#resolveUnattributed(used, call.sentAt)
-      return 'same'
-    }
-    const isConfirmed = isFirst || receivedAt <= this.confirmedUntil
-    if (isConfirmed) {
-      this.#identity.record(resetAt, receivedAt)
-      if (isCounted) this.confirmed++
-      if (used !== null) this.#resolveUnattributed(used, call.sentAt)
-    } else this.#addAmbiguous(result)
-    return 'ambiguous'
-  }
-
-  /** The call was sent before this window opened. */
-  #onEarlier(result: CallResult): WindowEvidence {
-    const { call, receivedAt, used } = result
-    this.#carriedOver.delete(call)
-    if (used !== null && used > this.charged + this.#ledger.outstanding + 1 + this.#otherCalls)
-      return 'ambiguous'
-    this.#unattributed = [...this.#unattributed, result]
-    this.#charge(receivedAt, false)
-    // It was in flight long enough to be in the next window, perhaps.
-    this.#addAmbiguous(result)
-    return 'ambiguous'
-  }
-
-  #addAmbiguous(result: CallResult): void {
-    if (result.receivedAt > this.confirmedUntil) this.#ambiguous.push(result)
-  }
-
-  #charge(receivedAt: number, isCertain: boolean): void {
-    this.charged++
-    this.#chargedAt = receivedAt
-    this.#ownChargedAt = receivedAt
-    if (isCertain) this.startedBy ??= receivedAt
-  }
-
-  /** The window's time is over. */
-  advance(): void {
-    this.#open(null, this.#ambiguous.length)
-    this.#identity.open(null, 0)
-  }
-
-  /** Nothing that was decided holds: another client's calls were counted as well. */
-  invalidate(): void {
-    this.startedAfter = Number.NEGATIVE_INFINITY
-    this.confirmedUntil = Number.NEGATIVE_INFINITY
-  }
-
-  #open(first: Call | null, charged: number): void {
-    this.previousFirstSentAt = this.#countsOthers ? Number.NEGATIVE_INFINITY : this.firstSentAt
-    this.#countsOthers = false
-    this.#hasUncountedStart = false
-    this.id++
-    this.charged = charged
-    this.confirmed = 0
-    this.certain = 0
-    this.startedAfter = Math.max(this.startedAfter, this.confirmedUntil)
-    this.confirmedUntil = this.startedAfter
-    this.startedBy = null
-    this.#ownChargedAt = null
-    this.#chargedAt = charged === 0 ? null : (this.#ambiguous.at(-1)?.receivedAt ?? null)
-    this.#firstOwnSentAt = first?.sentAt ?? Number.POSITIVE_INFINITY
-    this.#own = first === null ? 0 : 1
-    this.#unattributed = this.#ambiguous
-    this.#ambiguous = []
-    this.#carriedOver.clear()
-    for (const call of this.#ledger.inFlight) this.#carriedOver.add(call)
-  }
-
-  /** Confirms what was completed up to a moment, and what counts more than the next window can have by now. */
-  #confirm(until: number): void {
-    if (until <= this.confirmedUntil) return
-    this.confirmedUntil = until
-    for (let before = -1; before !== this.#ambiguous.length;) {
-      before = this.#ambiguous.length
-      const nextCanHave = before + this.#ledger.outstanding + this.#otherCalls
-      this.#ambiguous = this.#ambiguous.filter(({ call, receivedAt, used, isCounted }) => {
-        const isProven = used !== null && used > nextCanHave
-        if (isProven) this.confirmedUntil = Math.max(this.confirmedUntil, call.sentAt)
-        const isSame = isProven || receivedAt <= this.confirmedUntil
-        // One that was sent before the window opened may be in the one before.
-        if (isSame && isCounted && call.window === this.id) this.confirmed++
-        return !isSame
-      })
-    }
-  }
-
-  /**
-   * A call that is certainly in this window counts `used`. If that is more than the window's own calls, the rest are
-   * unattributed ones, and it started before the earliest of these was answered; if it is fewer than all, the others
-   * are in an earlier window.
-   */
-  #resolveUnattributed(used: number, sentAt: number): void {
-    const earlier = used - this.#own - this.#carriedOver.size
-    if (earlier > this.#unattributed.length) this.#countsOthers = true
-    if (this.#otherCalls === 0 && earlier >= 1 && earlier <= this.#unattributed.length) {
-      const completed = this.#unattributed.map(({ receivedAt }) => receivedAt).sort((a, b) => b - a)
-      const by = completed[earlier - 1]
-      if (by !== undefined && this.startedBy !== null) this.startedBy = Math.min(this.startedBy, by)
-    }
-    const before = this.#excludeOlder(used - 1, sentAt)
-    this.startedAfter = Math.max(this.startedAfter, before)
-    this.confirmedUntil = Math.max(this.confirmedUntil, before)
-  }
-
-  /**
-   * The window counts the `n`-th call: at most n − 1 of those completed before it was sent are in it, the last ones.
-   * @returns the latest sending of a call that is not in this window; −∞ if none is known
-   */
-  #excludeOlder(max: number, sentAt: number): number {
-    // Most calls find none, and a long window has thousands to sort.
-    if (this.#unattributed.length <= max) return Number.NEGATIVE_INFINITY
-    const isCandidate = ({ isCounted, receivedAt }: CallResult): boolean => isCounted && receivedAt <= sentAt
-    const candidates = this.#unattributed.filter(isCandidate)
-    if (candidates.length <= max) return Number.NEGATIVE_INFINITY
-    const sorted = candidates.map(({ call }) => call.sentAt).sort((a, b) => a - b)
-    const before = sorted[candidates.length - 1 - max] ?? Number.NEGATIVE_INFINITY
-    this.#unattributed = this.#unattributed.filter(
-      (result) => result.receivedAt > before && !(max === 0 && isCandidate(result)),
-    )
-    return before
-  }
-
-  /** Calls completed while this one was in flight. */
-  #completedSince(call: Call): number {
-    return this.#ledger.completed - 1 - call.completedBefore
-  }
+/** A window that was over: it started after, and its first call of ours was sent then. */
+interface Start {
+  readonly after: number
+  readonly firstSentAt: number
 }
 
-/** In milliseconds. */
-const LONGER_THAN_ROUNDING = 1500
+const STARTS_KEPT = 16
+/** Windows that the clock starts are whole or half seconds long; of others the short ones are tenths. */
+const CLOCK_STEP = 500
+const stepFor = (length: number): number => (length < 5000 ? 100 : CLOCK_STEP)
 
 /**
- * A window known by its Reset: calls whose headers give the same instant are in the same window. Believed once one Reset
- * was seen for longer than a second, because some services send `now + length` with each answer; and never again once
- * the count restarted under the same Reset.
+ * Windows of one length, each with its own count, one after the other: since an instant between `after` and `by` the open
+ * one counts. It ends a length after `by` at the latest, and then the next one is open. A count tells earlier: "n are used" is
+ * the next window if as many calls had been counted before, and still this one if n is more than the next can have by now.
+ *
+ * From below the length is how long after its start a window was still counted in. From above it is the time between two
+ * starts: of the instants themselves where the clock starts windows, and of the first calls where these do.
  */
-class WindowIdentity {
-  #resetAt: number | null = null
-  #seenAt = 0
-  #isCredible = false
-  #isContradicted = false
+export class FixedWindow implements Counter {
+  min = 0
+  /** Counted up with each window. */
+  id = 0
+  after = Number.NEGATIVE_INFINITY
+  /** Calls answered up to then are in an earlier one. */
+  #cleared = Number.NEGATIVE_INFINITY
+  by = Number.POSITIVE_INFINITY
+  /** The first call sent since the window opened. */
+  firstSentAt = Number.POSITIVE_INFINITY
+  /** Calls sent since then that are certainly counted, in this window or in a later one. */
+  certain = 0
+  #byRequest = Number.POSITIVE_INFINITY
+  #byClock = Number.POSITIVE_INFINITY
+  #byReset = Number.POSITIVE_INFINITY
+  /** Calls answered up to then are in this window, or an earlier one; and so is one that was answered later. */
+  #until = Number.NEGATIVE_INFINITY
+  #confirmedAt = Number.NEGATIVE_INFINITY
+  /** Remaining rose by a part of what was used: no fixed window does that. */
+  #isPartial = false
+  #countsOthers = false
+  #idleUntil = Number.NEGATIVE_INFINITY
+  #starts: Start[] = []
+  #resets: { readonly at: number; readonly tolerance: number }[] = []
+  readonly #ledger: CallLedger
+  readonly #isOdd: boolean
+  readonly #isShared: boolean
 
-  /** Another window; null if its Reset is not known yet. */
-  open(resetAt: number | null, receivedAt: number): void {
-    if (resetAt !== null && resetAt === this.#resetAt) this.#isContradicted = true
-    this.#resetAt = resetAt
-    this.#seenAt = receivedAt
+  /** @param isOdd no round length is presumed @param isShared another client may have started a window, and count in it */
+  constructor(ledger: CallLedger, isOdd = false, isShared = false, id = 0) {
+    this.#ledger = ledger
+    this.#isOdd = isOdd
+    this.#isShared = isShared
+    this.id = id
   }
 
-  /** The answer of a call that is certainly in this window. */
-  record(resetAt: number | null, receivedAt: number): void {
-    if (this.#resetAt === null && resetAt !== null) this.open(resetAt, receivedAt)
+  get isPossible(): boolean {
+    return !this.#isPartial && this.min <= this.max
   }
 
-  /** Whether a call with this Reset is certainly in this window. */
-  isSame(resetAt: number | null, sentAt: number): boolean {
-    if (resetAt === null || resetAt !== this.#resetAt) return false
-    if (sentAt - this.#seenAt > LONGER_THAN_ROUNDING) this.#isCredible = true
-    return this.#isCredible && !this.#isContradicted
+  get max(): number {
+    const clock = this.#snap(this.#byClock, CLOCK_STEP)
+    return Math.min(Math.max(this.maxByRequest, clock), this.#snap(this.#byReset, stepFor(this.#byReset)))
+  }
+
+  /** The longest if the first request starts a window. */
+  get maxByRequest(): number {
+    const max = Math.min(this.#byReset, this.#byRequest)
+    return this.#snap(max, this.#isShared ? CLOCK_STEP : stepFor(max))
+  }
+
+  /** As it was observed, before it is taken for a round one. */
+  get observedMax(): number {
+    return Math.min(this.#byReset, Math.max(this.#byRequest, this.#byClock))
+  }
+
+  #snap(max: number, step: number): number {
+    return this.#isOdd || !Number.isFinite(max) ? max : snapToRound(this.min, max, step)
+  }
+
+  get endsAt(): number | null {
+    const end = this.by + padded(this.max)
+    return Number.isFinite(end) ? end : null
+  }
+
+  cutoff(now: number): number {
+    this.advance(now)
+    return Math.max(this.#cleared, now - padded(this.max))
+  }
+
+  /** Opens the next window if this one is certainly over. */
+  advance(now: number): boolean {
+    const isOver = this.endsAt !== null && now >= this.endsAt
+    if (isOver) this.#open()
+    return isOver
+  }
+
+  #open(): void {
+    const firstSentAt = this.#countsOthers
+      ? Number.NEGATIVE_INFINITY
+      : this.#ledger.earliestSentAfter(this.#cleared)
+    this.#starts.push({ after: this.after, firstSentAt: this.#isShared ? this.after : firstSentAt })
+    if (this.#starts.length > STARTS_KEPT) this.#starts.shift()
+    this.id++
+    this.after = Math.max(this.after + this.min, this.#until)
+    this.#until = this.after
+    this.#cleared = this.after
+    this.by = Number.POSITIVE_INFINITY
+    this.firstSentAt = Number.POSITIVE_INFINITY
+    this.certain = 0
+    this.#countsOthers = false
+  }
+
+  onSent({ sentAt }: Call): void {
+    this.firstSentAt = Math.min(this.firstSentAt, sentAt)
+  }
+
+  onIdle(now: number): void {
+    this.#idleUntil = now
+    this.#starts = []
+    this.#resets = []
+  }
+
+  onAnswer({ call, receivedAt, used, isCounted }: CallResult, _limit: number, others: number): void {
+    if (call.window !== this.id) return
+    const { outstanding } = this.#ledger
+    /** Calls that the next window can have by now, this one included; not the one that is known to be in this one. */
+    const from = Math.max(this.#until, this.after + this.min)
+    const nextMayHave =
+      others + outstanding + this.#ledger.completedAfter(from) - (this.#confirmedAt > from ? 1 : 0)
+    if (used !== null && used <= call.certainBefore) {
+      // Some slack: another client's call may have been the first in the next window.
+      if (used > nextMayHave + call.certainBefore / 4) {
+        this.#isPartial ||= !this.#isShared
+        return
+      }
+      this.#open()
+      this.firstSentAt = call.sentAt
+    } else if (used !== null && used > nextMayHave) {
+      this.#confirm(call.sentAt, receivedAt)
+      if (this.by >= this.#idleUntil && this.by < call.sentAt)
+        this.min = Math.max(this.min, call.sentAt - this.by)
+    }
+    if (isCounted) this.certain++
+    if (used !== null) {
+      if (used > outstanding + this.#ledger.completedAfter(this.#cleared)) this.#countsOthers = true
+      this.#narrow(call, used)
+    }
+    if (!isCounted || this.by < receivedAt) return
+    this.by = receivedAt
+    this.#confirm(call.sentAt, receivedAt)
+    this.#measure()
+  }
+
+  #confirm(sentAt: number, receivedAt: number): void {
+    if (sentAt <= this.#until) return
+    this.#until = sentAt
+    this.#confirmedAt = receivedAt
+  }
+
+  /** Of the calls completed before this one at most `used` − 1 are in its window: it started after an earlier one was sent. */
+  #narrow({ completedBefore }: Call, used: number): void {
+    const last = this.#ledger.lastCounted(used, completedBefore)
+    if (last === null || last.receivedAt <= this.#cleared) return
+    this.after = Math.max(this.after, this.#ledger.earliestSent(last.index, completedBefore))
+    this.#cleared = Math.max(this.#cleared, used === 1 ? last.receivedAt : this.after)
+  }
+
+  /** The open window has started by now: what lies between it and the ones before is as many lengths, or more. */
+  #measure(): void {
+    for (const [index, { after, firstSentAt }] of this.#starts.entries()) {
+      const windows = this.#starts.length - index
+      this.#byClock = Math.min(this.#byClock, (this.by - after) / windows)
+      this.#byRequest = Math.min(this.#byRequest, (this.by - firstSentAt) / windows)
+    }
+  }
+
+  /** The ends of windows, on no clock but the service's: they are at least a length apart. */
+  onReset(reset: Reset, sentAt: number, receivedAt: number): void {
+    const at = reset.kind === 'instant' ? reset.at : receivedAt + reset.ms
+    const tolerance = reset.precision + (reset.kind === 'instant' ? 5 : receivedAt - sentAt)
+    const last = this.#resets.at(-1)
+    // Some services compute the end anew for each answer: it is another one only if it differs by more than that.
+    if (last !== undefined && at < last.at + Math.max(400, 1.5 * tolerance)) return
+    for (const [index, earlier] of this.#resets.entries())
+      this.#byReset = Math.min(this.#byReset, (at - earlier.at + tolerance) / (this.#resets.length - index))
+    this.#resets = [...this.#resets, { at, tolerance }].slice(-STARTS_KEPT)
   }
 }

@@ -143,8 +143,6 @@ export class CountedStatuses {
 
 /** How many answers carry headers: some services send them with some answers only. */
 export class HeaderCoverage {
-  /** When the latest call was sent whose answer stated Remaining. */
-  lastSentAt = Number.NEGATIVE_INFINITY
   /** Highest usage seen on an answer with Reset: an upper bound on what a bucket has refilled by that Reset. */
   maxUsedAtReset = 0
   #answers = 0
@@ -162,9 +160,8 @@ export class HeaderCoverage {
     return this.#ledger.completed < FEW_ANSWERS
   }
 
-  recordRemaining(call: Call): void {
+  recordRemaining(): void {
     this.#answers++
-    this.lastSentAt = Math.max(this.lastSentAt, call.sentAt)
   }
 
   recordReset(used: number | null): void {

@@ -1,7 +1,7 @@
 import type { Call, CallLedger } from './call-ledger.ts'
 import type { EarlierCalls } from './documented-limits.ts'
 import { correctGuess, fitToDocumented, type LearntLimit, spanLimit, tighten } from './learnt-limit.ts'
-import { padded } from './length-bounds.ts'
+import { padded } from './counter.ts'
 import type { RateLimitState } from './state.ts'
 
 /** A probe comes this long after a refusal at the earliest, and twice as late after each probe that was refused. */
@@ -118,7 +118,7 @@ export class UnstatedLimit {
 
   /** How many calls the span that ends now has left. Refused calls hold no place in it. */
   left({ calls, windowMs }: LearntLimit, now: number): number {
-    const all = this.#ledger.remainingWithin(calls + this.#refusedWithin(windowMs, now), windowMs, now)
+    const all = this.#ledger.room(calls + this.#refusedWithin(windowMs, now), now - padded(windowMs))
     return all - this.#earlierSince(now - padded(windowMs))
   }
 
@@ -206,7 +206,7 @@ export class UnstatedLimit {
   /** If most calls were made lately, their number was too high, and not the span too short. */
   #letThrough(known: LearntLimit, now: number): LearntLimit {
     const { calls, windowMs } = known
-    if (this.#ledger.completedSince(now - windowMs / 2) < calls / 2) return known
+    if (this.#ledger.completedAfter(now - windowMs / 2) < calls / 2) return known
     return { calls: Math.max(1, Math.min(calls - this.left(known, now), calls - 1)), windowMs }
   }
 
@@ -247,7 +247,7 @@ export class UnstatedLimit {
   /** Of this leader and of earlier ones, without the call that has just ended the pause. */
   #acceptedSince(since: number): number {
     const refused = this.#refusedAt.filter((at) => at >= since).length
-    return this.#ledger.completedSince(since) + this.#earlierSince(since) - refused - 1
+    return this.#ledger.completedAfter(since) + this.#earlierSince(since) - refused - 1
   }
 
   #onProbeAccepted(limit: LearntLimit, now: number): void {
@@ -278,7 +278,7 @@ export class UnstatedLimit {
   #probeDueAt(known: LearntLimit, now: number): number {
     const { calls, windowMs } = known
     if (!this.#isProbeShorter(known, now))
-      return this.#ledger.completedSince(now - windowMs / 2) >= calls / 2
+      return this.#ledger.completedAfter(now - windowMs / 2) >= calls / 2
         ? this.#probeAt
         : Number.POSITIVE_INFINITY
     const leavesAt = this.#leavesAt(known, now)
@@ -295,7 +295,8 @@ export class UnstatedLimit {
     const within = calls + this.#refusedWithin(windowMs, now)
     const earlier = this.#earlier.find(({ at }) => at + padded(windowMs) > now)
     return Math.min(
-      this.#ledger.nextLeavesAt(within, windowMs, now) ?? Number.POSITIVE_INFINITY,
+      (this.#ledger.nextToLeave(within, now - padded(windowMs)) ?? Number.POSITIVE_INFINITY) +
+        padded(windowMs),
       earlier === undefined ? Number.POSITIVE_INFINITY : earlier.at + padded(windowMs),
     )
   }

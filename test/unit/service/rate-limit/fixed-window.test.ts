@@ -1,209 +1,138 @@
 import { describe, expect, test } from 'vitest'
 import { CallLedger, type Call } from '../../../../src/service/rate-limit/call-ledger.ts'
-import { FixedWindow, type WindowEvidence } from '../../../../src/service/rate-limit/fixed-window.ts'
+import { FixedWindow } from '../../../../src/service/rate-limit/fixed-window.ts'
 
 const LIMIT = 10
+const instant = (at: number, precision = 1) => ({ kind: 'instant', at, precision }) as const
 
-/** A window, and the calls that are charged to it. */
+/** Fixed windows, and the calls that are counted in them. */
 class Play {
   readonly ledger = new CallLedger()
-  readonly window = new FixedWindow(this.ledger)
+  readonly window: FixedWindow
+
+  constructor(isOdd = false, isShared = false) {
+    this.window = new FixedWindow(this.ledger, isOdd, isShared)
+  }
 
   send(at: number): Call {
-    const call = this.ledger.send(at, this.window, 0)
+    const { id, certain } = this.window
+    const call = this.ledger.send({ sentAt: at, window: id, certainBefore: certain }, 0)
     this.window.onSent(call)
     return call
   }
 
-  answer(
-    call: Call,
-    at: number,
-    used: number | null,
-    more: { minLength?: number; resetAt?: number; isCounted?: boolean; otherCalls?: number } = {},
-  ): WindowEvidence {
-    const { minLength = 0, resetAt = null, isCounted = true, otherCalls = 0 } = more
-    const result = { call, receivedAt: at, used, isCounted, resetAt }
+  answer(call: Call, at: number, used: number | null, isCounted = true): this {
+    const result = { call, receivedAt: at, used, isCounted, isRefused: false }
     this.ledger.complete(result)
-    return this.window.onCompleted(result, minLength, otherCalls)
+    this.window.onAnswer(result, LIMIT, 0)
+    return this
   }
 
   /** One call after the other, answered after 20 ms. */
-  calls(sentAt: readonly number[], firstUsed = 1): WindowEvidence[] {
-    return sentAt.map((at, index) => this.answer(this.send(at), at + 20, firstUsed + index))
+  calls(sentAt: readonly number[], firstUsed = 1): this {
+    for (const [index, at] of sentAt.entries()) this.answer(this.send(at), at + 20, firstUsed + index)
+    return this
+  }
+
+  /** Calls that hold a place at a moment. */
+  heldAt(now: number): number {
+    return this.ledger.completedAfter(this.window.cutoff(now))
   }
 }
 
 describe('which window a call is counted in', () => {
-  test('both are charged while the count does not tell', () => {
-    const play = new Play()
-    const [first, second, third] = [play.send(0), play.send(1), play.send(2)]
-    play.answer(first, 20, 1)
-    expect(play.answer(second, 21, 2)).toBe('ambiguous')
-    expect(play.answer(third, 22, null)).toBe('ambiguous')
-    play.window.advance()
-    expect(play.window).toMatchObject({
-      id: 1,
-      charged: 2,
-      startedBy: null,
-      latestStart: 22,
-      latestOwnStart: null,
-    })
+  test('the next, if it counts no more than were certainly counted before it', () => {
+    const play = new Play().calls([0, 100, 200]).calls([1010])
+    expect(play.window).toMatchObject({ id: 1, firstSentAt: 1010, by: 1030 })
+    expect(play.heldAt(1030)).toBe(1)
   })
 
-  test('what was completed within the shortest length is in the window', () => {
+  test('while counts do not tell, it holds a place in the next one too', () => {
     const play = new Play()
-    play.calls([0])
-    play.window.startedAfter = 0
-    const [second, third] = [play.send(100), play.send(101)]
-    play.answer(second, 140, null)
-    play.answer(third, 150, null, { minLength: 500 })
-    play.window.advance()
-    expect(play.window).toMatchObject({ charged: 0, startedAfter: 500 })
+    const [first, second] = [play.send(0), play.send(1)]
+    play.answer(first, 20, 1).answer(second, 21, 2).calls([1010])
+    expect(play.heldAt(1030)).toBeGreaterThanOrEqual(1)
+    const late = play.send(2000)
+    play.calls([2010]).answer(late, 2100, null)
+    expect(play.window.id).toBe(2)
+    expect(play.heldAt(2110)).toBe(2)
   })
 
-  test('a call that counts more than the next window can have by now is confirmed later', () => {
-    const play = new Play()
-    play.calls([0, 50])
-    const flight = [100, 101, 102, 103].map((at) => play.send(at))
-    for (const [index, used] of [5, 4, 6, 3].entries()) play.answer(flight[index] as Call, 140 + index, used)
-    play.window.advance()
-    expect(play.window.charged).toBeLessThan(2)
+  test('one that was completed within the shortest length after the start is in no later one', () => {
+    const play = new Play().calls([0, 900]).calls([1010])
+    expect(play.window.min).toBe(880)
+    const late = play.send(1050)
+    play.calls([1060], 2).answer(late, 1100, null).calls([2100])
+    expect(play.heldAt(2130)).toBe(1)
   })
 
-  test('the next, if it counts fewer than were certainly counted before it, in whatever window', () => {
-    const play = new Play()
-    play.calls([0])
-    for (const at of [100, 200, 300]) play.answer(play.send(at), at + 20, null)
-    expect(play.window).toMatchObject({ confirmed: 1, certain: 4 })
-    expect(play.calls([1100], 3)).toEqual(['next'])
-  })
-
-  test('what was completed before a call was sent that is seen to be in the window later is in it too', () => {
-    const play = new Play()
-    play.calls([0, 50])
-    const [first, second] = [play.send(100), play.send(101)]
-    play.send(102)
-    play.send(103)
-    play.answer(second, 150, null)
-    expect(play.answer(play.send(200), 240, 5)).toBe('ambiguous')
-    expect(play.answer(first, 260, 6)).toBe('same')
-    expect(play.window.confirmed).toBe(5)
-    play.window.advance()
-    expect(play.window.charged).toBe(0)
-  })
-
-  test('a 5xx that may not be counted opens no window', () => {
-    const play = new Play()
-    play.calls([0, 100])
-    play.answer(play.send(1100), 1120, null, { isCounted: false })
-    expect(play.window).toMatchObject({ id: 0, charged: 3, confirmed: 2 })
-  })
-
-  test('a refused call exhausts it', () => {
-    const play = new Play()
-    play.window.exhaust(LIMIT)
-    expect(play.window.remaining(LIMIT)).toBe(0)
-  })
-})
-
-describe('calls around the start of a window', () => {
-  test('one that was in flight when it opened is charged to it', () => {
-    const play = new Play()
-    play.calls([0, 100, 200])
-    const late = play.send(1000)
-    play.calls([1010])
-    expect(play.window.id).toBe(1)
-    expect(play.window.firstSentAt).toBe(1000)
-    play.answer(late, 1100, null)
-    expect(play.window.charged).toBe(2)
-  })
-
-  test('one that was in flight when it opened is not in the next one, if it was completed too soon for that', () => {
-    const play = new Play()
-    play.calls([0, 100, 200])
-    const late = play.send(1000)
-    play.calls([1010])
-    play.answer(late, 1100, null, { minLength: 1000 })
-    play.window.advance()
-    expect(play.window.charged).toBe(0)
-  })
-
-  test('one that counts more than this window can have belongs to the one before', () => {
-    const play = new Play()
-    play.calls([0, 100, 200])
-    const late = play.send(1000)
-    play.calls([1010])
-    expect(play.answer(late, 1100, 4)).toBe('ambiguous')
-    expect(play.window.charged).toBe(1)
-  })
-
-  test('the window started before its first answer if it counts more than its own calls', () => {
-    const play = new Play()
-    play.calls([0, 100, 200])
-    const [first, second] = [play.send(1000), play.send(1005)]
-    play.window.advance()
-    play.answer(first, 1040, null)
-    play.answer(second, 1050, null)
-    expect(play.window.startedBy).toBe(null)
-    play.answer(play.send(1200), 1220, 3)
-    expect(play.window.startedBy).toBe(1040)
+  test('none opens by a call that may not be counted', () => {
+    const play = new Play().calls([0, 100])
+    play.answer(play.send(1100), 1120, null, false)
+    expect(play.window.id).toBe(0)
   })
 
   test('it started after the calls that it does not count', () => {
-    const play = new Play()
-    play.calls([0, 100])
+    const play = new Play().calls([0, 100])
     const [first, second] = [play.send(1000), play.send(1005)]
-    play.window.advance()
-    play.answer(first, 1040, null)
-    play.answer(second, 1050, null)
-    play.answer(play.send(1200), 1220, 1)
-    expect(play.window.startedAfter).toBe(1005)
+    play.answer(first, 1040, null).answer(second, 1050, null).calls([1200])
+    expect(play.window.after).toBe(1005)
+    expect(play.heldAt(1230)).toBe(1)
   })
 
-  test('another client may have been the first in it', () => {
-    const play = new Play()
-    play.calls([0, 100, 200, 300, 400, 500, 600, 700])
-    expect(play.answer(play.send(1100), 1120, 3, { otherCalls: 1 })).toBe('next')
-    expect(play.window.confirmed).toBe(1)
-  })
-
-  test('nothing that was decided holds once another client is detected', () => {
-    const play = new Play()
-    play.calls([0, 100, 200])
-    play.window.invalidate()
-    expect(play.window).toMatchObject({
-      startedAfter: Number.NEGATIVE_INFINITY,
-      confirmedUntil: Number.NEGATIVE_INFINITY,
-    })
+  test('it is over a length after its first answer at the latest', () => {
+    const play = new Play().calls([0, 900]).calls([1030, 1900]).calls([2060])
+    expect(play.window.max).toBe(1000)
+    expect(play.window.endsAt).toBeCloseTo(2080 + 1002.1)
+    expect(play.heldAt(3082)).toBe(1)
+    expect(play.heldAt(3083)).toBe(0)
   })
 })
 
-describe('a window known by its Reset', () => {
-  /** Two calls in flight together, the later after `until`: their counts do not tell the window. */
-  const play = (until: number, resetAt = 9000): WindowEvidence => {
-    const one = new Play()
-    one.answer(one.send(0), 20, 1, { resetAt: 9000 })
-    one.answer(one.send(10), 30, null, { isCounted: false })
-    const [first, second] = [one.send(until), one.send(until)]
-    one.answer(first, until + 20, null, { isCounted: false })
-    return one.answer(second, until + 21, 2, { resetAt })
+describe('the length', () => {
+  test('is no longer than from a window’s first call to the next one’s first answer', () => {
+    const play = new Play(true).calls([0, 700]).calls([1010, 1700]).calls([2000])
+    expect(play.window.maxByRequest).toBe(1010)
+    expect(play.window.min).toBe(680)
+  })
+
+  test('is taken for a round one, and for the observed one once a round one was too short', () => {
+    const [round, odd] = [new Play(), new Play(true)].map((play) => play.calls([0, 500]).calls([1037]))
+    expect([round?.window.maxByRequest, odd?.window.maxByRequest]).toEqual([1000, 1057])
+  })
+
+  test('of windows that another client may have started is a multiple of half a second', () => {
+    const play = new Play(false, true).calls([0, 100]).calls([1300, 1400]).calls([2700])
+    expect(play.window.maxByRequest % 500).toBe(0)
+  })
+
+  test('is bounded by no window before an idle time', () => {
+    const play = new Play().calls([0, 100])
+    play.window.onIdle(60_000)
+    play.calls([60_010])
+    expect([play.window.min, play.window.observedMax]).toEqual([80, Number.POSITIVE_INFINITY])
+  })
+})
+
+describe('the instants in Reset', () => {
+  const maxAfter = (at: readonly number[], precision = 1, idleAfter = -1): number => {
+    const { window } = new Play()
+    for (const [index, end] of at.entries()) {
+      window.onReset(instant(end, precision), 0, 0)
+      if (index === idleAfter) window.onIdle(end)
+    }
+    return window.max
   }
 
-  test('is the same while the Reset is, once it was seen for longer than rounding', () => {
-    expect(play(1400)).toBe('ambiguous')
-    expect(play(1600)).toBe('same')
+  test('are at least a length apart', () => {
+    expect(maxAfter([10_000, 14_000, 20_000])).toBe(4000)
   })
 
-  test('may be another once the Reset is another', () => {
-    expect(play(1600, 19_000)).toBe('ambiguous')
+  test('that differ by less than rounding are the same', () => {
+    expect(maxAfter([10_000, 11_000], 1000)).toBe(Number.POSITIVE_INFINITY)
   })
 
-  test('is not known by it once the count restarted under the same Reset', () => {
-    const one = new Play()
-    one.answer(one.send(0), 20, 1, { resetAt: 9000 })
-    one.answer(one.send(100), 120, 2, { resetAt: 9000 })
-    expect(one.answer(one.send(2000), 2020, 1, { resetAt: 9000 })).toBe('next')
-    one.answer(one.send(2100), 2120, null, { isCounted: false })
-    expect(one.answer(one.send(4000), 4020, 2, { resetAt: 9000 })).toBe('ambiguous')
+  test('of two stretches of work bound nothing: any number of windows lies between', () => {
+    expect(maxAfter([10_000, 90_000], 1, 0)).toBe(Number.POSITIVE_INFINITY)
   })
 })

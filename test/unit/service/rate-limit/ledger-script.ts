@@ -1,17 +1,15 @@
 import type { Call, CallLedger, CallResult } from '../../../../src/service/rate-limit/call-ledger.ts'
 
 /** No fixed window is tracked. */
-const NO_WINDOW = { id: 0, confirmed: 0, certain: 0 }
-
 export const send = (ledger: CallLedger, sentAt: number, allowed = 0): Call =>
-  ledger.send(sentAt, NO_WINDOW, allowed)
+  ledger.send({ sentAt, window: 0, certainBefore: 0 }, allowed)
 
 export const resultOf = (call: Call, receivedAt: number, changes: Partial<CallResult> = {}): CallResult => ({
   call,
   receivedAt,
   used: null,
   isCounted: true,
-  resetAt: null,
+  isRefused: false,
   ...changes,
 })
 

@@ -151,6 +151,31 @@ describe('the limit', () => {
   })
 })
 
+describe('when nothing is left', () => {
+  const exhausted = (limit: number): RateLimitModel => {
+    const model = new RateLimitModel()
+    call(model, 0, 200, headers(0, limit, { 'x-ratelimit-reset': '2.001' }))
+    return model
+  }
+  const DUE = T0 + 20 + 2001 + 3
+
+  test('one call is tried once Reset has passed, unless one is pending that will show more', () => {
+    const model = exhausted(10)
+    expect(model.nextCheckAt(T0 + 30)).toBe(DUE)
+    expect([DUE - 1, DUE].map((at) => model.grantable(at))).toEqual([0, 1])
+    model.calls.grant(1, DUE)
+    expect(model.grantable(DUE)).toBe(0)
+  })
+
+  test('a call that is due and was given back unsent may be made after all, after a silence', () => {
+    const model = exhausted(1)
+    model.grant(1, DUE)
+    expect(model.grantable(DUE)).toBe(0)
+    model.calls.release(1)
+    expect(model.grantable(model.nextCheckAt(DUE) ?? 0)).toBe(1)
+  })
+})
+
 describe('a limit that changes', () => {
   test('is waited out only if nothing is left of the new one', () => {
     const reset = { 'x-ratelimit-reset': '8' }

@@ -1,38 +1,50 @@
 import { describe, expect, test } from 'vitest'
+import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
+import type { FixedWindow } from '../../../../src/service/rate-limit/fixed-window.ts'
 import { Probes, type ProbeContext } from '../../../../src/service/rate-limit/probes.ts'
+import { TokenBucket } from '../../../../src/service/rate-limit/rolling.ts'
 
-/** A window that began at 0, of which nothing is known. */
-const unknown: ProbeContext = {
-  limit: 100,
-  window: 1,
-  windowStart: 0,
-  firstSentAt: 0,
-  min: 0,
-  max: Number.POSITIVE_INFINITY,
-  observedMax: Number.POSITIVE_INFINITY,
-  maxIfRequestStarts: Number.POSITIVE_INFINITY,
-  earliestReset: Number.NEGATIVE_INFINITY,
-  latestReset: Number.POSITIVE_INFINITY,
-  headerShare: 1,
-  hasFewSamples: false,
-  lastHeaderAt: Number.NEGATIVE_INFINITY,
-  warmGuess: null,
+type Known = Pick<FixedWindow, 'id' | 'by' | 'firstSentAt' | 'min' | 'max' | 'maxByRequest' | 'observedMax'>
+type Changes = Partial<Omit<ProbeContext, 'fixed'>> & Partial<Known>
+
+/** A window that began at 0, of which nothing is known, and what is known beside that. */
+function contextOf({
+  id = 1,
+  by = 0,
+  firstSentAt = 0,
+  min = 0,
+  max = Infinity,
+  ...more
+}: Changes): ProbeContext {
+  const { maxByRequest = max, observedMax = max, ...others } = more
+  return {
+    limit: 100,
+    fixed: { id, by, firstSentAt, min, max, maxByRequest, observedMax } as FixedWindow,
+    bucket: null,
+    answeredAt: 0,
+    isAmbiguous: false,
+    earliestReset: Number.NEGATIVE_INFINITY,
+    latestReset: Number.POSITIVE_INFINITY,
+    headerShare: 1,
+    hasFewSamples: false,
+    guess: null,
+    ...others,
+  }
 }
 
 /** The moments of all probes of one window. */
-function momentsOf(changes: Partial<ProbeContext>, probes = new Probes()): number[] {
-  const context = { ...unknown, ...changes }
+function momentsOf(changes: Changes, probes = new Probes()): number[] {
+  const context = contextOf(changes)
   const moments: number[] = []
   for (let at = probes.nextAt(context, 1); at !== null && moments.length < 20;) {
     moments.push(at)
-    probes.consume(at)
+    probes.consume()
     at = probes.nextAt(context, Math.max(1, at))
   }
   return moments
 }
 
-const reserved = (changes: Partial<ProbeContext>): number =>
-  new Probes().reserved({ ...unknown, ...changes }, 1)
+const reserved = (changes: Changes): number => new Probes().reserved(contextOf(changes), 1)
 
 describe('reserved calls', () => {
   test('are as many for each probe as it takes for one header', () => {
@@ -40,57 +52,41 @@ describe('reserved calls', () => {
     expect(reserved({ headerShare: 0.1, limit: 1000 })).toBe(24)
   })
 
-  test('become free once an answer has shown what the probe was for', () => {
-    const probes = new Probes()
-    const context = {
-      ...unknown,
-      headerShare: 0.3,
-      min: 500,
-      maxIfRequestStarts: 2000,
-      max: 2000,
-      observedMax: 2000,
-    }
-    const at = probes.nextAt(context, 600) ?? 0
-    probes.consume(at)
-    expect(probes.nextAt(context, at)).toBe(at + 1)
-    expect(probes.nextAt({ ...context, lastHeaderAt: at }, at)).not.toBe(at + 1)
+  test('are none if the length is known, and no more than an eighth of the limit', () => {
+    expect(reserved({ min: 1990, max: 2000 })).toBe(0)
+    expect(reserved({ limit: 24 })).toBe(3)
+    expect(reserved({ limit: 1 })).toBe(0)
   })
 })
 
 describe('the lengths that are tried', () => {
   test('begin with what an earlier run or a policy says, within Reset', () => {
-    expect(momentsOf({ warmGuess: 3000 })).toContain(3000 - 60)
-    expect(momentsOf({ warmGuess: 3000, latestReset: 2500 })).not.toContain(3000 - 60)
+    expect(momentsOf({ guess: 3000 })).toContain(3000 - 60)
+    expect(momentsOf({ guess: 3000, latestReset: 2500 })).not.toContain(3000 - 60)
   })
 
-  test('take a volley if a round length is close to the longest', () => {
-    const bounds = { min: 900, max: 1100, observedMax: 1100, maxIfRequestStarts: 1100 }
-    expect(momentsOf(bounds)).toEqual([940, 1004, 1012, 1020, 1028, 1036])
+  test('take several calls if a round length is close to the longest', () => {
+    expect(momentsOf({ min: 900, max: 1100 })).toEqual([940, 1004, 1012, 1020, 1028, 1036])
   })
 
-  test('are shorter every other time, after a roundest one was tried in vain', () => {
-    const probes = new Probes()
-    const bounds = { min: 900, max: 2300, observedMax: 2300, maxIfRequestStarts: 2300 }
-    const lengths = [1, 2, 3].map((window) => momentsOf({ ...bounds, window }, probes)[0])
-    expect(lengths).toEqual([1940, 940, 1940])
+  test('are tried half-way too while other counters are possible: each counts differently there', () => {
+    expect(momentsOf({ min: 900, max: 2000, isAmbiguous: true })[0]).toBe(1000)
   })
 
-  test('show the window still open when the clock starts it and no shorter length is possible', () => {
-    expect(momentsOf({ min: 1200, max: 2000, observedMax: 2000, maxIfRequestStarts: 1100 })).toEqual([1750])
+  test('show the window still open where it may be no shorter', () => {
+    expect(momentsOf({ min: 1200, max: 2000, maxByRequest: 1100 })).toEqual([1940])
   })
 })
 
 describe('probes', () => {
-  const bounds = { min: 1500, max: 2000, observedMax: 2000, maxIfRequestStarts: 2000 }
+  const bounds = { min: 1500, max: 2000 }
 
   test('take several calls, one after the other, if headers are missing', () => {
     expect(momentsOf({ ...bounds, headerShare: 0.5 })).toEqual([1940, 1941])
-    const long = { min: 7500, max: 10_000, observedMax: 10_000, maxIfRequestStarts: 10_000, headerShare: 0.5 }
-    expect(momentsOf(long)).toEqual([9380, 9500, 9850, 9890])
   })
 
   test('wait until the window has begun', () => {
-    expect(new Probes().nextAt({ ...unknown, windowStart: null }, 1)).toBe(null)
+    expect(new Probes().nextAt(contextOf({ by: Number.POSITIVE_INFINITY }), 1)).toBe(null)
   })
 
   test('become rarer if nothing is learnt, and not after an idle time', () => {
@@ -98,11 +94,21 @@ describe('probes', () => {
       const probes = new Probes()
       const tried = Array.from({ length: 32 }, (_, index) => {
         if (onIdle) probes.onIdle()
-        return probes.reserved({ ...unknown, ...bounds, window: index + 2 }, 1) > 0
+        return probes.reserved(contextOf({ ...bounds, id: index + 2 }), 1) > 0
       })
       return tried.filter(Boolean).length
     }
     expect(count(false)).toBe(9)
     expect(count(true)).toBe(32)
+  })
+
+  test('of a bucket are made half-way through a fill, until its length is known well', () => {
+    const bucket = new TokenBucket(new CallLedger())
+    expect(reserved({ bucket })).toBe(0)
+    bucket.max = 10_000
+    expect(reserved({ bucket })).toBe(1)
+    expect(new Probes().nextAt(contextOf({ bucket, answeredAt: 500 }), 600)).toBe(5500)
+    bucket.min = 9_950
+    expect(reserved({ bucket })).toBe(0)
   })
 })

@@ -1,27 +1,15 @@
 import { expect, test } from 'vitest'
 import {
-  LengthBounds,
   padded,
   roundestBelow,
   roundestBetween,
   snapToRound,
-} from '../../../../src/service/rate-limit/length-bounds.ts'
-
-test('bounds only narrow, and are empty once they cross', () => {
-  const bounds = new LengthBounds()
-  bounds.raiseMin(900)
-  bounds.raiseMin(800)
-  bounds.lowerMax(1100)
-  bounds.lowerMax(1200)
-  expect(bounds).toMatchObject({ min: 900, max: 1100, isEmpty: false })
-  bounds.lowerMax(899)
-  expect(bounds.isEmpty).toBe(true)
-})
+} from '../../../../src/service/rate-limit/counter.ts'
 
 test('a length within the bounds is taken for the longest round one, or the maximum if there is none', () => {
-  expect(snapToRound({ min: 900, max: 1037 }, 100)).toBe(1000)
-  expect(snapToRound({ min: 1010, max: 1037 }, 100)).toBe(1037)
-  expect(snapToRound({ min: 0, max: 80 }, 100)).toBe(80)
+  expect(snapToRound(900, 1037, 100)).toBe(1000)
+  expect(snapToRound(1010, 1037, 100)).toBe(1037)
+  expect(snapToRound(0, 80, 100)).toBe(80)
 })
 
 test('the roundest length between two is the shorter, and below one the longer of equals', () => {
