@@ -1,6 +1,6 @@
 /** A call in flight, with what was known when it was sent. */
 export interface Call {
-  /** 1 for the first call. */
+  /** 1 for the first call, and more for each later one. */
   readonly order: number
   readonly sentAt: number
   /** Calls completed by then: they reached the service before this one. */
@@ -26,6 +26,12 @@ export interface CallResult {
   readonly isRefused: boolean
 }
 
+/** Calls in a row; the latest was answered then. */
+export interface EarlierCalls {
+  readonly at: number
+  readonly calls: number
+}
+
 /** Calls completed in a row: the index of the first, the first sending, the last answer, and all calls certainly counted by then. */
 interface Entry {
   readonly from: number
@@ -45,6 +51,7 @@ const GRANT_TTL_MS = 60_000
  * from these numbers. When there are too many entries, neighbours are merged evenly: an error of one in some thousand.
  */
 export class CallLedger {
+  /** Without those that were refused: they hold no place. */
   sent = 0
   /** Not sent yet. */
   granted = 0
@@ -56,6 +63,7 @@ export class CallLedger {
   /** Granted and not yet sent, the latest last. */
   readonly #grants: { readonly at: number; count: number }[] = []
   #entries: Entry[] = []
+  #order = 0
   #wanted = 0
   #counted = 0
   #forgottenAt = Number.NEGATIVE_INFINITY
@@ -105,7 +113,7 @@ export class CallLedger {
     this.sent++
     const call: Call = {
       ...known,
-      order: this.sent,
+      order: ++this.#order,
       completedBefore: this.completed,
       clientErrorsBefore: this.clientErrors,
       isCovered: this.sent <= allowed,
@@ -116,11 +124,22 @@ export class CallLedger {
 
   complete({ call, receivedAt, isCounted, isRefused }: CallResult): void {
     if (!this.inFlight.delete(call)) return
-    if (isCounted) this.#counted++
-    // No window begins with a call that was refused.
-    const sentAt = isRefused ? Number.POSITIVE_INFINITY : call.sentAt
+    if (isRefused) this.sent--
+    else this.#add(1, call.sentAt, receivedAt, isCounted ? 1 : 0)
+  }
+
+  /** Calls of an earlier leader, the oldest first; when each window began that they are in is not known. */
+  remember(calls: readonly EarlierCalls[]): void {
+    for (const one of calls) {
+      this.sent += one.calls
+      this.#add(one.calls, Number.NEGATIVE_INFINITY, one.at, 0)
+    }
+  }
+
+  #add(calls: number, sentAt: number, receivedAt: number, counted: number): void {
+    this.#counted += counted
     this.#entries.push({ from: this.completed, sentAt, receivedAt, counted: this.#counted })
-    this.completed++
+    this.completed += calls
     if (this.#entries.length > MOST_ENTRIES) this.#compress()
   }
 
@@ -163,6 +182,17 @@ export class CallLedger {
   /** How many calls were answered after a moment. */
   completedAfter(at: number): number {
     return this.completed - (this.#entries[this.#firstAfter(at)]?.from ?? this.completed)
+  }
+
+  /** The calls that were answered after a moment, the oldest first, in no more parts than these. */
+  listAfter(at: number, most: number): EarlierCalls[] {
+    const entries = this.#entries.slice(this.#firstAfter(at))
+    const each = Math.max(1, Math.ceil(entries.length / most))
+    return Array.from({ length: Math.ceil(entries.length / each) }, (_, part) => {
+      const [from, to] = [entries[part * each], entries[(part + 1) * each]]
+      const last = entries[Math.min((part + 1) * each, entries.length) - 1]
+      return { at: last?.receivedAt ?? at, calls: (to?.from ?? this.completed) - (from?.from ?? 0) }
+    })
   }
 
   /** When the first call was sent that was answered after a moment, or is in flight. */

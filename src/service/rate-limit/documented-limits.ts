@@ -1,22 +1,16 @@
 import type { LearntUsage, LimitUsage, WindowUsage } from '../../domain/rate-status.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
+import { CallLedger, type EarlierCalls } from './call-ledger.ts'
 import { padded } from './counter.ts'
 
-/** Calls of one window are remembered in this many parts: a part is forgotten as a whole, with its latest call. */
-const PARTS = 128
-
-/** As few are stored: this many pairs of numbers a window. */
+/** Calls of one window are stored in as few parts, each a pair of numbers: it leaves as a whole, with its latest call. */
 const STORED_PARTS = 24
+/** What is left of them for what refusals have shown is as fine as this. */
+const PARTS = 128
 
 /** After a note has failed it is tried again this much later, in milliseconds. */
 const RETRY_MS = 500
-
-/** Calls in a row; the latest was answered then. */
-export interface EarlierCalls {
-  readonly at: number
-  readonly calls: number
-}
 
 /** The limits of a limiter, and how they outlive it. */
 export interface DocumentedOptions {
@@ -39,7 +33,7 @@ export class DocumentedLimits {
   readonly limits: readonly DocumentedLimit[]
   readonly #windows: readonly CallWindow[]
   /** Granted or in flight. */
-  readonly #pending = new Map<CalledEndpoint | null, number>()
+  #pending = 0
   readonly #persist: DocumentedOptions['persist']
   readonly #onPersisted: () => void
   readonly #listLearnt: () => readonly LearntUsage[]
@@ -59,8 +53,7 @@ export class DocumentedLimits {
     listLearnt: () => readonly LearntUsage[] = () => [],
   ) {
     this.limits = limits
-    this.#windows = limits.map((limit) => new CallWindow(limit))
-    if (usage !== null) for (const window of this.#windows) window.restore(usage, now)
+    this.#windows = limits.map((limit) => new CallWindow(limit, usage, now))
     this.#persist = limits.length === 0 ? undefined : persist
     this.#onPersisted = onPersisted
     this.#listLearnt = listLearnt
@@ -81,11 +74,10 @@ export class DocumentedLimits {
     return this.limits.filter((limit) => limit.endpoint === null || limit.endpoint === endpoint)
   }
 
-  /** The completed calls of an endpoint, as far back as this or its longest window goes. */
-  completedCalls(endpoint: CalledEndpoint | null, windowMs: number): readonly EarlierCalls[] {
+  /** The completed calls of an endpoint, as far back as its longest window goes. */
+  completedCalls(endpoint: CalledEndpoint | null): readonly EarlierCalls[] {
     const windows = this.#counting(endpoint).toSorted((a, b) => a.limit.windowMs - b.limit.windowMs)
-    const covering = windows.find(({ limit }) => limit.windowMs >= windowMs) ?? windows.at(-1)
-    return covering?.calls ?? []
+    return windows.at(-1)?.calls.listAfter(Number.NEGATIVE_INFINITY, PARTS) ?? []
   }
 
   /** How many of `count` calls may be granted now: no more than are noted. */
@@ -116,36 +108,32 @@ export class DocumentedLimits {
 
   /** How many calls the limits allow now. @param reserve the share of each limit to keep for urgent calls */
   grantable(endpoint: CalledEndpoint | null, now: number, reserve = 0): number {
-    const free = this.#counting(endpoint).map((window) => window.left(now, reserve) - this.#pendingIn(window))
+    const free = this.#counting(endpoint).map((window) => window.left(now, reserve))
     return Math.max(0, Math.floor(Math.min(...free)))
   }
 
   /** When `grantable` may rise by the passing of time, if it is 0; null: only an answer can raise it. */
   nextAt(endpoint: CalledEndpoint | null, now: number, reserve = 0): number | null {
-    const full = this.#counting(endpoint).filter(
-      (window) => window.left(now, reserve) - this.#pendingIn(window) < 1,
-    )
+    const full = this.#counting(endpoint).filter((window) => window.left(now, reserve) < 1)
     const times = full.map((window) => window.nextLeavesAt(now)).filter((at) => at !== null)
     return times.length === 0 ? null : Math.max(...times)
   }
 
   grant(endpoint: CalledEndpoint | null, count: number): void {
-    this.#addPending(endpoint, count)
+    this.#pending += count
     this.#noted -= count
+    for (const { calls } of this.#counting(endpoint)) calls.grant(count, 0)
   }
 
   release(endpoint: CalledEndpoint | null, count: number): void {
-    this.#addPending(endpoint, -count)
+    this.#pending -= count
+    for (const { calls } of this.#counting(endpoint)) calls.release(count)
   }
 
   /** A call was answered, or its answer was lost: the service has counted it by now. */
   complete(endpoint: CalledEndpoint | null, now: number): void {
     this.release(endpoint, 1)
-    for (const window of this.#counting(endpoint)) window.add(1, now)
-  }
-
-  get pending(): number {
-    return [...this.#pending.values()].reduce((sum, count) => sum + count, 0)
+    for (const { calls } of this.#counting(endpoint)) calls.remember([{ at: now, calls: 1 }])
   }
 
   /**
@@ -154,7 +142,7 @@ export class DocumentedLimits {
    */
   binding(now: number): { limit: DocumentedLimit; used: number; nextAt: number | null } | null {
     const states = this.#windows.map((window) => {
-      const used = window.used(now) + this.#pendingIn(window)
+      const used = window.used(now)
       const isFull = used >= window.limit.calls
       return { limit: window.limit, used, nextAt: isFull ? window.nextLeavesAt(now) : null, isFull }
     })
@@ -166,87 +154,57 @@ export class DocumentedLimits {
   usage(now: number, reserved: number): LimitUsage {
     const windows = this.#windows.map((window) => window.store(now))
     const learnt = this.#listLearnt()
-    return { windows, reserved: this.pending + reserved, ...(learnt.length > 0 && { learnt }) }
-  }
-
-  #addPending(endpoint: CalledEndpoint | null, count: number): void {
-    this.#pending.set(endpoint, (this.#pending.get(endpoint) ?? 0) + count)
+    return { windows, reserved: this.#pending + reserved, ...(learnt.length > 0 && { learnt }) }
   }
 
   #counting(endpoint: CalledEndpoint | null): readonly CallWindow[] {
     return this.#windows.filter(({ limit }) => limit.endpoint === null || limit.endpoint === endpoint)
   }
-
-  #pendingIn({ limit }: CallWindow): number {
-    return limit.endpoint === null ? this.pending : (this.#pending.get(limit.endpoint) ?? 0)
-  }
 }
 
-/** The completed calls that one limit counts. */
+/** The calls that one limit counts, in a ledger of their own: what is granted stays so until it is answered or given back. */
 class CallWindow {
   readonly limit: DocumentedLimit
-  /** The oldest first. `at`: the latest completion in the part, `from`: the first. */
-  #parts: { readonly from: number; at: number; calls: number }[] = []
-  #used = 0
+  readonly calls = new CallLedger()
 
-  constructor(limit: DocumentedLimit) {
+  constructor(limit: DocumentedLimit, usage: LimitUsage | null, now: number) {
     this.limit = limit
+    this.calls.rememberFor(limit.calls)
+    if (usage !== null) this.#restore(usage, now)
   }
 
-  add(calls: number, at: number): void {
-    const last = this.#parts.at(-1)
-    this.#used += calls
-    if (last === undefined || at - last.from >= this.limit.windowMs / PARTS)
-      this.#parts.push({ from: at, at, calls })
-    else {
-      last.at = Math.max(last.at, at)
-      last.calls += calls
-    }
-  }
-
-  get calls(): readonly EarlierCalls[] {
-    return this.#parts.map(({ at, calls }) => ({ at, calls }))
+  #cutoff(now: number): number {
+    return now - padded(this.limit.windowMs)
   }
 
   used(now: number): number {
-    const length = padded(this.limit.windowMs)
-    const gone = this.#parts.findIndex((part) => part.at + length > now)
-    for (const part of this.#parts.splice(0, gone === -1 ? this.#parts.length : gone))
-      this.#used -= part.calls
-    return this.#used
+    return this.calls.completedAfter(this.#cutoff(now)) + this.calls.granted
   }
 
   left(now: number, reserve: number): number {
     const { calls } = this.limit
-    return calls - Math.floor(calls * reserve) - this.used(now)
+    return this.calls.room(calls - Math.floor(calls * reserve), this.#cutoff(now))
   }
 
   nextLeavesAt(now: number): number | null {
-    this.used(now)
-    const [oldest] = this.#parts
-    return oldest === undefined ? null : oldest.at + padded(this.limit.windowMs)
+    const oldest = this.calls.nextToLeave(Number.POSITIVE_INFINITY, this.#cutoff(now))
+    return oldest === null ? null : oldest + padded(this.limit.windowMs)
   }
 
   store(now: number): WindowUsage {
     const { windowMs, endpoint } = this.limit
-    this.used(now)
-    const each = Math.max(1, Math.ceil(this.#parts.length / STORED_PARTS))
-    const calls: [number, number][] = []
-    for (let n = 0; n < this.#parts.length; n += each) {
-      const merged = this.#parts.slice(n, n + each)
-      const latest = merged.at(-1)?.at ?? now
-      calls.push([Math.max(0, Math.floor(now - latest)), merged.reduce((sum, part) => sum + part.calls, 0)])
-    }
+    const parts = this.calls.listAfter(this.#cutoff(now), STORED_PARTS)
+    const calls = parts.map((part) => [Math.max(0, Math.floor(now - part.at)), part.calls] as const)
     return { windowMs, endpoint, calls }
   }
 
   /** What an earlier leader has called. Of a limit that is new, the next longer window has it. */
-  restore({ windows, reserved }: LimitUsage, now: number): void {
+  #restore({ windows, reserved }: LimitUsage, now: number): void {
     const { windowMs, endpoint } = this.limit
     const [known] = windows
       .filter((one) => one.windowMs >= windowMs && (one.endpoint === null || one.endpoint === endpoint))
       .toSorted((a, b) => a.windowMs - b.windowMs)
-    for (const [ageMs, calls] of known?.calls ?? []) this.add(calls, now - ageMs)
-    if (reserved > 0) this.add(reserved, now)
+    this.calls.remember((known?.calls ?? []).map(([ageMs, calls]) => ({ at: now - ageMs, calls })))
+    if (reserved > 0) this.calls.remember([{ at: now, calls: reserved }])
   }
 }

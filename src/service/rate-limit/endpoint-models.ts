@@ -1,11 +1,11 @@
-import type { ExhaustedFor, KnownLimit, OverstatedLimit } from '../../domain/rate-status.ts'
+import type { ExhaustedFor, KnownLimit, OverstatedLimit, PreviousLeader } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
-import { DocumentedLimits } from './documented-limits.ts'
-import { EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
+import type { Call } from './call-ledger.ts'
+import { DocumentedLimits, type DocumentedOptions } from './documented-limits.ts'
+import { type CallPosition, EndpointEvidence, type StatedUsage } from './endpoint-evidence.ts'
 import { ExhaustionRecord, exhaustedForMs } from './exhaustion.ts'
 import { RateLimitModel } from './model.ts'
-import type { CountedCall, ModelOptions } from './model-options.ts'
 import {
   findLeast,
   findUnconcerned,
@@ -16,6 +16,29 @@ import {
   prepareModel,
   withoutRate,
 } from './refused-limits.ts'
+
+export interface ModelOptions {
+  readonly warm?: KnownLimit | null
+  /** How long the previous leader may have exhausted limits. */
+  readonly exhaustedFor?: ExhaustedFor
+  readonly previous?: PreviousLeader | undefined
+  /**
+   * Persists how long limits may be exhausted, in place of what was persisted before. Without it, the next leader does not
+   * learn that a limit is exhausted.
+   */
+  readonly persistExhaustion?: ((exhaustedFor: ExhaustedFor) => Promise<void>) | null
+  /** Limits in addition to those that headers state; the stricter one holds. Default: none. */
+  readonly documented?: DocumentedOptions
+  /** More may be granted now. */
+  readonly onPersisted: () => void
+  readonly now: () => number
+}
+
+/** A call in flight, as each limit counts it that it may be counted against. */
+export interface CountedCall {
+  readonly position: CallPosition
+  readonly parts: { readonly model: RateLimitModel; readonly call: Call }[]
+}
 
 /** A limit as far as it is known, and what is persisted of it for the next leader. */
 type CountedLimit = ExhaustionRecord<RateLimitModel>

@@ -1,7 +1,6 @@
 import Bottleneck from 'bottleneck'
 import type { CalledEndpoint } from '../../domain/spend.ts'
-import { EndpointModels } from './endpoint-models.ts'
-import type { ModelOptions } from './model-options.ts'
+import { EndpointModels, type ModelOptions } from './endpoint-models.ts'
 import type { Priority } from '../../domain/run.ts'
 import { AcquireQueue, type CallCounters, Permits, type PendingAcquire } from './permits.ts'
 import type { ExhaustedFor, KnownLimit, LimitUsage, RateStatus } from '../../domain/rate-status.ts'

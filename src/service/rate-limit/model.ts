@@ -7,13 +7,12 @@ import { Counters } from './counters.ts'
 import type { StatedUsage } from './endpoint-evidence.ts'
 import { HeaderEvidence, isClientError, usedFromHeaders } from './header-evidence.ts'
 import { parseRetryAfter, readRateHeaders, type Headers, type RateHeaders } from './headers.ts'
-import type { LearntLimit } from './learnt-limit.ts'
 import { OtherClient } from './other-client.ts'
 import { Probes, type ProbeContext } from './probes.ts'
 import { Remaining } from './remaining.ts'
 import { ClockOffset, ResetTimer } from './reset-timer.ts'
 import { stallReason, type RateLimitState } from './state.ts'
-import { UnstatedLimit } from './unstated-limit.ts'
+import { type LearntLimit, UnstatedLimit } from './unstated-limit.ts'
 
 /** Without a Reset the limit counts as exhausted for at most this time, in milliseconds. */
 const MAX_UNCONFIRMED_MS = 60_000
@@ -273,10 +272,10 @@ export class RateLimitModel {
     }
     if (rate.reset !== null) this.#headers.coverage.recordReset(result.used)
     this.#complete(result)
-    if (isClientError(status)) this.calls.clientErrors++
     if (isBan) this.#cooldown.onBanned(call.sentAt, now, this.#retryAfter(headers, now))
     else if (isRejected) this.#onRejected(call, headers, now)
     if (isRejected) return null
+    if (isClientError(status)) this.calls.clientErrors++
     if (status !== 403) this.#cooldown.onAccepted(call.sentAt)
     this.#headers.statuses.record(result, status, this.calls.sent)
     if (rate.remaining !== null) {

@@ -1,8 +1,7 @@
 import type { Priority } from '../../domain/run.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { RequestObserver, ResponseHead } from '../exchange.ts'
-import type { EndpointModels } from './endpoint-models.ts'
-import type { CountedCall } from './model-options.ts'
+import type { CountedCall, EndpointModels } from './endpoint-models.ts'
 
 /** The observer of one call, which also learns when the call is over without having been sent. */
 export interface PermittedCall extends RequestObserver {

@@ -1,10 +1,14 @@
 import type { LearntUsage, OverstatedLimit } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
+import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
 import { readRateHeaders } from './headers.ts'
-import { findOverstated } from './learnt-limit.ts'
 import type { RateLimitModel } from './model.ts'
+import type { LearntLimit } from './unstated-limit.ts'
+
+/** What is granted of a documented limit, if it is less than this share of it, is said. */
+const OVERSTATED_BELOW = 0.9
 
 /** A model of the calls to an endpoint, or to all. */
 export type OwnedModel = readonly [endpoint: CalledEndpoint | null, model: RateLimitModel]
@@ -28,7 +32,7 @@ export function prepareModel(
   // A description that states another limit now may be right.
   if (found === undefined || found.stated !== leastStated(documented, endpoint)) return
   const { calls, windowMs } = found
-  unstated.restore({ calls, windowMs }, documented.completedCalls(endpoint, windowMs), now)
+  unstated.restore({ calls, windowMs }, documented.completedCalls(endpoint), now)
 }
 
 /**
@@ -52,6 +56,18 @@ export const listLearnt = (models: readonly OwnedModel[], documented: Documented
     const stated = leastStated(documented, endpoint)
     return learnt === null || stated === null ? [] : [{ endpoint, ...learnt, stated }]
   })
+
+/** The documented limit that a learnt one is the truth of, if it is too high; null: none is. */
+export function findOverstated(
+  learnt: LearntLimit,
+  documented: readonly DocumentedLimit[],
+): OverstatedLimit | null {
+  const distance = ({ windowMs }: DocumentedLimit): number => Math.abs(Math.log(windowMs / learnt.windowMs))
+  const [stated] = documented.toSorted((a, b) => distance(a) - distance(b))
+  if (stated === undefined) return null
+  const granted = Math.max(1, Math.round((learnt.calls * stated.windowMs) / learnt.windowMs))
+  return granted < stated.calls * OVERSTATED_BELOW ? { ...stated, granted } : null
+}
 
 /** Of the limits that are stated too high the one that is furthest from the truth; null: none is. */
 export function findWorstOverstated(

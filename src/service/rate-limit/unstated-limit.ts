@@ -1,8 +1,31 @@
-import type { Call, CallLedger } from './call-ledger.ts'
-import type { EarlierCalls } from './documented-limits.ts'
-import { correctGuess, fitToDocumented, type LearntLimit, spanLimit, tighten } from './learnt-limit.ts'
+import type { Call, CallLedger, EarlierCalls } from './call-ledger.ts'
 import { padded } from './counter.ts'
 import type { RateLimitState } from './state.ts'
+
+/** At most this number of calls in any span of this length. */
+export interface LearntLimit {
+  readonly calls: number
+  readonly windowMs: number
+}
+
+/** What came before a refusal, and the pause after it. */
+export interface RefusedSpan {
+  /** Calls accepted since the end of the pause before, and for how long until the refusal. */
+  readonly accepted: number
+  readonly busyMs: number
+  /** From the refusal until a call was accepted, or could have been by what the service stated. */
+  readonly pauseMs: number
+  /** Calls accepted in this time up to the refusal. */
+  readonly acceptedWithin: (ms: number) => number
+}
+
+/** The documented windows by their length, with the calls that were believed to be let through in one: as many, or more, were refused. */
+export type Guesses = ReadonlyMap<number, number>
+
+/** A measured rate that is faster than that of the documented window by no more than this is that one: clocks and timers. */
+const SAME_RATE = 0.97
+/** The same after a measured rate was refused: it may be too fast by this. */
+const REFUSED_RATE = 0.7
 
 /** A probe comes this long after a refusal at the earliest, and twice as late after each probe that was refused. */
 const FIRST_PROBE_MS = 10_000
@@ -16,16 +39,8 @@ const LEAST_SHARE = 1 / 20
 const FIRST_RISE = 1 / 16
 const MOST_RISE = 1 / 2
 
-/** Calls that were not let through before are made with this share of the calls in flight: few of them may be refused. */
-const UNPROVEN_SHARE = 1 / 8
-
 /** A shorter span counts as proven after this number of them: windows on the clock refuse the calls of a later one. */
 const TRIAL_SPANS = 4
-
-/** A documented window is given up after more refusals in a row than these that come a few windows after the one before. */
-const MOST_DOUBTS = 3
-const LEAST_DOUBT_SPANS = 1.2
-const DOUBT_SPANS = 4
 
 /** After a refusal, not of a probe of a documented window, one call is in flight for this long, in milliseconds. */
 const CAREFUL_MS = 10_000
@@ -55,7 +70,6 @@ export class UnstatedLimit {
   /** Null while nothing was refused. */
   known: LearntLimit | null = null
   readonly #guesses = new Map<number, number>()
-  #doubts = 0
   /** What is known without what is on trial until `#trialUntil`. */
   #proven: LearntLimit | null = null
   #trialUntil = 0
@@ -63,7 +77,6 @@ export class UnstatedLimit {
   #since: number | null = null
   #accepted = 0
   #pause: Pause | null = null
-  #refusedAt: number[] = []
   #carefulUntil = 0
   #answeredAt = 0
   /** How long a call takes, in milliseconds. */
@@ -75,8 +88,6 @@ export class UnstatedLimit {
   #rise = FIRST_RISE
   #share = FIRST_SHARE
   #isShorterNext = true
-  /** The oldest first. */
-  #earlier: readonly EarlierCalls[] = []
   readonly #ledger: CallLedger
 
   constructor(ledger: CallLedger) {
@@ -97,7 +108,7 @@ export class UnstatedLimit {
   restore(limit: LearntLimit, earlier: readonly EarlierCalls[], now: number): void {
     this.#know(limit)
     this.#ledger.rememberFor(limit.calls)
-    this.#earlier = earlier.toSorted((a, b) => a.at - b.at)
+    this.#ledger.remember(earlier)
     this.#probeAt = now + FIRST_PROBE_MS
   }
 
@@ -112,14 +123,13 @@ export class UnstatedLimit {
     const left = this.left(known, now)
     if (left < 1) return left === 0 && this.#probe === null && now >= this.#probeDueAt(known, now) ? 1 : 0
     const spread = now < this.#carefulUntil ? 0 : (HASTE * known.calls * this.#latency) / known.windowMs
-    const most = Math.max(1, Math.round(spread * (this.#isUnproven(known, left) ? UNPROVEN_SHARE : 1)))
+    const most = Math.max(1, Math.round(spread))
     return Math.max(0, Math.min(left, most - pending, Math.ceil((left - pending) / 2)))
   }
 
-  /** How many calls the span that ends now has left. Refused calls hold no place in it. */
+  /** How many calls the span that ends now has left. */
   left({ calls, windowMs }: LearntLimit, now: number): number {
-    const all = this.#ledger.room(calls + this.#refusedWithin(windowMs, now), now - padded(windowMs))
-    return all - this.#earlierSince(now - padded(windowMs))
+    return this.#ledger.room(calls, now - padded(windowMs))
   }
 
   /** When `grantable` may rise by the passing of time. */
@@ -167,8 +177,6 @@ export class UnstatedLimit {
   /** @param until when calls go on, as the refusal states it; null: it does not */
   onRejected(until: number | null, now: number): void {
     this.slowStart.onRejected(this.#ledger.outstanding + 1)
-    const oldest = now - 2 * Math.max(this.known?.windowMs ?? 0, LAST_PROBE_MS)
-    this.#refusedAt = [...this.#refusedAt.filter((at) => at > oldest), now]
     const isOnTrial = this.#proven !== this.known && now < this.#trialUntil
     const isOfProbe = this.#probe !== null || isOnTrial
     if (isOfProbe) this.#onProbeRejected()
@@ -197,12 +205,6 @@ export class UnstatedLimit {
     return this.known !== null && this.#guesses.has(this.known.windowMs)
   }
 
-  /** The next call is none of those that were let through before. */
-  #isUnproven({ calls, windowMs }: LearntLimit, left: number): boolean {
-    const proven = this.#proven
-    return proven !== null && proven.windowMs === windowMs && left <= calls - proven.calls
-  }
-
   /** If most calls were made lately, their number was too high, and not the span too short. */
   #letThrough(known: LearntLimit, now: number): LearntLimit {
     const { calls, windowMs } = known
@@ -221,33 +223,18 @@ export class UnstatedLimit {
       accepted,
       busyMs: refusedAt - since,
       pauseMs: Math.max(0, at - refusedAt),
-      acceptedWithin: (ms: number) => this.#acceptedSince(refusedAt - ms),
+      // Without the call that has just ended the pause.
+      acceptedWithin: (ms: number) => this.#ledger.completedAfter(refusedAt - ms) - 1,
     }
     const corrected = correctGuess(known, span, this.#guesses)
-    if (corrected !== null) this.#doubtGuess(corrected, at - since)
-    const isHeld = corrected !== null && this.#guesses.has(corrected.windowMs)
-    const limit = isHeld
-      ? corrected
-      : fitToDocumented(tighten(this.known, spanLimit(span)), known, span, this.#guesses)
+    const limit =
+      corrected ?? fitToDocumented(tighten(this.known, spanLimit(span)), known, span, this.#guesses)
     if (this.#guesses.has(limit.windowMs)) this.#guesses.set(limit.windowMs, limit.calls)
     this.#know(limit)
     // A probe of what was known before shows nothing any more.
     this.#probe = null
     this.#ledger.rememberFor(limit.calls)
     this.#probeAt = sentAt + Math.max(this.#probeMs, limit.windowMs)
-  }
-
-  /** A number is found with few refusals. If they go on, the window is another one. */
-  #doubtGuess({ windowMs }: LearntLimit, heldMs: number): void {
-    if (heldMs > DOUBT_SPANS * windowMs) this.#doubts = 0
-    else if (heldMs > LEAST_DOUBT_SPANS * windowMs) this.#doubts++
-    if (this.#doubts > MOST_DOUBTS) this.#guesses.delete(windowMs)
-  }
-
-  /** Of this leader and of earlier ones, without the call that has just ended the pause. */
-  #acceptedSince(since: number): number {
-    const refused = this.#refusedAt.filter((at) => at >= since).length
-    return this.#ledger.completedAfter(since) + this.#earlierSince(since) - refused - 1
   }
 
   #onProbeAccepted(limit: LearntLimit, now: number): void {
@@ -292,22 +279,67 @@ export class UnstatedLimit {
   }
 
   #leavesAt({ calls, windowMs }: LearntLimit, now: number): number {
-    const within = calls + this.#refusedWithin(windowMs, now)
-    const earlier = this.#earlier.find(({ at }) => at + padded(windowMs) > now)
-    return Math.min(
-      (this.#ledger.nextToLeave(within, now - padded(windowMs)) ?? Number.POSITIVE_INFINITY) +
-        padded(windowMs),
-      earlier === undefined ? Number.POSITIVE_INFINITY : earlier.at + padded(windowMs),
-    )
+    const first = this.#ledger.nextToLeave(calls, now - padded(windowMs))
+    return first === null ? Number.POSITIVE_INFINITY : first + padded(windowMs)
   }
+}
 
-  #refusedWithin(windowMs: number, now: number): number {
-    return this.#refusedAt.length - 1 - this.#refusedAt.findLastIndex((at) => at + padded(windowMs) <= now)
-  }
+/** The slower of both, in as few calls at once; one call less where what was measured does not explain the refusal. */
+export function tighten(known: LearntLimit | null, measured: LearntLimit): LearntLimit {
+  if (known === null) return measured
+  const calls = Math.min(known.calls, measured.calls)
+  const windowMs = calls * Math.max(known.windowMs / known.calls, measured.windowMs / measured.calls)
+  const isTighter = calls < known.calls || windowMs > known.windowMs * (1 + 1 / known.calls)
+  return isTighter ? { calls, windowMs } : { ...known, calls: Math.max(1, known.calls - 1) }
+}
 
-  #earlierSince(since: number): number {
-    return this.#earlier.reduce((sum, { at, calls }) => (at > since ? sum + calls : sum), 0)
+/** Up to the end of the pause, the least that is let through: no window that is shorter refuses it. */
+const spanLimit = ({ accepted, busyMs, pauseMs }: RefusedSpan): LearntLimit => ({
+  calls: accepted,
+  windowMs: Math.max(1, busyMs + pauseMs),
+})
+
+/**
+ * The calls of a window of this length are gone before the pause ends: it is longer. Retry-After is rounded up by less than a
+ * second, and pauses of our own double.
+ */
+const isOutlasted = (windowMs: number, { pauseMs }: RefusedSpan): boolean =>
+  pauseMs > Math.max(windowMs + 950, windowMs * 1.25)
+
+/**
+ * What is known has a documented window, and a call was refused: its number was too high, and is what was accepted within it
+ * up to the refusal. Null: the window was no such guess, or is wrong.
+ */
+function correctGuess(known: LearntLimit | null, span: RefusedSpan, guesses: Guesses): LearntLimit | null {
+  if (known === null || !guesses.has(known.windowMs) || isOutlasted(known.windowMs, span)) return null
+  const lately = span.acceptedWithin(known.windowMs)
+  return { calls: Math.max(1, Math.min(lately, known.calls - 1)), windowMs: known.windowMs }
+}
+
+/**
+ * What was accepted within a documented window up to the refusal, if that is more than what was measured: the documented
+ * length is most likely right, and the number too high. A pause is often longer than it had to be, and a bucket refuses calls
+ * in spans that are no windows.
+ * @param known what held when the call was refused
+ * @returns what was measured, if no documented window explains it
+ */
+export function fitToDocumented(
+  measured: LearntLimit,
+  known: LearntLimit | null,
+  span: RefusedSpan,
+  guesses: Guesses,
+): LearntLimit {
+  const { acceptedWithin } = span
+  for (const [windowMs, refused] of [...guesses].toSorted(([a], [b]) => a - b)) {
+    const lately = acceptedWithin(windowMs)
+    // A much shorter span let calls through several times within such a window.
+    const hasHeld = known !== null && known.windowMs < windowMs / 2 && lately > 2 * known.calls
+    if (isOutlasted(windowMs, span) || hasHeld) continue
+    const share = known === null ? SAME_RATE : REFUSED_RATE
+    const isFaster = lately / windowMs >= (measured.calls / measured.windowMs) * share
+    if (lately >= 1 && lately < refused && isFaster) return { calls: lately, windowMs }
   }
+  return measured
 }
 
 /** After this many answers without a limit the service is taken to have none. */

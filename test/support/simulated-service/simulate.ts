@@ -113,7 +113,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   let limits = createLimits(null)
   /** Calls of leaders that are gone: their answers reach nobody. */
   let leader = 0
-  let sentBefore = 0
+  let sent = 0
   let isDead = false
   const timeline = new Timeline(start)
   const end = start + settings.durationMs
@@ -132,7 +132,7 @@ export function simulate(settings: SimulationSettings): Outcome {
 
   const wanted = createWanted(settings, () => queue.now - start)
   const hasWork = (): boolean =>
-    sentBefore + model.calls.sent + model.calls.granted < wanted() &&
+    sent + model.calls.granted < wanted() &&
     !settings.pauses.some(([from, to]) => queue.now >= start + from && queue.now < start + to)
 
   function pump(): void {
@@ -140,7 +140,7 @@ export function simulate(settings: SimulationSettings): Outcome {
     model.onDemand(hasWork() || model.calls.hasPending, now)
     workSince = hasWork() ? (workSince ?? now) : null
     if (now >= end || !hasWork()) return
-    const left = wanted() - sentBefore - model.calls.sent - model.calls.granted
+    const left = wanted() - sent - model.calls.granted
     const room = limits.grantable(null, now)
     const count = Math.min(settings.concurrency - inFlight, left, model.grantable(now), room)
     if (count > 0) {
@@ -176,7 +176,6 @@ export function simulate(settings: SimulationSettings): Outcome {
     if (isDead) return
     isDead = true
     leader++
-    sentBefore += model.calls.sent
     model = new RateLimitModel()
     inFlight = settings.concurrency
     queue.at(killedAt + takeOverMs, () => {
@@ -194,6 +193,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   function send(): void {
     const sender = leader
     const call = model.sent(queue.now)
+    sent++
     const label = timeline.sent(call.order, queue.now)
     longestSilence = Math.max(longestSilence, queue.now - lastSent)
     lastSent = queue.now
@@ -254,7 +254,7 @@ export function simulate(settings: SimulationSettings): Outcome {
   queue.at(start, pump)
   let isDeadlocked = false
   while (!queue.isEmpty) queue.step()
-  const isDone = sentBefore + model.calls.sent >= wanted()
+  const isDone = sent >= wanted()
   if (queue.now < end && settings.otherClientShare === 0 && !isDone) isDeadlocked = true
 
   return {

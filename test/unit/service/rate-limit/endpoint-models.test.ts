@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { ExhaustedFor } from '../../../../src/domain/rate-status.ts'
-import { EndpointModels } from '../../../../src/service/rate-limit/endpoint-models.ts'
-import type { ModelOptions } from '../../../../src/service/rate-limit/model-options.ts'
+import { EndpointModels, type ModelOptions } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import {

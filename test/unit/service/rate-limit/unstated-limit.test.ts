@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
-import { tighten } from '../../../../src/service/rate-limit/learnt-limit.ts'
+import { tighten } from '../../../../src/service/rate-limit/unstated-limit.ts'
 import { someOf } from '../../../support/quota-runs.ts'
 import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
 import { plainSimulation, simulate } from '../../../support/simulated-service/simulate.ts'
