@@ -1,8 +1,7 @@
 import type { Call, CallLedger, CallResult } from './call-ledger.ts'
-import type { Counter } from './counter.ts'
 import { FixedWindow } from './fixed-window.ts'
 import type { Reset } from './headers.ts'
-import { SlidingLog, TokenBucket } from './rolling.ts'
+import { type Counter, SlidingLog, TokenBucket } from './counter.ts'
 
 /** Time without work that counts as idle, in milliseconds: a fiftieth of the furthest Reset, between these. */
 const SHORTEST_IDLE = 500
@@ -41,8 +40,19 @@ export class Counters {
     return [this.fixed, this.sliding, this.bucket]
   }
 
-  get #possible(): readonly Counter[] {
-    return this.all.filter(({ isPossible }) => isPossible)
+  /** The greatest of all possible counters, or the least. */
+  #greatest(of: (counter: Counter) => number): number {
+    let greatest = 0
+    if (this.fixed.isPossible) greatest = Math.max(greatest, of(this.fixed))
+    if (this.sliding.isPossible) greatest = Math.max(greatest, of(this.sliding))
+    return this.bucket.isPossible ? Math.max(greatest, of(this.bucket)) : greatest
+  }
+
+  #least(of: (counter: Counter) => number): number {
+    let least = Number.POSITIVE_INFINITY
+    if (this.fixed.isPossible) least = Math.min(least, of(this.fixed))
+    if (this.sliding.isPossible) least = Math.min(least, of(this.sliding))
+    return this.bucket.isPossible ? Math.min(least, of(this.bucket)) : least
   }
 
   /** Only fixed windows are possible; or only a sliding window or a bucket. */
@@ -60,21 +70,21 @@ export class Counters {
 
   /** In milliseconds, not too short for any possible counter; infinite while that is not known. */
   get length(): number {
-    return Math.max(0, ...this.#possible.map(({ max }) => max))
+    return this.#greatest(({ max }) => max)
   }
 
   /** No window of a possible counter is shorter; a bucket's length is no time in which anything ends. */
   get min(): number {
-    return Math.max(0, ...this.#possible.filter((one) => one !== this.bucket).map(({ min }) => min))
+    return this.#greatest((counter) => (counter === this.bucket ? 0 : counter.min))
   }
 
   /** The window is no shorter, whichever counter is right. */
   get certainMin(): number {
-    return Math.min(...this.#possible.map(({ min }) => min))
+    return this.#least(({ min }) => min)
   }
 
   cutoff(now: number): number {
-    return Math.min(...this.#possible.map((counter) => counter.cutoff(now)))
+    return this.#least((counter) => counter.cutoff(now))
   }
 
   /** When the open window has certainly ended; null if none has begun, or if windows do not end. */
@@ -84,8 +94,11 @@ export class Counters {
 
   /** A call was answered, or lost. */
   onCompleted(result: CallResult, limit: number, others: number): void {
-    for (const counter of this.all) counter.onAnswer(result, limit, others)
-    if (this.#possible.length === 0) this.reset()
+    this.fixed.onAnswer(result, limit, others)
+    // What is contradicted stays so.
+    if (this.sliding.isPossible) this.sliding.onAnswer(result, limit, others)
+    if (this.bucket.isPossible) this.bucket.onAnswer(result, limit, others)
+    if (!this.all.some(({ isPossible }) => isPossible)) this.reset()
   }
 
   onSent(call: Call): void {

@@ -446,7 +446,6 @@ export class RateLimitModel {
   #onRejected(call: Call, headers: Headers, now: number): void {
     const retryAfter = this.#retryAfter(headers, now)
     const isNew = this.#cooldown.onRejected(call.sentAt, now, retryAfter, this.#reset.latestReset)
-    this.#reset.notBefore(this.#cooldown.until)
     this.#remaining.reset(now)
     // What was sent before a cut was known says nothing about the window's length, nor about another client.
     if (this.limit !== null && isNew && this.#headers.decrease.isVisibleTo(call))

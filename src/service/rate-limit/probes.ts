@@ -1,6 +1,5 @@
-import { padded, roundestBelow, roundestBetween } from './counter.ts'
+import { padded, roundestBelow, roundestBetween, type TokenBucket } from './counter.ts'
 import type { FixedWindow } from './fixed-window.ts'
-import type { TokenBucket } from './rolling.ts'
 
 /** What is known when a probe is planned. Times on our clock, lengths in milliseconds. */
 export interface ProbeContext {

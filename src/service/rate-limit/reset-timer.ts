@@ -74,7 +74,6 @@ export class ResetTimer {
   /** The latest Reset, and whether no call can have taken the place that it promises. */
   #last: ReceivedReset | null = null
   #isUnclaimed = false
-  #notBefore = Number.NEGATIVE_INFINITY
   #triedAt = Number.NEGATIVE_INFINITY
   #silenceMs = FIRST_SILENCE
 
@@ -148,11 +147,10 @@ export class ResetTimer {
    */
   nextAttempt(minLength: number | null): { readonly at: number; readonly isFromHeader: boolean } | null {
     const target = this.latestReset
-    if (this.#isUnclaimed && target !== null)
-      return { at: Math.max(target, this.#notBefore), isFromHeader: true }
+    if (this.#isUnclaimed && target !== null) return { at: target, isFromHeader: true }
     if (minLength === null) return null
     const silence = Math.max(this.#silenceMs, this.furthest, minLength)
-    return { at: Math.max(this.#notBefore, this.#triedAt + silence), isFromHeader: false }
+    return { at: this.#triedAt + silence, isFromHeader: false }
   }
 
   /** A call is granted: the next attempt needs another Reset, or twice the time. */
@@ -160,9 +158,5 @@ export class ResetTimer {
     this.#silenceMs = Math.min(LONGEST_WINDOW, this.#silenceMs * 2)
     this.#triedAt = now
     this.#isUnclaimed = false
-  }
-
-  notBefore(at: number): void {
-    this.#notBefore = Math.max(this.#notBefore, at)
   }
 }

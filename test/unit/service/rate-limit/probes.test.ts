@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { CallLedger } from '../../../../src/service/rate-limit/call-ledger.ts'
 import type { FixedWindow } from '../../../../src/service/rate-limit/fixed-window.ts'
 import { Probes, type ProbeContext } from '../../../../src/service/rate-limit/probes.ts'
-import { TokenBucket } from '../../../../src/service/rate-limit/rolling.ts'
+import { TokenBucket } from '../../../../src/service/rate-limit/counter.ts'
 
 type Known = Pick<FixedWindow, 'id' | 'by' | 'firstSentAt' | 'min' | 'max' | 'maxByRequest' | 'observedMax'>
 type Changes = Partial<Omit<ProbeContext, 'fixed'>> & Partial<Known>
