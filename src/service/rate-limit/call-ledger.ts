@@ -204,17 +204,17 @@ export class CallLedger {
     return earliest
   }
 
-  /**
-   * The first `to` completed calls, of which the last `count` that were counted: when the first of them was sent at the
-   * earliest, and when it was answered at the latest; null if they are forgotten.
-   */
-  lastCounted(count: number, to: number): { readonly index: number; readonly receivedAt: number } | null {
+  /** Of the first `to` completed calls the last `count` that were counted: the first entry of these; null if it is forgotten. */
+  lastCounted(
+    count: number,
+    to: number,
+  ): { readonly index: number; readonly sentAt: number; readonly receivedAt: number } | null {
     const wanted = this.countedUpTo(to) - count
     const index = this.#search(({ counted }) => counted <= wanted)
     const entry = this.#entries[index]
     if (wanted < 0 || entry === undefined || entry.from >= to) return null
     if (index === 0 && entry.from > 0) return null
-    return { index: entry.from, receivedAt: entry.receivedAt }
+    return { index: entry.from, sentAt: entry.sentAt, receivedAt: entry.receivedAt }
   }
 
   /** The earliest sending among the calls from index `from` up to, and without, `to`. */

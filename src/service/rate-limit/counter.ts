@@ -84,7 +84,7 @@ export class SlidingLog implements Counter {
       this.min = Math.max(this.min, call.sentAt - (this.#ledger.receivedAt(before - reached) ?? call.sentAt))
     // One of the last `used` completed calls is no longer counted.
     const last = this.#ledger.lastCounted(used, before)
-    if (last === null || last.index < this.#idleUntil || receivedAt - last.receivedAt >= this.#max) return
+    if (last === null || last.index < this.#idleUntil || receivedAt - last.sentAt >= this.#max) return
     this.#max = Math.min(this.#max, receivedAt - this.#ledger.earliestSent(last.index, before))
   }
 }

@@ -165,7 +165,8 @@ export class FixedWindow implements Counter {
   #narrow({ completedBefore }: Call, used: number): void {
     const last = this.#ledger.lastCounted(used, completedBefore)
     if (last === null || last.receivedAt <= this.#cleared) return
-    this.after = Math.max(this.after, this.#ledger.earliestSent(last.index, completedBefore))
+    if (last.sentAt > this.after)
+      this.after = Math.max(this.after, this.#ledger.earliestSent(last.index, completedBefore))
     this.#cleared = Math.max(this.#cleared, used === 1 ? last.receivedAt : this.after)
   }
 

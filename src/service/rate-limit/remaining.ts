@@ -1,5 +1,8 @@
 import type { Call, CallLedger } from './call-ledger.ts'
 
+/** More answers than can arrive while one call is in flight. */
+const MOST_SILENT = 10_000
+
 /**
  * Follows Remaining, which needs to know nothing about windows: however the service counts, Remaining falls only by calls,
  * and rises by itself. Of the calls that are answered one was counted last. It left no less than the least that is stated by
@@ -79,6 +82,7 @@ export class Remaining {
   /** An answer stated nothing, or there was none. */
   onSilent(at: number): void {
     this.#silent.push(at)
+    if (this.#silent.length > 2 * MOST_SILENT) this.#silent = this.#silent.slice(-MOST_SILENT)
   }
 
   /** Nothing is left, by what is known now: a call was refused, or the limit was cut. */

@@ -295,3 +295,11 @@ test('a policy’s w= is the first length that is tried', () => {
   expect(probeAt('10;w=1')).toBeGreaterThan(900)
   expect(probeAt('')).toBeLessThan(500)
 })
+
+test('an answer that states nothing may be of a call that was counted after one that does', () => {
+  const model = new RateLimitModel()
+  const [late, silent] = [model.sent(T0), model.sent(T0 + 1)]
+  model.answered(silent, { status: 200, headers: {} }, T0 + 20)
+  model.answered(late, { status: 200, headers: headers(5) }, T0 + 30)
+  expect(model.remaining(T0 + 30)).toBe(4)
+})
