@@ -15,8 +15,6 @@ export interface Counter {
   onIdle(now: number): void
   /** Calls answered up to then certainly hold no place any more; −∞ if that is not known of any. */
   cutoff(now: number): number
-  /** When that moves by itself, and not with the time; null: it does not. */
-  readonly endsAt: number | null
 }
 
 /** A length with its margin: two clocks drift apart by up to 0.01%, and a timer may fire a moment early. */
@@ -47,7 +45,6 @@ export const roundestBelow = (min: number, max: number): number | null =>
  */
 export class SlidingLog implements Counter {
   min = 0
-  readonly endsAt = null
   #max = Number.POSITIVE_INFINITY
   /** Calls completed at the end of the last idle time: what came before it bounds nothing. */
   #idleUntil = 0
@@ -106,7 +103,6 @@ const MOST_SAMPLES = 32
 export class TokenBucket implements Counter {
   min = 0
   max = Number.POSITIVE_INFINITY
-  readonly endsAt = null
   #samples: Sample[] = []
   #spacing = 1
   readonly #ledger: CallLedger

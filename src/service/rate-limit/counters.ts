@@ -1,6 +1,5 @@
-import type { Call, CallLedger, CallResult } from './call-ledger.ts'
+import type { CallLedger, CallResult } from './call-ledger.ts'
 import { FixedWindow } from './fixed-window.ts'
-import type { Reset } from './headers.ts'
 import { type Counter, SlidingLog, TokenBucket } from './counter.ts'
 
 /** Time without work that counts as idle, in milliseconds: a fiftieth of the furthest Reset, between these. */
@@ -99,14 +98,6 @@ export class Counters {
     if (this.sliding.isPossible) this.sliding.onAnswer(result, limit, others)
     if (this.bucket.isPossible) this.bucket.onAnswer(result, limit, others)
     if (!this.all.some(({ isPossible }) => isPossible)) this.reset()
-  }
-
-  onSent(call: Call): void {
-    this.fixed.onSent(call)
-  }
-
-  onReset(reset: Reset, sentAt: number, receivedAt: number): void {
-    this.fixed.onReset(reset, sentAt, receivedAt)
   }
 
   /**

@@ -81,6 +81,7 @@ export class FixedWindow implements Counter {
     return this.#isOdd || !Number.isFinite(max) ? max : snapToRound(this.min, max, step)
   }
 
+  /** When the open window has certainly ended; null if none has begun, or if its length is not known. */
   get endsAt(): number | null {
     const end = this.by + padded(this.max)
     return Number.isFinite(end) ? end : null

@@ -234,7 +234,7 @@ export class RateLimitModel {
     this.#advance(now)
     const { id, certain } = this.counters.fixed
     const call = this.calls.send({ sentAt: now, window: id, certainBefore: certain }, this.#remaining.allowed)
-    this.counters.onSent(call)
+    this.counters.fixed.onSent(call)
     this.#since ??= now
     if (this.limit === null) this.unstated.onSent(call, now)
     return call
@@ -262,7 +262,7 @@ export class RateLimitModel {
     else this.#reset.record(rate.reset, call.sentAt, now)
     const isBan = status === 403 && this.#cooldown.isBanResponse(call.sentAt)
     const isRejected = status === 429 || isBan || (status === 403 && headers['retry-after'] !== undefined)
-    if (rate.reset !== null && !isRejected) this.counters.onReset(rate.reset, call.sentAt, now)
+    if (rate.reset !== null && !isRejected) this.counters.fixed.onReset(rate.reset, call.sentAt, now)
     const result = {
       call,
       receivedAt: now,

@@ -93,26 +93,9 @@ export class Probes {
     this.#isOver = length === null || this.#isFinal
     if (length === null || this.#isFinal) return
     this.#tried = length
-    const bound = boundOf(context)
-    this.#isFinal = bound !== null
-    const start = Math.min(fixed.by, fixed.firstSentAt)
-    const before = start + length - (length < SHORT_WINDOW_MS ? 60 : 150)
-    const isLongest = bound !== null && length > fixed.max * PRECISION
-    const isClose = bound !== null && bound - length <= CLOSE_MS && !isLongest
-    const after = isLongest
-      ? []
-      : isClose
-        ? VOLLEY_MS.map((late) => start + length + late)
-        : [fixed.by + padded(length)]
-    const half = context.isAmbiguous && left > 2 ? [start + length / 2] : []
-    const moments = [...half, before, ...after].filter((at) => at > now)
-    const isClockSlower = bound !== null && fixed.max - bound > CLOSE_MS
-    const some = !isClose
-      ? moments.slice(-left)
-      : isClockSlower
-        ? [...moments.slice(0, left - 1), fixed.by + padded(length)]
-        : moments.slice(0, left)
-    this.#plan = some.flatMap((at) => Array.from({ length: perProbe }, (_, index) => at + index))
+    this.#isFinal = boundOf(context) !== null
+    const moments = momentsOf(context, length, left, now)
+    this.#plan = moments.flatMap((at) => Array.from({ length: perProbe }, (_, index) => at + index))
   }
 
   #startWindow(context: ProbeContext): void {
@@ -129,6 +112,23 @@ export class Probes {
     const isRare = this.#idleWindows > MOST_IDLE_WINDOWS * callsPerProbe(context)
     this.#isOver = wanted(context) === 0 || (isRare && (this.#idleWindows & (this.#idleWindows - 1)) !== 0)
   }
+}
+
+/** When to send the calls that show whether a window has this length: before its end, and after it. @param left how many at most */
+function momentsOf(context: ProbeContext, length: number, left: number, now: number): readonly number[] {
+  const { fixed, isAmbiguous } = context
+  const bound = boundOf(context)
+  const start = Math.min(fixed.by, fixed.firstSentAt)
+  const over = fixed.by + padded(length)
+  const half = isAmbiguous && left > 2 ? [start + length / 2] : []
+  const early = [...half, start + length - (length < SHORT_WINDOW_MS ? 60 : 150)]
+  const upcoming = (moments: readonly number[]): number[] => moments.filter((at) => at > now)
+  // After the longest possible length the next window is open anyway.
+  if (bound !== null && length > fixed.max * PRECISION) return upcoming(early).slice(-left)
+  if (bound === null || bound - length > CLOSE_MS) return upcoming([...early, over]).slice(-left)
+  const volley = upcoming([...early, ...VOLLEY_MS.map((late) => start + length + late)])
+  // Where the clock may start windows, longer ones are possible: one call comes when this one is over in any case.
+  return fixed.max - bound > CLOSE_MS ? [...volley.slice(0, left - 1), over] : volley.slice(0, left)
 }
 
 /** Half-way through a fill, because a bucket that is full shows no rate; null if it is known well, or not at all. */

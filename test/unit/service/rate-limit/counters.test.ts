@@ -14,7 +14,7 @@ class Play {
     for (const [sentAt, used] of calls) {
       const { id, certain } = this.counters.fixed
       const call = this.ledger.send({ sentAt, window: id, certainBefore: certain }, 0)
-      this.counters.onSent(call)
+      this.counters.fixed.onSent(call)
       const result = { call, receivedAt: sentAt + 20, used, isCounted: true, isRefused: false }
       this.ledger.complete(result)
       this.counters.onCompleted(result, LIMIT, 0)
