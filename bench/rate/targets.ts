@@ -12,7 +12,7 @@ export interface RateTarget {
 export function steadyTarget(limit: number, windowMs: number): number | null {
   if (windowMs >= 10_000) return 0.99
   if (windowMs >= 2000) return 0.965
-  if (windowMs >= 1000) return limit >= 50 ? 0.925 : 0.88
+  if (windowMs >= 1000) return limit >= 50 ? 0.925 : 0.87
   return null
 }
 

@@ -101,7 +101,7 @@ function lived(name: string, limit: number, windowMs: number, changes: Changes =
     settings: { ...one.settings, bursts, durationMs },
     target: {
       steady: null,
-      whole: windowMs < 10_000 ? 0.945 : changes.headerShare === undefined ? 0.98 : 0.97,
+      whole: windowMs < 10_000 ? 0.94 : changes.headerShare === undefined ? 0.98 : 0.97,
       rejected: 0,
     },
   }

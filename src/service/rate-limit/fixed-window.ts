@@ -132,6 +132,7 @@ export class FixedWindow implements Counter {
     const from = Math.max(this.#until, this.after + this.min)
     const nextMayHave =
       others + outstanding + this.#ledger.completedAfter(from) - (this.#confirmedAt > from ? 1 : 0)
+    const isCertain = used !== null && (used <= call.certainBefore || used > nextMayHave)
     if (used !== null && used <= call.certainBefore) {
       // Some slack: another client's call may have been the first in the next window.
       if (used > nextMayHave + call.certainBefore / 4) {
@@ -148,7 +149,8 @@ export class FixedWindow implements Counter {
     if (isCounted) this.certain++
     if (used !== null) {
       if (used > outstanding + this.#ledger.completedAfter(this.#cleared)) this.#countsOthers = true
-      this.#narrow(call, used)
+      // A call that may be in the next window says nothing about when this one started.
+      if (isCertain) this.#narrow(call, used)
     }
     if (!isCounted || this.by < receivedAt) return
     this.by = receivedAt

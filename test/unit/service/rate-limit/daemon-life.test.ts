@@ -53,6 +53,18 @@ function longestOf({ service: { windowMs, date, skewMs } }: SimulationSettings):
   return windowMs * 1.001 + 1000 + 1000 + (date ? 1300 : 1000 + Math.max(0, skewMs)) + 400
 }
 
+/** A burst across the end of a window, after one call: it was taken for two windows that began within it, and 50 calls were refused. */
+const acrossTheEnd: SimulationSettings = {
+  ...plainSimulation,
+  seed: 761_579,
+  durationMs: 135_540,
+  bursts: [
+    { at: 0, calls: 1 },
+    { at: 35_540, calls: 226 },
+  ],
+  service: { ...plainService, counter: 'on-the-clock', limit: 75, windowMs: 2000, date: false, missShare: 0 },
+}
+
 describe('a long-lived process with a few calls now and then', () => {
   it('never waits for longer than Reset says, and gets no 429, when there is much to call', () => {
     fc.assert(
@@ -69,7 +81,7 @@ describe('a long-lived process with a few calls now and then', () => {
             `${describeModels(outcome.model)}\n${outcome.timeline.print()}`,
         )
       }),
-      { numRuns },
+      { numRuns, examples: [[acrossTheEnd]] },
     )
   })
 
