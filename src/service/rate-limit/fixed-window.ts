@@ -39,6 +39,9 @@ export class FixedWindow implements Counter {
   /** Calls answered up to then are in this window, or an earlier one; and so is one that was answered later. */
   #until = Number.NEGATIVE_INFINITY
   #confirmedAt = Number.NEGATIVE_INFINITY
+  /** Its place among the completed calls; and that of the one which is known so to be in the window before. */
+  #confirmed = -1
+  #former = -1
   /** Remaining rose by a part of what was used: no fixed window does that. */
   #isPartial = false
   #countsOthers = false
@@ -102,13 +105,14 @@ export class FixedWindow implements Counter {
   #open(): void {
     const firstSentAt = this.#countsOthers
       ? Number.NEGATIVE_INFINITY
-      : this.#ledger.earliestSentAfter(this.#cleared)
+      : this.#ledger.earliestSentAfter(this.#cleared, this.#former)
     this.#starts.push({ after: this.after, firstSentAt: this.#isShared ? this.after : firstSentAt })
     if (this.#starts.length > STARTS_KEPT) this.#starts.shift()
     this.id++
     this.after = Math.max(this.after + this.min, this.#until)
     this.#until = this.after
     this.#cleared = this.after
+    this.#former = this.#confirmed
     this.by = Number.POSITIVE_INFINITY
     this.firstSentAt = Number.POSITIVE_INFINITY
     this.certain = 0
@@ -132,7 +136,8 @@ export class FixedWindow implements Counter {
     const from = Math.max(this.#until, this.after + this.min)
     const nextMayHave =
       others + outstanding + this.#ledger.completedAfter(from) - (this.#confirmedAt > from ? 1 : 0)
-    const isCertain = used !== null && (used <= call.certainBefore || used > nextMayHave)
+    const isSame = used !== null && (receivedAt <= from || used > nextMayHave)
+    const isCertain = used !== null && (used <= call.certainBefore || isSame)
     if (used !== null && used <= call.certainBefore) {
       // Some slack: another client's call may have been the first in the next window.
       if (used > nextMayHave + call.certainBefore / 4) {
@@ -141,7 +146,7 @@ export class FixedWindow implements Counter {
       }
       this.#open()
       this.firstSentAt = call.sentAt
-    } else if (used !== null && used > nextMayHave) {
+    } else if (isSame) {
       this.#confirm(call.sentAt, receivedAt)
       if (this.by >= this.#idleUntil && this.by < call.sentAt)
         this.min = Math.max(this.min, call.sentAt - this.by)
@@ -162,6 +167,7 @@ export class FixedWindow implements Counter {
     if (sentAt <= this.#until) return
     this.#until = sentAt
     this.#confirmedAt = receivedAt
+    this.#confirmed = this.#ledger.completed - 1
   }
 
   /** Of the calls completed before this one at most `used` − 1 are in its window: it started after an earlier one was sent. */
