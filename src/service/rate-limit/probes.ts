@@ -146,7 +146,9 @@ function boundOf({ fixed, earliestReset }: ProbeContext): number | null {
 function nextLength(context: ProbeContext, from: number, isLast: boolean): number | null {
   const { fixed, guess } = context
   const bound = boundOf(context)
-  if (bound !== null) return roundestBelow(from, bound)
+  // While the clock may start longer windows, the longest that a request starts is tried even if it is an odd one.
+  if (bound !== null)
+    return roundestBelow(from, bound) ?? (from < bound && fixed.max - bound > CLOSE_MS ? bound : null)
   const earliest = Math.max(from, context.earliestReset - fixed.by)
   const latest = context.latestReset - fixed.by
   if (guess !== null && guess > earliest && guess <= latest) return guess

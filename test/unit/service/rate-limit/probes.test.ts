@@ -73,6 +73,11 @@ describe('the lengths that are tried', () => {
     expect(momentsOf({ min: 900, max: 2000, isAmbiguous: true })[0]).toBe(1000)
   })
 
+  test('are odd where no round one is left that a request starts, and the clock may start longer ones', () => {
+    expect(momentsOf({ min: 820, max: 1500, maxByRequest: 850 })).toContain(850 + 4)
+    expect(momentsOf({ min: 820, max: 850 })).toEqual([])
+  })
+
   test('show the window still open where it may be no shorter', () => {
     expect(momentsOf({ min: 1200, max: 2000, maxByRequest: 1100 })).toEqual([1940])
   })
