@@ -39,19 +39,11 @@ export class Counters {
     return [this.fixed, this.sliding, this.bucket]
   }
 
-  /** The greatest of all possible counters, or the least. */
-  #greatest(of: (counter: Counter) => number): number {
-    let greatest = 0
-    if (this.fixed.isPossible) greatest = Math.max(greatest, of(this.fixed))
-    if (this.sliding.isPossible) greatest = Math.max(greatest, of(this.sliding))
-    return this.bucket.isPossible ? Math.max(greatest, of(this.bucket)) : greatest
-  }
-
-  #least(of: (counter: Counter) => number): number {
-    let least = Number.POSITIVE_INFINITY
-    if (this.fixed.isPossible) least = Math.min(least, of(this.fixed))
-    if (this.sliding.isPossible) least = Math.min(least, of(this.sliding))
-    return this.bucket.isPossible ? Math.min(least, of(this.bucket)) : least
+  /** The greatest, or the least, of all possible counters. */
+  #pick(pick: (a: number, b: number) => number, start: number, of: (counter: Counter) => number): number {
+    let picked = start
+    for (const counter of this.all) if (counter.isPossible) picked = pick(picked, of(counter))
+    return picked
   }
 
   /** Only fixed windows are possible; or only a sliding window or a bucket. */
@@ -69,21 +61,21 @@ export class Counters {
 
   /** In milliseconds, not too short for any possible counter; infinite while that is not known. */
   get length(): number {
-    return this.#greatest(({ max }) => max)
+    return this.#pick(Math.max, 0, ({ max }) => max)
   }
 
   /** No window of a possible counter is shorter; a bucket's length is no time in which anything ends. */
   get min(): number {
-    return this.#greatest((counter) => (counter === this.bucket ? 0 : counter.min))
+    return this.#pick(Math.max, 0, (counter) => (counter === this.bucket ? 0 : counter.min))
   }
 
   /** The window is no shorter, whichever counter is right. */
   get certainMin(): number {
-    return this.#least(({ min }) => min)
+    return this.#pick(Math.min, Number.POSITIVE_INFINITY, ({ min }) => min)
   }
 
   cutoff(now: number): number {
-    return this.#least((counter) => counter.cutoff(now))
+    return this.#pick(Math.min, Number.POSITIVE_INFINITY, (counter) => counter.cutoff(now))
   }
 
   /** When the open window has certainly ended; null if none has begun, or if windows do not end. */

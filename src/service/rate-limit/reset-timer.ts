@@ -6,6 +6,18 @@ const DATE_PRECISION_MS = 1050
 /** Two clocks drift apart by up to 0.01% each. */
 const DRIFT = 0.0002
 
+/** In milliseconds. */
+const TIMER_MARGIN = 2
+const ACCURATE_CLOCK = 1000
+const FIRST_SILENCE = 1000
+const LONGEST_WINDOW = 24 * 60 * 60_000
+
+/** When something is, on our clock: no earlier, and no later. */
+export interface Moment {
+  readonly earliest: number
+  readonly latest: number
+}
+
 /**
  * How far the service's clock is ahead of ours, as bounds in milliseconds: the second in an answer's `Date` lies between
  * sending and receiving. Clocks that are off by minutes are common, so no instant of the service is compared with our
@@ -15,10 +27,6 @@ export class ClockOffset {
   #min = Number.NEGATIVE_INFINITY
   #max = Number.POSITIVE_INFINITY
   #at = 0
-
-  get isKnown(): boolean {
-    return this.#max !== Number.POSITIVE_INFINITY
-  }
 
   /** @param date the answer's `Date`, rounded down to the second */
   record(date: number, sentAt: number, receivedAt: number): void {
@@ -34,31 +42,22 @@ export class ClockOffset {
     this.#max = max
   }
 
-  /** The latest, and the earliest, moment on our clock at which the service's clock can show `instant`. */
-  latest(instant: number): number {
-    return instant - this.#min
-  }
-
-  earliest(instant: number): number {
-    return instant - this.#max
+  /** When a Reset comes, which may have been rounded either way; null if it is not credible. */
+  locate(reset: Reset, receivedAt: number): Moment | null {
+    const at = reset.kind === 'delay' ? receivedAt + reset.ms : reset.at
+    const [from, to] = [at - reset.precision, at + reset.precision + TIMER_MARGIN]
+    if (reset.kind === 'delay') return { earliest: from, latest: to }
+    if (Number.isFinite(this.#max)) return { earliest: from - this.#max, latest: to - this.#min }
+    // Without a Date nothing bounds the service's clock. Then Reset counts only if it is plausible on ours.
+    const isPlausible = to > receivedAt - ACCURATE_CLOCK && to < receivedAt + LONGEST_WINDOW
+    return isPlausible ? { earliest: Number.NEGATIVE_INFINITY, latest: to + ACCURATE_CLOCK } : null
   }
 
   /** The earliest reading of the service's clock at `at` on ours; ours, if nothing is known. */
   serviceTime(at: number): number {
-    return this.isKnown ? at + this.#min : at
+    return Number.isFinite(this.#max) ? at + this.#min : at
   }
 }
-
-interface ReceivedReset {
-  readonly reset: Reset
-  readonly receivedAt: number
-}
-
-/** In milliseconds. */
-const TIMER_MARGIN = 2
-const ACCURATE_CLOCK = 1000
-const FIRST_SILENCE = 1000
-const LONGEST_WINDOW = 24 * 60 * 60_000
 
 /**
  * When the limit has certainly been renewed, by what Reset says. Reset may have been rounded down by nearly a second and
@@ -71,8 +70,8 @@ export class ResetTimer {
   furthest = 0
   certainFurthest = 0
   readonly #offset: ClockOffset
-  /** The latest Reset, and whether no call can have taken the place that it promises. */
-  #last: ReceivedReset | null = null
+  /** When the limit is renewed by the latest Reset, and whether no call can have taken the place that it promises. */
+  #next: (Moment & { readonly receivedAt: number }) | null = null
   #isUnclaimed = false
   #triedAt = Number.NEGATIVE_INFINITY
   #silenceMs = FIRST_SILENCE
@@ -81,21 +80,33 @@ export class ResetTimer {
     this.#offset = offset
   }
 
+  /** The earliest moment at which the limit may be renewed, on our clock; null if no credible Reset bounds it. */
+  get earliestReset(): number | null {
+    return this.#next?.earliest ?? null
+  }
+
+  /** The latest such moment. */
+  get latestReset(): number | null {
+    return this.#next?.latest ?? null
+  }
+
   /**
    * Answers arrive out of order: of calls that were in flight together the later Reset counts. An older answer that
    * arrives late would promise a place that another call has taken since.
    */
   record(reset: Reset, sentAt: number, receivedAt: number): void {
-    const before = this.#isUnclaimed ? this.#last : null
+    const before = this.#isUnclaimed ? this.#next : null
+    const located = this.#offset.locate(reset, receivedAt)
+    this.#next = located && { ...located, receivedAt }
     this.#silenceMs = FIRST_SILENCE
     this.#triedAt = receivedAt
-    this.#last = { reset, receivedAt }
     this.#isUnclaimed = true
-    this.certainFurthest = Math.max(this.certainFurthest, (this.earliestReset ?? receivedAt) - receivedAt)
-    const until = this.latestReset
-    if (until !== null) this.furthest = Math.max(this.furthest, until - receivedAt)
+    if (located !== null) {
+      this.certainFurthest = Math.max(this.certainFurthest, located.earliest - receivedAt)
+      this.furthest = Math.max(this.furthest, located.latest - receivedAt)
+    }
     if (before === null || sentAt >= before.receivedAt) return
-    if ((this.#latest(before) ?? 0) >= (until ?? 0)) this.#last = before
+    if (before.latest >= (located?.latest ?? 0)) this.#next = before
   }
 
   /** An answer without a Reset: its call may have taken the target place. */
@@ -113,31 +124,7 @@ export class ResetTimer {
   onUnitIsMs(): void {
     this.furthest = 0
     this.certainFurthest = 0
-    this.#last = null
-  }
-
-  /** The latest moment at which the limit may be renewed, on our clock; null if no credible Reset is known. */
-  get latestReset(): number | null {
-    return this.#latest(this.#last)
-  }
-
-  /** The earliest such moment. */
-  get earliestReset(): number | null {
-    if (this.#last === null) return null
-    const { reset, receivedAt } = this.#last
-    if (reset.kind === 'delay') return receivedAt + reset.ms - reset.precision
-    return this.#offset.isKnown ? this.#offset.earliest(reset.at - reset.precision) : null
-  }
-
-  #latest(received: ReceivedReset | null): number | null {
-    if (received === null) return null
-    const { reset, receivedAt } = received
-    if (reset.kind === 'delay') return receivedAt + reset.ms + reset.precision + TIMER_MARGIN
-    const end = reset.at + reset.precision + TIMER_MARGIN
-    if (this.#offset.isKnown) return this.#offset.latest(end)
-    // Without a Date nothing bounds the service's clock. Then Reset counts only if it is plausible on ours.
-    const isPlausible = end > receivedAt - ACCURATE_CLOCK && end < receivedAt + LONGEST_WINDOW
-    return isPlausible ? end + ACCURATE_CLOCK : null
+    this.#next = null
   }
 
   /**
