@@ -39,6 +39,9 @@ export class FixedWindow implements Counter {
   /** Calls answered up to then are in this window, or an earlier one; and so is one that was answered later. */
   #until = Number.NEGATIVE_INFINITY
   #confirmedAt = Number.NEGATIVE_INFINITY
+  /** All calls answered up to then are in this window or an earlier one; and the most that it was seen to count. */
+  #settled = Number.NEGATIVE_INFINITY
+  #most = 0
   /** Its place among the completed calls; and that of the one which is known so to be in the window before. */
   #confirmed = -1
   #former = -1
@@ -111,7 +114,8 @@ export class FixedWindow implements Counter {
     this.id++
     this.after = Math.max(this.after + this.min, this.#until)
     this.#until = this.after
-    this.#cleared = this.after
+    this.#cleared = Math.max(this.after, this.#settled)
+    this.#most = 0
     this.#former = this.#confirmed
     this.by = Number.POSITIVE_INFINITY
     this.firstSentAt = Number.POSITIVE_INFINITY
@@ -130,15 +134,15 @@ export class FixedWindow implements Counter {
   }
 
   onAnswer({ call, receivedAt, used, isCounted }: CallResult, _limit: number, others: number): void {
+    const isNext = used !== null && used <= call.certainBefore
     if (call.window !== this.id) return
     const { outstanding } = this.#ledger
     /** Calls that the next window can have by now, this one included; not the one that is known to be in this one. */
-    const from = Math.max(this.#until, this.after + this.min)
+    const from = Math.max(this.#until, this.#settled, this.after + this.min)
     const nextMayHave =
       others + outstanding + this.#ledger.completedAfter(from) - (this.#confirmedAt > from ? 1 : 0)
     const isSame = used !== null && (receivedAt <= from || used > nextMayHave)
-    const isCertain = used !== null && (used <= call.certainBefore || isSame)
-    if (used !== null && used <= call.certainBefore) {
+    if (isNext) {
       // Some slack: another client's call may have been the first in the next window.
       if (used > nextMayHave + call.certainBefore / 4) {
         this.#isPartial ||= !this.#isShared
@@ -152,14 +156,21 @@ export class FixedWindow implements Counter {
         this.min = Math.max(this.min, call.sentAt - this.by)
     }
     if (isCounted) this.certain++
-    if (used !== null) {
-      if (used > outstanding + this.#ledger.completedAfter(this.#cleared)) this.#countsOthers = true
-      // A call that may be in the next window says nothing about when this one started.
-      if (isCertain) this.#narrow(call, used)
-    }
-    if (!isCounted || this.by < receivedAt) return
+    const mayHave = outstanding + this.#ledger.completedAfter(this.#cleared)
+    this.#countsOthers ||= used !== null && used > mayHave
+    this.#most = Math.max(this.#most, used ?? 0)
+    // It counts all calls that it may have.
+    if (this.#most === mayHave && !this.#isShared) this.#settled = receivedAt
+    // A call that may be in the next window says nothing about when this one started.
+    if (used !== null && (isNext || isSame)) this.#narrow(call, used)
+    if (isCounted || (used !== null && used <= mayHave)) this.#begin(call, receivedAt)
+  }
+
+  /** The open window has started by the answer of a call that is in it. */
+  #begin({ sentAt }: Call, receivedAt: number): void {
+    if (this.by < receivedAt) return
     this.by = receivedAt
-    this.#confirm(call.sentAt, receivedAt)
+    this.#confirm(sentAt, receivedAt)
     this.#measure()
   }
 
