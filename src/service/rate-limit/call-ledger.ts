@@ -195,13 +195,11 @@ export class CallLedger {
     })
   }
 
-  /** When the first call was sent that was answered after a moment, or is in flight. @param but without this one */
-  earliestSentAfter(at: number, but: number): number {
+  /** When the first call was sent that was answered after a moment, or is in flight. */
+  earliestSentAfter(at: number): number {
     let earliest = Number.POSITIVE_INFINITY
-    for (let index = this.#firstAfter(at); index < this.#entries.length; index++) {
-      const { from, sentAt } = this.#entries[index] ?? { from: but, sentAt: earliest }
-      if (from !== but) earliest = Math.min(earliest, sentAt)
-    }
+    for (let index = this.#firstAfter(at); index < this.#entries.length; index++)
+      earliest = Math.min(earliest, this.#entries[index]?.sentAt ?? earliest)
     for (const { sentAt } of this.inFlight) earliest = Math.min(earliest, sentAt)
     return earliest
   }

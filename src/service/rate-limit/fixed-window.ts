@@ -42,9 +42,6 @@ export class FixedWindow implements Counter {
   /** All calls answered up to then are in this window or an earlier one; and the most that it was seen to count. */
   #settled = Number.NEGATIVE_INFINITY
   #most = 0
-  /** Its place among the completed calls; and that of the one which is known so to be in the window before. */
-  #confirmed = -1
-  #former = -1
   /** Remaining rose by a part of what was used: no fixed window does that. */
   #isPartial = false
   #countsOthers = false
@@ -108,7 +105,7 @@ export class FixedWindow implements Counter {
   #open(): void {
     const firstSentAt = this.#countsOthers
       ? Number.NEGATIVE_INFINITY
-      : this.#ledger.earliestSentAfter(this.#cleared, this.#former)
+      : this.#ledger.earliestSentAfter(this.#cleared)
     this.#starts.push({ after: this.after, firstSentAt: this.#isShared ? this.after : firstSentAt })
     if (this.#starts.length > STARTS_KEPT) this.#starts.shift()
     this.id++
@@ -116,7 +113,6 @@ export class FixedWindow implements Counter {
     this.#until = this.after
     this.#cleared = Math.max(this.after, this.#settled)
     this.#most = 0
-    this.#former = this.#confirmed
     this.by = Number.POSITIVE_INFINITY
     this.firstSentAt = Number.POSITIVE_INFINITY
     this.certain = 0
@@ -178,7 +174,6 @@ export class FixedWindow implements Counter {
     if (sentAt <= this.#until) return
     this.#until = sentAt
     this.#confirmedAt = receivedAt
-    this.#confirmed = this.#ledger.completed - 1
   }
 
   /** Of the calls completed before this one at most `used` − 1 are in its window: it started after an earlier one was sent. */
