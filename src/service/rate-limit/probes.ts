@@ -123,8 +123,12 @@ function momentsOf(context: ProbeContext, length: number, left: number, now: num
   const half = isAmbiguous && left > 2 ? [start + length / 2] : []
   const early = [...half, start + length - (length < SHORT_WINDOW_MS ? 60 : 150)]
   const upcoming = (moments: readonly number[]): number[] => moments.filter((at) => at > now)
-  // After the longest possible length the next window is open anyway.
-  if (bound !== null && length > fixed.max * PRECISION) return upcoming(early).slice(-left)
+  if (bound !== null && length > fixed.max * PRECISION) {
+    // After the longest possible length the next window is open anyway; half-way to a shorter one it is if that is right.
+    const shorter = roundestBelow(fixed.min, length * PRECISION)
+    const between = shorter === null ? [] : [start + (length + shorter) / 2]
+    return upcoming([...between, ...early].toSorted((a, b) => a - b)).slice(0, left)
+  }
   if (bound === null || bound - length > CLOSE_MS) return upcoming([...early, over]).slice(-left)
   const volley = upcoming([...early, ...VOLLEY_MS.map((late) => start + length + late)])
   // Where the clock may start windows, longer ones are possible: one call comes when this one is over in any case.
