@@ -85,10 +85,14 @@ export class Probes {
   #update(context: ProbeContext, now: number): void {
     const { fixed } = context
     if (fixed.id !== this.#window) this.#startWindow(context)
-    if (this.#isOver || this.#plan.length > 0 || !Number.isFinite(fixed.by)) return
+    if (this.#isOver || !Number.isFinite(fixed.by)) return
+    // Since it was planned Reset has come to say that the window ends earlier.
+    if ((this.#plan[0] ?? 0) > context.latestReset + CLOSE_MS) this.#plan = []
+    if (this.#plan.length > 0) return
     const perProbe = callsPerProbe(context)
     const left = Math.floor((wanted(context) - this.#spent) / perProbe)
-    const from = Math.max(fixed.min, this.#tried, now - fixed.by)
+    const isEarlier = this.#tried > context.latestReset - fixed.by
+    const from = Math.max(fixed.min, isEarlier ? 0 : this.#tried, now - fixed.by)
     const length = left > 0 ? nextLength(context, from, left === 1) : null
     this.#isOver = length === null || this.#isFinal
     if (length === null || this.#isFinal) return
