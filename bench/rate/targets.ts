@@ -11,16 +11,13 @@ export interface RateTarget {
 /** The target for fixed windows of this length. */
 export function steadyTarget(limit: number, windowMs: number): number | null {
   if (windowMs >= 10_000) return 0.99
-  if (windowMs >= 2000) return 0.965
-  if (windowMs >= 1000) return limit >= 50 ? 0.925 : 0.87
+  if (windowMs >= 2000) return 0.97
+  if (windowMs >= 1000) return limit >= 50 ? 0.94 : 0.9
   return null
 }
 
 /** For sliding windows and buckets. */
 export const rollingTarget: RateTarget = { steady: 0.9, whole: null, rejected: 0 }
-
-/** Where most answers carry no headers. */
-export const sparseTarget: RateTarget = { steady: 0.98, whole: null, rejected: 0 }
 
 /** Beside another client. */
 export const sharedKeyTarget: RateTarget = { steady: null, whole: null, rejected: 0.01, inTenSeconds: 2 }

@@ -29,6 +29,10 @@ export function snapToRound(min: number, max: number, step: number): number {
   return multiple > min && multiple > 0 ? multiple : max
 }
 
+/** Windows that the clock starts are whole or half seconds long; of others the short ones are tenths. */
+export const CLOCK_STEP = 500
+export const stepFor = (length: number): number => (length < 5000 ? 100 : CLOCK_STEP)
+
 const STEPS = [3_600_000, 600_000, 60_000, 30_000, 10_000, 5000, 1000, 500, 100]
 
 /** The roundest length above `min` and up to `max`, the shorter of equals; null if only odd ones are left. */
@@ -57,7 +61,7 @@ export class SlidingLog implements Counter {
   }
 
   get max(): number {
-    return this.#isOdd ? this.#max : snapToRound(this.min, this.#max, 100)
+    return this.#isOdd ? this.#max : snapToRound(this.min, this.#max, stepFor(this.#max))
   }
 
   get isPossible(): boolean {

@@ -1,5 +1,5 @@
 import type { Call, CallLedger, CallResult } from './call-ledger.ts'
-import { padded, snapToRound, type Counter } from './counter.ts'
+import { CLOCK_STEP, padded, snapToRound, stepFor, type Counter } from './counter.ts'
 import type { Reset } from './headers.ts'
 
 /** A window that was over: it started after, and its first call of ours was sent then. */
@@ -9,9 +9,6 @@ interface Start {
 }
 
 const STARTS_KEPT = 16
-/** Windows that the clock starts are whole or half seconds long; of others the short ones are tenths. */
-const CLOCK_STEP = 500
-const stepFor = (length: number): number => (length < 5000 ? 100 : CLOCK_STEP)
 
 /**
  * Windows of one length, each with its own count, one after the other: since an instant between `after` and `by` the open
