@@ -47,13 +47,13 @@ export class FixedWindow implements Counter {
   #resets: { readonly at: number; readonly tolerance: number }[] = []
   readonly #ledger: CallLedger
   readonly #isOdd: boolean
-  readonly #isShared: boolean
+  readonly isShared: boolean
 
   /** @param isOdd no round length is presumed @param isShared another client may have started a window, and count in it */
   constructor(ledger: CallLedger, isOdd = false, isShared = false, id = 0) {
     this.#ledger = ledger
     this.#isOdd = isOdd
-    this.#isShared = isShared
+    this.isShared = isShared
     this.id = id
   }
 
@@ -69,7 +69,7 @@ export class FixedWindow implements Counter {
   /** The longest if the first request starts a window. */
   get maxByRequest(): number {
     const max = Math.min(this.#byReset, this.#byRequest)
-    return this.#snap(max, this.#isShared ? CLOCK_STEP : stepFor(max))
+    return this.#snap(max, this.isShared ? CLOCK_STEP : stepFor(max))
   }
 
   /** As it was observed, before it is taken for a round one. */
@@ -103,7 +103,7 @@ export class FixedWindow implements Counter {
     const firstSentAt = this.#countsOthers
       ? Number.NEGATIVE_INFINITY
       : this.#ledger.earliestSentAfter(this.#cleared)
-    this.#starts.push({ after: this.after, firstSentAt: this.#isShared ? this.after : firstSentAt })
+    this.#starts.push({ after: this.after, firstSentAt: this.isShared ? this.after : firstSentAt })
     if (this.#starts.length > STARTS_KEPT) this.#starts.shift()
     this.id++
     this.after = Math.max(this.after + this.min, this.#until)
@@ -138,7 +138,7 @@ export class FixedWindow implements Counter {
     if (isNext) {
       // Some slack: another client's call may have been the first in the next window.
       if (used > nextMayHave + call.certainBefore / 4) {
-        this.#isPartial ||= !this.#isShared
+        this.#isPartial ||= !this.isShared
         return
       }
       this.#open()
@@ -153,7 +153,7 @@ export class FixedWindow implements Counter {
     this.#countsOthers ||= used !== null && used > mayHave
     this.#most = Math.max(this.#most, used ?? 0)
     // It counts all calls that it may have.
-    if (this.#most === mayHave && !this.#isShared) this.#settled = receivedAt
+    if (this.#most === mayHave && !this.isShared) this.#settled = receivedAt
     // A call that may be in the next window says nothing about when this one started.
     if (used !== null && (isNext || isSame)) this.#narrow(call, used)
     if (isCounted || (used !== null && used <= mayHave)) this.#begin(call, receivedAt)

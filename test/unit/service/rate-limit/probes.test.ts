@@ -4,7 +4,10 @@ import type { FixedWindow } from '../../../../src/service/rate-limit/fixed-windo
 import { Probes, type ProbeContext } from '../../../../src/service/rate-limit/probes.ts'
 import { TokenBucket } from '../../../../src/service/rate-limit/counter.ts'
 
-type Known = Pick<FixedWindow, 'id' | 'by' | 'firstSentAt' | 'min' | 'max' | 'maxByRequest' | 'observedMax'>
+type Known = Pick<
+  FixedWindow,
+  'id' | 'by' | 'firstSentAt' | 'min' | 'max' | 'maxByRequest' | 'observedMax' | 'isShared'
+>
 type Changes = Partial<Omit<ProbeContext, 'fixed'>> & Partial<Known>
 
 /** A window that began at 0, of which nothing is known, and what is known beside that. */
@@ -14,12 +17,13 @@ function contextOf({
   firstSentAt = 0,
   min = 0,
   max = Infinity,
+  isShared = false,
   ...more
 }: Changes): ProbeContext {
   const { maxByRequest = max, observedMax = max, ...others } = more
   return {
     limit: 100,
-    fixed: { id, by, firstSentAt, min, max, maxByRequest, observedMax } as FixedWindow,
+    fixed: { id, by, firstSentAt, min, max, maxByRequest, observedMax, isShared } as FixedWindow,
     bucket: null,
     answeredAt: 0,
     isAmbiguous: false,
@@ -57,6 +61,11 @@ describe('reserved calls', () => {
     expect(reserved({ limit: 24 })).toBe(3)
     expect(reserved({ limit: 1 })).toBe(0)
   })
+
+  test('are none beside another client, which would spend them, once anything bounds the length', () => {
+    expect(reserved({ isShared: true, min: 900, max: 2000 })).toBe(0)
+    expect(reserved({ isShared: true })).toBeGreaterThan(0)
+  })
 })
 
 describe('the lengths that are tried', () => {
@@ -78,8 +87,16 @@ describe('the lengths that are tried', () => {
     expect(momentsOf({ min: 820, max: 850 })).toEqual([])
   })
 
-  test('show the window still open where it may be no shorter', () => {
+  test('are tried between the longest and the next shorter one: which of them is right shows early', () => {
+    expect(momentsOf({ min: 2444, max: 4000 })).toEqual([3500, 3940])
     expect(momentsOf({ min: 1200, max: 2000, maxByRequest: 1100 })).toEqual([1940])
+  })
+
+  test('are others once Reset says that the window ends before that', () => {
+    const probes = new Probes()
+    expect(probes.nextAt(contextOf({}), 120_000)).toBeGreaterThan(200_000)
+    const stated = contextOf({ earliestReset: 128_000, latestReset: 132_000 })
+    expect(probes.nextAt(stated, 120_000)).toBeLessThan(132_000)
   })
 })
 
