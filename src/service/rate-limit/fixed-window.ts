@@ -152,8 +152,8 @@ export class FixedWindow implements Counter {
     const mayHave = outstanding + this.#ledger.completedAfter(this.#cleared)
     this.#countsOthers ||= used !== null && used > mayHave
     this.#most = Math.max(this.#most, used ?? 0)
-    // It counts all calls that it may have.
-    if (this.#most === mayHave && !this.isShared) this.#settled = receivedAt
+    // It counts all calls that it may have, and none but ours.
+    if (this.#most === mayHave && !this.#countsOthers && !this.isShared) this.#settled = receivedAt
     // A call that may be in the next window says nothing about when this one started.
     if (used !== null && (isNext || isSame)) this.#narrow(call, used)
     if (isCounted || (used !== null && used <= mayHave)) this.#begin(call, receivedAt)

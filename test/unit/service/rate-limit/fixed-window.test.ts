@@ -66,6 +66,19 @@ describe('which window a call is counted in', () => {
     expect(play.heldAt(2130)).toBe(1)
   })
 
+  test('all are in this one if one of them counts as many as it can have', () => {
+    const play = new Play()
+    const [first, second] = [play.send(0), play.send(1)]
+    play.answer(first, 20, 1).answer(second, 21, 2).calls([1010])
+    expect(play.heldAt(1030)).toBe(1)
+  })
+
+  test('the next has begun if a count is stated, whether or not that call is counted', () => {
+    const play = new Play().calls([0, 100])
+    play.answer(play.send(1010), 1030, 1, false)
+    expect(play.window).toMatchObject({ id: 1, by: 1030 })
+  })
+
   test('none opens by a call that may not be counted', () => {
     const play = new Play().calls([0, 100])
     play.answer(play.send(1100), 1120, null, false)
