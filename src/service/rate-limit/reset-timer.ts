@@ -13,7 +13,7 @@ const FIRST_SILENCE = 1000
 const LONGEST_WINDOW = 24 * 60 * 60_000
 
 /** When something is, on our clock: no earlier, and no later. */
-export interface Moment {
+interface Moment {
   readonly earliest: number
   readonly latest: number
 }
