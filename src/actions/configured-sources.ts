@@ -1,8 +1,7 @@
+import * as retired from '../store/retire-source.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { dropTriggersOf, installTriggers } from '../sources/triggers/install.ts'
 import type { Database } from '../store/open.ts'
-import { renameChanges, renameStoredSource } from '../store/rename-source.ts'
-import * as retired from '../store/retire-source.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { pluralize } from '../util/format.ts'
 import { didYouMean, listNames } from '../util/text.ts'
@@ -62,10 +61,10 @@ export async function renameSource(
       await refuseWorking(tx, from)
       const change = { source: from, renamed_to: to, rows: known.rows + known.deleted }
       if (dryRun) return change
-      await renameStoredSource(tx, from, to)
+      await retired.renameStoredSource(tx, from, to)
       // Last: they lock the table, against its writers, until the end of the transaction.
       if (await dropTriggersOf(tx, from)) await installTriggers(tx, source)
-      await renameChanges(tx, from, to)
+      await retired.renameChanges(tx, from, to)
       return change
     },
     NO_TIMEOUT,

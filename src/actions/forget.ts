@@ -1,25 +1,25 @@
+import * as erase from '../store/erase.ts'
+import * as search from '../store/erase.ts'
+import * as suppressions from '../store/suppressions.ts'
 import { describeError, FillrateError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import type { Source } from '../sources/source-model.ts'
 import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
-import * as erase from '../store/erase.ts'
-import * as search from '../store/erase-mentions.ts'
-import * as suppressions from '../store/suppressions.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import {
-  type ForgetTarget,
   findRowsByInputs,
-  type UnsearchedSource,
   toForgetTarget,
+  type ForgetTarget,
+  type UnsearchedSource,
 } from './forget-target.ts'
 import { endpointOf } from '../domain/identifiers/kind.ts'
 import { listNameKeys } from '../domain/identifiers/name-company.ts'
 import {
   ERASED_TEXT,
   findSubject,
-  type Identifier,
   identifierText,
   redactStrings,
+  type Identifier,
 } from '../domain/subject.ts'
 import { findResultSubjects, NO_TEXT, redactResults, type RedactedResult } from '../pipeline/erasure.ts'
 import { lockCandidateJobs } from '../pipeline/match-delivery.ts'

@@ -1,25 +1,27 @@
+import * as services from '../store/services.ts'
 import type { Config, ConfigService } from '../config/config.ts'
-import { type Environment, environmentOf, variableOf, checkClient } from '../config/environment.ts'
-import { configuredAddress, type Deps, registerService, TABLE_POLICY } from '../pipeline/deps.ts'
+import { environmentOf, variableOf, checkClient, type Environment } from '../config/environment.ts'
+import { configuredAddress, registerService, TABLE_POLICY, type Deps } from '../pipeline/deps.ts'
 import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
 import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.ts'
-import { LeaderElector } from '../runs/leader.ts'
+import { LeaderElector } from '../runs/leadership.ts'
 import type { MaintenanceDeps } from '../runs/maintenance.ts'
 import type { RunDeps } from '../runs/run-part.ts'
 import { toScopes } from '../service/api-keys.ts'
 import { Breaker } from '../service/breaker.ts'
 import { EnrichmentClient } from '../service/client.ts'
 import { UnauthorizedError } from '../service/errors.ts'
-import { type OpenedSources, type OpenedSteps, toSteps } from '../sources/open-sources.ts'
+import { toSteps, type OpenedSources, type OpenedSteps } from '../sources/open-sources.ts'
 import type { Database } from '../store/open.ts'
 import { acceptKey } from '../store/rate-limits.ts'
-import * as services from '../store/services.ts'
 import type { Log } from '../util/log.ts'
 import { toJobAddress } from '../webhook/address.ts'
-import { type BulkAvailability, checkBulkAvailability } from './bulk-availability.ts'
-import { type AccountAnswer, callAccount } from './try-service.ts'
+import { checkBulkAvailability, type BulkAvailability } from './bulk-availability.ts'
 import { requireSetting } from './validate-request.ts'
 import { ConfigProblems } from '../config/problems.ts'
+import type { Service } from '../domain/service/service.ts'
+import { describeError } from '../util/error-text.ts'
+import { pluralize } from '../util/format.ts'
 
 /** What a configuration is opened with. */
 export interface OpenedConfig extends OpenedSources {
@@ -230,4 +232,51 @@ export function openServiceClient(
     },
     onKeyAccepted: (keyId) => log.info({ event: 'key_accepted', keyId }, 'the service accepts the key again'),
   })
+}
+
+/** What the free call for the account says. */
+export type AccountAnswer =
+  | {
+      readonly isAccepted: true
+      /** That are left. Null: the description does not say where they stand. */
+      readonly credits: number | null
+    }
+  | { readonly isAccepted: false; readonly reason: string }
+
+/** What an accepted key says of the account. */
+export const describeAccount = ({ credits }: Extract<AccountAnswer, { isAccepted: true }>): string =>
+  `accepted by the service${credits === null ? '' : `; ${pluralize(credits, 'credit')} left`}`
+
+const TIMEOUT_MS = 10_000
+
+/** A client for one call beside those of runs; null: the environment lacks what the service needs. */
+export function openClient(
+  service: Service,
+  environment: Environment,
+  timeoutMs?: number,
+): EnrichmentClient | null {
+  const { baseUrl, apiKeys: apiKey, auth, proxies } = environment
+  if (baseUrl === null || apiKey.length === 0 || checkClient(service, environment).length > 0) return null
+  const timeout = timeoutMs === undefined ? {} : { timeoutMs }
+  return new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service, ...timeout })
+}
+
+/**
+ * Requests the account of a service, with the first of its keys that it accepts.
+ * @returns null: its description names no such call, or the environment lacks what it needs
+ */
+export async function callAccount(service: Service, environment: Environment): Promise<AccountAnswer | null> {
+  const client = service.account && openClient(service, environment, TIMEOUT_MS)
+  if (client === null) return null
+  try {
+    for (;;)
+      try {
+        return { isAccepted: true, credits: await client.readAccount() }
+      } catch (error) {
+        if (!(error instanceof UnauthorizedError && error.hasNextKey))
+          return { isAccepted: false, reason: describeError(error) }
+      }
+  } finally {
+    await client.close()
+  }
 }

@@ -1,8 +1,8 @@
+import * as store from '../store/waiting-rows.ts'
 import type { TableDeps } from '../pipeline/deps.ts'
 import { listEmptied } from '../pipeline/emptied-rows.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'
 import type { Source } from '../sources/source-model.ts'
-import * as store from '../store/requeue-rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 
 /** Rows per batch, read from their source by key. */

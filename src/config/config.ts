@@ -1,5 +1,8 @@
-import { type LookupBudget, type MixedBudget, toLookupBudget } from '../domain/spend.ts'
-import type { resolveConfig } from './resolve.ts'
+import { toLookupBudget, type LookupBudget, type MixedBudget } from '../domain/spend.ts'
+import type { ParsedConfig } from './config-schema.ts'
+import { listTaken, listTurns } from './source-checks.ts'
+import { outputFor, toOutputMapping, type ConfiguredService, type ParsedSource } from './source-schema.ts'
+import type { SourceMapping, SourceStep } from '../domain/mapping.ts'
 
 /** A configuration that has been checked, with every default filled in. `ConfigInput` says what each part means. */
 export interface Config extends ReturnType<typeof resolveConfig> {
@@ -40,3 +43,100 @@ export type ScheduleEntry = Config['schedule'][number]
 
 /** A receiver of notifications. */
 export type NotifyTarget = Config['notify'][number]
+
+/**
+ * The configuration with the defaults that follow from another part: its services with their settings,
+ * its sources with their steps.
+ */
+export function resolveConfig(parsed: ParsedConfig, configured: readonly ConfiguredService[]) {
+  const all = configured.map((one) => resolveService(parsed, one))
+  const prices = all.map(({ price }) => price)
+  const sources = Object.fromEntries(
+    Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source, all)] as const),
+  )
+  const names = new Set(Object.values(sources).flatMap(({ steps }) => steps.map(({ turn }) => turn.service)))
+  return {
+    sources,
+    // One that serves no source is not called, and needs no key.
+    services: all.filter(({ name }) => names.has(name)),
+    serviceNames: configured.flatMap(({ name }) => name ?? []) as readonly string[],
+    budget: parsed.budget,
+    liveSync: { budget: parsed.liveSync.budget ?? toLookupBudget(parsed.budget, prices) },
+    schedule: parsed.schedule.map((entry) => ({
+      ...entry,
+      sources: entry.sources ?? Object.keys(parsed.sources),
+    })),
+    keep: {
+      recordsMs: parsed.keepRecords,
+      deliveriesMs: parsed.keepDeliveries,
+      changesMs: parsed.keepChanges,
+    },
+    notify: parsed.notify.map(({ url = null, ...target }) => ({ ...target, url })),
+  }
+}
+
+/** A service with its settings. One that has a name has its own; the only one has them at the top of the configuration. */
+function resolveService(parsed: ParsedConfig, configured: ConfiguredService) {
+  const { bulk, ...own } = parsed.services?.[configured.name ?? ''] ?? { ...parsed, ...parsed.service }
+  return {
+    ...configured,
+    /** Concurrent calls. */
+    concurrency: own.concurrency,
+    /** Of one call. */
+    timeoutMs: own.timeout,
+    reserve: own.reserve,
+    account: own.account,
+    bulk: {
+      /** Null: it depends on the endpoint. */
+      minimum: bulk.minimum,
+      deadlineMs: bulk.deadline,
+      /** How long a completed job waits for another delivery with the missing results. */
+      graceMs: bulk.grace,
+    },
+    refreshAfterMs: own.refreshAfter ?? parsed.refreshAfter,
+    retryNotFoundAfterMs: own.retryNotFoundAfter ?? parsed.retryNotFoundAfter,
+    /** Attempts after which a lookup fails. */
+    attempts: own.attempts ?? parsed.attempts,
+    budget: own.budget ?? parsed.budget,
+    /** Null: unknown. */
+    price: own.price,
+  }
+}
+
+/** A source with its steps; as a whole it has the outputs of all of them, each column as the first of them fills it. */
+function resolveSource(
+  name: string,
+  source: ParsedSource,
+  services: readonly ReturnType<typeof resolveService>[],
+): SourceMapping {
+  const { services: _, freshness, minConfidence, outputs, ...rest } = source
+  const turns = listTurns(source, services)
+  const steps = turns.map((own, index): SourceStep => {
+    const next = turns[index + 1]
+    const taken = listTaken(source, own)
+    return {
+      turn: {
+        service: own.name,
+        services: turns.flatMap((one) => one.name ?? []),
+        isFirst: index === 0,
+        next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
+        takes: own.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
+        details: own.adapter[source.kind]?.details ?? [],
+      },
+      shapes: own.adapter.shapes[source.kind],
+      minConfidence: own.minConfidence ?? minConfidence,
+      freshness: freshness && { ...freshness, maxAgeMs: own.refreshAfterMs },
+      outputs: Object.entries(outputs).flatMap(([column, output]) => {
+        const filling = outputFor(output, own.name ?? '')
+        return filling === null ? [] : [toOutputMapping(column, filling)]
+      }),
+    }
+  })
+  const [first] = steps
+  if (first === undefined) throw new Error(`source ${name} has one service at least`)
+  const columns = new Map(
+    steps.flatMap((step) => step.outputs.map((output) => [output.column, output] as const)).toReversed(),
+  )
+  const ofAll = Object.keys(outputs).flatMap((column) => columns.get(column) ?? [])
+  return { name, ...rest, ...first, outputs: ofAll, steps }
+}

@@ -10,14 +10,16 @@ import { WakeSignal } from '../util/wake-signal.ts'
 import { isConflict } from '../store/transaction.ts'
 import { SchemaMissingError } from '../store/schema-errors.ts'
 import { openDatabase, type Database } from '../store/open.ts'
-import { isTransient } from '../store/connectivity.ts'
+import { isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
 import { runWithReload, toOneLine, type Instance } from './reload.ts'
 import { listDueTimes } from '../config/cron.ts'
 import { ProcessState } from './process-state.ts'
-import type { ServiceOptions } from './service.ts'
+import { supervise, type ServiceOptions } from './service.ts'
 import { startConditionWatch } from './condition-watch.ts'
 import type { Notifier } from './notifier.ts'
 import { openReceiver, type Receiver } from '../http/receiver.ts'
+import type { MaintenanceDeps, SourceDeps } from '../runs/maintenance.ts'
+import { Workers } from '../runs/workers.ts'
 
 /** Fillrate opened with one configuration. */
 type DaemonApp = Actions & {
@@ -243,4 +245,56 @@ function requireBudgets(config: Config): void {
       todo: "set `budget` in the configuration: a number of lookups, or 'unlimited', or `liveSync: { budget }`",
     }))
   if (problems.length > 0) throw new ConfigProblems(config.path ?? 'the configuration', problems)
+}
+
+export interface ServeReceiverOptions {
+  readonly signal: AbortSignal
+  /** Those of the configuration, each with its sources as they are open now. */
+  readonly services: () => Promise<readonly MaintenanceDeps[]>
+  readonly receiver: (deliveries: WakeSignal) => Promise<Receiver>
+  readonly onListening?: (listens: string | null) => void
+  /** Opens the sources again, after a broken one was mended. */
+  readonly reopen: () => Promise<void>
+}
+
+/**
+ * Keeps the receiver open until aborted, and settles and writes back deliveries: a nightly `fillrate run --wait 0`
+ * need not wait for them.
+ */
+export async function serveReceiver(deps: SourceDeps, options: ServeReceiverOptions): Promise<void> {
+  const deliveries = new WakeSignal()
+  const receiver = await options.receiver(deliveries)
+  options.onListening?.(receiver.url)
+  const { signal } = options
+  // No run waits for what this process does.
+  const runs = { fail: () => {} }
+  const whenAvailable = <Result>(act: () => Promise<Result>): Promise<Result> =>
+    retryWhileUnavailable(act, { giveUp: () => signal.aborted })
+  const work = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const mended = new AbortController()
+      const until = AbortSignal.any([signal, mended.signal])
+      const services = await whenAvailable(options.services)
+      const workers = services.map(
+        (service) =>
+          new Workers(service, {
+            sources: [...service.sources.values()],
+            calls: null,
+            signal: until,
+            deliveries,
+            onMended: () => mended.abort(),
+          }),
+      )
+      const tasks = workers.flatMap((one) => one.tasks())
+      await Promise.all(tasks.map((task) => supervise(deps, runs, task, until)))
+      await whenAvailable(options.reopen)
+    }
+  }
+  try {
+    await work()
+  } catch (error) {
+    if (!signal.aborted) throw error
+  } finally {
+    await receiver.close()
+  }
 }

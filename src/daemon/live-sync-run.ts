@@ -1,25 +1,25 @@
+import * as runProgress from '../store/run-progress.ts'
+import * as runs from '../store/runs.ts'
 import { randomUUID } from 'node:crypto'
 import { toRunBound } from '../pipeline/pick/budget.ts'
-import { type Deps, LEASE_MS } from '../pipeline/deps.ts'
+import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import { toRunService } from '../pipeline/pick/pass.ts'
 import { finishRun } from '../runs/finish.ts'
-import { heartbeat } from '../runs/heartbeat.ts'
-import { RunCounters } from '../runs/counters.ts'
-import { findRequeued, repickAt } from '../runs/monitor.ts'
 import {
+  heartbeat,
   createPart,
   RunObservations,
   firstOf,
+  scopesOf,
   type RunDeps,
   type ServicePart,
-  scopesOf,
 } from '../runs/run-part.ts'
+import { RunCounters } from '../runs/counters.ts'
+import { findRequeued, repickAt } from '../runs/monitor.ts'
 import { budgetOf } from '../runs/start-run.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
-import * as runProgress from '../store/run-progress.ts'
 import { adoptLookups } from '../store/lookups.ts'
-import * as runs from '../store/runs.ts'
 import { readOverruns } from '../store/spend.ts'
 
 /** What live sync picks: single edits (`follow`), or imports (`backfill`). */

@@ -1,24 +1,172 @@
+import fastifyFormbody from '@fastify/formbody'
 import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import fastifyFormbody from '@fastify/formbody'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type StatusReport, createStatusReport, readLastFillRates } from '../actions/status.ts'
-import { toConditionReport } from '../domain/condition.ts'
+import { createStatusReport, readLastFillRates, type StatusReport } from '../actions/status.ts'
+import { toConditionReport, type DatabaseOutage } from '../domain/condition.ts'
 import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { DashboardToken } from '../config/environment.ts'
 import { authorize, isSameOrigin, type Access } from './auth.ts'
-import { registerNotFound, sendErrorPage, sendFailure } from './dashboard/error-pages.ts'
-import type { DashboardDeps, DashboardOptions } from './dashboard/dashboard-app.ts'
-import { registerPages } from './dashboard/page-routes.ts'
-import { SECURITY_HEADERS } from './dashboard/layout.ts'
-import { type MetricsInput, renderMetrics } from './metrics.ts'
-import { listFollowed } from '../actions/dashboard-data.ts'
+import {
+  PageRefused,
+  refused,
+  toPageRequest,
+  type DashboardDeps,
+  type DashboardOptions,
+  type Page,
+} from './dashboard/page.ts'
+import { SECURITY_HEADERS, renderPage, type PagePlace } from './dashboard/layout.ts'
+import { renderMetrics, type MetricsInput } from './metrics.ts'
+import { listFollowed, readDashboardData, readVerdict, readSystemData } from '../actions/dashboard-data.ts'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
+import { ConfigProblems, type Problem } from '../config/problems.ts'
+import { SourceProblems } from '../sources/problems.ts'
+import { countFailureReasons } from '../store/failures.ts'
+import { html, type Html, type HtmlPart } from './dashboard/html.ts'
+import type { Action } from './dashboard/actions/action.ts'
+import { cancelAction } from './dashboard/actions/cancel.ts'
+import { pauseAction, resumeAction } from './dashboard/actions/pause.ts'
+import { retryAction } from './dashboard/actions/retry.ts'
+import { startAction, startPage } from './dashboard/actions/start-run.ts'
+import { tryAction } from './dashboard/actions/try-now.ts'
+import { overviewPage } from './dashboard/pages/overview.ts'
+import { rowPage } from './dashboard/pages/row.ts'
+import { rowsPage } from './dashboard/pages/rows.ts'
+import { runPage } from './dashboard/pages/run.ts'
+import { runsPage } from './dashboard/pages/runs.ts'
+import { sourcePage, sourcesPage } from './dashboard/pages/source.ts'
+import { systemPage } from './dashboard/pages/system.ts'
+import { errorBody, withCode } from './dashboard/components.ts'
+import { describeOutage } from './dashboard/pages/verdict.ts'
+
+/** All pages; those with a name are the navigation, in this order. */
+const PAGES: readonly Page[] = [
+  overviewPage,
+  runsPage,
+  rowsPage,
+  sourcesPage,
+  systemPage,
+  runPage,
+  startPage,
+  rowPage,
+  sourcePage,
+]
+
+/** Everything that an operator can change. */
+const ACTIONS: readonly Action[] = [
+  startAction,
+  cancelAction,
+  pauseAction,
+  resumeAction,
+  retryAction,
+  tryAction,
+]
+
+const ENTRIES: PagePlace['entries'] = PAGES.flatMap(({ path, name }) =>
+  name === undefined ? [] : [{ path, name }],
+)
+
+/** Rows of each source and state that are read for their reasons: a hundred thousand take a second. */
+const MAX_READ = 1_000
+
+/**
+ * Registers the pages and actions of the dashboard. Access control and the origin of a request are checked before.
+ * @returns what the pages read, which others may read, too
+ */
+function registerPages(
+  server: FastifyInstance,
+  options: DashboardOptions,
+): Pick<DashboardDeps, 'readData' | 'readVerdict'> {
+  const { db } = options
+  const readData = cached(() => readDashboardData(db, options.sources(), options.spendSettings(), Date.now()))
+  const verdict = cached(() => readVerdict(db, options.sources(), options.observer()), { cost: 1 })
+  const reasons = cached(() =>
+    countFailureReasons(db, { source: [...options.sources().keys()], states: null }, MAX_READ),
+  )
+  const deps: DashboardDeps = {
+    ...options,
+    readData,
+    readVerdict: verdict,
+    readSystem: cached(() => readSystemData(db, Date.now())),
+    readReasons: reasons,
+  }
+
+  /** Answers with what a page shows, or with why it does not. */
+  const answer = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    page: Omit<Page, 'show'>,
+    show: Page['show'],
+  ): Promise<FastifyReply> => {
+    const pageRequest = toPageRequest(request)
+    const shown =
+      page.isOperatorOnly === true && !pageRequest.canAct
+        ? READ_ONLY
+        : await show(pageRequest, deps).catch(toRefusal)
+    if ('redirect' in shown) return reply.redirect(shown.redirect, 303)
+    const isRefused = shown instanceof PageRefused
+    const { body, isFinal = false, ...view } = isRefused ? shown.view : shown
+    const text = renderPage(
+      {
+        title: page.name ?? 'Fillrate',
+        place: { path: page.within ?? page.path, entries: ENTRIES },
+        isLive: page.isLive === true && !isRefused && !isFinal,
+        ...view,
+      },
+      body,
+    )
+    return reply
+      .code(isRefused ? shown.status : 200)
+      .type('text/html; charset=utf-8')
+      .send(text)
+  }
+
+  for (const page of PAGES) server.get(page.path, (request, reply) => answer(request, reply, page, page.show))
+  for (const action of ACTIONS) {
+    const page = { path: action.path, isOperatorOnly: true }
+    server.get(action.path, (request, reply) =>
+      answer(request, reply, page, async () => action.confirm(request, deps)),
+    )
+    server.post(action.path, (request, reply) =>
+      answer(request, reply, page, async () => {
+        const redirect = await action.perform(request, deps)
+        for (const one of [readData, verdict, reasons]) one.invalidate()
+        return { redirect }
+      }),
+    )
+  }
+  return deps
+}
+
+const READ_ONLY = refused(
+  403,
+  'Read-only',
+  html`<p>Your token only reads. Changes need a token of <code>FILLRATE_DASHBOARD_TOKEN</code>.</p>`,
+)
+
+/** @throws what is not about the request */
+function toRefusal(error: unknown): PageRefused {
+  if (error instanceof PageRefused) return error
+  if (error instanceof SourceProblems) {
+    const names = [...new Set(error.problems.map(({ source }) => source))]
+    return refused(
+      409,
+      `${names.length === 1 ? 'The source' : 'The sources'} ${names.join(', ')} ${names.length === 1 ? 'does' : 'do'} not fit the database`,
+      error.problems.map(describeProblem),
+    )
+  }
+  if (error instanceof ConfigProblems)
+    return refused(409, 'Not possible', error.problems.map(describeProblem))
+  throw error
+}
+
+const describeProblem = ({ place, found, expected, todo }: Problem): Html =>
+  html`<p class="fault">${place}: ${found}. Expected: ${expected}. ${todo}</p>`
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -166,4 +314,75 @@ async function registerAssets(server: FastifyInstance): Promise<void> {
       return request.headers['if-none-match'] === etag ? reply.code(304).send() : reply.send(content)
     })
   }
+}
+
+const acceptsHtml = (request: FastifyRequest): boolean => (request.headers.accept ?? '').includes('text/html')
+
+/** Sends an error as a page to a browser, and as JSON to a program. */
+function sendErrorPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: {
+    readonly status: number
+    readonly title: string
+    readonly reason: string
+    /** What to do about it. */
+    readonly advice?: HtmlPart
+    /** The page loads again by itself: the reason may pass. */
+    readonly isRetried?: boolean
+  },
+): FastifyReply {
+  const { status, title, reason, advice = null, isRetried = false } = error
+  reply.code(status)
+  if (!acceptsHtml(request)) return reply.send({ error: reason })
+  for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
+  const body = errorBody(
+    title,
+    html`<p>${reason}</p>
+      ${advice}`,
+    isRetried ? request.url : null,
+  )
+  return reply
+    .type('text/html; charset=utf-8')
+    .header('cache-control', 'no-store')
+    .send(renderPage({ title, isLive: isRetried }, body))
+}
+
+/** A page that failed: what is wrong as far as it is known, and what to do. @param own what the process knows to be wrong */
+function sendFailure(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: Error,
+  outage: DatabaseOutage | null,
+): FastifyReply {
+  const { statusCode = 503 } = error as { statusCode?: number }
+  if (statusCode < 500)
+    return sendErrorPage(request, reply, {
+      status: statusCode,
+      title: 'Request rejected',
+      reason: error.message,
+    })
+  const { title, meaning, mend } = describeOutage(error, outage, Date.now()) ?? {
+    title: 'This page cannot be shown',
+    meaning: 'Its data could not be read.',
+    mend: 'The log of this process has the reason, with the code `page_failed`.',
+  }
+  return sendErrorPage(request, reply, {
+    status: 503,
+    title,
+    reason: acceptsHtml(request) ? meaning : `${title}. ${meaning}`,
+    advice: html`<p>
+      <b>What to do:</b> ${withCode(mend)} <a href="/readyz">/readyz</a> says what this process can do.
+    </p>`,
+    isRetried: true,
+  })
+}
+
+/** Answers requests for addresses that no page has. */
+function registerNotFound(server: FastifyInstance): void {
+  server.setNotFoundHandler((request, reply) => {
+    const [path = ''] = request.url.split('?')
+    const reason = `There is no page at ${path.slice(0, 200)}.`
+    return sendErrorPage(request, reply, { status: 404, title: 'Page not found', reason })
+  })
 }

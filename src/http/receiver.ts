@@ -2,7 +2,7 @@ import type { WakeSignal } from '../util/wake-signal.ts'
 import type { Log } from '../util/log.ts'
 import { request } from 'undici'
 import type { Config, ConfigService } from '../config/config.ts'
-import { type Environment, environmentOf } from '../config/environment.ts'
+import { environmentOf, type Environment } from '../config/environment.ts'
 import { toWebhookPath } from '../webhook/address.ts'
 import type { HttpServerOptions } from './server.ts'
 import { ConfigProblems, type Problem } from '../config/problems.ts'
@@ -13,7 +13,7 @@ import { UnusableSchemaError } from '../store/schema-errors.ts'
 import { listServices } from '../store/services.ts'
 import type { Database } from '../store/open.ts'
 import { NO_SPEND_SETTINGS } from '../actions/spend.ts'
-import type { DashboardOptions } from './dashboard/dashboard-app.ts'
+import type { DashboardOptions } from './dashboard/page.ts'
 
 type ReceivingService = Pick<ConfigService, 'name' | 'adapter'>
 

@@ -1,5 +1,4 @@
-import type { Db } from '../sources/db.ts'
-import { addFunctionSources } from '../sources/pg-errors.ts'
+import { addFunctionSources, type Db } from '../sources/db.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { TableBusyError } from '../store/transaction.ts'
 import { describeRaised, type DatabaseError } from '../util/error-text.ts'

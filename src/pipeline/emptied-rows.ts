@@ -7,8 +7,8 @@ import { filterCastableKeys } from '../sources/page.ts'
 import { quoteList, quoteLiteral } from '../sources/quote.ts'
 import type { Source } from '../sources/source-model.ts'
 import { listKnownKeys, type RowSelection } from '../store/deleted-rows.ts'
-import { makeRowsDue } from '../store/requeue-rows.ts'
-import { inTransaction, type Tx, withTableTimeouts } from '../store/transaction.ts'
+import { makeRowsDue } from '../store/waiting-rows.ts'
+import { inTransaction, withTableTimeouts, type Tx } from '../store/transaction.ts'
 import type { TableDeps } from './deps.ts'
 
 /*

@@ -1,5 +1,7 @@
+import * as writeBackQueue from '../store/write-back-queue.ts'
+import * as writePace from '../store/source-state.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isRowError } from '../sources/pg-errors.ts'
+import { isRowError } from '../sources/db.ts'
 import type { Source } from '../sources/source-model.ts'
 import type { ExecuteOptions } from '../sources/write/execute.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
@@ -8,17 +10,15 @@ import { moveToNextStep } from '../store/steps.ts'
 import {
   inTableTransaction,
   inTransaction,
-  type OnTable,
   TableBusyError,
+  type OnTable,
   type Tx,
 } from '../store/transaction.ts'
-import * as writeBackQueue from '../store/write-back-queue.ts'
-import * as writePace from '../store/source-state.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import { isRowWait } from '../util/sqlstates.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps, TableDeps } from './deps.ts'
-import { type FittedRow, partitionAnswered, toFinishedRow, untrackedColumns } from './row-results.ts'
+import { partitionAnswered, toFinishedRow, untrackedColumns, type FittedRow } from './row-results.ts'
 
 interface WriteBackResult {
   /** Rows finished, or requeued to be picked again. */

@@ -1,3 +1,4 @@
+import * as runs from '../store/runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { keyPauseMs } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
@@ -9,15 +10,13 @@ import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit
 import { OutOfCreditsError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
 import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
-import * as runs from '../store/runs.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { readTry } from '../store/services.ts'
-import { type Cached, cached } from '../util/cached.ts'
+import { cached, type Cached } from '../util/cached.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
-import type { Elector } from './leader.ts'
-import type { Leadership } from './leadership.ts'
-import { type LoopOptions, logWait, runLoop } from './loop.ts'
-import { Cancellations, lookUpRun, type RunCallOptions, startTurn, LOOKUPS_PER_TURN } from './run-calls.ts'
+import type { Elector, Leadership } from './leadership.ts'
+import { logWait, runLoop, type LoopOptions } from './loop.ts'
+import { Cancellations, lookUpRun, startTurn, LOOKUPS_PER_TURN, type RunCallOptions } from './run-calls.ts'
 
 interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>

@@ -1,26 +1,25 @@
+import * as waiting from '../store/run-progress.ts'
+import * as runs from '../store/runs.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { Row, type RowState } from '../domain/row.ts'
 import type { RunSpec } from '../domain/run.ts'
 import { statesThatGoOn } from '../domain/step.ts'
-import { type PickCandidate, readCandidatesByKey } from '../pipeline/pick/candidates.ts'
+import { readCandidatesByKey, type PickCandidate, type EarlierLookups } from '../pipeline/pick/candidates.ts'
 import { requestLookups, type RequestedPage } from '../pipeline/pick/claim.ts'
-import type { EarlierLookups } from '../pipeline/pick/earlier-lookups.ts'
 import { createPass, KeyRangeScan, PAGE_SIZE, type PickPass } from '../pipeline/pick/pass.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import { readPhaseRows } from '../pipeline/pick/read-phase.ts'
 import {
-  type DiffRow,
   mergeDiffs,
-  type Preview,
   PreviewTally,
-  type PreviewedRow,
   previewWriteBack,
+  type DiffRow,
+  type Preview,
+  type PreviewedRow,
 } from '../pipeline/preview.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
 import type { MappedOutput, Source } from '../sources/source-model.ts'
-import * as waiting from '../store/run-progress.ts'
-import * as runs from '../store/runs.ts'
-import { inTransaction, TableBusyError, type Tx, withTableTimeouts } from '../store/transaction.ts'
+import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../store/transaction.ts'
 import { describeError } from '../util/error-text.ts'
 import { actInPart, type UnstoredRows } from './monitor.ts'
 import type { SampleSteps } from './pick-sources.ts'

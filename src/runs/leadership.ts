@@ -1,9 +1,10 @@
+import * as rateLimits from '../store/rate-limits.ts'
 import { describeError } from '../util/error-text.ts'
 import {
   CHANGE_LIMIT,
-  type ExhaustedFor,
   formatLimit,
   formatOverstated,
+  type ExhaustedFor,
   type KnownLimit,
   type LimitUsage,
   type RateStatus,
@@ -14,8 +15,8 @@ import { Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
 import { retryLogLevel } from '../store/connectivity.ts'
 import type { Database } from '../store/open.ts'
 import { readTry } from '../store/services.ts'
-import * as rateLimits from '../store/rate-limits.ts'
 import type { Log } from '../util/log.ts'
+import { randomUUID } from 'node:crypto'
 
 export interface LeaderOptions {
   readonly db: Database
@@ -35,7 +36,7 @@ export interface LeaderOptions {
 }
 
 /** Lease duration without a renewal; followers poll every second. */
-export const LEADER_LEASE_MS = 6_000
+const LEADER_LEASE_MS = 6_000
 
 /** Interval of renewals and status reports. */
 const RENEW_INTERVAL_MS = 1_500
@@ -299,4 +300,60 @@ async function publishFinalStatus(
       'final rate status not stored for the next run',
     )
   }
+}
+
+/** What the calls of a process need of its elector. */
+export type Elector = Pick<LeaderElector, 'scope' | 'acquire' | 'readStatus'>
+
+/**
+ * Elects the leader: the process that holds the lease of the scope. The lease is renewed every few seconds; a process
+ * that dies is replaced within its duration, and one that resigns is replaced at once.
+ */
+export class LeaderElector {
+  readonly #options: LeaderOptions
+  /** Token of an attempt whose response was lost; null if the result of the last one is known. */
+  #attempt: string | null = null
+
+  constructor(options: LeaderOptions) {
+    this.#options = options
+  }
+
+  /** The current service and key: the key may change at run time. */
+  get scope(): string {
+    return this.#options.scope()
+  }
+
+  /** @returns null while another process is the leader */
+  async acquire(): Promise<Leadership | null> {
+    const { db, owner, service } = this.#options
+    const { scope } = this
+    // An attempt whose response was lost may have won: reuse its token. Releasing it in the background would be one
+    // more loop waiting for Postgres during an outage.
+    const token = this.#attempt ?? randomUUID()
+    this.#attempt = token
+    const acquiredAt = performance.now()
+    const isAcquired = await rateLimits.acquireLease(db, scope, token, owner, LEADER_LEASE_MS)
+    this.#attempt = null
+    return isAcquired ? Leadership.begin(this.#options, { scope, service, token }, acquiredAt) : null
+  }
+
+  /** The leader's last report; null if there is no leader, or it has not reported yet. */
+  readStatus(): Promise<RateStatus | null> {
+    return readLeaderStatus(this.#options.db, this.scope, (this.#options.now ?? Date.now)())
+  }
+
+  /** The circuit that the leader has stored as open; null: none. */
+  findOpenCircuit(): Promise<rateLimits.KnownCircuit | null> {
+    return rateLimits.findCircuit(this.#options.db, this.scope)
+  }
+}
+
+/** The leader's last report; null if there is no leader, or it has not reported yet. */
+export async function readLeaderStatus(db: Database, scope: string, now: number): Promise<RateStatus | null> {
+  const stored = (await rateLimits.readRateStatuses(db)).get(scope)
+  if (!stored?.isLive) return null
+  const { reportedAt: _, isLive: __, ...status } = stored
+  const { nextWindowAt } = status
+  const nextWindowInMs = nextWindowAt === null || nextWindowAt <= now ? null : nextWindowAt - now
+  return { ...status, nextWindowInMs, isRemote: true }
 }

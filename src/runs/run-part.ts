@@ -1,3 +1,4 @@
+import * as runs from '../store/runs.ts'
 import type { CircuitCause } from '../domain/rate-status.ts'
 import type { ConfiguredBudget } from '../domain/spend.ts'
 import type { RunBudget } from '../pipeline/pick/budget.ts'
@@ -7,10 +8,13 @@ import type { Source } from '../sources/source-model.ts'
 import type { ServiceSources } from '../store/run-progress.ts'
 import type { Scopes } from '../store/runs.ts'
 import { RunCounters } from './counters.ts'
-import type { LeaderElector } from './leader.ts'
+import type { LeaderElector } from './leadership.ts'
 import type { DeletedRowsReport } from './reconcile-deleted.ts'
 import { isFit, type LeftOutSource } from './source-health.ts'
 import type { CallSetup, Workers } from './workers.ts'
+import { LeaseLostError } from '../domain/run.ts'
+import { HEARTBEAT_MS, LEASE_MS, type Deps } from '../pipeline/deps.ts'
+import { repeating, runLoop } from './loop.ts'
 
 /** What a run needs of its process, for one of its services. */
 export interface RunDeps extends CallSetup {
@@ -176,3 +180,28 @@ export function isAfterItself<Part extends Pick<ServicePart, 'name' | 'sources'>
 export const listLeftOutOf = (parts: readonly Pick<ServicePart, 'leftOut'>[]): LeftOutSource[] => [
   ...new Map(parts.flatMap(({ leftOut }) => [...leftOut])).values(),
 ]
+
+type HeartbeatDeps = Pick<Deps, 'db' | 'log' | 'service'> & { readonly elector: { readonly scope: string } }
+
+/**
+ * Keeps a run's lease.
+ * @param services that it calls
+ * @param onCancelled called once the run is cancelled
+ * @throws LeaseLostError if another process declared the run dead
+ */
+export function heartbeat(
+  services: readonly HeartbeatDeps[],
+  id: number,
+  token: string,
+  signal: AbortSignal,
+  onCancelled: (by: string) => void,
+): Promise<void> {
+  const { db, log } = firstOf(services)
+  const beat = async (): Promise<number> => {
+    const lease = await runs.extendRunLease(db, id, token, LEASE_MS, scopesOf(services))
+    if (lease === null) throw new LeaseLostError(id, LEASE_MS)
+    if (lease.cancelledBy !== null) onCancelled(lease.cancelledBy)
+    return HEARTBEAT_MS
+  }
+  return runLoop(repeating({ name: 'heartbeat', signal, log }, beat))
+}

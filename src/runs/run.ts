@@ -1,20 +1,27 @@
+import * as runs from '../store/runs.ts'
+import * as store from '../store/source-state.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { retryWhileUnavailable } from '../store/connectivity.ts'
-import * as runs from '../store/runs.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunProgress } from './counters.ts'
 import { DryRun } from './dry-run.ts'
-import { heartbeat } from './heartbeat.ts'
+import {
+  heartbeat,
+  firstOf,
+  isEnded,
+  type RunDeps,
+  type ServicePart,
+  type ServiceProcess,
+} from './run-part.ts'
 import { isAbort } from './loop.ts'
 import { finishRun, finishWorkUnderWay } from './finish.ts'
 import { monitorRun, pickRequeued } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
-import { firstOf, isEnded, type RunDeps, type ServicePart, type ServiceProcess } from './run-part.ts'
 import { isLeftOut } from './source-health.ts'
-import { type StartedRun, startRun, type StartRunOptions } from './start-run.ts'
+import { startRun, type StartedRun, type StartRunOptions } from './start-run.ts'
 import { Workers } from './workers.ts'
 import { describeError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
@@ -22,7 +29,6 @@ import { countFilled, readTableNode } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
 import { hasWrittenRows, lastWriteOf } from '../store/changes.ts'
-import * as store from '../store/fill-rates.ts'
 import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {

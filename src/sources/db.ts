@@ -1,4 +1,6 @@
 import { CompiledQuery, type QueryExecutorProvider } from 'kysely'
+import { findFunction, type DatabaseError } from '../util/error-text.ts'
+import { NON_ROW_STATES } from '../util/sqlstates.ts'
 
 /** A Kysely database or transaction of any schema: this folder works on tables that no type describes. */
 export type Db = QueryExecutorProvider
@@ -49,4 +51,56 @@ export async function tryRows<Row>(
     if (inTransaction) await query(db, 'rollback to savepoint fillrate_attempt')
     return { error }
   }
+}
+
+const NON_ROW = new RegExp(NON_ROW_STATES)
+
+/**
+ * Classes that mostly concern the statement, its privileges or the system, but a row if its value alone raises them:
+ * `ltree` input fails with 42601, `regclass` with 42P01, `hstore` and PostGIS with XX000, and a trigger may raise
+ * anything. The class does not tell them apart; running the statement without any row does.
+ */
+const AMBIGUOUS_CLASSES = new Set(['0A', '25', '26', '28', '2D', '3D', '42', '58', 'F0', 'XX'])
+
+/** Whether the error has a SQLSTATE: Postgres raised it. */
+export const isCodedError = (error: unknown): error is DatabaseError =>
+  error instanceof Error &&
+  'code' in error &&
+  typeof error.code === 'string' &&
+  /^[\dA-Z]{5}$/.test(error.code)
+
+/** Whether the database rejected values, so that other rows of the batch may still be written. */
+export const isRowError = (error: unknown): error is DatabaseError =>
+  isCodedError(error) && !NON_ROW.test(error.code)
+
+/** Whether such an error must be checked without any row before a row is blamed. */
+export const isAmbiguousError = (error: DatabaseError): boolean =>
+  AMBIGUOUS_CLASSES.has(error.code.slice(0, 2))
+
+/**
+ * Adds to errors the sources of the functions in which they happened: the source of a function tells its words from the
+ * values that it quotes. One statement, and none where no function was involved.
+ * @param db a transaction too: a function that cannot be found does not abort it
+ */
+export async function addFunctionSources<Failure extends DatabaseError>(
+  db: Db,
+  errors: readonly Failure[],
+): Promise<Failure[]> {
+  const signatures = new Set(errors.flatMap(({ where }) => findFunction(where)?.signature ?? []))
+  if (signatures.size === 0) return [...errors]
+  const found = await tryRows<{ signature: string; source: string }>(
+    db,
+    `select s.signature, p.prosrc as source from unnest($1::text[]) as s (signature)
+       join pg_proc p on p.oid = to_regprocedure(s.signature)`,
+    [[...signatures]],
+  )
+  if ('error' in found) return [...errors]
+  const sources = new Map(found.rows.map(({ signature, source }) => [signature, source]))
+  return errors.map((error) => ({
+    ...error,
+    code: error.code,
+    message: error.message,
+    where: error.where,
+    source: sources.get(findFunction(error.where)?.signature ?? '') ?? null,
+  }))
 }

@@ -1,10 +1,9 @@
 import { describeError } from '../util/error-text.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
-import { type Db, query } from './db.ts'
+import { query, isRowError, type Db } from './db.ts'
 import { renderExpression } from './expression.ts'
 import { belongsSql, joinsSql } from './inputs.ts'
 import { hasKeySql, keyTextSql } from './key.ts'
-import { isRowError } from './pg-errors.ts'
 import type { Source } from './source-model.ts'
 
 /** What one condition of `where` leaves out of its source. */

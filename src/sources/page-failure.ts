@@ -1,12 +1,11 @@
 import { describeError, type DatabaseError } from '../util/error-text.ts'
 import { sql } from 'kysely'
 import { describeUnsearched } from './check/search-path.ts'
-import { type Db, query } from './db.ts'
+import { query, isAmbiguousError, isRowError, type Db } from './db.ts'
 import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'
 import { keysQuery, pageConditions, parseDuplicateKey, type SourcePageOptions } from './page.ts'
-import { isAmbiguousError, isRowError } from './pg-errors.ts'
-import { type SourceProblem, SourceProblems } from './problems.ts'
+import { SourceProblems, type SourceProblem } from './problems.ts'
 import type { Source } from './source-model.ts'
 
 /** What is found where joins multiply a row. */

@@ -1,9 +1,9 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { RawInputs } from '../domain/identifiers/choose.ts'
-import { type InputName, POLICY_RULES } from '../domain/mapping.ts'
+import { POLICY_RULES, type InputName } from '../domain/mapping.ts'
 import { NON_ROW_STATES } from '../util/sqlstates.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
-import { type Db, query, queryValue, tryQuery } from './db.ts'
+import { query, queryValue, tryQuery, isRowError, type Db } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
 import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
 import { belongsSql, joinsSql, MAPPING_INPUTS, mayRepeatKeys, rowInputsSql } from './inputs.ts'
@@ -17,7 +17,6 @@ import {
   orderBySql,
   upToKeySql,
 } from './key.ts'
-import { isRowError } from './pg-errors.ts'
 import { SourceProblems } from './problems.ts'
 import { quoteLiteral, quoteName } from './quote.ts'
 import type { MappedOutput, Source } from './source-model.ts'

@@ -1,12 +1,11 @@
 import { sql } from 'kysely'
 import type { InputName } from '../domain/mapping.ts'
 import { cellJsonSql, isBlankSql } from './cell.ts'
-import { type Db, query } from './db.ts'
+import { query, isRowError, type Db } from './db.ts'
 import { belongsSql, inputSql, joinsSql, MAPPING_INPUTS, rowInputsSql } from './inputs.ts'
 import { keyFromTextSql, keyMatchesSql, keyTextSql } from './key.ts'
 import { listUnmetSql } from './left-out.ts'
 import type { PageRow } from './page.ts'
-import { isRowError } from './pg-errors.ts'
 import type { Source } from './source-model.ts'
 
 /** One row of a user's table as it is now. */

@@ -1,10 +1,10 @@
-import { type RawBuilder, sql } from 'kysely'
-import { REQUEST_LIFETIME_MS, type RequestedRun, RESUME_LIFETIME_MS } from '../domain/requested-run.ts'
+import { sql, type RawBuilder } from 'kysely'
+import { REQUEST_LIFETIME_MS, RESUME_LIFETIME_MS, type RequestedRun } from '../domain/run.ts'
 import { MAX_ATTEMPTS, QUEUED_REASON } from '../domain/schedule.ts'
 import type { Database } from './open.ts'
 import { intervalSql, jsonBatch, readOne } from './sql.ts'
 import { isHeldSql } from './terms.ts'
-import { type Connection, inTransaction } from './transaction.ts'
+import { inTransaction, type Connection } from './transaction.ts'
 
 /** Postgres's clock in milliseconds since the epoch, which all processes share. */
 export async function readDatabaseTime(db: Database): Promise<number> {

@@ -1,3 +1,5 @@
+import * as store from '../../store/row-history.ts'
+import * as runs from '../../store/runs.ts'
 import { describeError } from '../../util/error-text.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { chooseLookup } from '../../domain/identifiers/choose.ts'
@@ -6,7 +8,7 @@ import type { Deps, TableDeps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
-import { isRowError } from '../../sources/pg-errors.ts'
+import { isRowError } from '../../sources/db.ts'
 import {
   describeKey,
   evaluateRow,
@@ -16,10 +18,8 @@ import {
   type RowEvaluation,
 } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source-model.ts'
-import * as store from '../../store/row-history.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
-import * as runs from '../../store/runs.ts'
-import { nameServices, type ServiceNames, toServiceName } from '../../store/services.ts'
+import { nameServices, toServiceName, type ServiceNames } from '../../store/services.ts'
 import { listSkippedCellsOfRow } from '../../store/skipped-cells.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { quoteText } from '../../util/text.ts'

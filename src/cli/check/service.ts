@@ -1,15 +1,15 @@
-import { type Dispatcher, request } from 'undici'
+import { request, type Dispatcher } from 'undici'
 import type { Service } from '../../domain/service/service.ts'
-import { type Environment, variableOf, checkClient } from '../../config/environment.ts'
-import { callAccount, describeAccount, openClient } from '../../actions/try-service.ts'
-import { type ProxySettings, openDispatcher } from '../../service/dispatcher.ts'
+import { variableOf, checkClient, type Environment } from '../../config/environment.ts'
+import { callAccount, describeAccount, openClient } from '../../actions/open-service.ts'
+import { openDispatcher, type ProxySettings } from '../../service/dispatcher.ts'
 import { pluralize } from '../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import {
-  type Finding,
   createFailedFinding,
   createFinding,
   createUnsetFinding,
+  type Finding,
   type FindingVerdict,
 } from './finding.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
@@ -24,7 +24,7 @@ import { valueAtPath } from '../../domain/service/credits.ts'
 import { toScopes } from '../../service/api-keys.ts'
 import { openDatabase } from '../../store/open.ts'
 import { acceptKey } from '../../store/rate-limits.ts'
-import { type CliCommand, UsageError } from '../command.ts'
+import { UsageError, type CliCommand } from '../command.ts'
 
 /** The timeout of network requests, in milliseconds. */
 const CHECK_TIMEOUT_MS = 5_000

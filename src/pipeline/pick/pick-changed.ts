@@ -1,15 +1,14 @@
+import * as runs from '../../store/runs.ts'
+import * as writeBackQueue from '../../store/write-back-queue.ts'
 import { JOINED_TWICE } from '../../sources/page-failure.ts'
-import { parseDuplicateKey } from '../../sources/page.ts'
+import { parseDuplicateKey, findDeletedKeys, keysQuery, pageColumnsSql } from '../../sources/page.ts'
 import { describeError } from '../../util/error-text.ts'
 import { sql } from 'kysely'
 import { Row } from '../../domain/row.ts'
-import { findDeletedKeys, keysQuery, pageColumnsSql } from '../../sources/page.ts'
-import { isAmbiguousError, isRowError } from '../../sources/pg-errors.ts'
+import { isAmbiguousError, isRowError } from '../../sources/db.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { restoreRows } from '../../store/deleted-rows.ts'
-import * as runs from '../../store/runs.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../../store/transaction.ts'
-import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import { markDeleted } from '../deleted-rows.ts'
 import { refillEmptied } from '../emptied-rows.ts'
@@ -18,14 +17,13 @@ import {
   finishedDispositionSql,
   lastWrittenSql,
   candidateColumnsSql,
-  type PickCandidate,
   rowColumnsSql,
   withEarlier,
+  type PickCandidate,
 } from './candidates.ts'
 import { claimCandidates } from './claim.ts'
 import type { PickContext } from './pass.ts'
-import { resumeAtLater } from './read-phase.ts'
-import { settleStamped } from './stamped.ts'
+import { resumeAtLater, settleStamped } from './read-phase.ts'
 
 interface PickedKeys {
   readonly picked: number

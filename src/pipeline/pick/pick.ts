@@ -1,16 +1,16 @@
-import { explainPageFailure, pageTimeoutProblem } from '../../sources/page-failure.ts'
-import { isRowError } from '../../sources/pg-errors.ts'
-import type { Source } from '../../sources/source-model.ts'
 import * as rows from '../../store/rows.ts'
 import * as runs from '../../store/runs.ts'
+import * as writeBackQueue from '../../store/write-back-queue.ts'
+import { explainPageFailure, pageTimeoutProblem } from '../../sources/page-failure.ts'
+import { isRowError } from '../../sources/db.ts'
+import type { Source } from '../../sources/source-model.ts'
 import {
   inTableTransaction,
   inTransaction,
-  type OnTable,
   TableBusyError,
+  type OnTable,
   type Tx,
 } from '../../store/transaction.ts'
-import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Deps } from '../deps.ts'
 import type { ScannedPage } from './candidates.ts'
 import { advancePass, advancePhase, type ClaimedPage, type PickResult } from './advance.ts'
@@ -23,7 +23,7 @@ import {
   type PickOptions,
   type PickPass,
 } from './pass.ts'
-import { listPhaseKeys, type PhasePage, type PickTick, readPhase, scanOptions } from './read-phase.ts'
+import { listPhaseKeys, readPhase, scanOptions, type PhasePage, type PickTick } from './read-phase.ts'
 import { isStretch, readStretch } from './stretch.ts'
 
 const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const

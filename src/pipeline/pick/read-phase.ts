@@ -1,20 +1,24 @@
+import * as writeBackQueue from '../../store/write-back-queue.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { listDueRows } from '../../store/waiting-rows.ts'
-import { beginAnew, resumeAtLaterStep } from '../../store/steps.ts'
-import { listAbandonedRows, listRequeuedRows } from '../../store/waiting-rows.ts'
-import type { Tx } from '../../store/transaction.ts'
-import type * as writeBackQueue from '../../store/write-back-queue.ts'
-import type { Deps } from '../deps.ts'
-import { toMissingRow } from '../row-results.ts'
 import {
-  type PickCandidate,
+  listDueRows,
+  listAbandonedRows,
+  listRequeuedRows,
+  postponeDueRows,
+} from '../../store/waiting-rows.ts'
+import { beginAnew, resumeAtLaterStep } from '../../store/steps.ts'
+import type { Tx } from '../../store/transaction.ts'
+import type { Deps } from '../deps.ts'
+import { toMissingRow, toIdleRow } from '../row-results.ts'
+import {
   readCandidates,
   readCandidatesByKey,
+  type PickCandidate,
   type ReadOptions,
   type ScannedPage,
 } from './candidates.ts'
-import { type PickContext, type PickOptions, type PickPass, toRunService } from './pass.ts'
-import { settleStamped } from './stamped.ts'
+import { toRunService, type PickContext, type PickOptions, type PickPass } from './pass.ts'
+import { describeFreshness } from '../../sources/freshness.ts'
 
 /** What a tick goes by. */
 export interface PickTick {
@@ -140,4 +144,26 @@ export function listPhaseKeys(tick: PickTick, tx: Tx): Promise<string[]> {
     default:
       return listDueRows(tx, source.name, after ?? '', limit)
   }
+}
+
+/**
+ * Settles candidates that another program has enriched: rows that waited for a dead run are finished, and due ones are due
+ * again when their stamp is stale, so that a pass finds them although nothing changes.
+ * @returns the others
+ */
+export async function settleStamped<Candidate extends Pick<PickCandidate, 'key' | 'settledUntil'>>(
+  tx: Tx,
+  source: Source,
+  candidates: readonly Candidate[],
+): Promise<Candidate[]> {
+  const stamped = candidates.filter((candidate) => candidate.settledUntil !== null)
+  if (stamped.length === 0) return [...candidates]
+  const reason = describeFreshness(source)
+  await writeBackQueue.finishRows(
+    tx,
+    source.name,
+    stamped.map(({ key, settledUntil }) => ({ ...toIdleRow(key, reason), nextAt: settledUntil })),
+  )
+  await postponeDueRows(tx, source.name, stamped)
+  return candidates.filter((candidate) => candidate.settledUntil === null)
 }

@@ -4,12 +4,11 @@ import { listNames, suggestion } from '../../util/text.ts'
 import { findColumn, type Table } from '../catalogue.ts'
 import { coerceValue } from '../coerce/value.ts'
 import type { Fit } from '../column-type.ts'
-import { tokenizeCode } from '../expression.ts'
+import { tokenizeCode, listReferences } from '../expression.ts'
 import type { ProblemList } from '../problems.ts'
 import { quoteLiteral } from '../quote.ts'
 import type { MappedCell, MappedOutput, MappedTouch, MappedFreshness, TimeType } from '../source-model.ts'
 import { listLabels } from './fit.ts'
-import { listReferences } from './references.ts'
 import { stampExpression } from '../freshness.ts'
 
 /** Resolves the output columns in the table. Columns that cannot be written are reported and left out. */

@@ -1,6 +1,6 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { type Db, tryRows } from '../db.ts'
+import { tryRows, isCodedError, type Db } from '../db.ts'
 import { findFault, findJoinFault, listConditions, withCaret, renderExpression } from '../expression.ts'
 import { joinsSql } from '../inputs.ts'
 import { renderWhere } from '../page.ts'
@@ -9,7 +9,6 @@ import { quoteLiteral } from '../quote.ts'
 import type { MappedOutput, MappedTouch, Source, TimeType } from '../source-model.ts'
 import { listExpressions } from './privileges.ts'
 import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
-import { isCodedError } from '../pg-errors.ts'
 import { describeUnsearched } from './search-path.ts'
 
 /** Checks the text of every expression: whether it can stand where it will be put. */

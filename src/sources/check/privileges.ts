@@ -1,10 +1,9 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { type Db, query } from '../db.ts'
-import { listConditions } from '../expression.ts'
+import { query, type Db } from '../db.ts'
+import { listConditions, listReferences, type SqlReference } from '../expression.ts'
 import type { Grant, ProblemList } from '../problems.ts'
 import type { MappedCell, Source } from '../source-model.ts'
-import { listReferences, type SqlReference } from './references.ts'
 import { quoteName } from '../quote.ts'
 
 /** What the mapping uses, and where. `rows`: whole rows of a table, with their places, not only single columns. */

@@ -1,10 +1,10 @@
 import type { SourceMapping } from '../../domain/mapping.ts'
 import type { Table } from '../catalogue.ts'
-import { type Db, query } from '../db.ts'
+import { query, type Db } from '../db.ts'
 import type { ProblemList, Grant } from '../problems.ts'
 import { permittedSql, APPLIES } from '../row-security.ts'
 import { listExpressions } from './privileges.ts'
-import { listReferences } from './references.ts'
+import { listReferences } from '../expression.ts'
 
 interface SecuredTable {
   readonly oid: string

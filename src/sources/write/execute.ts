@@ -1,23 +1,22 @@
 import type { DatabaseError } from '../../util/error-text.ts'
 import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
 import { cellTextSql } from '../cell.ts'
-import { type Db, query, tryQuery } from '../db.ts'
+import { query, tryQuery, addFunctionSources, isAmbiguousError, isRowError, type Db } from '../db.ts'
 import { keyMatchesSql } from '../key.ts'
 import { filterCastableKeys } from '../page.ts'
 import { ownWritesJsonSql, recordedCells, recordedJsonSql } from '../own-writes.ts'
-import { addFunctionSources, isAmbiguousError, isRowError } from '../pg-errors.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import {
-  type BatchColumn,
-  type BatchItem,
   batchJson,
   batchParameters,
   batchSql,
   IDENTITY_COLUMNS,
+  type BatchColumn,
+  type BatchItem,
 } from './batch.ts'
 import { bisectBatch, type RejectedRow } from './bisect.ts'
 import { afterReader, readJson, resultReader, type RowResult } from './result-columns.ts'
-import { type CellUnit, holdPathSql, type RowUpdate } from './row-update.ts'
+import { holdPathSql, type CellUnit, type RowUpdate } from './row-update.ts'
 import { rowUpdateStatement } from './statement.ts'
 
 /** Cells of one row that the database rejects, and the constraint, if it names one. */

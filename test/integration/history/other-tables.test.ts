@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { OWN_TABLES } from '../../../src/store/erase-mentions.ts'
+import { OWN_TABLES } from '../../../src/store/erase.ts'
 import { crmConfig } from '../../support/crm.ts'
 import { openCommandLine } from '../cli/command-line.ts'
 

@@ -1,8 +1,8 @@
-import { expect, test } from 'vitest'
-import { readLeaderStatus } from '../../../src/runs/leader.ts'
-import { readConditions } from '../../../src/store/conditions.ts'
 import * as leases from '../../../src/store/rate-limits.ts'
 import * as rateLimits from '../../../src/store/rate-limits.ts'
+import { expect, test } from 'vitest'
+import { readLeaderStatus } from '../../../src/runs/leadership.ts'
+import { readConditions } from '../../../src/store/conditions.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 

@@ -7,7 +7,7 @@ import { jsonPage, listFields, OPTIONAL, toSchema } from '../../../scripts/docs/
 import { JSON_SHAPES, SHARED_SHAPES } from '../../../scripts/docs/json-shapes.ts'
 import { logsPage } from '../../../scripts/docs/logs.ts'
 import { notificationsPage } from '../../../scripts/docs/notifications.ts'
-import { OWN_TABLES } from '../../../src/store/erase-mentions.ts'
+import { OWN_TABLES } from '../../../src/store/erase.ts'
 
 const pages = ['README.md', 'CONTRIBUTING.md', ...globSync('docs/**/*.md')]
 

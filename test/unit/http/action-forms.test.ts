@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LookupBudget } from '../../../src/domain/spend.ts'
-import { parsePassForm } from '../../../src/http/dashboard/actions/pass-form.ts'
+import { parsePassForm } from '../../../src/http/dashboard/actions/start-run.ts'
 import { parseRetryFilter } from '../../../src/http/dashboard/actions/retry.ts'
 
 const parse = (query: string, budget: LookupBudget | null = null) =>

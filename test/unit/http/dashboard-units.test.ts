@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { authorize, isSameOrigin } from '../../../src/http/auth.ts'
 import { limitText } from '../../../src/http/dashboard/pages/overview.ts'
-import { statesTable } from '../../../src/http/dashboard/row-states.ts'
+import { statesTable } from '../../../src/http/dashboard/components.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'

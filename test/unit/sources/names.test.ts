@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isRowError } from '../../../src/sources/pg-errors.ts'
+import { isRowError } from '../../../src/sources/db.ts'
 import { formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/quote.ts'
 
 describe('names', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { replaceTable } from '../../../src/sources/link.ts'
+import { replaceTable } from '../../../src/sources/open-sources.ts'
 
 const table = { schema: 'crm', name: 'accounts', isVisible: true }
 const replace = (text: string, options = {}): string | null => replaceTable(text, table, '(X)', options)

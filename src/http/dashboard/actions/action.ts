@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../../store/audit.ts'
 import type { Actions } from '../../../actions/actions.ts'
-import type { DashboardDeps } from '../dashboard-app.ts'
+import { refused, toPageRequest, type DashboardDeps, type PageRequest, type View } from '../page.ts'
 import { html, type HtmlPart } from '../html.ts'
-import { refused, toPageRequest, type PageRequest, type View } from '../page.ts'
 
 /** A request for the confirmation of an action, or for the action itself: both have the same address. */
 export interface ActionRequest extends PageRequest {

@@ -1,11 +1,9 @@
 import { auditActionOnce, type AuditEnd } from '../../../actions/audit.ts'
-import type { OpenService } from '../../../actions/open-service.ts'
-import { type AccountAnswer, describeAccount } from '../../../actions/try-service.ts'
+import { describeAccount, type OpenService, type AccountAnswer } from '../../../actions/open-service.ts'
 import { listAuditEvents } from '../../../store/audit.ts'
 import { timeAgo } from '../components.ts'
-import type { DashboardDeps } from '../dashboard-app.ts'
+import { refused, type DashboardDeps } from '../page.ts'
 import { html, type HtmlPart } from '../html.ts'
-import { refused } from '../page.ts'
 import { tryUrl } from '../pages/verdict.ts'
 import { defineAction, requireApp } from './action.ts'
 

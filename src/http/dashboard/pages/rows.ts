@@ -3,24 +3,16 @@ import { normalizeEmail } from '../../../domain/identifiers/email.ts'
 import { normalizeProfileUrl } from '../../../domain/identifiers/profile-url.ts'
 import type { Database } from '../../../store/open.ts'
 import {
+  searchRows,
   type FoundRow,
   type FoundRows,
   type RowFilter,
   type RowIdentity,
   type RowPlace,
-  searchRows,
 } from '../../../store/row-search.ts'
 import { countRowStates, listSourceNames } from '../../../store/rows.ts'
-import { countRows } from '../row-states.ts'
 import {
-  FAILURE_STATES,
-  FAILURE_ADVICE,
-  ROW_STATES,
-  formatState,
-  type RowState,
-} from '../../../domain/row.ts'
-import { formatCount, pluralize } from '../../../util/format.ts'
-import {
+  countRows,
   clamped,
   dataTable,
   empty,
@@ -32,6 +24,14 @@ import {
   timeAgo,
   withCode,
 } from '../components.ts'
+import {
+  FAILURE_STATES,
+  FAILURE_ADVICE,
+  ROW_STATES,
+  formatState,
+  type RowState,
+} from '../../../domain/row.ts'
+import { formatCount, pluralize } from '../../../util/format.ts'
 import { buildUrl, html, rowUrl, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'

@@ -2,7 +2,7 @@ import { ROW_STATES, type RowState } from '../../../domain/row.ts'
 import { readServiceTotals, readTotal, Run, runOutcome, type ServiceTotals } from '../../../domain/run.ts'
 import type { RunReport } from '../../../runs/report.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
-import { type LivingRun, readRunProcess } from '../../../store/runs.ts'
+import { readRunProcess, type LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   card,
@@ -16,11 +16,10 @@ import {
   stateBadge,
   withCode,
   sourceLinks,
+  statesTable,
 } from '../components.ts'
-import type { DashboardDeps } from '../dashboard-app.ts'
-import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
-import { type Page, type PageRequest, requireRun } from '../page.ts'
-import { statesTable } from '../row-states.ts'
+import { requireRun, type DashboardDeps, type Page, type PageRequest } from '../page.ts'
+import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
 import { runKind } from './runs.ts'
 
 interface RunPageData {

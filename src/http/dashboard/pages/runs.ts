@@ -1,4 +1,4 @@
-import { type RunOverview, listRunOverviews } from '../../../actions/dashboard-data.ts'
+import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import { readTotal, runOutcome } from '../../../domain/run.ts'
 import type { StoredRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration } from '../../../util/format.ts'
@@ -13,11 +13,11 @@ import {
   sourceLinks,
   stateBadge,
   timeAgo,
+  countRows,
 } from '../components.ts'
 import { daemonNotice } from '../actions/start-run.ts'
-import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
-import { type Page, parseId } from '../page.ts'
-import { countRows } from '../row-states.ts'
+import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
+import { parseId, type Page } from '../page.ts'
 
 const PAGE_SIZE = 50
 

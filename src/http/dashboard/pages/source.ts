@@ -14,10 +14,11 @@ import {
   sourceLinks,
   timeAgo,
   withCode,
+  countRows,
+  statesTable,
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
-import { missing, type Page, requireSource } from '../page.ts'
-import { countRows, statesTable } from '../row-states.ts'
+import { missing, requireSource, type Page } from '../page.ts'
 import { reasonsCard } from './reasons.ts'
 import { pauseText } from './sources-table.ts'
 import { findBreakage } from './verdict.ts'

@@ -2,9 +2,18 @@ import type { DashboardData, SourceOverview, Verdict } from '../../../actions/da
 import { FAILURE_STATES } from '../../../domain/row.ts'
 import { runOutcome } from '../../../domain/run.ts'
 import { filledShare, formatCount, formatPercent } from '../../../util/format.ts'
-import { badge, card, countLink, dataTable, nameText, shareBar, stateBadge, timeAgo } from '../components.ts'
+import {
+  badge,
+  card,
+  countLink,
+  dataTable,
+  nameText,
+  shareBar,
+  stateBadge,
+  timeAgo,
+  countRows,
+} from '../components.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
-import { countRows } from '../row-states.ts'
 import { findBreakage } from './verdict.ts'
 
 /**

@@ -1,4 +1,4 @@
-import type { SystemData } from '../../../actions/system-data.ts'
+import type { SystemData } from '../../../actions/dashboard-data.ts'
 import { describeCondition, severityOf } from '../../../domain/condition.ts'
 import type { AuditEvent, AuditOutcome } from '../../../store/audit.ts'
 import type { ListedProcess } from '../../../store/processes.ts'

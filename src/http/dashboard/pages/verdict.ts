@@ -1,23 +1,22 @@
 import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
 import { Run, readTotal } from '../../../domain/run.ts'
 import {
-  type Condition,
-  type ConditionText,
   conditionId,
-  type DatabaseOutage,
   describeCondition,
   SCHEMA_OUTDATED,
   severityOf,
   toOutageCondition,
+  type Condition,
+  type ConditionText,
+  type DatabaseOutage,
 } from '../../../domain/condition.ts'
 import { isTransient } from '../../../store/connectivity.ts'
 import type { LivingRun } from '../../../store/runs.ts'
 import { describeError } from '../../../util/error-text.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
-import { ratio, timeAgo, withCode, type Tone } from '../components.ts'
-import { type Html, html, type HtmlPart } from '../html.ts'
-import { countRows } from '../row-states.ts'
+import { ratio, timeAgo, withCode, countRows, type Tone } from '../components.ts'
+import { html, type Html, type HtmlPart } from '../html.ts'
 import { START_RUN } from './runs.ts'
 
 /** Whether Fillrate works: each condition with what it means and what to do, and below them what goes on. */
