@@ -1,18 +1,18 @@
-import { type Config, lookupBudgetOf, mixedBudgetOf } from '../config/config.ts'
+import * as rateLimits from '../store/rate-limits.ts'
+import * as services from '../store/services.ts'
+import { lookupBudgetOf, mixedBudgetOf, type Config, type ConfigService } from '../config/config.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
-import { TABLE_POLICY } from '../pipeline/deps.ts'
-import type { SourceDeps } from '../runs/maintenance.ts'
-import { firstOf } from '../runs/run-part.ts'
+import { TABLE_POLICY, configuredAddress, registerService, type Deps } from '../pipeline/deps.ts'
+import type { SourceDeps, MaintenanceDeps } from '../runs/maintenance.ts'
+import { firstOf, type RunDeps } from '../runs/run-part.ts'
 import { explainBreakage, listLeftOut } from '../runs/source-health.ts'
-import type { OpenedSources } from '../sources/open-sources.ts'
+import { toSteps, type OpenedSources, type OpenedSteps } from '../sources/open-sources.ts'
 import type { Source, WholeSource } from '../sources/source-model.ts'
 import type { Database } from '../store/open.ts'
-import * as rateLimits from '../store/rate-limits.ts'
-import type { BulkAvailability } from './bulk-availability.ts'
+import { checkBulkAvailability, type BulkAvailability } from './bulk-availability.ts'
 import { explainRow } from './explain/explain.ts'
 import type { RowHistory } from './explain/row-history.ts'
 import { forgetDeleted, type ForgetDeletedReport } from '../runs/reconcile-deleted.ts'
-import { type OpenedConfig, OpenService } from './open-service.ts'
 import { createPlan, type Plan } from './plan/plan.ts'
 import type { PlannedService, PlanOptions } from './plan/report.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
@@ -25,9 +25,25 @@ import {
   chooseSource,
   chooseSources,
   expandSourceNames,
-  type PassRequest,
   toBudgetLimit,
+  requireSetting,
+  type PassRequest,
 } from './validate-request.ts'
+import { environmentOf, variableOf, checkClient, type Environment } from '../config/environment.ts'
+import { createSlots, type PrioritySemaphore } from '../pipeline/look-up/slots.ts'
+import { MetricsRecorder, type WorkMetrics } from '../pipeline/metrics-recorder.ts'
+import { LeaderElector } from '../runs/leadership.ts'
+import { toScopes } from '../service/api-keys.ts'
+import { Breaker } from '../service/breaker.ts'
+import { EnrichmentClient } from '../service/client.ts'
+import { UnauthorizedError } from '../service/errors.ts'
+import { acceptKey } from '../store/rate-limits.ts'
+import type { Log } from '../util/log.ts'
+import { toJobAddress } from '../webhook/address.ts'
+import { ConfigProblems } from '../config/problems.ts'
+import type { Service } from '../domain/service/service.ts'
+import { describeError } from '../util/error-text.ts'
+import { pluralize } from '../util/format.ts'
 
 type PlanRequest = PassRequest & Pick<PlanOptions, 'listsFiltered'>
 
@@ -187,5 +203,263 @@ export class Actions implements OpenedSources {
   async close(): Promise<void> {
     for (const service of this.services) await service.close()
     await this.db.destroy()
+  }
+}
+
+/** What a configuration is opened with. */
+export interface OpenedConfig extends OpenedSources {
+  readonly config: Config
+  readonly environment: Environment
+  readonly log: Log
+  readonly db: Database
+  /** Identifies this process; unique for each start. */
+  readonly owner: string
+  readonly random?: (() => number) | undefined
+  /** Of the process: they outlive this configuration. */
+  readonly metrics: WorkMetrics
+  /** The service has accepted a call with the key of this scope. */
+  readonly onKeyAccepted: (scope: string) => void
+}
+
+/** What the runs of a service need of their process. */
+interface RunProcess extends Pick<RunDeps, 'describeOutage'> {
+  /** The URL at which the service reaches the receiver; null: no delivery arrives here. */
+  readonly publicUrl: string | null
+  /**
+   * The service of a number refuses the key of this scope.
+   * @param reason in its words; null: it was refused before, and no call was made
+   */
+  readonly onKeyRefused: (scope: string, service: number, reason: string | null) => void
+}
+
+/** A service of an open configuration, with what its runs share in this process. */
+export class OpenService {
+  readonly config: ConfigService
+  /** Its name in the configuration; null: the only one. */
+  readonly name: string | null
+  /** Whether lookups can be submitted in bulk, and if not, why. */
+  readonly bulk: BulkAvailability
+  /** Its address; null: none is configured. */
+  readonly address: string | null
+  readonly #opened: OpenedConfig
+  readonly #environment: Environment
+  readonly #metrics: MetricsRecorder
+  /** One for all runs of the process, since it reflects the state of the service. */
+  readonly #breaker = new Breaker()
+  readonly #slots: PrioritySemaphore
+  #client: EnrichmentClient | null = null
+
+  constructor(opened: OpenedConfig, config: ConfigService) {
+    const { environment, metrics } = opened
+    this.config = config
+    this.name = config.name
+    this.#opened = opened
+    this.#environment = environmentOf(environment, config.name)
+    this.bulk = checkBulkAvailability(this.#environment, config.adapter)
+    this.address = configuredAddress(config.name, opened.config, environment)
+    const name = config.name ?? this.address ?? ''
+    this.#metrics = new MetricsRecorder(metrics, name, Object.keys(opened.config.sources))
+    this.#slots = createSlots(config.concurrency, Object.values(opened.config.sources))
+  }
+
+  /** The sources that it serves, each at its step there. */
+  get steps(): OpenedSteps {
+    return toSteps(this.#opened, this.name)
+  }
+
+  /** Service and key, which the rate limit belongs to; null without a base URL and a key. */
+  get scope(): string | null {
+    if (this.address === null || this.#environment.apiKeys.length === 0) return null
+    return `${this.address} ${this.config.account ?? this.openClient().keyId}`
+  }
+
+  /** Its number in the database; 0 if there is no address. Another process may have registered it. */
+  number(): Promise<number> {
+    return services.findService(this.#opened.db, this.address)
+  }
+
+  async deps(): Promise<MaintenanceDeps> {
+    return { ...this.#base(), service: await this.number() }
+  }
+
+  #base(): Omit<MaintenanceDeps, 'service'> & Required<Pick<Deps, 'metrics'>> {
+    const { db, log, owner, random = Math.random } = this.#opened
+    const { adapter } = this.config
+    const policy = { ...this.config, ...TABLE_POLICY }
+    return { db, log, ...this.steps, adapter, policy, metrics: this.#metrics, owner, random, now: Date.now }
+  }
+
+  /** Registers the service for runs. @throws ConfigProblems if its URL or its key is missing */
+  async createRunDeps({ publicUrl, onKeyRefused, ...process }: RunProcess): Promise<RunDeps> {
+    const { config, name } = this
+    const { db, log, owner } = this.#opened
+    const base = this.#base()
+    const secrets = this.#environment.webhookSecrets
+    const service = await registerService(base, this.address, name)
+    return {
+      ...base,
+      ...process,
+      serviceName: name,
+      ...(name !== null && { serviceBudget: config.budget }),
+      service,
+      client: this.openClient(),
+      breaker: this.#breaker,
+      slots: this.#slots,
+      onUnauthorized: (error) => {
+        if (error instanceof UnauthorizedError) onKeyRefused(this.scope ?? '', service, error.reason)
+      },
+      webhookUrl:
+        publicUrl === null
+          ? null
+          : (job) => toJobAddress({ publicUrl, service: name, job, secrets }, config.adapter),
+      elector: new LeaderElector({
+        db,
+        scope: () => this.scope ?? '',
+        service,
+        owner,
+        log,
+        reserve: config.reserve,
+        documented: config.adapter.rateLimits,
+        breaker: this.#breaker,
+      }),
+    }
+  }
+
+  /** @throws a problem of the configuration if the service's URL or its key is missing */
+  openClient(): EnrichmentClient {
+    const { log, onKeyAccepted } = this.#opened
+    return (this.#client ??= openServiceClient(
+      { config: this.config, environment: this.#environment, log },
+      this.#metrics,
+      () => onKeyAccepted(this.scope ?? ''),
+    ))
+  }
+
+  /**
+   * Proves its key by its free call for the account, if its description names one, and lets the next lookup of any
+   * process be tried at once, unless the account has just shown that it would be in vain.
+   * @returns null: there is no such call
+   */
+  async tryNow(): Promise<AccountAnswer | null> {
+    const { db } = this.#opened
+    const { address } = this
+    const answer = await callAccount(this.config.adapter, this.#environment)
+    if (address === null || answer?.isAccepted === false) return answer
+    if (answer !== null)
+      await acceptKey(db, toScopes(address, this.config.account, this.#environment.apiKeys))
+    if (answer?.credits !== 0) await services.requestTry(db, await this.number())
+    return answer
+  }
+
+  /** Closes what is its own, and not the connections to Postgres. */
+  async close(): Promise<void> {
+    await this.#client?.close()
+  }
+}
+
+/**
+ * Concurrent calls for each spare connection. undici uses a connection again only two turns of the event loop after its
+ * last answer, so that without spare connections each slot would be idle between two calls.
+ */
+const CALLS_PER_SPARE_CONNECTION = 4
+
+/**
+ * Whether a response proves that the service accepts the key. Any other status may come from a proxy before it.
+ * @example isKeyAccepted(404) // true: it knows no such person
+ */
+const isKeyAccepted = (status: number | null): boolean =>
+  status !== null && ((status >= 200 && status < 300) || status === 404)
+
+/**
+ * Opens the client of the configured service, which counts its calls and knows whether its key is rejected. Makes no call.
+ * @throws ConfigProblems if the service's URL, its key, or what its description requires of the environment is missing
+ */
+export function openServiceClient(
+  {
+    config,
+    environment,
+    log,
+  }: { readonly config: ConfigService; readonly environment: Environment; readonly log: Log },
+  metrics: Pick<MetricsRecorder, 'recordCall'>,
+  onKeyAccepted: () => void,
+): EnrichmentClient {
+  const { apiKeys, proxies } = environment
+  const problems = checkClient(config.adapter, environment)
+  if (problems.length > 0) throw new ConfigProblems('the environment', problems)
+  const { concurrency, timeoutMs } = config
+  return new EnrichmentClient({
+    baseUrl: requireSetting(
+      environment.baseUrl,
+      variableOf(environment, 'BASE_URL'),
+      'the URL of the enrichment service',
+    ),
+    apiKey: requireSetting(
+      apiKeys.length > 0 ? apiKeys : null,
+      variableOf(environment, 'API_KEY'),
+      'a key of the enrichment service',
+    ),
+    service: config.adapter,
+    auth: environment.auth,
+    proxies,
+    timeoutMs,
+    connections: concurrency + Math.ceil(concurrency / CALLS_PER_SPARE_CONNECTION),
+    onCallEnd: (call) => {
+      metrics.recordCall(call)
+      // Also what a client of an earlier configuration was refused: a reload opens another one.
+      if (isKeyAccepted(call.status)) onKeyAccepted()
+    },
+    // Without another key it is a condition, which is logged as one.
+    onKeyRejected: (rejection) => {
+      if (rejection.usableKeys > 0)
+        log.warn({ event: 'key_rejected', ...rejection }, 'the service rejected a key; the next one is used')
+    },
+    onKeyAccepted: (keyId) => log.info({ event: 'key_accepted', keyId }, 'the service accepts the key again'),
+  })
+}
+
+/** What the free call for the account says. */
+export type AccountAnswer =
+  | {
+      readonly isAccepted: true
+      /** That are left. Null: the description does not say where they stand. */
+      readonly credits: number | null
+    }
+  | { readonly isAccepted: false; readonly reason: string }
+
+/** What an accepted key says of the account. */
+export const describeAccount = ({ credits }: Extract<AccountAnswer, { isAccepted: true }>): string =>
+  `accepted by the service${credits === null ? '' : `; ${pluralize(credits, 'credit')} left`}`
+
+const TIMEOUT_MS = 10_000
+
+/** A client for one call beside those of runs; null: the environment lacks what the service needs. */
+export function openClient(
+  service: Service,
+  environment: Environment,
+  timeoutMs?: number,
+): EnrichmentClient | null {
+  const { baseUrl, apiKeys: apiKey, auth, proxies } = environment
+  if (baseUrl === null || apiKey.length === 0 || checkClient(service, environment).length > 0) return null
+  const timeout = timeoutMs === undefined ? {} : { timeoutMs }
+  return new EnrichmentClient({ baseUrl, apiKey, auth, proxies, service, ...timeout })
+}
+
+/**
+ * Requests the account of a service, with the first of its keys that it accepts.
+ * @returns null: its description names no such call, or the environment lacks what it needs
+ */
+export async function callAccount(service: Service, environment: Environment): Promise<AccountAnswer | null> {
+  const client = service.account && openClient(service, environment, TIMEOUT_MS)
+  if (client === null) return null
+  try {
+    for (;;)
+      try {
+        return { isAccepted: true, credits: await client.readAccount() }
+      } catch (error) {
+        if (!(error instanceof UnauthorizedError && error.hasNextKey))
+          return { isAccepted: false, reason: describeError(error) }
+      }
+  } finally {
+    await client.close()
   }
 }

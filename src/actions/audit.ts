@@ -1,10 +1,9 @@
-import { describeError } from '../util/error-text.ts'
-import { hostname, userInfo } from 'node:os'
 import * as audit from '../store/audit.ts'
-import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
+import { describeError, READ_ONLY, sqlStateOf } from '../util/error-text.ts'
+import { hostname, userInfo } from 'node:os'
+import { expiresAfter, retryWhileUnavailable } from '../store/transaction.ts'
 import type { Database } from '../store/open.ts'
 import { formatCount, pluralize } from '../util/format.ts'
-import { READ_ONLY, sqlStateOf } from '../util/sqlstates.ts'
 import type { ForgetDeletedReport } from '../runs/reconcile-deleted.ts'
 
 /** How long an action waits for Postgres, which it has reached a moment ago, to be recorded. */

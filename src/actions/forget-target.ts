@@ -1,16 +1,14 @@
 import { findKeysByInput } from '../sources/read-row.ts'
 import { NO_TEXT } from '../pipeline/erasure.ts'
 import type { Source } from '../sources/source-model.ts'
-import { isTransient } from '../store/connectivity.ts'
+import { isTransient } from '../store/transaction.ts'
 import type { RowName } from '../store/erase.ts'
 import type { Database } from '../store/open.ts'
 import { describeError } from '../util/error-text.ts'
 import { escapeRegExp } from '../util/text.ts'
 import { domainToUnicode } from 'node:url'
-import { normalizeDomain } from '../domain/identifiers/domain.ts'
-import { normalizeEmail } from '../domain/identifiers/email.ts'
+import { normalizeDomain, normalizeEmail, normalizeProfileUrl } from '../domain/identifiers/addresses.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
 import type { Identifier } from '../domain/subject.ts'
 
 /** The kinds of identifiers that a text is one of. */

@@ -4,8 +4,7 @@ import * as suppressions from '../store/suppressions.ts'
 import { describeError, FillrateError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import type { Source } from '../sources/source-model.ts'
-import { expiresAfter, retryWhileUnavailable } from '../store/connectivity.ts'
-import { inTransaction, type Tx } from '../store/transaction.ts'
+import { expiresAfter, retryWhileUnavailable, inTransaction, type Tx } from '../store/transaction.ts'
 import {
   findRowsByInputs,
   toForgetTarget,

@@ -1,4 +1,4 @@
-import * as store from '../store/waiting-rows.ts'
+import * as store from '../store/rows.ts'
 import type { TableDeps } from '../pipeline/deps.ts'
 import { listEmptied } from '../pipeline/emptied-rows.ts'
 import { readCandidatesByKey } from '../pipeline/pick/candidates.ts'

@@ -56,7 +56,7 @@ export async function useApp(
   const read = await readSettings(call)
   const settings = { ...read, environment: { ...read.environment, ...changes } }
   const { openApp } = await import('../app.ts')
-  const { retryWhileStarting } = await import('../store/connectivity.ts')
+  const { retryWhileStarting } = await import('../store/transaction.ts')
   const onWait = ({ message: reason }: Error, ms: number): void =>
     settings.log.warn(
       { event: 'postgres_waiting', step: 'start', reason, ms },

@@ -21,8 +21,7 @@ import { CONDITION_SEVERITIES } from '../domain/condition.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS } from '../domain/notification.ts'
 import type { Price } from '../domain/spend.ts'
 import { didYouMean, oneOf, quoteText, toVariablePart } from '../util/text.ts'
-import { createSourceSchema } from './source-checks.ts'
-import { type SchemaServices, serviceNameText } from './source-schema.ts'
+import { createSourceSchema, serviceNameText, type SchemaServices } from './source-schema.ts'
 
 const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
 const budgetForms = (error: string) => [countFromZero(error), z.literal('unlimited', { error })] as const

@@ -1,7 +1,13 @@
 import { toLookupBudget, type LookupBudget, type MixedBudget } from '../domain/spend.ts'
 import type { ParsedConfig } from './config-schema.ts'
-import { listTaken, listTurns } from './source-checks.ts'
-import { outputFor, toOutputMapping, type ConfiguredService, type ParsedSource } from './source-schema.ts'
+import {
+  listTaken,
+  listTurns,
+  outputFor,
+  toOutputMapping,
+  type ConfiguredService,
+  type ParsedSource,
+} from './source-schema.ts'
 import type { SourceMapping, SourceStep } from '../domain/mapping.ts'
 
 /** A configuration that has been checked, with every default filled in. `ConfigInput` says what each part means. */

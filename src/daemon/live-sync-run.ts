@@ -11,12 +11,12 @@ import {
   RunObservations,
   firstOf,
   scopesOf,
+  budgetOf,
   type RunDeps,
   type ServicePart,
 } from '../runs/run-part.ts'
 import { RunCounters } from '../runs/counters.ts'
 import { findRequeued, repickAt } from '../runs/monitor.ts'
-import { budgetOf } from '../runs/start-run.ts'
 import type { Workers } from '../runs/workers.ts'
 import type { Source } from '../sources/source-model.ts'
 import { adoptLookups } from '../store/lookups.ts'

@@ -1,23 +1,23 @@
+import * as changedRows from '../store/changed-rows.ts'
+import * as pauses from '../store/source-state.ts'
+import * as leases from '../store/rate-limits.ts'
 import { randomUUID } from 'node:crypto'
 import { listSourceBudgets } from '../domain/spend.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/pick-changed.ts'
+import { pickChangedKeys, type PickKeysOptions } from '../pipeline/pick/read-phase.ts'
 import { firstOf } from '../runs/run-part.ts'
 import { isFit, unlessBroken, checkBreakage } from '../runs/source-health.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readDayBudget } from '../store/budgets.ts'
 import type { Database } from '../store/open.ts'
-import * as changedRows from '../store/changed-rows.ts'
-import * as pauses from '../store/source-state.ts'
 import {
   LIVE_SYNC_KINDS,
+  LiveSyncRun,
   type LiveSyncDeps,
   type LiveSyncKind,
-  LiveSyncRun,
   type LiveSyncService,
 } from './live-sync-run.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
-import * as leases from '../store/rate-limits.ts'
 import { readTriggerMark, readTriggerState } from '../sources/triggers/install.ts'
 
 interface LiveSyncOptions {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ConfigProblems } from '../config/problems.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import type { Log } from '../util/log.ts'
-import type { ProcessState } from './process-state.ts'
+import type { ProcessState } from './condition-watch.ts'
 
 /** The daemon with one configuration. */
 export interface Instance {

@@ -1,5 +1,5 @@
-import { describeError, FillrateError } from '../util/error-text.ts'
 import * as scheduledRuns from '../store/scheduled-runs.ts'
+import { describeError, FillrateError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../util/log.ts'
 import type { ScheduleEntry } from '../config/config.ts'
@@ -13,7 +13,7 @@ import {
   retryLogLevel,
   retryWhileUnavailable,
   TakeoverGrace,
-} from '../store/connectivity.ts'
+} from '../store/transaction.ts'
 import type { RequestCapability, StoredRequest } from '../store/scheduled-runs.ts'
 
 interface SchedulerDeps {

@@ -1,6 +1,4 @@
-import { normalizeDomain } from './identifiers/domain.ts'
-import { normalizeEmail } from './identifiers/email.ts'
-import { normalizeProfileUrl } from './identifiers/profile-url.ts'
+import { normalizeDomain, normalizeEmail, normalizeProfileUrl } from './identifiers/addresses.ts'
 
 /** What matching needs to know of a result. */
 interface MatchableResult {

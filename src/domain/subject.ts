@@ -1,7 +1,5 @@
-import { normalizeDomain } from './identifiers/domain.ts'
-import { normalizeEmail } from './identifiers/email.ts'
+import { normalizeDomain, normalizeEmail, normalizeProfileUrl } from './identifiers/addresses.ts'
 import type { LookupKind } from './identifiers/kind.ts'
-import { normalizeProfileUrl } from './identifiers/profile-url.ts'
 import { isObject } from './json.ts'
 import type { SourceKind } from './mapping.ts'
 

@@ -1,6 +1,6 @@
 import { isObject } from '../domain/json.ts'
 import type { Column, Table } from '../sources/catalogue.ts'
-import { joinName, quoteIfNeeded, quoteLiteral } from '../sources/quote.ts'
+import { joinName, quoteIfNeeded, quoteLiteral } from '../sources/db.ts'
 
 /** A row of a sample: texts and JSON, by column. */
 export type SampledRow = Readonly<Record<string, unknown>>

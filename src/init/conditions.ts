@@ -1,5 +1,5 @@
-import { quoteLiteral } from '../sources/quote.ts'
-import { type Cell, toCellSql } from './cells.ts'
+import { quoteLiteral } from '../sources/db.ts'
+import { toCellSql, type Cell } from './cells.ts'
 import { isCount, isDeletionOrObjection, isEndingDate, isPositiveFlag } from './names.ts'
 import type { ProposedCondition } from './proposal.ts'
 

@@ -1,10 +1,9 @@
 import { readTables, type Column, type Table } from '../sources/catalogue.ts'
-import { query, type Db } from '../sources/db.ts'
+import { query, quoteIfNeeded, type Db } from '../sources/db.ts'
 import { permittedSql } from '../sources/row-security.ts'
-import { quoteIfNeeded } from '../sources/quote.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../util/error-text.ts'
 import { toCellSql, type Cell, type SampledRow } from './cells.ts'
 import type { Labels } from './conditions.ts'
 

@@ -1,6 +1,6 @@
 import pLimit from 'p-limit'
 import { ConfigProblems } from '../config/problems.ts'
-import { parseTableName, quoteIfNeeded, formatTableName } from '../sources/quote.ts'
+import { parseTableName, quoteIfNeeded, formatTableName, type Db } from '../sources/db.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction } from '../store/transaction.ts'
 import { listCells, type Cell } from './cells.ts'
@@ -29,8 +29,7 @@ import {
 } from '../sources/problems.ts'
 import { resolveSource } from '../sources/source.ts'
 import { decideConditions, listReasons, mayBeReason, type Labels, type Reason } from './conditions.ts'
-import { checkPolicyPrivileges } from '../sources/check/row-security.ts'
-import type { Db } from '../sources/db.ts'
+import { checkPolicyPrivileges } from '../sources/check/privileges.ts'
 
 /** Tables that are read at the same time. */
 const MAX_READERS = 4

@@ -1,10 +1,8 @@
-import { normalizeDomain } from '../domain/identifiers/domain.ts'
-import { normalizeEmail } from '../domain/identifiers/email.ts'
-import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+import { normalizeDomain, normalizeEmail, normalizeProfileUrl } from '../domain/identifiers/addresses.ts'
 import type { InputName, SourceKind } from '../domain/mapping.ts'
 import { BUILT_IN_SHAPES } from '../domain/record-fields.ts'
-import { type Cell, shareOf, toCellSql } from './cells.ts'
-import { type Labels, isShortList } from './conditions.ts'
+import { shareOf, toCellSql, type Cell } from './cells.ts'
+import { isShortList, type Labels } from './conditions.ts'
 import {
   FIELD_NAMES,
   isNamedAs,

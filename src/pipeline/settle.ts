@@ -1,10 +1,9 @@
-import { afterDelivery, Delivery, type TerminalStatus, isTerminalStatus } from '../domain/job.ts'
-import { countJobCosts, type StatedJobCost } from '../store/spend.ts'
-import { isTransient } from '../store/connectivity.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/job-deliveries.ts'
+import { afterDelivery, Delivery, isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
+import { countJobCosts, type StatedJobCost } from '../store/spend.ts'
+import { isTransient, inTransaction } from '../store/transaction.ts'
 import type { DeliveryJob } from '../store/job-deliveries.ts'
-import { inTransaction } from '../store/transaction.ts'
 import { completeFromDelivery } from '../store/lookup-leases.ts'
 import { parseEvent } from '../webhook/event.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
@@ -20,7 +19,7 @@ import {
   type JobAnswer,
 } from './match-delivery.ts'
 import { Lookup } from '../domain/lookup.ts'
-import { shareCredits } from '../domain/service/credits.ts'
+import { shareCredits } from '../domain/service/service.ts'
 import { roundCredits } from '../domain/spend.ts'
 
 /** Deliveries per tick, 100 results each. */

@@ -6,7 +6,7 @@ import type { Source } from '../sources/source-model.ts'
 import type { ExecuteOptions } from '../sources/write/execute.ts'
 import { NO_RESULT, writeBatch, type WriteResult } from '../sources/write/write.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
-import { moveToNextStep } from '../store/steps.ts'
+import { moveToNextStep } from '../store/write-back-queue.ts'
 import {
   inTableTransaction,
   inTransaction,
@@ -15,7 +15,7 @@ import {
   type Tx,
 } from '../store/transaction.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
-import { isRowWait } from '../util/sqlstates.ts'
+import { isRowWait } from '../util/error-text.ts'
 import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps, TableDeps } from './deps.ts'
 import { partitionAnswered, toFinishedRow, untrackedColumns, type FittedRow } from './row-results.ts'

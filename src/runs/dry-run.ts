@@ -23,9 +23,8 @@ import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../st
 import { describeError } from '../util/error-text.ts'
 import { actInPart, type UnstoredRows } from './monitor.ts'
 import type { SampleSteps } from './pick-sources.ts'
-import { firstOf, isEnded, type ServicePart } from './run-part.ts'
+import { firstOf, isEnded, type ServicePart, type StartedRun } from './run-part.ts'
 import { isFit, unlessBroken } from './source-health.ts'
-import type { StartedRun } from './start-run.ts'
 
 /** A source at one of its services. */
 interface Place {

@@ -1,16 +1,15 @@
+import * as runs from '../store/runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeError } from '../util/error-text.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type RunStatus, type Trigger } from '../domain/run.ts'
-import { type ConditionKind, describeCondition } from '../domain/condition.ts'
+import { describeCondition, type ConditionKind } from '../domain/condition.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
 import type { Preview } from '../pipeline/preview.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
-import { expiresAfterAbort, isTransient, retryWhileUnavailable } from '../store/connectivity.ts'
+import { expiresAfterAbort, isTransient, retryWhileUnavailable, inTransaction } from '../store/transaction.ts'
 import { deleteUnneeded } from '../store/pending-lookups.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
-import * as runs from '../store/runs.ts'
-import { inTransaction } from '../store/transaction.ts'
 import { formatDuration, pluralize } from '../util/format.ts'
 import { listNames } from '../util/text.ts'
 import { logWait } from './loop.ts'
@@ -22,7 +21,7 @@ import {
   type RunDeps,
   type ServicePart,
 } from './run-part.ts'
-import { createRunReport, type RunReport, withoutValues } from './report.ts'
+import { createRunReport, withoutValues, type RunReport } from './report.ts'
 
 /** What is closed of a run. */
 interface EndingRun {

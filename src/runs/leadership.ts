@@ -12,7 +12,7 @@ import {
 import type { DocumentedLimit } from '../domain/service/documented-limit.ts'
 import type { Breaker } from '../service/breaker.ts'
 import { Limiter, type LimiterOptions } from '../service/rate-limit/limiter.ts'
-import { retryLogLevel } from '../store/connectivity.ts'
+import { retryLogLevel } from '../store/transaction.ts'
 import type { Database } from '../store/open.ts'
 import { readTry } from '../store/services.ts'
 import type { Log } from '../util/log.ts'

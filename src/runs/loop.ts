@@ -1,8 +1,7 @@
 import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Log } from '../util/log.ts'
-import { isTransient, TransactionTimeouts } from '../store/connectivity.ts'
-import { isConflict, TableBusyError } from '../store/transaction.ts'
+import { isTransient, TransactionTimeouts, isConflict, TableBusyError } from '../store/transaction.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 
 /** A loop of a process, to be started and awaited by itself. */

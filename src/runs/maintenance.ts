@@ -1,3 +1,4 @@
+import * as runs from '../store/runs.ts'
 import { describeError } from '../util/error-text.ts'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,8 +11,7 @@ import {
   type StoredRunOptions,
 } from '../domain/run.ts'
 import { HEARTBEAT_MS, LEASE_MS, type Deps, type TableDeps } from '../pipeline/deps.ts'
-import { retryLogLevel, retryWhileUnavailable } from '../store/connectivity.ts'
-import * as runs from '../store/runs.ts'
+import { retryLogLevel, retryWhileUnavailable } from '../store/transaction.ts'
 import { logWait } from './loop.ts'
 import { withoutValues } from './report.ts'
 

@@ -1,13 +1,12 @@
+import * as waiting from '../store/run-progress.ts'
+import * as runs from '../store/runs.ts'
 import { toRunService } from '../pipeline/pick/pass.ts'
 import { repick } from '../pipeline/pick/pick.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { isTransient } from '../store/connectivity.ts'
+import { isTransient, isConflict, TableBusyError } from '../store/transaction.ts'
 import { readProspect } from '../store/budgets.ts'
 import { adoptLookups } from '../store/lookups.ts'
-import * as waiting from '../store/run-progress.ts'
-import * as runs from '../store/runs.ts'
 import { listSlowedWrites, type SlowedWrites } from '../store/source-state.ts'
-import { isConflict, TableBusyError } from '../store/transaction.ts'
 import { decideCompletion, FULL_CHECK_MS, isOutageTooLong, nextReadAt } from './completion.ts'
 import type { RunCounters, RunProgress } from './counters.ts'
 import { isAbort } from './loop.ts'
@@ -17,14 +16,14 @@ import {
   fitSources,
   isAfterItself,
   isEnded,
+  partsBefore,
   type Leftover,
   type Outage,
-  partsBefore,
   type RunDeps,
   type ServicePart,
+  type StartedRun,
 } from './run-part.ts'
 import { unlessBroken } from './source-health.ts'
-import type { StartedRun } from './start-run.ts'
 import { describeLongPause, describeStall } from './stall.ts'
 
 /** How often progress is reported, and a run without progress in this process is checked. */

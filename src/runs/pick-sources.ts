@@ -1,30 +1,29 @@
+import * as pauses from '../store/source-state.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import { LOOKUP_KINDS } from '../domain/identifiers/kind.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import {
   createPass,
+  toRunService,
   type PickContext,
   type PickOptions,
   type PickPass,
-  toRunService,
 } from '../pipeline/pick/pass.ts'
 import type { PickResult } from '../pipeline/pick/advance.ts'
 import { pickPage } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readProspect, readBudgetUsage } from '../store/budgets.ts'
-import { retryWhileUnavailable } from '../store/connectivity.ts'
-import * as pauses from '../store/source-state.ts'
-import { TableBusyError } from '../store/transaction.ts'
+import { retryWhileUnavailable, TableBusyError } from '../store/transaction.ts'
 import { cached } from '../util/cached.ts'
 import { logWait } from './loop.ts'
 import {
-  type DeletedRowsReport,
-  type RestoredRows,
   reconcileDeleted,
   restoreReturned,
+  type DeletedRowsReport,
+  type RestoredRows,
 } from './reconcile-deleted.ts'
-import { isLeftOut, type LeftOutSource, unlessBroken } from './source-health.ts'
+import { isLeftOut, unlessBroken, type LeftOutSource } from './source-health.ts'
 
 type PickDeps = Pick<Deps, 'db' | 'log' | 'policy' | 'service' | 'random' | 'adapter'>
 

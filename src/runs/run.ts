@@ -2,7 +2,7 @@ import * as runs from '../store/runs.ts'
 import * as store from '../store/source-state.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { retryWhileUnavailable } from '../store/connectivity.ts'
+import { retryWhileUnavailable, inTransaction, withTableTimeouts } from '../store/transaction.ts'
 import { OutOfCreditsError } from '../service/errors.ts'
 import type { WakeSignal } from '../util/wake-signal.ts'
 import type { RunProgress } from './counters.ts'
@@ -11,9 +11,12 @@ import {
   heartbeat,
   firstOf,
   isEnded,
+  startRun,
   type RunDeps,
   type ServicePart,
   type ServiceProcess,
+  type StartedRun,
+  type StartRunOptions,
 } from './run-part.ts'
 import { isAbort } from './loop.ts'
 import { finishRun, finishWorkUnderWay } from './finish.ts'
@@ -21,7 +24,6 @@ import { monitorRun, pickRequeued } from './monitor.ts'
 import { pickSources } from './pick-sources.ts'
 import type { RunReport } from './report.ts'
 import { isLeftOut } from './source-health.ts'
-import { startRun, type StartedRun, type StartRunOptions } from './start-run.ts'
 import { Workers } from './workers.ts'
 import { describeError } from '../util/error-text.ts'
 import type { Deps } from '../pipeline/deps.ts'
@@ -29,7 +31,6 @@ import { countFilled, readTableNode } from '../sources/fill-counts.ts'
 import { estimateRows } from '../sources/sample-keys.ts'
 import type { Source } from '../sources/source-model.ts'
 import { hasWrittenRows, lastWriteOf } from '../store/changes.ts'
-import { inTransaction, withTableTimeouts } from '../store/transaction.ts'
 
 export interface ExecuteRunOptions extends StartRunOptions {
   /** How long to wait for deliveries when nothing else is left to do, in milliseconds. */

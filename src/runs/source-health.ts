@@ -1,12 +1,12 @@
 import type { Deps } from '../pipeline/deps.ts'
 import { readFingerprints } from '../sources/check/privileges.ts'
-import { type SourceProblem, SourceProblems, summarizeProblems } from '../sources/problems.ts'
-import { type BrokenSource, resolveSteps } from '../sources/open-sources.ts'
+import { SourceProblems, summarizeProblems, type SourceProblem } from '../sources/problems.ts'
+import { resolveSteps, type BrokenSource } from '../sources/open-sources.ts'
 import type { Source } from '../sources/source-model.ts'
-import { isTransient } from '../store/connectivity.ts'
+import { isTransient } from '../store/transaction.ts'
 import { readDatabaseTime } from '../store/scheduled-runs.ts'
 import { listOpenConditions } from '../store/conditions.ts'
-import { sqlStateOf } from '../util/sqlstates.ts'
+import { sqlStateOf } from '../util/error-text.ts'
 import { reportSource } from './condition-log.ts'
 
 type HealthDeps = Pick<Deps, 'db' | 'log'>

@@ -1,10 +1,8 @@
 import { z } from 'zod'
 import { cleanText } from '../domain/text.ts'
-import { normalizeDomain } from '../domain/identifiers/domain.ts'
-import { normalizeProfileUrl } from '../domain/identifiers/profile-url.ts'
+import { normalizeDomain, normalizeProfileUrl } from '../domain/identifiers/addresses.ts'
 import { toJobId } from '../domain/job.ts'
-import { firstPresent, isObject, toPlainNumbers } from '../domain/json.ts'
-import type { JsonObject } from '../domain/json.ts'
+import { firstPresent, isObject, toPlainNumbers, type JsonObject } from '../domain/json.ts'
 import type { BulkAcceptance } from '../domain/service/messages.ts'
 
 const identifierSchema = z

@@ -2,24 +2,23 @@ import { isTerminalStatus } from '../domain/job.ts'
 import { firstPresent, isObject, type JsonObject } from '../domain/json.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 import {
-  type AwaitedJob,
   isFailure,
-  type JobProgress,
   OUTCOMES,
+  type AwaitedJob,
+  type JobProgress,
   type ServiceAnswer,
   type ServiceDelivery,
   type ServiceFailure,
 } from '../domain/service/messages.ts'
 import { tellsOfPerson } from '../domain/record.ts'
-import { areCredits, withStatedCredits } from '../domain/service/credits.ts'
+import { areCredits, withStatedCredits, type Service } from '../domain/service/service.ts'
 import { applyMeaning } from '../domain/service/head.ts'
 import { classifyStatus, pollOutcome } from '../domain/service/status.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 import { cleanText } from '../domain/text.ts'
 import type { HttpExchange } from './exchange.ts'
-import type { Service } from '../domain/service/service.ts'
 import { parseBulkResponse } from './bulk-response.ts'
-import { MalformedResponseError, type ServiceError, UnavailableError, UnprocessableError } from './errors.ts'
+import { MalformedResponseError, UnavailableError, UnprocessableError, type ServiceError } from './errors.ts'
 import { errorDetails, parseResponseBody, statusError, transportError } from './response-errors.ts'
 import type { RawResponse } from './transport.ts'
 

@@ -1,6 +1,5 @@
-import { type ColumnType, isTextFit, parseFit, type RawType } from './column-type.ts'
-import { type Db, query } from './db.ts'
-import { parseTableName, quoteName, splitName } from './quote.ts'
+import { isTextFit, parseFit, type ColumnType, type RawType } from './column-type.ts'
+import { query, parseTableName, quoteName, splitName, type Db } from './db.ts'
 
 export interface Column {
   readonly name: string

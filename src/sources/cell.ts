@@ -1,6 +1,6 @@
 import { parseExactJson } from '../domain/json.ts'
 import type { Fit } from './column-type.ts'
-import { quoteList, quoteLiteral, quoteName } from './quote.ts'
+import { quoteList, quoteLiteral, quoteName } from './db.ts'
 import type { MappedCell, MappedOutput } from './source-model.ts'
 
 /** SQL for a json column as jsonb. */

@@ -1,6 +1,6 @@
 import { POLICY_RULES } from '../domain/mapping.ts'
 import { holdsLastWrittenSql, isReachableSql } from './cell.ts'
-import { quoteLiteral } from './quote.ts'
+import { quoteLiteral } from './db.ts'
 import type { MappedCell, MappedOutput, Source } from './source-model.ts'
 
 /*

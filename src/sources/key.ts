@@ -1,6 +1,6 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { cellJsonSql } from './cell.ts'
-import { quoteName } from './quote.ts'
+import { quoteName } from './db.ts'
 import type { KeyColumn, Source } from './source-model.ts'
 
 /** SQL for a key as text: one column's text, or a JSON array of several columns' texts. */

@@ -1,5 +1,4 @@
-import { describeError } from '../util/error-text.ts'
-import { QUERY_CANCELED, sqlStateOf } from '../util/sqlstates.ts'
+import { describeError, QUERY_CANCELED, sqlStateOf } from '../util/error-text.ts'
 import { query, isRowError, type Db } from './db.ts'
 import { renderExpression } from './expression.ts'
 import { belongsSql, joinsSql } from './inputs.ts'

@@ -1,5 +1,5 @@
 import type { SourceMapping } from '../domain/mapping.ts'
-import { tryQuery, type Db } from './db.ts'
+import { tryQuery, quoteName, type Db } from './db.ts'
 import { SourceProblems, type SourceProblem } from './problems.ts'
 import { resolveSource } from './source.ts'
 import type { MappedOutput, Source, WholeSource, OwnWrites, Writer, WrittenCell } from './source-model.ts'
@@ -8,7 +8,6 @@ import { nameIn, tokenizeCode, toWhereText, type Token } from './expression.ts'
 import { inputsProbeSql } from './inputs.ts'
 import { givenRowsSql } from './own-writes.ts'
 import { findNamedColumns } from './triggers/columns.ts'
-import { quoteName } from './quote.ts'
 
 /** A source of the configuration that does not fit its table: it is left out. */
 export interface BrokenSource {

@@ -8,7 +8,7 @@ import {
 } from './cell.ts'
 import type { Column, Table } from './catalogue.ts'
 import { keyTextSql } from './key.ts'
-import { quoteList, quoteLiteral, quoteName } from './quote.ts'
+import { quoteList, quoteLiteral, quoteName } from './db.ts'
 import type { Source, Writer, WrittenCell } from './source-model.ts'
 
 /*

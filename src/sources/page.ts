@@ -1,9 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { RawInputs } from '../domain/identifiers/choose.ts'
 import { POLICY_RULES, type InputName } from '../domain/mapping.ts'
-import { NON_ROW_STATES } from '../util/sqlstates.ts'
+import { NON_ROW_STATES } from '../util/error-text.ts'
 import { currentCellSql, holdsLastWrittenSql, isBlankSql, isReachableSql } from './cell.ts'
-import { query, queryValue, tryQuery, isRowError, type Db } from './db.ts'
+import { query, queryValue, tryQuery, isRowError, quoteLiteral, quoteName, type Db } from './db.ts'
 import { findFault, renderExpression, withCaret } from './expression.ts'
 import { freshUntilSql, stampJsonSql, wentStaleSql } from './freshness.ts'
 import { belongsSql, joinsSql, MAPPING_INPUTS, mayRepeatKeys, rowInputsSql } from './inputs.ts'
@@ -18,7 +18,6 @@ import {
   upToKeySql,
 } from './key.ts'
 import { SourceProblems } from './problems.ts'
-import { quoteLiteral, quoteName } from './quote.ts'
 import type { MappedOutput, Source } from './source-model.ts'
 
 /** A row of a page, with the inputs that the source has. */

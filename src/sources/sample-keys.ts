@@ -1,8 +1,7 @@
 import { sql } from 'kysely'
 import { keyOrderSql, keyTextSql } from './key.ts'
-import { quoteName } from './quote.ts'
+import { quoteName, type Db } from './db.ts'
 import type { Source } from './source-model.ts'
-import type { Db } from './db.ts'
 
 /** Rows among which the keys are chosen: a few hundred blocks of the table. */
 const SAMPLED_ROWS = 10_000

@@ -11,7 +11,7 @@ import {
   sql,
 } from 'kysely'
 import type { Migration } from 'kysely/migration'
-import { sqlStateOf } from '../util/sqlstates.ts'
+import { sqlStateOf } from '../util/error-text.ts'
 import type { Database } from './open.ts'
 import { deleteSilent, listProcesses } from './processes.ts'
 import { interruptExpired } from './runs.ts'
@@ -25,7 +25,7 @@ import {
   UnusableSchemaError,
 } from './schema-errors.ts'
 import { IS_RUNNING } from './terms.ts'
-import { type Connection, isConflict, type Tx } from './transaction.ts'
+import { isConflict, type Connection, type Tx } from './transaction.ts'
 
 // src/store and dist/src/store are equally deep below the folder that holds `migrations`.
 const FOLDER = new URL('../../migrations/', import.meta.url)

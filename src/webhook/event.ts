@@ -2,10 +2,9 @@ import { isUtf8 } from 'node:buffer'
 import { cleanText } from '../domain/text.ts'
 import { toJobId } from '../domain/job.ts'
 import { hash } from 'node:crypto'
-import { type JsonObject, firstPresent, isObject, parseJson, toIdentifier } from '../domain/json.ts'
-import { withStatedCredits } from '../domain/service/credits.ts'
+import { firstPresent, isObject, parseJson, toIdentifier, type JsonObject } from '../domain/json.ts'
+import { withStatedCredits, type Service } from '../domain/service/service.ts'
 import type { JobInputs, ServiceDelivery, StatedCredits } from '../domain/service/messages.ts'
-import type { Service } from '../domain/service/service.ts'
 import { readInBandStatus } from '../domain/in-band-status.ts'
 
 /** A delivery of a job's results, its strings cleaned of what Postgres cannot store. */

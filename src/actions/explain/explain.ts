@@ -6,7 +6,7 @@ import { chooseLookup } from '../../domain/identifiers/choose.ts'
 import { Row, UNDONE_NOTE } from '../../domain/row.ts'
 import type { Deps, TableDeps } from '../../pipeline/deps.ts'
 import { readCandidatesByKey } from '../../pipeline/pick/candidates.ts'
-import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
+import { findSuppressedRows } from '../../pipeline/pick/claim.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
 import { isRowError } from '../../sources/db.ts'
 import {

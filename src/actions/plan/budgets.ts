@@ -1,7 +1,7 @@
 import { ALL_LOOKUP_KINDS } from '../../domain/identifiers/kind.ts'
-import { byKind } from '../../domain/service/credits.ts'
+import { byKind } from '../../domain/service/service.ts'
 import { roundCredits } from '../../domain/spend.ts'
-import { type KindCounts, sumCredits, sumOf } from './lookup-estimate.ts'
+import { sumCredits, sumOf, type KindCounts } from './lookup-estimate.ts'
 
 /** A service's own budget, and what a lookup takes of all budgets, at most and at least. */
 export interface Account {

@@ -1,21 +1,20 @@
+import * as runs from '../../store/runs.ts'
 import type { RunSpec } from '../../domain/run.ts'
 import type { Deps } from '../../pipeline/deps.ts'
-import { type CandidatePage, readCandidates, type ReadOptions } from '../../pipeline/pick/candidates.ts'
-import { findSuppressedRows } from '../../pipeline/pick/choose.ts'
+import { readCandidates, type CandidatePage, type ReadOptions } from '../../pipeline/pick/candidates.ts'
+import { findSuppressedRows } from '../../pipeline/pick/claim.ts'
 import { nextScanPage, PAGE_SIZE } from '../../pipeline/pick/pass.ts'
 import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
-
 import { describeFreshness } from '../../sources/freshness.ts'
 import {
   addLeftOutKeys,
-  type ConditionCount,
   countTableRows,
   describeUncounted,
+  type ConditionCount,
   type RowCounts,
 } from '../../sources/left-out.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source-model.ts'
-import * as runs from '../../store/runs.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
 import type { PlannedStep, SourceWalk } from './walk.ts'
 

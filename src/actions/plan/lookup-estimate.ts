@@ -1,8 +1,8 @@
 import { hash as sha } from 'node:crypto'
 import { ALL_LOOKUP_KINDS, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { byKind } from '../../domain/service/credits.ts'
+import { byKind } from '../../domain/service/service.ts'
 import { roundCredits } from '../../domain/spend.ts'
-import { lookupKey } from '../../pipeline/pick/choose.ts'
+import { lookupKey } from '../../pipeline/pick/claim.ts'
 import type { LookupSpec } from '../../store/lookups.ts'
 
 /** A number for each kind of lookup. */

@@ -1,6 +1,6 @@
 import { hasCascade } from '../../domain/identifiers/kind.ts'
 import { Lookup, type LookupState } from '../../domain/lookup.ts'
-import { byKind } from '../../domain/service/credits.ts'
+import { byKind } from '../../domain/service/service.ts'
 import type { Deps } from '../../pipeline/deps.ts'
 import type { PickCandidate } from '../../pipeline/pick/candidates.ts'
 import {
@@ -9,11 +9,11 @@ import {
   distinctLookups,
   listIdentifiers,
   LookupMap,
-} from '../../pipeline/pick/choose.ts'
+} from '../../pipeline/pick/claim.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { type LookupSpec, readStoredAnswers, type StoredAnswer } from '../../store/lookups.ts'
+import { readStoredAnswers, type LookupSpec, type StoredAnswer } from '../../store/lookups.ts'
 import type { Account, WantedStep } from './budgets.ts'
-import { type LookupEstimate, sumOf } from './lookup-estimate.ts'
+import { sumOf, type LookupEstimate } from './lookup-estimate.ts'
 
 /** What is counted of a service, over all sources. */
 export interface CountedService {

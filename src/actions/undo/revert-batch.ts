@@ -1,19 +1,18 @@
+import * as changes from '../../store/changes.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { afterUndo, type UndoContext } from '../../domain/row.ts'
 import { statementTimeoutMs } from '../../pipeline/batch-size.ts'
 import type { TableDeps } from '../../pipeline/deps.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import type { Source } from '../../sources/source-model.ts'
-import { restoreBatch } from '../../sources/write/restore.ts'
-import type { WriteResult } from '../../sources/write/write.ts'
-import * as changes from '../../store/changes.ts'
+import { restoreBatch, type WriteResult } from '../../sources/write/write.ts'
 import {
-  type LaterWrites,
   passOnParents,
   passOnPreviousValues,
+  type LaterWrites,
   type UndoableChange,
 } from '../../store/changes.ts'
-import { inTransaction, type Tx, withTableTimeouts } from '../../store/transaction.ts'
+import { inTransaction, withTableTimeouts, type Tx } from '../../store/transaction.ts'
 
 /** Changes of one source, each of a different row. */
 export interface RevertBatch {

@@ -14,7 +14,6 @@ import {
   type SourceProblem,
 } from '../../sources/problems.ts'
 import { openSource, NOT_REVIEWED } from '../../sources/source.ts'
-import { tryWrite } from '../../store/connectivity.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
 import { type Database, openDatabase } from '../../store/open.ts'
 import { UnusableSchemaError } from '../../store/schema-errors.ts'
@@ -31,18 +30,17 @@ import {
 } from './finding.ts'
 import type { Problem } from '../../config/problems.ts'
 import { findMisfits } from '../../sources/check/fit.ts'
-import { type Db, query } from '../../sources/db.ts'
+import { type Db, query, quoteLiteral } from '../../sources/db.ts'
 import { eligibleSql, joinsSql } from '../../sources/inputs.ts'
 import { resolveSteps } from '../../sources/open-sources.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import { pageQuery, type SourcePageOptions } from '../../sources/page.ts'
-import { quoteLiteral } from '../../sources/quote.ts'
 import { mayHideRows } from '../../sources/row-security.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { readTriggerState } from '../../sources/triggers/install.ts'
-import { inTransaction } from '../../store/transaction.ts'
+import { inTransaction, tryWrite } from '../../store/transaction.ts'
 import { pluralize } from '../../util/format.ts'
-import { QUERY_CANCELED, sqlStateOf } from '../../util/sqlstates.ts'
+import { QUERY_CANCELED, sqlStateOf } from '../../util/error-text.ts'
 
 interface DatabaseChecks {
   readonly environment: Environment

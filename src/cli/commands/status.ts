@@ -72,7 +72,7 @@ export const statusCommand = defineCommand(
 /** Also that Postgres takes no writes: no process can store that. */
 async function listConditions(db: Database, schedules: Observer['schedules']): Promise<Condition[]> {
   const { readConditions } = await import('../../store/conditions.ts')
-  const { tryWrite } = await import('../../store/connectivity.ts')
+  const { tryWrite } = await import('../../store/transaction.ts')
   const sqlstate = await tryWrite(db)
   const isRefused = sqlstate !== null && describeRefusal(sqlstate) !== null
   return readConditions(db, { schedules, outage: isRefused ? { details: { sqlstate }, forMs: 0 } : null })

@@ -1,10 +1,15 @@
 import type { InputName, NameDetail, SourceKind } from '../mapping.ts'
-import { normalizeDomain } from './domain.ts'
-import { normalizeEmail } from './email.ts'
-import type { InputNote, LookupInput, LookupKind, NormalizedInput } from './kind.ts'
-import { INPUT_NAMES, LOOKUP_KINDS, toLookupKind } from './kind.ts'
+import { normalizeDomain, normalizeEmail, normalizeProfileUrl } from './addresses.ts'
+import {
+  INPUT_NAMES,
+  LOOKUP_KINDS,
+  toLookupKind,
+  type InputNote,
+  type LookupInput,
+  type LookupKind,
+  type NormalizedInput,
+} from './kind.ts'
 import { normalizeNameCompany } from './name-company.ts'
-import { normalizeProfileUrl } from './profile-url.ts'
 
 /** A row's inputs, as its source's expressions evaluate. */
 export type RawInputs = Readonly<Record<InputName, string | null>>

@@ -1,6 +1,6 @@
 import { NAME_DETAILS, type NameDetail } from '../mapping.ts'
 import { collapseWhitespace } from '../text.ts'
-import { normalizeDomain } from './domain.ts'
+import { normalizeDomain } from './addresses.ts'
 import type { InputNote, NameInput, NormalizedInput } from './kind.ts'
 
 const MAX_TEXT_LENGTH = 200

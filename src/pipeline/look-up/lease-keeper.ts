@@ -1,6 +1,6 @@
-import { describeError } from '../../util/error-text.ts'
 import * as store from '../../store/lookup-leases.ts'
-import { retryLogLevel } from '../../store/connectivity.ts'
+import { describeError } from '../../util/error-text.ts'
+import { retryLogLevel } from '../../store/transaction.ts'
 import { LEASE_MS, type CallDeps } from '../deps.ts'
 
 /** Age at which a lease is extended, and the interval of the check. In milliseconds. */

@@ -1,15 +1,15 @@
-import { type CallEvent, afterCall } from '../../domain/lookup.ts'
-import { type Priority, toPriority } from '../../domain/run.ts'
-import { type SingleEndpoint, roundCredits } from '../../domain/spend.ts'
+import { afterCall, type CallEvent } from '../../domain/lookup.ts'
+import { toPriority, type Priority } from '../../domain/run.ts'
+import { roundCredits, type SingleEndpoint } from '../../domain/spend.ts'
 import type { ServiceError } from '../../service/errors.ts'
 import type { Permits, PermittedCall } from '../../service/rate-limit/permits.ts'
 import { createFromAsyncAnswer } from '../../store/jobs.ts'
 import {
   completeLookups,
+  storeMalformedResponses,
   type LeasedLookup,
   type LookupResult,
   type MalformedResponse,
-  storeMalformedResponses,
 } from '../../store/lookup-leases.ts'
 import type { RunningRun } from '../../store/runs.ts'
 import { awaitResults, type CallDeps } from '../deps.ts'
@@ -18,7 +18,7 @@ import { LeaseKeeper } from './lease-keeper.ts'
 import { LookupQueue } from './lookup-queue.ts'
 import { describeError } from '../../util/error-text.ts'
 import type { JsonObject } from '../../domain/json.ts'
-import { retryLogLevel, retryWhileUnavailable } from '../../store/connectivity.ts'
+import { retryLogLevel, retryWhileUnavailable } from '../../store/transaction.ts'
 import { createBatcher, estimateJsonSize } from '../../util/batcher.ts'
 import { recordHashes, settleUnstored } from '../erasure.ts'
 

@@ -1,16 +1,16 @@
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { byKind, type ServiceCredits } from '../../domain/service/credits.ts'
+import { byKind, type ServiceCredits } from '../../domain/service/service.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import {
-  type ConfiguredBudget,
-  type MixedBudget,
-  type Price,
   listSourceBudgets,
   roundCredits,
   shareOfHighest,
-  type SingleEndpoint,
   toLookupBudget,
   toUnits,
+  type ConfiguredBudget,
+  type MixedBudget,
+  type Price,
+  type SingleEndpoint,
 } from '../../domain/spend.ts'
 import { formatMoney, pluralize } from '../../util/format.ts'
 import { foldNames } from '../../util/text.ts'

@@ -3,8 +3,7 @@ import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { cleanText } from '../../domain/text.ts'
 import { BLANK_CHARACTERS } from '../cell.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
-import { coerced, type Coercion, isNumeric, notCoerced, toText } from './scalars.ts'
-import { coerceValue } from './value.ts'
+import { coerced, isNumeric, notCoerced, toText, coerceValue, type Coercion } from './value.ts'
 
 interface CoercedRecord {
   /** By configured output column: the value to write, or the raw field for an output with `sql`. */

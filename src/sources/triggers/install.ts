@@ -1,7 +1,6 @@
 import { maskServerText, type DatabaseError } from '../../util/error-text.ts'
-import { type Db, query, queryValue } from '../db.ts'
+import { query, queryValue, quoteName, quoteLiteral, type Db } from '../db.ts'
 import { SourceProblems } from '../problems.ts'
-import { quoteName, quoteLiteral } from '../quote.ts'
 import type { Source } from '../source-model.ts'
 import { createHash } from 'node:crypto'
 import { keyTextSql } from '../key.ts'

@@ -1,5 +1,5 @@
-import { type ArrayType, postgresArray } from '../../util/postgres-array.ts'
-import { quoteName } from '../quote.ts'
+import { postgresArray, type ArrayType } from '../../util/postgres-array.ts'
+import { quoteName } from '../db.ts'
 
 /** A row of a batch, and its index in it. */
 export interface BatchItem {

@@ -1,9 +1,7 @@
-import type { DatabaseError } from '../../util/error-text.ts'
+import { LOCK_NOT_AVAILABLE, NON_ROW_STATES, RAISED_LINE, type DatabaseError } from '../../util/error-text.ts'
 import { parseExactJson } from '../../domain/json.ts'
-import { type Db, query } from '../db.ts'
-import { LOCK_NOT_AVAILABLE, NON_ROW_STATES, RAISED_LINE } from '../../util/sqlstates.ts'
+import { query, quoteLiteral, type Db } from '../db.ts'
 import { keyFromTextSql, keyOrderSql } from '../key.ts'
-import { quoteLiteral } from '../quote.ts'
 import type { Source } from '../source-model.ts'
 import type { CellUnit } from './row-update.ts'
 

@@ -1,5 +1,4 @@
-import type { DatabaseError } from '../../util/error-text.ts'
-import { isRowWait, LOCK_NOT_AVAILABLE } from '../../util/sqlstates.ts'
+import { isRowWait, LOCK_NOT_AVAILABLE, type DatabaseError } from '../../util/error-text.ts'
 import { cellTextSql } from '../cell.ts'
 import { query, tryQuery, addFunctionSources, isAmbiguousError, isRowError, type Db } from '../db.ts'
 import { keyMatchesSql } from '../key.ts'
@@ -15,9 +14,8 @@ import {
   type BatchItem,
 } from './batch.ts'
 import { bisectBatch, type RejectedRow } from './bisect.ts'
-import { afterReader, readJson, resultReader, type RowResult } from './result-columns.ts'
+import { afterReader, readJson, resultReader, rowUpdateStatement, type RowResult } from './statement.ts'
 import { holdPathSql, type CellUnit, type RowUpdate } from './row-update.ts'
-import { rowUpdateStatement } from './statement.ts'
 
 /** Cells of one row that the database rejects, and the constraint, if it names one. */
 export interface RejectedCells extends CellUnit {

@@ -1,5 +1,5 @@
 import { jsonColumnSql } from '../cell.ts'
-import { joinName, quoteList, quoteLiteral } from '../quote.ts'
+import { joinName, quoteList, quoteLiteral } from '../db.ts'
 import type { MappedCell } from '../source-model.ts'
 
 /** A key inside a json column that may be written. */

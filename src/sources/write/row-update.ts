@@ -1,4 +1,4 @@
-import { quoteLiteral } from '../quote.ts'
+import { quoteLiteral } from '../db.ts'
 import type { MappedCell, Source } from '../source-model.ts'
 import type { BatchColumn, BatchItem } from './batch.ts'
 

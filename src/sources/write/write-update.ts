@@ -9,12 +9,12 @@ import {
   holdsLastWrittenSql,
   isBlankSql,
 } from '../cell.ts'
-import { toText } from '../coerce/scalars.ts'
+import { toText } from '../coerce/value.ts'
 import { renderExpression } from '../expression.ts'
 import { blankValueSql, isTakenOverSql, readsEarlier, isEarlierSql } from '../earlier-values.ts'
 import { belongsSql, joinsSql, mayRepeatKeys, rowInputsSql } from '../inputs.ts'
 import type { Source, MappedOutput, MappedTouch } from '../source-model.ts'
-import { quoteLiteral } from '../quote.ts'
+import { quoteLiteral } from '../db.ts'
 import { listReadColumns } from '../triggers/columns.ts'
 import { IDENTITY_COLUMNS, type BatchColumn, type BatchItem } from './batch.ts'
 import { composeJsonSql } from './json-cells.ts'

@@ -1,11 +1,11 @@
+import pino from 'pino'
 import { sql } from 'kysely'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { NotifyTarget } from '../../../src/config/config.ts'
-import { ConditionTicker, startConditionWatch } from '../../../src/daemon/condition-watch.ts'
+import { ConditionTicker, startConditionWatch, ProcessState } from '../../../src/daemon/condition-watch.ts'
 import { Notifier } from '../../../src/daemon/notifier.ts'
-import { ProcessState } from '../../../src/daemon/process-state.ts'
 import { listOpenConditions, listRecentConditions, readConditions } from '../../../src/store/conditions.ts'
-import { type Database, openDatabase } from '../../../src/store/open.ts'
+import { openDatabase, type Database } from '../../../src/store/open.ts'
 import {
   acquireLease,
   currentLeaseOwner,
@@ -17,7 +17,6 @@ import { readTry } from '../../../src/store/services.ts'
 import { Cable } from '../../support/cable.ts'
 import { startLoopback } from '../../support/loopback.ts'
 import { useTestDatabase } from '../../support/database.ts'
-import pino from 'pino'
 
 // What processes record and log of conditions, and what each knows alone. Which hold, test/integration/store/conditions.test.ts says.
 

@@ -1,8 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { isTransient } from '../../../src/store/connectivity.ts'
-import { inTransaction, withTableTimeouts } from '../../../src/store/transaction.ts'
+import { isTransient, inTransaction, withTableTimeouts } from '../../../src/store/transaction.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
 

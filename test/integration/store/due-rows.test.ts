@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { listDueRows, postponeDueRows } from '../../../src/store/waiting-rows.ts'
+import { listDueRows, postponeDueRows } from '../../../src/store/rows.ts'
 import { useTestDatabase } from '../../support/database.ts'
 
 const database = useTestDatabase()

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { moveToNextStep, beginAnew, resumeAtLaterStep } from '../../../src/store/steps.ts'
+import { moveToNextStep, beginAnew, resumeAtLaterStep } from '../../../src/store/write-back-queue.ts'
 import { insertService, recordServiceName } from '../../../src/store/services.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Account, payWanted, type WantedSource } from '../../../src/actions/plan/budgets.ts'
+import { payWanted, type Account, type WantedSource } from '../../../src/actions/plan/budgets.ts'
 import { costServices } from '../../../src/actions/plan/plan.ts'
 import { sumOf } from '../../../src/actions/plan/lookup-estimate.ts'
-import { byKind, readCredits } from '../../../src/domain/service/credits.ts'
+import { byKind, readCredits } from '../../../src/domain/service/service.ts'
 
 const none = byKind(() => 0)
 const openAccount = (budget = Infinity, each = 1): Account => {

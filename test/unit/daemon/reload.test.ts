@@ -2,7 +2,7 @@ import pino from 'pino'
 import { expect, test } from 'vitest'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import { runWithReload, toOneLine } from '../../../src/daemon/reload.ts'
-import { ProcessState } from '../../../src/daemon/process-state.ts'
+import { ProcessState } from '../../../src/daemon/condition-watch.ts'
 
 const log = pino({ level: 'silent' })
 

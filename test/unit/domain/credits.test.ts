@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { CreditsDefinition } from '../../../src/domain/service/adapter.ts'
-import { shareCredits, withStatedCredits } from '../../../src/domain/service/credits.ts'
-import { createService } from '../../../src/domain/service/service.ts'
+import { shareCredits, withStatedCredits, createService } from '../../../src/domain/service/service.ts'
 import { roundCredits } from '../../../src/domain/spend.ts'
 
 const person = { path: '/person' } as const

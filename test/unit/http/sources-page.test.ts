@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { sourcesCard } from '../../../src/http/dashboard/pages/sources-table.ts'
+import { sourcesCard } from '../../../src/http/dashboard/pages/source.ts'
 import { ROW_STATES } from '../../../src/domain/row.ts'
 import type { DashboardData, SourceOverview } from '../../../src/actions/dashboard-data.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'

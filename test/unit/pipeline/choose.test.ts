@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { describeUnusable, distinctLookups } from '../../../src/pipeline/pick/choose.ts'
+import { describeUnusable, distinctLookups } from '../../../src/pipeline/pick/claim.ts'
 
 const email = { input: 'email', reason: 'no domain' }
 const company = { input: 'company', reason: 'missing' }

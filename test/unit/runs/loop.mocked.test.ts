@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { expect, test, vi } from 'vitest'
 import { runLoop } from '../../../src/runs/loop.ts'
-import { TransactionTimeoutError } from '../../../src/store/connectivity.ts'
+import { TransactionTimeoutError } from '../../../src/store/transaction.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 
 vi.mock('node:timers/promises', () => ({ setTimeout: () => Promise.resolve() }))

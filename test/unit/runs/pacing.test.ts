@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { runLoop } from '../../../src/runs/loop.ts'
-import { LOOKUPS_PER_TURN, startTurn } from '../../../src/runs/run-calls.ts'
+import { LOOKUPS_PER_TURN, startTurn } from '../../../src/runs/call-loop.ts'
 import type { RunningRun } from '../../../src/store/runs.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { coerceFloat, coerceInteger, coerceNumeric } from '../../../src/sources/coerce/scalars.ts'
+import { coerceFloat, coerceInteger, coerceNumeric } from '../../../src/sources/coerce/value.ts'
 
 const reason = (fitting: { ok: boolean; reason?: string; value?: unknown }): unknown =>
   fitting.ok ? fitting.value : fitting.reason

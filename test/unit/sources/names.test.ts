@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isRowError } from '../../../src/sources/db.ts'
-import { formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/quote.ts'
+import { isRowError, formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/db.ts'
 
 describe('names', () => {
   test.each<[string, string | null, string]>([

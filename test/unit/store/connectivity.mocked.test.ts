@@ -6,8 +6,8 @@ import {
   retryWhileStarting,
   retryWhileUnavailable,
   TransactionTimeoutError,
-} from '../../../src/store/connectivity.ts'
-import { isConflict } from '../../../src/store/transaction.ts'
+  isConflict,
+} from '../../../src/store/transaction.ts'
 
 /** Time passes only while the code under test sleeps. */
 const clock = vi.hoisted(() => ({ ms: 0 }))

@@ -1,5 +1,5 @@
 import { auditActionOnce, type AuditEnd } from '../../../actions/audit.ts'
-import { describeAccount, type OpenService, type AccountAnswer } from '../../../actions/open-service.ts'
+import { describeAccount, type OpenService, type AccountAnswer } from '../../../actions/actions.ts'
 import { listAuditEvents } from '../../../store/audit.ts'
 import { timeAgo } from '../components.ts'
 import { refused, type DashboardDeps } from '../page.ts'

@@ -10,7 +10,7 @@ import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../compo
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
 import { runsTable } from './runs.ts'
-import { sourcesCard } from './sources-table.ts'
+import { sourcesCard } from './source.ts'
 import { findServiceCondition, healthSection, tryLink } from './verdict.ts'
 
 /** Runs on the overview; the others are on their own page. */

@@ -1,7 +1,7 @@
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
-import { readTotal, runOutcome } from '../../../domain/run.ts'
-import type { StoredRun } from '../../../store/runs.ts'
-import { formatCount, formatDuration } from '../../../util/format.ts'
+import { readTotal, runOutcome, readServiceTotals, Run, type ServiceTotals } from '../../../domain/run.ts'
+import { readRunProcess, type StoredRun, type LivingRun } from '../../../store/runs.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
 import {
   clamped,
   count,
@@ -14,10 +14,19 @@ import {
   stateBadge,
   timeAgo,
   countRows,
+  card,
+  clockTime,
+  definitionList,
+  processName,
+  withCode,
+  statesTable,
 } from '../components.ts'
 import { daemonNotice } from '../actions/start-run.ts'
 import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
-import { parseId, type Page } from '../page.ts'
+import { parseId, requireRun, type Page, type DashboardDeps, type PageRequest } from '../page.ts'
+import { ROW_STATES, type RowState } from '../../../domain/row.ts'
+import type { RunReport } from '../../../runs/report.ts'
+import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
 
 const PAGE_SIZE = 50
 
@@ -55,7 +64,7 @@ export const runsPage: Page = {
 }
 
 /** The kind of a run, if it is not an ordinary one; else its trigger. */
-export function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun): string {
+function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun): string {
   if (undoes !== undefined) return `undo of run ${undoes}`
   if (remap === true) return 'remap'
   return dry === true ? 'dry' : trigger
@@ -111,4 +120,168 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Html {
     ],
     list,
   )
+}
+
+interface RunPageData {
+  readonly run: LivingRun
+  /** The process that runs it, or did. */
+  readonly owner: string | null
+  /** Rows of a run in progress; null: it has ended. */
+  readonly live: RowStateCounts | null
+  readonly readAt: number
+  /** Whether the page offers actions. */
+  readonly canAct: boolean
+}
+
+/** One run: what it was to do, how it went, what each service did. */
+export const runPage: Page = {
+  path: '/runs/:id',
+  isLive: true,
+  show: async (request, deps) => {
+    const data = await readRunPage(request, deps)
+    const { run } = data
+    return {
+      title: `Run ${run.id}`,
+      isFinal: !run.alive,
+      body: html`${pageHead(['Run ', run.id, ' ', stateBadge(runOutcome(run))], runActions(data))}
+        ${aboutSection(data)}
+        <div class="grid">${rowsSection(data)}${numbersSection(run)}</div>`,
+    }
+  },
+}
+
+async function readRunPage(request: PageRequest, deps: DashboardDeps): Promise<RunPageData> {
+  const run = await requireRun(request, deps)
+  return {
+    run,
+    owner: await readRunProcess(deps.db, run.id),
+    live: run.alive ? await countRowStates(deps.db, { run: run.id }) : null,
+    readAt: Date.now(),
+    canAct: request.canAct,
+  }
+}
+
+function runActions({ run, canAct }: RunPageData): HtmlPart {
+  if (!canAct) return null
+  const { id, state, options, sources } = run
+  if (state === Run.running)
+    return html`<p class="actions"><a class="button" href="/runs/${id}/cancel">Cancel</a></p>`
+  // With a condition of its own, the form would start another run.
+  const isOrdinary = options.undoes === undefined && options.remap !== true && options.follow !== true
+  if (!isOrdinary || options.where !== null) return null
+  const again = new URLSearchParams(sources.map((name): [string, string] => ['source', name]))
+  if (options.budget !== null) again.set('budget', String(options.budget))
+  if (options.limit !== null) again.set('limit', String(options.limit))
+  return html`<p class="actions"><a class="button" href="/runs/new?${String(again)}">Run again</a></p>`
+}
+
+function aboutSection({ run, owner, readAt }: RunPageData): Html {
+  const { id, options, started_at: started, finished_at: finished } = run
+  const lasted = formatDuration((finished?.getTime() ?? readAt) - started.getTime())
+  const hasWritten = (readTotal(run.totals, 'cells', 'written') ?? 0) > 0 && options.dry !== true
+  return card('about', 'Progress', [
+    html`<div class="columns">
+      ${definitionList([
+        ['Started', clockTime(started)],
+        [
+          finished === null ? 'Running for' : 'Ended',
+          finished === null ? lasted : html`${clockTime(finished)}, after ${lasted}`,
+        ],
+        ['Reason', run.reason === null ? null : withCode(run.reason)],
+        ['Cancelled by', run.cancelled_by],
+      ])}
+      ${definitionList([
+        ['Kind', runKind(run)],
+        ['Sources', sourceLinks(run.sources)],
+        ['Budget', options.budget === null ? 'unlimited' : pluralize(options.budget, 'lookup')],
+        ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
+        ['Where', options.where === null ? null : html`<code>${options.where}</code>`],
+        ['Process', owner === null ? null : html`<code>${processName(owner)}</code>`],
+      ])}
+    </div>`,
+    !run.alive && hasWritten && html`<p class="sub"><code>fillrate undo ${id}</code> undoes the run.</p>`,
+  ])
+}
+
+/** What each of several services did. */
+const servicesTable = (services: readonly ServiceTotals[]): HtmlPart =>
+  services.length > 0 &&
+  dataTable<ServiceTotals>(
+    'Services of the run',
+    [
+      { name: 'service', kind: 'row', cell: ({ service }) => service },
+      { name: 'state', cell: ({ status }) => stateBadge(status) },
+      { name: 'requested', kind: 'number', cell: ({ lookups }) => formatCount(lookups.requested) },
+      { name: 'found', kind: 'number', cell: ({ lookups }) => formatCount(lookups.found) },
+      { name: 'cells', kind: 'number', cell: ({ cells }) => formatCount(cells.written) },
+      { name: 'cost', kind: 'number', cell: ({ spend }) => spend.cost && formatMoney(spend.cost) },
+    ],
+    services,
+  )
+
+const rowsUrl = (run: number, state: RowState | null): string =>
+  buildUrl('/rows', { state, run: String(run) })
+
+function rowsSection({ run, live }: RunPageData): Html {
+  const states = live ?? readStates(run.totals)
+  const isDry = run.options.dry === true
+  return card(
+    'rows',
+    isDry ? 'Projected rows' : 'Rows',
+    states === null
+      ? empty('It picked no rows.')
+      : statesTable(isDry ? 'What a run would do' : 'Rows of the run by state', states, (state) =>
+          isDry ? null : rowsUrl(run.id, state),
+        ),
+    states !== null && !isDry && html`<a href="${rowsUrl(run.id, null)}">List these rows</a>`,
+  )
+}
+
+// The report of a run, as it is stored. Another version may have stored another shape.
+
+/** The numbers of a run's report, and beside them what each of several services did. */
+const numbersSection = ({ totals }: LivingRun): Html =>
+  card(
+    'numbers',
+    'Lookups, calls and cells',
+    totals === null
+      ? empty('Counted when the run ends.')
+      : [
+          definitionList(
+            NUMBERS.map(([label, part, field]) => {
+              const value = readTotal(totals, part, field)
+              return [label, value === 0 ? null : count(value)]
+            }),
+          ),
+          servicesTable(readServiceTotals(totals)),
+        ],
+  )
+
+/** A label and the number of the report that it shows. */
+type ReportNumber = {
+  [Part in 'lookups' | 'requests' | 'cells']: readonly [
+    label: string,
+    part: Part,
+    field: string & keyof RunReport[Part],
+  ]
+}['lookups' | 'requests' | 'cells']
+
+const NUMBERS: readonly ReportNumber[] = [
+  ['Lookups requested', 'lookups', 'requested'],
+  ['Answered earlier', 'lookups', 'stored'],
+  ['Found', 'lookups', 'found'],
+  ['No match', 'lookups', 'not_found'],
+  ['In doubt', 'lookups', 'in_doubt'],
+  ['Calls to be retried', 'requests', 'retried'],
+  ['Throttled (429)', 'requests', 'throttled'],
+  ['Cells written', 'cells', 'written'],
+  ['Cells protected', 'cells', 'protected'],
+  ['Cells skipped', 'cells', 'skipped'],
+]
+
+function readStates(totals: unknown): RowStateCounts | null {
+  if (!readTotal(totals, 'rows', 'picked')) return null
+  return Object.fromEntries(
+    ROW_STATES.map((state) => [state, readTotal(totals, 'rows', state) ?? 0]),
+  ) as RowStateCounts
 }

@@ -1,7 +1,12 @@
-import { readSourceOverviews, type SourceOverview, type Verdict } from '../../../actions/dashboard-data.ts'
+import {
+  readSourceOverviews,
+  type SourceOverview,
+  type Verdict,
+  type DashboardData,
+} from '../../../actions/dashboard-data.ts'
 import { describeCondition } from '../../../domain/condition.ts'
 import type { FailureReason } from '../../../store/failures.ts'
-import { formatCount, formatDuration, pluralize } from '../../../util/format.ts'
+import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/format.ts'
 import {
   badge,
   breakable,
@@ -16,12 +21,17 @@ import {
   withCode,
   countRows,
   statesTable,
+  countLink,
+  dataTable,
+  nameText,
+  stateBadge,
 } from '../components.ts'
 import { buildUrl, html, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import { missing, requireSource, type Page } from '../page.ts'
 import { reasonsCard } from './reasons.ts'
-import { pauseText } from './sources-table.ts'
 import { findBreakage } from './verdict.ts'
+import { FAILURE_STATES } from '../../../domain/row.ts'
+import { runOutcome } from '../../../domain/run.ts'
 
 /** Leads to the first source: the overview lists all of them, and each page leads to the others. */
 export const sourcesPage: Page = {
@@ -194,3 +204,94 @@ function formatPoints(gain: number): string {
   if (Number(rounded) === 0) return '±0'
   return gain > 0 ? `+${rounded}` : rounded.replace('-', '−')
 }
+
+/**
+ * All sources with their fill rates.
+ * @param followed those that live sync watches
+ */
+export const sourcesCard = (
+  { sources, readAt: now }: DashboardData,
+  { conditions }: Pick<Verdict, 'conditions'>,
+  followed: readonly string[],
+): Html =>
+  card(
+    'sources',
+    'Sources',
+    dataTable<SourceOverview>(
+      'Sources',
+      [
+        {
+          name: 'source',
+          kind: 'row',
+          cell: ({ name, pause }) => [
+            html`<a href="${sourceUrl(name)}">${nameText(name)}</a>`,
+            followed.includes(name) && [' ', badge('live sync', 'quiet')],
+            findBreakage(conditions, name) && [' ', badge('left out', 'bad')],
+            pause !== null && [' ', badge('paused', 'warn'), pauseText(pause, now)],
+          ],
+        },
+        { name: 'filled', kind: 'wide', cell: fillRateCell },
+        { name: 'rows', kind: 'number', cell: ({ states }) => formatCount(countRows(states)) },
+        {
+          name: 'waiting',
+          kind: 'number',
+          cell: ({ name, states }) =>
+            countLink(states.waiting, buildUrl('/rows', { source: name, state: 'waiting' })),
+        },
+        {
+          name: 'not enriched',
+          kind: 'number',
+          cell: (source) =>
+            countLink(
+              countFailures(source),
+              buildUrl('/rows', { source: source.name, state: 'not_enriched' }),
+            ),
+        },
+        sources.some((source) => countDeleted(source) > 0) && {
+          name: 'deleted',
+          kind: 'number',
+          cell: (source) => [
+            countLink(countDeleted(source), sourceUrl(source.name)),
+            source.deleted.some(({ held }) => held !== null) && [' ', badge('held', 'warn')],
+          ],
+        },
+        {
+          name: 'last run',
+          cell: ({ lastRun }) =>
+            lastRun === null
+              ? html`<span class="soft">none yet</span>`
+              : html`<span class="short"
+                  ><a href="/runs/${lastRun.run}">${lastRun.run}</a>
+                  ${runOutcome(lastRun) === 'completed' ? timeAgo(lastRun.at, now) : stateBadge(runOutcome(lastRun))}</span
+                >`,
+        },
+      ],
+      sources,
+      { none: 'No configuration is loaded yet.' },
+    ),
+  )
+
+const countFailures = ({ states }: SourceOverview): number => countRows(states, FAILURE_STATES)
+
+const countDeleted = ({ deleted }: SourceOverview): number => deleted.reduce((sum, one) => sum + one.rows, 0)
+
+/** How full a source is, at the last count of a run. Its page says how that has changed. */
+function fillRateCell({ fillRates, columns }: SourceOverview): HtmlPart {
+  const last = fillRates.at(-1)
+  const filled = columns.map((column) => last?.filled[column])
+  const share = last === undefined ? null : filledShare(last.eligible, filled)
+  if (share === null) return html`<span class="soft">–</span>`
+  return html`<div class="filled">
+    ${shareBar([{ share, look: 'good' }])} <span class="n">${formatPercent(share)}</span>
+  </div>`
+}
+
+/** Since when a source is paused, by whom, why and until when: runs skip it. */
+const pauseText = (
+  { paused_at: at, paused_by: by, reason, resume_at: until }: NonNullable<SourceOverview['pause']>,
+  now: number,
+): Html =>
+  html`<span class="soft pause">
+    ${timeAgo(at, now)} by
+    ${by}${reason !== null && `: ${reason}`}${until !== null && html`, resumes ${timeAgo(until, now)}`}</span
+  >`

@@ -10,7 +10,7 @@ import {
   type ConditionText,
   type DatabaseOutage,
 } from '../../../domain/condition.ts'
-import { isTransient } from '../../../store/connectivity.ts'
+import { isTransient } from '../../../store/transaction.ts'
 import type { LivingRun } from '../../../store/runs.ts'
 import { describeError } from '../../../util/error-text.ts'
 import { formatCount, listInWords, pluralize } from '../../../util/format.ts'

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { type ServiceCase, testService } from '../../../../src/actions/service-cases.ts'
+import { testService, type ServiceCase } from '../../../../src/actions/service-cases.ts'
 import { makeOneCall, parseCall } from '../../../../src/cli/check/service.ts'
 import type { CliCommand } from '../../../../src/cli/command.ts'
 import { checkCommand } from '../../../../src/cli/commands/check.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check.ts'
-import { type FailureOverview, formatCsvLine, renderFailures } from '../../../../src/cli/commands/failures.ts'
+import { formatCsvLine, renderFailures, type FailureOverview } from '../../../../src/cli/commands/failures.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
 import type { StatusReport } from '../../../../src/actions/status.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'

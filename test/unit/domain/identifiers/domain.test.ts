@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { normalizeDomain } from '../../../../src/domain/identifiers/domain.ts'
+import { normalizeDomain } from '../../../../src/domain/identifiers/addresses.ts'
 
 describe('a company domain', () => {
   test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { normalizeEmail } from '../../../../src/domain/identifiers/email.ts'
+import { normalizeEmail } from '../../../../src/domain/identifiers/addresses.ts'
 
 const longLocal = 'a'.repeat(64)
 

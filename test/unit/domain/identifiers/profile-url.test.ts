@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { normalizeProfileUrl } from '../../../../src/domain/identifiers/profile-url.ts'
+import { normalizeProfileUrl } from '../../../../src/domain/identifiers/addresses.ts'
 
 describe('a profile URL', () => {
   test.each([

@@ -1,13 +1,15 @@
-import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
+import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { chooseLookup } from '../../../../src/domain/identifiers/choose.ts'
-import { normalizeDomain } from '../../../../src/domain/identifiers/domain.ts'
-import { normalizeEmail } from '../../../../src/domain/identifiers/email.ts'
+import {
+  normalizeDomain,
+  normalizeEmail,
+  normalizeProfileUrl,
+} from '../../../../src/domain/identifiers/addresses.ts'
 import type { LookupInput, NormalizedInput } from '../../../../src/domain/identifiers/kind.ts'
 import { normalizeNameCompany } from '../../../../src/domain/identifiers/name-company.ts'
 import { NAME_DETAILS } from '../../../../src/domain/mapping.ts'
-import { normalizeProfileUrl } from '../../../../src/domain/identifiers/profile-url.ts'
 
 /** Any code unit, including lone surrogates, and often the significant characters. */
 const character = fc.oneof(
