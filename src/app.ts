@@ -18,7 +18,7 @@ import { openSources, reopenSources } from './sources/open-sources.ts'
 import { retryWhileUnavailable } from './store/transaction.ts'
 import { pendingMigrations } from './store/migrate.ts'
 import { SchemaMissingError } from './store/schema-errors.ts'
-import { openConnections, openDatabase } from './store/open.ts'
+import { openDatabase } from './store/open.ts'
 import type { ProcessRole } from './store/processes.ts'
 import { WakeSignal } from './util/wake-signal.ts'
 
@@ -37,9 +37,6 @@ export interface AppOptions extends Pick<OpenedConfig, 'config' | 'environment' 
 
 /** A short run looks for conditions once, at its end: a look costs Postgres as much as a page of rows. Milliseconds. */
 const FIRST_LOOK_MS = 2_000
-
-/** What a run needs until its first page: to pick, to lead, and for what it records meanwhile. */
-const FIRST_CONNECTIONS = 4
 
 export type RunRequest = PassRequest &
   Pick<ExecuteRunOptions, 'waitMs' | 'dryRun' | 'onProgress' | 'onStarted'> &
@@ -103,7 +100,6 @@ export class App extends Actions {
     const mixed = request.budget === undefined ? mixedBudgetOf(this.config) : null
     const services = this.servicesOf(request.sources)
     for (const service of services) service.openClient()
-    openConnections(this.db, FIRST_CONNECTIONS)
     const deliveries = new WakeSignal()
     const usesWebhook = services.some((service) => service.bulk.usesWebhook === true)
     const receiver = usesWebhook && request.route !== 'sync' ? await this.#openReceiver(deliveries) : null

@@ -1,15 +1,13 @@
 import type { Logger } from 'pino'
 import type { RowHistory } from './actions/explain/row-history.ts'
 import type { Plan } from './actions/plan/plan.ts'
-import type { UndoReport } from './actions/undo/report.ts'
-import type { UndoOptions } from './actions/undo/undo.ts'
+import type { UndoReport, UndoOptions } from './actions/undo/undo.ts'
 import type { PassRequest } from './actions/validate-request.ts'
 import type { App, RunRequest } from './app.ts'
 import type { Config } from './config/config.ts'
 import type { AnyConfigInput } from './config/define.ts'
 import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
-import { loadConfig, loadNamedServices } from './config/load.ts'
-import { parseConfig } from './config/parse.ts'
+import { loadConfig, loadNamedServices, parseConfig } from './config/load.ts'
 import type { RunReport } from './runs/report.ts'
 
 /**

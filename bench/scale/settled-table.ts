@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import pino from 'pino'
 import { openApp } from '../../src/app.ts'
-import { parseConfig } from '../../src/config/parse.ts'
+import { parseConfig } from '../../src/config/load.ts'
 import { openSource } from '../../src/sources/source.ts'
 import { rowInputsSql } from '../../src/sources/inputs.ts'
 import { migrate } from '../../src/store/migrate.ts'

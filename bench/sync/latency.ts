@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { parseConfig } from '../../src/config/parse.ts'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseConfig } from '../../src/config/load.ts'
 import { setTriggers } from '../../src/actions/triggers.ts'
 import { startSandbox } from '../../src/sandbox/server.ts'
 import { openSource } from '../../src/sources/source.ts'

@@ -1,5 +1,5 @@
 import { onServer } from '../../test/support/server.ts'
-import { parseConfig } from '../../src/config/parse.ts'
+import { parseConfig } from '../../src/config/load.ts'
 import { setTriggers } from '../../src/actions/triggers.ts'
 import { openSource } from '../../src/sources/source.ts'
 import { migrate } from '../../src/store/migrate.ts'

@@ -1,6 +1,6 @@
 import pino from 'pino'
 import { openApp } from '../../src/app.ts'
-import { parseConfig } from '../../src/config/parse.ts'
+import { parseConfig } from '../../src/config/load.ts'
 import { environmentFor, runRequest } from '../../test/support/environment.ts'
 import type { Outcome, Task } from './candidate.ts'
 import { crmConfig } from './crm.ts'

@@ -18,8 +18,7 @@ import type { PlannedService, PlanOptions } from './plan/report.ts'
 import { remapSource, type RemapOptions, type RemapReport } from './remap.ts'
 import { retryFailedRows, type RetryOptions, type RetryReport } from './retry.ts'
 import { setTriggers, type TriggerStatus } from './triggers.ts'
-import type { UndoReport } from './undo/report.ts'
-import { undoRun, type UndoOptions } from './undo/undo.ts'
+import { undoRun, type UndoReport, type UndoOptions } from './undo/undo.ts'
 import {
   checkRequest,
   chooseSource,
@@ -43,7 +42,7 @@ import { toJobAddress } from '../webhook/address.ts'
 import { ConfigProblems } from '../config/problems.ts'
 import type { Service } from '../domain/service/service.ts'
 import { describeError } from '../util/error-text.ts'
-import { pluralize } from '../util/format.ts'
+import { pluralize } from '../util/text.ts'
 
 type PlanRequest = PassRequest & Pick<PlanOptions, 'listsFiltered'>
 

@@ -3,7 +3,7 @@ import { describeError, READ_ONLY, sqlStateOf } from '../util/error-text.ts'
 import { hostname, userInfo } from 'node:os'
 import { expiresAfter, retryWhileUnavailable } from '../store/transaction.ts'
 import type { Database } from '../store/open.ts'
-import { formatCount, pluralize } from '../util/format.ts'
+import { formatCount, pluralize } from '../util/text.ts'
 import type { ForgetDeletedReport } from '../runs/reconcile-deleted.ts'
 
 /** How long an action waits for Postgres, which it has reached a moment ago, to be recorded. */

@@ -3,8 +3,7 @@ import type { Deps } from '../pipeline/deps.ts'
 import { dropTriggersOf, installTriggers } from '../sources/triggers/install.ts'
 import type { Database } from '../store/open.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
-import { pluralize } from '../util/format.ts'
-import { didYouMean, listNames } from '../util/text.ts'
+import { pluralize, didYouMean, listNames } from '../util/text.ts'
 import { chooseSource, refuseSource } from './validate-request.ts'
 
 /** What a rename is about: how much was kept under the name. */

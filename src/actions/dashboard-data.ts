@@ -1,5 +1,4 @@
-import * as coverage from '../store/source-state.ts'
-import * as pauses from '../store/source-state.ts'
+import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
@@ -32,7 +31,7 @@ export interface Verdict {
   readonly conditions: readonly Condition[]
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
-  readonly paused: readonly pauses.PausedSource[]
+  readonly paused: readonly sourceState.PausedSource[]
   /** The latest, newest first. */
   readonly runs: readonly runs.LivingRun[]
 }
@@ -49,7 +48,7 @@ export async function readVerdict(
     readAt: Date.now(),
     conditions: await readConditions(db, observer),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
-    paused: (await pauses.listPaused(db)).filter(({ source }) => sources.has(source)),
+    paused: (await sourceState.listPaused(db)).filter(({ source }) => sources.has(source)),
     runs: await runs.listRunPage(db, null, null, RUNS),
   }
 }
@@ -72,7 +71,6 @@ export interface DashboardData {
 export interface ServiceOverview {
   /** Its name in the configuration; its address if it has none. */
   readonly name: string
-  readonly host: string
   /** Null: it was not called in the last 30 days. */
   readonly today: { readonly calls: number; readonly throttled: number; readonly failed: number } | null
   /** Billed and called since midnight UTC, by each source of the last 30 days. */
@@ -89,10 +87,10 @@ export interface SourceOverview {
   readonly table: string
   /** The source's outputs, in configuration order. */
   readonly columns: readonly string[]
-  readonly pause: pauses.PausedSource | null
+  readonly pause: sourceState.PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
-  readonly fillRates: readonly coverage.FillRate[]
+  readonly fillRates: readonly sourceState.FillRate[]
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
   /** The latest run over it; null if none of the latest runs was. */
@@ -156,7 +154,7 @@ export async function readDashboardData(
 }
 
 function toServiceOverview(
-  { amounts: { service: name, host, today, last_30_days: last30Days }, days }: ServiceDays,
+  { amounts: { service: name, today, last_30_days: last30Days }, days }: ServiceDays,
   rateLimits: readonly RateLimitStatus[],
   now: number,
 ): ServiceOverview {
@@ -166,7 +164,6 @@ function toServiceOverview(
   const bySource = Map.groupBy(days, ({ source }) => source)
   return {
     name,
-    host,
     today:
       days.length === 0 ? null : { calls: sum('calls'), throttled: sum('throttled'), failed: sum('retried') },
     spentToday: new Map(
@@ -185,9 +182,9 @@ export async function readSourceOverviews(
 ): Promise<SourceOverview[]> {
   const names = sources.map(({ name }) => name)
   const [paused, lastRuns, fillRates] = await Promise.all([
-    pauses.listPaused(db),
+    sourceState.listPaused(db),
     runs.listLastRuns(db, names),
-    coverage.listFillRates(db, names),
+    sourceState.listFillRates(db, names),
   ])
   return Promise.all(
     sources.map(async ({ name, kind, table, outputs }) => {

@@ -1,20 +1,20 @@
+import * as store from '../store/remap.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAnswer, ROW_STATE_FACTS } from '../domain/row.ts'
 import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import {
-  type DiffRow,
-  type DryRunReport,
   mergeDiffs,
-  type PreviewedRow,
   PreviewTally,
   previewWriteBack,
-} from '../pipeline/preview.ts'
-import { writeBackBatch } from '../pipeline/write-back.ts'
+  writeBackBatch,
+  type DiffRow,
+  type DryRunReport,
+  type PreviewedRow,
+} from '../pipeline/write-back.ts'
 import { runMaintenance, type MaintenanceDeps, type MaintenanceRun } from '../runs/maintenance.ts'
 import { createRunReport, type RunReport } from '../runs/report.ts'
 import { firstOf } from '../runs/run-part.ts'
 import type { Source } from '../sources/source-model.ts'
-import * as store from '../store/remap.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
 import { readPages } from '../store/sql.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'

@@ -1,6 +1,5 @@
 import * as deliveries from '../store/deliveries.ts'
 import * as metrics from '../store/metrics.ts'
-import * as pauses from '../store/source-state.ts'
 import * as rateLimits from '../store/rate-limits.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
@@ -14,7 +13,13 @@ import type { CalledEndpoint } from '../domain/spend.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
 import type { FillCounts } from '../sources/fill-counts.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
-import { findFillRate, listSlowedWrites, type SlowedWrites } from '../store/source-state.ts'
+import {
+  findFillRate,
+  listPaused,
+  listSlowedWrites,
+  type PausedSource,
+  type SlowedWrites,
+} from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
 import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
 
@@ -25,13 +30,12 @@ export interface Status {
   readonly deliveries: Partial<Record<DeliveryState, number>>
   /** Results that match no input of their job: kept in their deliveries, but not used. */
   readonly quarantined_results: number
-  readonly limit: KnownLimit | null
   readonly running_runs: number
   readonly last_run: runs.StoredRun | null
   /** Sources whose writes wait for `writes.perHour`. */
   readonly slowed_writes: readonly SlowedWrites[]
   /** Sources that no run picks from. */
-  readonly paused: readonly pauses.PausedSource[]
+  readonly paused: readonly PausedSource[]
   /** Rows that their table no longer has: in none of the other counts. */
   readonly deleted: readonly DeletedRowsStatus[]
 }
@@ -44,13 +48,8 @@ export interface DeletedRowsStatus extends DeletedRows {
 /**
  * Reads the status.
  * @param sources names of the sources to report
- * @param scope whose limit to report; null: none
  */
-export async function readStatus(
-  db: Database,
-  sources: readonly string[],
-  scope: string | null,
-): Promise<Status> {
+export async function readStatus(db: Database, sources: readonly string[]): Promise<Status> {
   const bySource = await Promise.all(
     sources.map(async (name) => {
       const states = await rows.countRowStates(db, { sources: [name] })
@@ -65,11 +64,10 @@ export async function readStatus(
     jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
     deliveries: await deliveries.countDeliveryStates(db),
     quarantined_results: await deliveries.countQuarantinedResults(db),
-    limit: scope === null ? null : await rateLimits.readRateLimit(db, scope),
     running_runs: (await runs.listRunning(db)).length,
     last_run: (await runs.listRuns(db, 1))[0] ?? null,
     slowed_writes: await listSlowedWrites(db, sources),
-    paused: await pauses.listPaused(db),
+    paused: await listPaused(db),
     deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
   }
 }
@@ -165,7 +163,7 @@ export interface MeasuredFillCounts extends FillCounts {
 }
 
 /** The status, as `fillrate status --json` and `GET /api/status` report it. */
-export interface StatusReport extends Omit<Status, 'limit'> {
+export interface StatusReport extends Status {
   /** What is wrong now, the gravest kind first. Empty: everything works. */
   readonly conditions: readonly ReportedCondition[]
   readonly limits: ReadonlyArray<{
@@ -195,7 +193,7 @@ export async function createStatusReport(
   fillRate: StatusReport['fill_rate'],
   settings: SpendSettings,
 ): Promise<Omit<StatusReport, 'conditions'>> {
-  const { limit: _, ...state } = await readStatus(db, names, null)
+  const state = await readStatus(db, names)
   const retired = await listRetiredSources(db, names)
   const limits = (await readRateLimits(db)).map((one) => ({
     service: one.service,

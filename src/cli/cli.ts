@@ -1,22 +1,21 @@
 import { CommanderError } from '@commander-js/extra-typings'
-import { maskPasswords, sanitize } from '../util/text.ts'
+import { maskPasswords, sanitize, pluralize } from '../util/text.ts'
 import {
-  type CliCall,
-  type CliCommand,
-  type Context,
   Exit,
-  type ExitCode,
-  type Invocation,
   UsageError,
   printAnswer,
   program,
+  type CliCall,
+  type CliCommand,
+  type Context,
+  type ExitCode,
+  type Invocation,
 } from './command.ts'
 import { commands, findCommand } from './commands.ts'
 import { DeniedError } from './confirm.ts'
 import { writeJson, type Paint } from './terminal.ts'
-import { ConfigProblems, type Problem, formatProblems } from '../config/problems.ts'
+import { ConfigProblems, formatProblems, type Problem } from '../config/problems.ts'
 import { describeError } from '../util/error-text.ts'
-import { pluralize } from '../util/format.ts'
 import { ServiceError } from '../service/errors.ts'
 import { SourceProblems, mergeGrantProblems, showFound } from '../sources/problems.ts'
 import { createSecretMask } from './secret-mask.ts'

@@ -1,7 +1,6 @@
 import type { JobAction } from '../actions/job-actions.ts'
-import { formatCount, pluralize } from '../util/format.ts'
-import { quoteText } from '../util/text.ts'
-import { type Answer, type CliCall, Exit } from './command.ts'
+import { formatCount, pluralize, quoteText } from '../util/text.ts'
+import { Exit, type Answer, type CliCall } from './command.ts'
 import { auditCommand, openLog, useDatabase } from './settings.ts'
 import { compact } from './views/layout.ts'
 

@@ -1,12 +1,11 @@
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
-import { type Logger, pino } from 'pino'
+import { pino, type Logger } from 'pino'
 import { LOG_LEVELS } from '../config/environment.ts'
 import { isObject } from '../domain/json.ts'
-import { type Output, type Paint, type TextStyle } from './terminal.ts'
+import type { Output, Paint, TextStyle } from './terminal.ts'
 import { describeError } from '../util/error-text.ts'
-import { formatTime } from '../util/format.ts'
-import { maskPasswords, sanitize } from '../util/text.ts'
+import { formatTime, maskPasswords, sanitize } from '../util/text.ts'
 import { readVersion } from '../util/version.ts'
 
 /** How lines are written: for programs, or for people. */

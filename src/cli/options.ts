@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
-import { parseDuration } from '../util/format.ts'
+import { parseDuration } from '../util/text.ts'
 
 /** Thrown by a parser of a value. commander says before it which option or argument has which text. */
 export class ExpectedError extends InvalidArgumentError {

@@ -1,8 +1,7 @@
 import { isAsyncFunction, isRegExp } from 'node:util/types'
 import { z } from 'zod'
-import { didYouMean, oneOf, quoteText } from '../util/text.ts'
+import { didYouMean, oneOf, quoteText, parseDuration } from '../util/text.ts'
 import { Cron, CronPattern } from 'croner'
-import { parseDuration } from '../util/format.ts'
 
 export type Reject = (
   path: readonly PropertyKey[],

@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import type { Problem } from './problems.ts'
+import { toProblems, type Problem } from './problems.ts'
 import { maskSentValues } from './environment.ts'
-import { toProblems } from './schema-problems.ts'
 import { createService, type Service } from '../domain/service/service.ts'
 import {
   rejecting,

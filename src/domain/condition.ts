@@ -1,5 +1,11 @@
-import { formatCount, formatDuration, pluralize, relativeTime } from '../util/format.ts'
-import { shorten, toVariablePart } from '../util/text.ts'
+import {
+  formatCount,
+  formatDuration,
+  pluralize,
+  relativeTime,
+  shorten,
+  toVariablePart,
+} from '../util/text.ts'
 import { describeRefusal } from './refusal.ts'
 
 /** Every kind of condition, in the order in which they are listed. */

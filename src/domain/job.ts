@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { pluralize } from '../util/format.ts'
+import { pluralize } from '../util/text.ts'
 import { backoffMs } from './backoff.ts'
 import { toIdentifier } from './json.ts'
 

@@ -1,4 +1,4 @@
-import { formatCount, formatDuration } from '../util/format.ts'
+import { formatCount, formatDuration } from '../util/text.ts'
 import type { DocumentedLimit } from './service/documented-limit.ts'
 import type { CalledEndpoint } from './spend.ts'
 

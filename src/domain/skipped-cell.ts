@@ -1,4 +1,4 @@
-import { formatCount, pluralize } from '../util/format.ts'
+import { formatCount, pluralize } from '../util/text.ts'
 
 /**
  * Why a value of the record was not written to its cell. `absent` (the record has no value) is not stored: there is

@@ -1,6 +1,5 @@
 import wrapAnsi from 'wrap-ansi'
-import { formatCount, formatPercent } from '../util/format.ts'
-import { sanitize } from '../util/text.ts'
+import { formatCount, formatPercent, sanitize } from '../util/text.ts'
 import type { ProposedCondition, Proposal, ProposedOutput, ProposedSource } from './proposal.ts'
 
 /** Enough to see results, and cheap if the configuration is wrong. */

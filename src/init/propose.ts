@@ -18,7 +18,7 @@ import {
 import { isLogName, rankDomainName, rankEmailName, splitWords } from './names.ts'
 import type { Proposal, ProposedSource, LeftTable } from './proposal.ts'
 import { identify, findOutputs, type Identified } from './recognize.ts'
-import { parseConfig } from '../config/parse.ts'
+import { parseConfig } from '../config/load.ts'
 import type { Table } from '../sources/catalogue.ts'
 import {
   grantStatements,

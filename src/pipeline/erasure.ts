@@ -1,19 +1,19 @@
+import * as deliveries from '../store/deliveries.ts'
+import * as suppressions from '../store/suppressions.ts'
 import { endpointOf, type LookupKind } from '../domain/identifiers/kind.ts'
 import { INCOMPLETE_PAGES } from '../domain/job.ts'
 import { isObject, parseExactJson } from '../domain/json.ts'
 import {
   findIdentifiers,
   findSubject,
-  type Identifier,
   identifierText,
   redactMentions,
+  type Identifier,
 } from '../domain/subject.ts'
-import * as deliveries from '../store/deliveries.ts'
 import { eraseLookups } from '../store/erase.ts'
-import type { DeliveryJob } from '../store/job-deliveries.ts'
+import type { DeliveryJob } from '../store/deliveries.ts'
 import { completeLookups, type LookupResult } from '../store/lookup-leases.ts'
 import type { Database } from '../store/open.ts'
-import * as suppressions from '../store/suppressions.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
 import { parseEvent } from '../webhook/event.ts'
 import { findJobCandidates, matchToMembers } from './match-delivery.ts'

@@ -5,10 +5,10 @@ import { matchResults } from '../domain/matching.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { BulkCall, Service } from '../domain/service/service.ts'
 import { findSubject } from '../domain/subject.ts'
-import { lockJobsForDeliveries, type DeliveryJob } from '../store/job-deliveries.ts'
+import { lockJobsForDeliveries, type DeliveryJob } from '../store/deliveries.ts'
 import type { Tx } from '../store/transaction.ts'
 import type { DeliveredResult } from '../store/lookup-leases.ts'
-import { type ParsedResult, parseResult, type ResultItem, type WebhookEvent } from '../webhook/event.ts'
+import { parseResult, type ParsedResult, type ResultItem, type WebhookEvent } from '../webhook/event.ts'
 
 /** The answer to a lookup of a job. */
 export interface JobAnswer extends DeliveredResult {

@@ -3,12 +3,12 @@ import * as jobs from '../store/jobs.ts'
 import * as lookups from '../store/lookups.ts'
 import * as runs from '../store/runs.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
-import { releaseDueJobs } from '../store/job-deliveries.ts'
-import { deleteUnneeded } from '../store/pending-lookups.ts'
+import { releaseDueJobs } from '../store/deliveries.ts'
 import { foldRowCounts } from '../store/rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { Deps, RunPolicy } from './deps.ts'
 import { receiveLeftPages } from './poll.ts'
+import { deleteUnneeded } from '../store/pending-lookups.ts'
 
 const RECOVER_BATCH_SIZE = 1_000
 /** Lookups that no row waits for: a dry run leaves one for each of its answers. */

@@ -1,12 +1,15 @@
+import type * as rows from '../store/rows.ts'
+import type * as writeBackQueue from '../store/write-back-queue.ts'
 import { hasCascade } from '../domain/identifiers/kind.ts'
-import { afterEarlier, dueAfterEarlier } from '../domain/step.ts'
 import {
+  afterEarlier,
+  dueAfterEarlier,
   afterAnswer,
   afterWrite,
   Row,
   ROW_MISSING_REASON,
-  type RowOutcome,
   toEarlierValues,
+  type RowOutcome,
 } from '../domain/row.ts'
 import { describeSkip, isRejectedByDatabase, type SkippedCell } from '../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../sources/coerce/record.ts'
@@ -15,8 +18,6 @@ import type { Source } from '../sources/source-model.ts'
 import type { WriteRow } from '../sources/write/write-update.ts'
 import type { WriteResult } from '../sources/write/write.ts'
 import type { NewChange } from '../store/changes.ts'
-import type * as rows from '../store/rows.ts'
-import type * as writeBackQueue from '../store/write-back-queue.ts'
 
 /** An answered row with the values for its columns. */
 export interface FittedRow {

@@ -9,7 +9,6 @@ import { pollJobs } from '../pipeline/poll.ts'
 import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit.ts'
 import { OutOfCreditsError, type ServiceError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/transaction.ts'
-import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { readTry } from '../store/services.ts'
 import { cached, type Cached } from '../util/cached.ts'
@@ -21,6 +20,7 @@ import type { Database } from '../store/open.ts'
 import type { Log } from '../util/log.ts'
 import type { RunCounters } from './counters.ts'
 import type { AnswerUrgency } from './writers.ts'
+import { hasPendingLookups, type RunService } from '../store/pending-lookups.ts'
 
 interface CallLoopOptions extends RunCallOptions {
   readonly deps: Omit<CallDeps, 'limiter'>

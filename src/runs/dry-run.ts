@@ -1,9 +1,8 @@
 import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { Row, type RowState } from '../domain/row.ts'
+import { Row, statesThatGoOn, type RowState } from '../domain/row.ts'
 import type { RunSpec } from '../domain/run.ts'
-import { statesThatGoOn } from '../domain/step.ts'
 import { readCandidatesByKey, type PickCandidate, type EarlierLookups } from '../pipeline/pick/candidates.ts'
 import { requestLookups, type RequestedPage } from '../pipeline/pick/claim.ts'
 import { createPass, KeyRangeScan, PAGE_SIZE, type PickPass } from '../pipeline/pick/pass.ts'
@@ -16,7 +15,7 @@ import {
   type DiffRow,
   type Preview,
   type PreviewedRow,
-} from '../pipeline/preview.ts'
+} from '../pipeline/write-back.ts'
 import { sampleKeys } from '../sources/sample-keys.ts'
 import type { MappedOutput, Source } from '../sources/source-model.ts'
 import { inTransaction, TableBusyError, withTableTimeouts, type Tx } from '../store/transaction.ts'

@@ -5,13 +5,11 @@ import type { RateStatus } from '../domain/rate-status.ts'
 import { describeInterruption, Run, type RunStatus, type Trigger } from '../domain/run.ts'
 import { describeCondition, type ConditionKind } from '../domain/condition.ts'
 import { LEASE_MS, type Deps } from '../pipeline/deps.ts'
-import type { Preview } from '../pipeline/preview.ts'
+import type { Preview } from '../pipeline/write-back.ts'
 import { SourceProblems, squashText } from '../sources/problems.ts'
 import { expiresAfterAbort, isTransient, retryWhileUnavailable, inTransaction } from '../store/transaction.ts'
-import { deleteUnneeded } from '../store/pending-lookups.ts'
 import { hasWorkUnderWay } from '../store/run-progress.ts'
-import { formatDuration, pluralize } from '../util/format.ts'
-import { listNames } from '../util/text.ts'
+import { formatDuration, pluralize, listNames } from '../util/text.ts'
 import { logWait } from './loop.ts'
 import {
   firstOf,
@@ -22,6 +20,7 @@ import {
   type ServicePart,
 } from './run-part.ts'
 import { createRunReport, withoutValues, type RunReport } from './report.ts'
+import { deleteUnneeded } from '../store/pending-lookups.ts'
 
 /** What is closed of a run. */
 interface EndingRun {

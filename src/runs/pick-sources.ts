@@ -10,8 +10,7 @@ import {
   type PickOptions,
   type PickPass,
 } from '../pipeline/pick/pass.ts'
-import type { PickResult } from '../pipeline/pick/advance.ts'
-import { pickPage } from '../pipeline/pick/pick.ts'
+import { pickPage, type PickResult } from '../pipeline/pick/pick.ts'
 import type { Source } from '../sources/source-model.ts'
 import { readProspect, readBudgetUsage } from '../store/budgets.ts'
 import { retryWhileUnavailable, TableBusyError } from '../store/transaction.ts'

@@ -1,5 +1,5 @@
-import { type RawBuilder, sql } from 'kysely'
-import { formatDuration } from '../util/format.ts'
+import { sql, type RawBuilder } from 'kysely'
+import { formatDuration } from '../util/text.ts'
 import { cellJsonSql, currentCellSql } from './cell.ts'
 import type { MappedCell, MappedFreshness, Source, TimeType } from './source-model.ts'
 

@@ -1,6 +1,6 @@
 import { describeError, type DatabaseError } from '../util/error-text.ts'
 import { sql } from 'kysely'
-import { describeUnsearched } from './check/search-path.ts'
+import { describeUnsearched } from './check/expressions.ts'
 import { query, isAmbiguousError, isRowError, type Db } from './db.ts'
 import { inputSql, joinsSql, MAPPING_INPUTS } from './inputs.ts'
 import { keyMatchesSql, keyTextSql } from './key.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Schema } from './schema.ts'
+import type { Schema } from './open.ts'
 import { NOW } from './sql.ts'
 import type { Connection } from './transaction.ts'
 

@@ -1,11 +1,11 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
-import type { RunService } from './pending-lookups.ts'
 import { END_LOCK_TIMEOUT, intervalSql, readOne } from './sql.ts'
 import { hasLeasesSql, lockedHasSuppressionsSql, pricedAsSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
+import type { RunService } from './pending-lookups.ts'
 
 // A budget is a bound: what was billed, what lost answers may cost, and what is under way are never more. It is computed from what is
 // stored, where lookups are leased or put into a job. Nothing is reserved, and so nothing has to be given back.

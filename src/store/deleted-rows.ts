@@ -1,15 +1,15 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
 import type { LinkedLookup } from './erase.ts'
 import { removeFromUnsentJobs } from './jobs.ts'
 import { returnedNotesSql } from './own-values.ts'
-import { withdrawLookups } from './pending-lookups.ts'
 import { listKeys } from './rows.ts'
 import { intervalSql } from './sql.ts'
 import { deliveringServiceSql, failureSql, isOfRowSql } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { withdrawLookups } from './pending-lookups.ts'
 
 /** The deleted rows of one source. */
 export interface DeletedRows {

@@ -5,20 +5,20 @@ import type { CallCost } from '../domain/lookup.ts'
 import { readStoredInputs } from '../domain/service/job-inputs.ts'
 import type { JobInputs } from '../domain/service/messages.ts'
 import {
-  type Bounding,
   budgetSql,
   isPaidSql,
   lockBudget,
   mostOfKindsSql,
   paidSql,
   roomSql,
+  type Bounding,
 } from './budgets.ts'
 import type { Database } from './open.ts'
-import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 import { addSpendSql, countCallsSql } from './spend.ts'
 import { intervalSql, isTrue, jsonBatch, readOne } from './sql.ts'
 import { hasResultsSql, isHeldSql, isOpenMemberSql } from './terms.ts'
-import { type Connection, inTransaction, type Tx } from './transaction.ts'
+import { inTransaction, type Connection, type Tx } from './transaction.ts'
+import { claimPendingSql, hasPendingSql, type RunService } from './pending-lookups.ts'
 
 interface Submittable {
   /** For each route whether enough lookups are pending. */

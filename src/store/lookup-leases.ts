@@ -1,14 +1,14 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
-import { type CallCost, Lookup, type LookupFields } from '../domain/lookup.ts'
+import { Lookup, type CallCost, type LookupFields } from '../domain/lookup.ts'
 import type { SingleEndpoint } from '../domain/spend.ts'
-import { type Bounding, budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql } from './budgets.ts'
+import { budgetSql, isPaidSql, lockBudget, mostSql, paidSql, roomSql, type Bounding } from './budgets.ts'
 import type { Database } from './open.ts'
-import { claimPendingSql, hasPendingSql, kindsOfEndpoint, type RunService } from './pending-lookups.ts'
 import { countCallsSql, settleCredits } from './spend.ts'
 import { intervalSql, jsonBatch, opaque, PREPARED, readOne, recordBatch } from './sql.ts'
 import { enqueueWriteBackSql, IS_LEASED, isHeldSql, lockToReadSql } from './terms.ts'
-import { type Connection, inTransaction, type Tx } from './transaction.ts'
+import { inTransaction, type Connection, type Tx } from './transaction.ts'
+import { claimPendingSql, hasPendingSql, kindsOfEndpoint, type RunService } from './pending-lookups.ts'
 
 export interface LeasedLookup {
   readonly id: number

@@ -33,9 +33,6 @@ const FOLDER = new URL('../../migrations/', import.meta.url)
 /** Held by the transaction that migrates. A lock of the session would stay behind in that of a pooler. */
 const MIGRATION_LOCK_ID = 4_713_117_287
 const INSUFFICIENT_PRIVILEGE = '42501'
-/** A process of version 1.0, which knows another lock, creates the schema at the same time. On a retry it exists. */
-const CREATE_RACE_CODES = new Set(['23505', '42P06', '42P07', '42710'])
-const MAX_RACES = 5
 
 /** While a migration waits for a table lock, every later statement on the table waits behind it. Milliseconds. */
 const LOCK_TIMEOUT_MS = 1_000
@@ -70,7 +67,7 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
   const { migrations = readMigrations, patienceMs = DEFAULT_PATIENCE_MS } = options
   const own = await migrations()
   const until = performance.now() + patienceMs
-  for (let blocks = 0, races = 0; ;) {
+  for (let blocks = 0; ;) {
     const applied = await readApplied(db, Object.keys(own))
     if (Object.keys(own).every((name) => applied.includes(name))) return []
     try {
@@ -79,10 +76,6 @@ export async function migrate(db: Database, options: MigrateOptions = {}): Promi
     } catch (error) {
       const code = sqlStateOf(error)
       if (code === INSUFFICIENT_PRIVILEGE) throw (await explainDenial(db, error as Error)) ?? error
-      if (CREATE_RACE_CODES.has(code) && ++races < MAX_RACES) {
-        await sleep(100 * races)
-        continue
-      }
       if (!isConflict(error)) throw error
       const blockers = await findLockHolders(db)
       options.onBlocked?.(blockers)

@@ -1,9 +1,8 @@
 import { sql } from 'kysely'
-import type { Database } from './open.ts'
-import type { Schema } from './schema.ts'
+import type { Database, Schema } from './open.ts'
 import { fromNow, NOW } from './sql.ts'
 import { ALIVE_FOR, isHeldSql } from './terms.ts'
-import { type Connection, whileSupported } from './transaction.ts'
+import { whileSupported, type Connection } from './transaction.ts'
 
 /** The command that a process runs. */
 export type ProcessRole = Schema['fillrate.processes']['role']

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 import { FAILURE_STATES, Row } from '../domain/row.ts'
-import { withdrawLookups } from './pending-lookups.ts'
 import { ALIVE_FOR, failureSql, IS_RUNNING } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
+import { withdrawLookups } from './pending-lookups.ts'
 
 /** A source that is not in the configuration, and of which rows or other work are kept. */
 export interface RetiredSource {

@@ -1,8 +1,7 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { earlierWritesWithSql, lastWrittenWithSql } from './own-values.ts'
-import type { RunService } from './pending-lookups.ts'
 import {
   intervalSql,
   isTrue,
@@ -24,6 +23,7 @@ import {
 } from './terms.ts'
 import type { Connection } from './transaction.ts'
 import type { AnsweredRow } from './write-back-queue.ts'
+import type { RunService } from './pending-lookups.ts'
 
 /** Whether lookups of a run are leased, or answers wait to be written to its rows. */
 export const hasWorkUnderWay = (db: Connection, run: number): Promise<boolean> =>

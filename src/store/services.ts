@@ -1,6 +1,5 @@
-import { type Selectable, sql } from 'kysely'
-import type { Database } from './open.ts'
-import type { Schema } from './schema.ts'
+import { sql, type Selectable } from 'kysely'
+import type { Database, Schema } from './open.ts'
 import type { Connection } from './transaction.ts'
 
 export type KnownService = Pick<Selectable<Schema['fillrate.services']>, 'id' | 'host' | 'name'>

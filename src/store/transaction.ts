@@ -10,9 +10,8 @@ import {
   QUERY_CANCELED,
   sqlStateOf,
 } from '../util/error-text.ts'
-import { transactionTimeouts, type Database } from './open.ts'
+import { transactionTimeouts, type Database, type Schema } from './open.ts'
 import { refuseEndedSupport } from './schema-errors.ts'
-import type { Schema } from './schema.ts'
 import { END_LOCK_TIMEOUT } from './sql.ts'
 
 export type Tx = Transaction<Schema>

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import pino from 'pino'
 import { openApp, type App } from '../../src/app.ts'
-import { parseConfig } from '../../src/config/parse.ts'
+import { parseConfig } from '../../src/config/load.ts'
 import { WRITE_POLICIES, type WritePolicy } from '../../src/domain/mapping.ts'
 import { cloneDatabase, type TestDatabase } from '../support/clone.ts'
 import { runRequest, testEnvironment } from '../support/environment.ts'

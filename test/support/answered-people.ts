@@ -6,7 +6,7 @@ import { pickPage as pick } from '../../src/pipeline/pick/pick.ts'
 import { RunBudget } from '../../src/pipeline/pick/budget.ts'
 import { openSource } from '../../src/sources/source.ts'
 import type { Source } from '../../src/sources/source-model.ts'
-import { parseConfig } from '../../src/config/parse.ts'
+import { parseConfig } from '../../src/config/load.ts'
 import type { TestDatabase } from './clone.ts'
 import { personSource } from './crm.ts'
 

@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { endServer, loadEmbeddedPostgres } from '../../src/demo/postgres.ts'
+import { endServer, loadEmbeddedPostgres } from '../../src/demo/demo.ts'
 import { freePort } from './free-port.ts'
 
 export interface EmbeddedServer {

@@ -1,6 +1,6 @@
 import { formatState } from '../../domain/row.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
-import { pluralize, relativeTime } from '../../util/format.ts'
+import { pluralize, relativeTime } from '../../util/text.ts'
 import { describeExclusion } from './next-step.ts'
 import type { ColumnState, LookupSummary, RowChange, RowHistory } from './row-history.ts'
 

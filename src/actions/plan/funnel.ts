@@ -4,7 +4,7 @@ import type { Deps } from '../../pipeline/deps.ts'
 import { readCandidates, type CandidatePage, type ReadOptions } from '../../pipeline/pick/candidates.ts'
 import { findSuppressedRows } from '../../pipeline/pick/claim.ts'
 import { nextScanPage, PAGE_SIZE } from '../../pipeline/pick/pass.ts'
-import { isStretch, readStretch } from '../../pipeline/pick/stretch.ts'
+import { isStretch, readStretch } from '../../pipeline/pick/pick.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
 import {
   addLeftOutKeys,

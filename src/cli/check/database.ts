@@ -7,30 +7,30 @@ import { describeRefusal } from '../../domain/refusal.ts'
 import { configuredAddress } from '../../pipeline/deps.ts'
 import {
   describeLack,
-  type Grant,
   grantStatements,
   listRemedies,
   showFound,
+  type Grant,
   type SourceProblem,
 } from '../../sources/problems.ts'
 import { openSource, NOT_REVIEWED } from '../../sources/source.ts'
 import { pendingMigrations } from '../../store/migrate.ts'
-import { type Database, openDatabase } from '../../store/open.ts'
+import { openDatabase, type Database } from '../../store/open.ts'
 import { UnusableSchemaError } from '../../store/schema-errors.ts'
 import { readOne } from '../../store/sql.ts'
 import { databaseAddress } from '../views/database-error.ts'
 import {
-  type CheckedProblem,
-  type Finding,
   createFailedFinding,
   createFinding,
   createUnsetFinding,
   ofService,
   toFinding,
+  type CheckedProblem,
+  type Finding,
 } from './finding.ts'
 import type { Problem } from '../../config/problems.ts'
 import { findMisfits } from '../../sources/check/fit.ts'
-import { type Db, query, quoteLiteral } from '../../sources/db.ts'
+import { query, quoteLiteral, type Db } from '../../sources/db.ts'
 import { eligibleSql, joinsSql } from '../../sources/inputs.ts'
 import { resolveSteps } from '../../sources/open-sources.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
@@ -39,7 +39,7 @@ import { mayHideRows } from '../../sources/row-security.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { readTriggerState } from '../../sources/triggers/install.ts'
 import { inTransaction, tryWrite } from '../../store/transaction.ts'
-import { pluralize } from '../../util/format.ts'
+import { pluralize } from '../../util/text.ts'
 import { QUERY_CANCELED, sqlStateOf } from '../../util/error-text.ts'
 
 interface DatabaseChecks {

@@ -1,6 +1,6 @@
 import { ConfigProblems, describeUnset, type Problem } from '../../config/problems.ts'
-import { type Grant, type MissingPolicy, SourceProblems, showFound } from '../../sources/problems.ts'
-import { pluralize } from '../../util/format.ts'
+import { SourceProblems, showFound, type Grant, type MissingPolicy } from '../../sources/problems.ts'
+import { pluralize } from '../../util/text.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 
 /** The result of one check. Skipped: not checked, because of an earlier error. */

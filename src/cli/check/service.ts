@@ -1,9 +1,9 @@
 import { request, type Dispatcher } from 'undici'
-import { type Service, valueAtPath } from '../../domain/service/service.ts'
+import { valueAtPath, type Service } from '../../domain/service/service.ts'
 import { variableOf, checkClient, type Environment } from '../../config/environment.ts'
 import { callAccount, describeAccount, openClient } from '../../actions/actions.ts'
 import { openDispatcher, type ProxySettings } from '../../service/dispatcher.ts'
-import { pluralize } from '../../util/format.ts'
+import { pluralize } from '../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
 import {
   createFailedFinding,

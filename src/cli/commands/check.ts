@@ -1,30 +1,29 @@
 import { basename } from 'node:path'
 import type { CalledInput } from '../check/service.ts'
 import type { Config } from '../../config/config.ts'
-import { type Environment, environmentOf, readEnvironment } from '../../config/environment.ts'
+import { environmentOf, readEnvironment, type Environment } from '../../config/environment.ts'
 import { formatProblems } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
 import {
-  type Finding,
   ofService,
   createFinding,
   toFinding,
+  type Finding,
   type CheckedProblem,
   type FindingVerdict,
 } from '../check/finding.ts'
 import {
-  type CliCallOf,
   Exit,
   SOURCES_ARGUMENT,
   UsageError,
   createParser,
   defineCommand,
+  type CliCallOf,
 } from '../command.ts'
-import { pluralize } from '../../util/format.ts'
+import { pluralize, sanitize } from '../../util/text.ts'
 import { readConfig } from '../settings.ts'
-import { type Output, type TextStyle, padText, wrapText } from '../terminal.ts'
+import { padText, wrapText, type Output, type TextStyle } from '../terminal.ts'
 import { placeBeside } from '../views/layout.ts'
-import { sanitize } from '../../util/text.ts'
 
 const checkParser = createParser('check')
   .summary('verifies configuration, database, API access and webhook URL')

@@ -3,19 +3,18 @@ import { useApp } from '../settings.ts'
 import type { RowHistory, RowStatus } from '../../actions/explain/row-history.ts'
 import { describeChange, describeOrigin, listLookupFacts, listRowNotes } from '../../actions/explain/words.ts'
 import { Row, formatState } from '../../domain/row.ts'
-import { type Output, truncate } from '../terminal.ts'
-import { sanitize } from '../../util/text.ts'
+import { truncate, type Output } from '../terminal.ts'
+import { sanitize, formatTime, relativeTime } from '../../util/text.ts'
 import {
-  type Field,
   compact,
   formatValue,
   renderFields,
   renderSection,
   renderText,
   stateStyle,
+  type Field,
 } from '../views/layout.ts'
 import { renderCellGroups, renderTable } from '../views/table.ts'
-import { formatTime, relativeTime } from '../../util/format.ts'
 
 export const explainCommand = defineCommand(
   createParser('explain')

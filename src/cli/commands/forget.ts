@@ -4,16 +4,16 @@ import { ConfigProblems } from '../../config/problems.ts'
 import { asReviewed } from '../../domain/mapping.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { Database } from '../../store/open.ts'
-import { pluralize, formatCount } from '../../util/format.ts'
+import { pluralize, formatCount } from '../../util/text.ts'
 import {
-  type Answer,
-  type CliCall,
-  type CliCallOf,
-  type CliCommand,
   Exit,
   UsageError,
   createParser,
   defineCommand,
+  type Answer,
+  type CliCall,
+  type CliCallOf,
+  type CliCommand,
 } from '../command.ts'
 import { auditCommand, openLog, readConfigOrProblems, useApp, useDatabase } from '../settings.ts'
 import { parseText } from '../options.ts'
@@ -22,7 +22,7 @@ import type { ForgetDeletedReport } from '../../runs/reconcile-deleted.ts'
 import type { ErasedRows } from '../../store/deleted-rows.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'
-import { type Field, compact, renderFields } from '../views/layout.ts'
+import { compact, renderFields, type Field } from '../views/layout.ts'
 import { renderKeyedRows, renderTable } from '../views/table.ts'
 
 const forgetParser = createParser('forget')

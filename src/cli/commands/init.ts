@@ -3,9 +3,8 @@ import { useDatabase } from '../settings.ts'
 import { parseText } from '../options.ts'
 import type { Proposal, ProposedSource } from '../../init/proposal.ts'
 import type { ConfigTarget } from '../../init/target.ts'
-import { pluralize } from '../../util/format.ts'
-import { sanitize } from '../../util/text.ts'
-import { type Output, wrapText } from '../terminal.ts'
+import { pluralize, sanitize } from '../../util/text.ts'
+import { wrapText, type Output } from '../terminal.ts'
 import { renderFields, renderText } from '../views/layout.ts'
 
 export const initCommand = defineCommand(

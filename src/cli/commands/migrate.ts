@@ -1,4 +1,4 @@
-import { pluralize } from '../../util/format.ts'
+import { pluralize } from '../../util/text.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { useDatabase } from '../settings.ts'
 import { databaseAddress } from '../views/database-error.ts'

@@ -1,11 +1,11 @@
-import { relativeTime } from '../../util/format.ts'
+import { relativeTime } from '../../util/text.ts'
 import { parseMs, parseText } from '../options.ts'
 import {
-  type Answer,
-  type CliCall,
   REQUIRED_SOURCES_ARGUMENT,
   createParser,
   defineCommand,
+  type Answer,
+  type CliCall,
 } from '../command.ts'
 import { auditCommand, readConfig, useDatabase } from '../settings.ts'
 

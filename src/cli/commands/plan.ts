@@ -1,25 +1,25 @@
 import { Option } from '@commander-js/extra-typings'
 import {
-  type Plan,
   describeBeyondBudget,
   describeCost,
   formatPlanTime,
+  type Plan,
   type ServicePlan,
 } from '../../actions/plan/report.ts'
-import { type Config, lookupBudgetOf, mixedBudgetOf } from '../../config/config.ts'
+import { lookupBudgetOf, mixedBudgetOf, type Config } from '../../config/config.ts'
 import { Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
 import { toBulkJson } from '../../actions/bulk-availability.ts'
-import { type Output, padText, textWidth, wrapText } from '../terminal.ts'
+import { padText, textWidth, wrapText, type Output } from '../terminal.ts'
 import { useApp } from '../settings.ts'
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import { renderTable } from '../views/table.ts'
 import type { SourcePlan } from '../../actions/plan/plan.ts'
 import type { ConfiguredBudget } from '../../domain/spend.ts'
-import { type Field, compact, formatCounts, formatSum, placeBeside, renderFields } from '../views/layout.ts'
+import { compact, formatCounts, formatSum, placeBeside, renderFields, type Field } from '../views/layout.ts'
 import { renderLeftOut } from '../views/report.ts'
 import { squashText } from '../../sources/problems.ts'
-import { formatCount, formatMoney, pluralize } from '../../util/format.ts'
+import { formatCount, formatMoney, pluralize } from '../../util/text.ts'
 
 export const planCommand = defineCommand(
   createParser('plan')

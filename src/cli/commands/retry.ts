@@ -1,4 +1,4 @@
-import { pluralize } from '../../util/format.ts'
+import { pluralize } from '../../util/text.ts'
 import { FAILED_ROW_STATES, RETRY_STATES, type RetryState } from '../../domain/row.ts'
 import { SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import { actOnJob } from '../job-action.ts'

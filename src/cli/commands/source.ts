@@ -1,5 +1,5 @@
 import { Argument } from '@commander-js/extra-typings'
-import { pluralize } from '../../util/format.ts'
+import { pluralize } from '../../util/text.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { auditCommand, useApp } from '../settings.ts'
 

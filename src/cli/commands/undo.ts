@@ -1,10 +1,10 @@
-import type { UndoReport } from '../../actions/undo/report.ts'
+import type { UndoReport } from '../../actions/undo/undo.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
-import { pluralize, formatCount, formatDuration } from '../../util/format.ts'
+import { pluralize, formatCount, formatDuration } from '../../util/text.ts'
 import { FINISHING_MESSAGE, createParser, defineCommand } from '../command.ts'
 import { parseRunNumber } from '../options.ts'
 import { ProgressView } from '../views/progress.ts'
-import { type Output, wrapText } from '../terminal.ts'
+import { wrapText, type Output } from '../terminal.ts'
 import { auditCommand, useApp } from '../settings.ts'
 import { compact, renderCounts, renderText } from '../views/layout.ts'
 import { SOURCE_COLUMN, renderKeyedRows, renderTable } from '../views/table.ts'
@@ -34,7 +34,7 @@ export const undoCommand = defineCommand(
       const { dryRun } = call.flags
       const [run] = call.args
       const isAsked = mustConfirm(call)
-      const { undoExitCode } = await import('../../actions/undo/report.ts')
+      const { undoExitCode } = await import('../../actions/undo/undo.ts')
       const { toAuditOutcome } = await import('../../actions/audit.ts')
       const { app, log } = await useApp(call, { opensUnreviewed: true })
       const view = new ProgressView(stderr, log)

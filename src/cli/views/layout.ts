@@ -1,6 +1,5 @@
-import { type Output, type TextStyle, padText, textWidth, wrapText } from '../terminal.ts'
-import { sanitize } from '../../util/text.ts'
-import { formatCount } from '../../util/format.ts'
+import { padText, textWidth, wrapText, type Output, type TextStyle } from '../terminal.ts'
+import { sanitize, formatCount } from '../../util/text.ts'
 import { FAILED_ROW_STATES, type RowState } from '../../domain/row.ts'
 
 /** The entries of a list that apply; a condition that does not hold leaves false, a text that is not there null. */

@@ -1,5 +1,5 @@
 import type { RunProgress } from '../../runs/counters.ts'
-import { formatCount, formatDuration, formatPerSecond, pluralize } from '../../util/format.ts'
+import { formatCount, formatDuration, formatPerSecond, pluralize } from '../../util/text.ts'
 import type { Log } from '../../util/log.ts'
 import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'

@@ -1,7 +1,7 @@
 import type { RateReport } from '../../actions/status.ts'
 import type { Field } from './layout.ts'
 import { CHANGE_LIMIT, formatOverstated } from '../../domain/rate-status.ts'
-import { formatCount, formatPercent, relativeTime } from '../../util/format.ts'
+import { formatCount, formatPercent, relativeTime } from '../../util/text.ts'
 
 export const SHARED_KEY_NOTICE = 'another client uses the same API key; capacity is left for it'
 

@@ -2,7 +2,7 @@ import type { ScheduleEntry } from '../../config/config.ts'
 import { nextTimes, timeZoneOf } from '../../config/cron.ts'
 import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'
-import { relativeTime } from '../../util/format.ts'
+import { relativeTime } from '../../util/text.ts'
 
 /** The next time of each entry of the schedule. */
 export function renderSchedule(

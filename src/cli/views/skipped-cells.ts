@@ -1,7 +1,6 @@
 import { listValues, type SkippedGroup } from '../../domain/skipped-cell.ts'
-import { formatCount, pluralize } from '../../util/format.ts'
-import { sanitize } from '../../util/text.ts'
-import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
+import { formatCount, pluralize, sanitize } from '../../util/text.ts'
+import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
 import { formatValue, placeBeside, renderSection } from './layout.ts'
 
 const MAX_VALUE_COLUMNS = 40

@@ -3,14 +3,8 @@ import { formatLimit } from '../../domain/rate-status.ts'
 import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
 import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
-import { foldNames } from '../../util/text.ts'
-import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
-import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
-import { type Output, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import { type Field, formatSum, placeBeside, renderFields, renderText } from './layout.ts'
-import { renderTable } from './table.ts'
-import { rateStatusFields } from './rate-status.ts'
 import {
+  foldNames,
   filledShare,
   formatCount,
   formatMoney,
@@ -18,7 +12,13 @@ import {
   formatTime,
   pluralize,
   relativeTime,
-} from '../../util/format.ts'
+} from '../../util/text.ts'
+import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
+import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
+import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
+import { formatSum, placeBeside, renderFields, renderText, type Field } from './layout.ts'
+import { renderTable } from './table.ts'
+import { rateStatusFields } from './rate-status.ts'
 import { renderRowStates } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */

@@ -1,6 +1,5 @@
-import { type Output, type TextStyle, padText, textWidth, truncate, wrapText } from '../terminal.ts'
-import { sanitize } from '../../util/text.ts'
-import { formatCount } from '../../util/format.ts'
+import { padText, textWidth, truncate, wrapText, type Output, type TextStyle } from '../terminal.ts'
+import { sanitize, formatCount } from '../../util/text.ts'
 import { renderSection } from './layout.ts'
 
 interface TableColumn<Row> {

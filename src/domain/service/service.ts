@@ -21,7 +21,7 @@ import type {
 import type { ServiceAuth } from './auth.ts'
 import { toServiceFields } from './job-inputs.ts'
 import type { BulkInput, QueryValues, ServiceAnswer, ServiceDelivery, StatedCredits } from './messages.ts'
-import { parseDuration } from '../../util/format.ts'
+import { parseDuration } from '../../util/text.ts'
 import { isObject, listItems } from '../json.ts'
 import { readDocumentedLimits, type DocumentedLimit } from './documented-limit.ts'
 import { createNormalizer, type NormalizeHead } from './head.ts'

@@ -1,4 +1,4 @@
-import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/format.ts'
+import { formatCount, formatPercent, formatUtc, pluralize, relativeTime } from '../../util/text.ts'
 import { formatState, ROW_STATES, type RowState } from '../../domain/row.ts'
 import type { RunState, RunStatus } from '../../domain/run.ts'
 import { html, sourceUrl, type Html, type HtmlPart } from './html.ts'

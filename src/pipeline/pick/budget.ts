@@ -12,8 +12,7 @@ import {
   type Price,
   type SingleEndpoint,
 } from '../../domain/spend.ts'
-import { formatMoney, pluralize } from '../../util/format.ts'
-import { foldNames } from '../../util/text.ts'
+import { formatMoney, pluralize, foldNames } from '../../util/text.ts'
 import type { BudgetUsage, RunBound, ServiceBound } from '../../store/budgets.ts'
 
 /** A budget in money is in lookups at the highest price. */

@@ -1,6 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { statesThatGoOn, type EarlierSteps } from '../../domain/step.ts'
-import { Row } from '../../domain/row.ts'
+import { statesThatGoOn, Row, type EarlierSteps } from '../../domain/row.ts'
 import {
   filterCastableKeys,
   keysQuery,

@@ -1,11 +1,11 @@
+import * as cursors from '../../store/source-state.ts'
 import { createHash } from 'node:crypto'
 import type { RunSpec } from '../../domain/run.ts'
 import type { Source } from '../../sources/source-model.ts'
-import type { RunService } from '../../store/pending-lookups.ts'
-import * as cursors from '../../store/source-state.ts'
 import { BatchSize } from '../batch-size.ts'
 import type { Deps } from '../deps.ts'
 import type { RunBudget } from './budget.ts'
+import type { RunService } from '../../store/pending-lookups.ts'
 
 /** Rows of the first page of a run: enough calls for the slow start, which then does not wait for a whole page. */
 const FIRST_PAGE = 250

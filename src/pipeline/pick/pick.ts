@@ -8,23 +8,33 @@ import {
   inTableTransaction,
   inTransaction,
   TableBusyError,
+  withTableTimeouts,
   type OnTable,
   type Tx,
 } from '../../store/transaction.ts'
 import type { Deps } from '../deps.ts'
-import type { ScannedPage } from './candidates.ts'
-import { advancePass, advancePhase, type ClaimedPage, type PickResult } from './advance.ts'
-import { claimCandidates, type ClaimBounds } from './claim.ts'
+import {
+  readCandidates,
+  type ScannedPage,
+  type PickCandidate,
+  type Disposition,
+  type ReadOptions,
+} from './candidates.ts'
+import { claimCandidates, type ClaimBounds, type ClaimResult } from './claim.ts'
 import {
   createEmptyPass,
   MAX_PICK_PAGE,
   PAGE_SIZE,
+  savePassCursor,
+  seeksDue,
+  FEW_CANDIDATES,
+  MAX_SCAN_PAGE,
   type PickContext,
   type PickOptions,
   type PickPass,
 } from './pass.ts'
 import { listPhaseKeys, readPhase, scanOptions, type PhasePage, type PickTick } from './read-phase.ts'
-import { isStretch, readStretch } from './stretch.ts'
+import { pageEndQuery } from '../../sources/page.ts'
 
 const NOTHING = { picked: 0, repicked: 0, claimed: 0, scanned: 0 } as const
 
@@ -201,4 +211,222 @@ export async function repick(
     for (const count of ['picked', 'repicked', 'claimed', 'scanned'] as const) total[count] += result[count]
   }
   return total
+}
+
+export interface PickResult {
+  readonly picked: number
+  /** The run's own rows that were picked again. */
+  readonly repicked: number
+  readonly claimed: number
+  readonly scanned: number
+  readonly done: boolean
+  /** The budget cannot pay the next row, until answers leave more of it. */
+  readonly isAtBudget?: boolean
+}
+
+/** A page as it was read and claimed. */
+interface ClaimedPage
+  extends ClaimResult, Pick<PhasePage, 'next' | 'known' | 'scanned' | 'densest' | 'resumed'> {
+  /** It was not considered to its end, and the rest is read again. */
+  readonly isCut: boolean
+  readonly claimMs: number
+  /** How many rows it was to have at most. */
+  readonly size: number
+}
+
+/** Moves the pass behind a claimed page. */
+async function advancePass(
+  deps: Pick<Deps, 'db'>,
+  run: PickContext,
+  pass: PickPass,
+  options: PickOptions,
+  page: ClaimedPage,
+): Promise<PickResult> {
+  const { budget } = run
+  const { name } = pass.source
+  // The lookups stay locked while their rows are claimed: answers to them wait.
+  pass.pageSize.onBatch(page.size, page.claimMs)
+  const isRepick = pass.phase === 'requeued'
+  const picked = isRepick ? 0 : page.picked
+  const takenBefore = budget.rowsTaken(name)
+  if (takenBefore !== null) budget.setRowsTaken(name, takenBefore + picked + page.resumed)
+  pass.known += page.known
+  countSkipped(run, pass, page.skipped)
+  if (pass.phase === 'scan' && pass.skippedInPhase > 0)
+    pass.readAhead.add(page.scanned, page.pickedWithLookup)
+  // Otherwise nothing of the page was considered, and the pass stays where it was.
+  if (!page.isCut || page.considered > 0) await continueAfter(deps, run, pass, options, page)
+  const isWaiting = page.isAtBudget && !pass.isSpent && !budget.isShared
+  const isReadEnough = pass.phase === 'scan' && pass.readAhead.isOver && budget.limit !== 0
+  if (!isWaiting && (page.isAtBudget || isReadEnough)) endAtBudget(run, pass)
+  return {
+    picked,
+    repicked: isRepick ? page.picked : 0,
+    claimed: page.claimedLookups,
+    scanned: page.scanned,
+    done: (pass.phase as PickPass['phase']) === 'done',
+    isAtBudget: isWaiting,
+  }
+}
+
+function countSkipped({ budget }: PickContext, pass: PickPass, skipped: readonly PickCandidate[]): void {
+  pass.skipped += skipped.length
+  pass.skippedInPhase += skipped.length
+  if (pass.phase === 'due' || pass.phase === 'scan') pass.skippedWithinLimit += skipped.length
+  // Abandoned rows were counted in their own phase.
+  if (pass.phase === 'scan') budget.skip(skipped.filter((one) => one.disposition === 'eligible').length)
+  if (pass.phase === 'due') budget.skip(skipped.length)
+}
+
+/** The pass ends, or waits for what other sources leave of the budget. */
+function endAtBudget({ budget }: PickContext, pass: PickPass): void {
+  if (budget.isShared) {
+    pass.isShareUsedUp = true
+    return
+  }
+  pass.phase = 'done'
+  budget.markUnread(pass.source.name)
+}
+
+/** @param page.next the last key considered; null: nothing of the phase, or of the scan's key range, is left */
+async function continueAfter(
+  deps: Pick<Deps, 'db'>,
+  run: PickContext,
+  pass: PickPass,
+  options: PickOptions,
+  { next: last, densest }: { readonly next: string | null; readonly densest: number },
+): Promise<void> {
+  if (pass.phase === 'scan') {
+    pass.scan.advance(last, densest)
+    if (pass.scan.isDone) await advancePhase(deps, run, pass, options)
+    return
+  }
+  pass.after = last
+  if (last === null) await advancePhase(deps, run, pass, options)
+}
+
+/** Moves a pass to its next phase. */
+async function advancePhase(
+  deps: Pick<Deps, 'db'>,
+  { budget, service }: PickContext,
+  pass: PickPass,
+  options: PickOptions,
+): Promise<void> {
+  const skipped = pass.skippedInPhase
+  pass.after = null
+  pass.skippedInPhase = 0
+  if (pass.phase === 'requeued') {
+    budget.setPendingSkips(pass.source.name, skipped)
+    pass.phase = 'abandoned'
+  } else if (pass.phase === 'abandoned') {
+    budget.setAbandonedSkips(pass.source.name, skipped)
+    pass.phase = seeksDue(pass) ? 'due' : 'scan'
+  } else if (pass.phase === 'due') {
+    pass.phase = 'scan'
+  } else {
+    pass.phase = 'done'
+    const isComplete = options.limit === null && pass.skipped === 0
+    if (isComplete) await savePassCursor({ db: deps.db, service }, pass)
+  }
+}
+
+/** Pages that are read at once: the second connection keeps Postgres busy between two statements of the first. */
+const PAGES_AT_ONCE = 2
+/** No further page is begun after this time, in milliseconds: candidates wait for the end of the stretch. */
+const STRETCH_MS = 500
+/** Nor once as many candidates are found. */
+const ENOUGH_CANDIDATES = 2 * FEW_CANDIDATES
+
+/** Whether pages of this size are read as a stretch: nothing bounds what is read, and next to nothing is to be picked. */
+export const isStretch = (
+  size: number,
+  { limit, changedSince }: { readonly limit: number | null; readonly changedSince: Date | null },
+): boolean => size === MAX_SCAN_PAGE && limit === null && changedSince === null
+
+/**
+ * Reads the next pages of a source of which next to nothing is to be picked. Each is read in a short transaction of its own;
+ * the key that ends it is searched first, so that the next page can be read at the same time. The rows are claimed
+ * afterwards, in few transactions: until then, as between the two statements of a page, a row may change or be taken by
+ * another run, and claiming and writing back find out.
+ * @throws what the first page fails with. A later page that fails ends the stretch before it.
+ */
+export async function readStretch(
+  { db, policy: { sourceTimeoutMs } }: Pick<Deps, 'db' | 'policy'>,
+  source: Source,
+  options: ReadOptions,
+): Promise<ScannedPage> {
+  const until = performance.now() + STRETCH_MS
+  const pages: ScannedPage[] = []
+  const underWay: ReturnType<typeof startPage>[] = []
+  let after = options.after
+  let isStarted = false
+  let isCut = false
+
+  /** `end` is the key that ends the page, known before its rows; null: the page is the last one. */
+  const startPage = (from: string | null) => {
+    const end = Promise.withResolvers<string | null>()
+    let found: string | null | undefined
+    const page = inTransaction(
+      db,
+      (tx) =>
+        withTableTimeouts(tx, sourceTimeoutMs, async () => {
+          const bounds = { ...options, after: from, limit: options.size }
+          found ??= (await pageEndQuery(source, bounds).execute(tx)).rows[0]?.key ?? null
+          end.resolve(found)
+          return readCandidates(tx, source, { ...bounds, until: found ?? options.until ?? null })
+        }),
+      sourceTimeoutMs,
+    )
+    page.catch(end.reject)
+    return { end: end.promise, page }
+  }
+  const isEnough = (): boolean =>
+    performance.now() > until ||
+    pages.reduce((sum, { candidates }) => sum + candidates.length, 0) >= ENOUGH_CANDIDATES ||
+    densest(pages) > FEW_CANDIDATES
+
+  try {
+    for (;;) {
+      while (!isStarted && underWay.length < PAGES_AT_ONCE && (pages.length === 0 || !isEnough())) {
+        const started = startPage(after)
+        underWay.push(started)
+        // If it cannot be found, the page fails in its turn.
+        after = await started.end.catch(() => null)
+        isStarted = after === null
+      }
+      const [first] = underWay
+      if (first === undefined || isCut) break
+      const [end, page] = await Promise.all([first.end, first.page])
+      underWay.shift()
+      // More rows than when its end was searched: the rest of them comes next.
+      isCut = page.next !== null && page.next !== end
+      pages.push(isCut ? page : { ...page, next: end })
+    }
+  } catch (error) {
+    if (pages.length === 0) throw error
+  } finally {
+    await Promise.allSettled(underWay.map(({ page }) => page))
+  }
+  return joinPages(pages)
+}
+
+const densest = (pages: readonly ScannedPage[]): number =>
+  Math.max(0, ...pages.map(({ candidates }) => candidates.length))
+
+function joinPages(pages: readonly ScannedPage[]): ScannedPage {
+  const dispositions: Partial<Record<Disposition, number>> = {}
+  for (const page of pages)
+    for (const [disposition, rows] of Object.entries(page.dispositions) as [Disposition, number][])
+      dispositions[disposition] = (dispositions[disposition] ?? 0) + rows
+  const lastPage = pages.at(-1)
+  const sum = (count: 'scanned' | 'known'): number => pages.reduce((total, page) => total + page[count], 0)
+  return {
+    candidates: pages.flatMap(({ candidates }) => candidates),
+    dispositions,
+    last: lastPage?.last ?? null,
+    next: lastPage?.next ?? null,
+    scanned: sum('scanned'),
+    known: sum('known'),
+    densest: densest(pages),
+  }
 }

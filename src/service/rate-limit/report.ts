@@ -1,9 +1,9 @@
 import type { KnownLimit, RateStatus } from '../../domain/rate-status.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
-import { formatCount, formatDuration } from '../../util/format.ts'
+import { formatCount, formatDuration } from '../../util/text.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
 import type { EndpointModels } from './endpoint-models.ts'
-import { type AllowanceMeter, untilText } from './state.ts'
+import { untilText, type AllowanceMeter } from './state.ts'
 
 /** The limit to report: what headers state, or else what refusals have shown, or else what the service documents. */
 export function findLimit(

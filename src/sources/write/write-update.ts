@@ -17,9 +17,8 @@ import type { Source, MappedOutput, MappedTouch } from '../source-model.ts'
 import { quoteLiteral } from '../db.ts'
 import { listReadColumns } from '../triggers/columns.ts'
 import { IDENTITY_COLUMNS, type BatchColumn, type BatchItem } from './batch.ts'
-import { composeJsonSql } from './json-cells.ts'
+import { composeJsonSql, stepSql } from './statement.ts'
 import { namesWhereSql, whereAnySql, type CellUnit, type RowUpdate } from './row-update.ts'
-import { stepSql } from './statement.ts'
 import { wideCast } from '../column-type.ts'
 
 /*

@@ -10,6 +10,8 @@ import {
   resultReader,
   rowUpdateStatement,
   stepSql,
+  composeJsonSql,
+  listParents,
   type RefusedCell,
   type RowResult,
 } from './statement.ts'
@@ -23,7 +25,6 @@ import { holdsLastWrittenSql, isReachableSql, jsonColumnSql, restoredValueSql } 
 import { joinsSql, rowInputsSql } from '../inputs.ts'
 import { recordedCells } from '../own-writes.ts'
 import { listReadColumns } from '../triggers/columns.ts'
-import { composeJsonSql, listParents } from './json-cells.ts'
 
 /** What a write or an undo did with a row. */
 export interface WriteResult {

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 
 export const HOUR = 3_600_000
 

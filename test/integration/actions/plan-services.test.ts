@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readRunSpends, readSpend } from '../../../src/actions/spend.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
-import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
+import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 import { personSource, withPeople } from '../../support/crm.ts'
 
 // What a plan says of three services before and after a first run, against what the next run then requests.

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { openApp } from '../../../src/app.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import {
   recordOf,

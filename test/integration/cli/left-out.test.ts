@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { UndoReport } from '../../../src/actions/undo/report.ts'
+import type { UndoReport } from '../../../src/actions/undo/undo.ts'
 import type { Plan } from '../../../src/actions/plan/plan.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, expect, inject, test } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { rejectProtectedRows } from '../../../src/sources/row-security.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import { openDatabase } from '../../../src/store/open.ts'

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { countAnswered, insertContacts, openFollowedDay } from '../../support/day.ts'
 
 // A day of two daemons whose own calls use up the limit of an hour.

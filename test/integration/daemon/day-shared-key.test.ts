@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { countAnswered, insertContacts, openFollowedDay } from '../../support/day.ts'
 
 // A day of two daemons whose key another client uses: beside them, until the service bans the key, and until nothing is

@@ -4,7 +4,7 @@ import { makeOneCall } from '../../../src/cli/check/service.ts'
 import { toScopes } from '../../../src/service/api-keys.ts'
 import { toServiceAddress } from '../../../src/service/dispatcher.ts'
 import { scheduleName } from '../../../src/config/cron.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import {

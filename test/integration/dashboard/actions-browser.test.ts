@@ -1,12 +1,12 @@
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { relativeTime } from '../../../src/util/format.ts'
+import { relativeTime } from '../../../src/util/text.ts'
 import { browserProgram } from '../../support/browser.ts'
 import {
-  type BrowserDashboard,
   OPERATOR,
   openBrowserDashboard,
   READER,
+  type BrowserDashboard,
 } from '../../support/browser-dashboard.ts'
 import type { Harness } from '../../support/harness.ts'
 import { inspectPage } from '../../support/inspect-page.ts'

@@ -92,7 +92,7 @@ test('runs and status show one run, with what each service did in it', async () 
     { service: 'pdl', status: 'completed', cells: { written: 26 } },
   ]
   expect(await listRuns(db, 10)).toMatchObject([{ id: 1, totals: { services } }])
-  expect(await readStatus(db, ['people'], null)).toMatchObject({ last_run: { id: 1, totals: { services } } })
+  expect(await readStatus(db, ['people'])).toMatchObject({ last_run: { id: 1, totals: { services } } })
   // An undo calls no service.
   await harness.undo(1)
   const [undo] = await listRuns(db, 1)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { UndoReport } from '../../../src/actions/undo/report.ts'
+import type { UndoReport } from '../../../src/actions/undo/undo.ts'
 import { countStates, createCrm, crmConfig, personSource } from '../../support/crm.ts'
 import { useFreshHarness, useHarness } from '../../support/harness.ts'
 

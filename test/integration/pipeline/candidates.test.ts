@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { readCandidates, type ScannedPage } from '../../../src/pipeline/pick/candidates.ts'
-import { readStretch } from '../../../src/pipeline/pick/stretch.ts'
+import { readStretch } from '../../../src/pipeline/pick/pick.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'

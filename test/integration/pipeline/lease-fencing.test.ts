@@ -1,19 +1,19 @@
 import * as recover from '../../../src/pipeline/recover.ts'
-import { completeJobsFromDeliveries } from '../../../src/store/job-deliveries.ts'
 import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
+import * as callers from '../../../src/store/rate-limits.ts'
+import pino from 'pino'
+import { completeJobsFromDeliveries } from '../../../src/store/deliveries.ts'
 import { listRunSpend } from '../../../src/store/spend.ts'
 import { randomUUID } from 'node:crypto'
 import { beforeEach, expect, test } from 'vitest'
 import { afterCall } from '../../../src/domain/lookup.ts'
 import { readLookupTotals } from '../../../src/store/run-progress.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
-import * as callers from '../../../src/store/rate-limits.ts'
 import { useFreshDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
 import { beginRun } from '../../support/test-run.ts'
-import pino from 'pino'
 
 const MINUTE = 60_000
 const database = useFreshDatabase()

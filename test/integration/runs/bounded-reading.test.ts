@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openApp, type App, type AppOptions } from '../../../src/app.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { createCrm, crmConfig, withAccounts } from '../../support/crm.ts'
 import { environmentFor, runRequest, useHarness } from '../../support/harness.ts'
 

@@ -46,7 +46,7 @@ const run = async (route: 'sync' | 'bulk' = 'sync') => {
 /** Lets the time pass after which deleted rows are erased. */
 const wait = () => harness.query(`update fillrate.rows set deleted_at = deleted_at - interval '2 hours'`)
 const counted = async () => {
-  const status = await readStatus(app.db, ['contacts'], null)
+  const status = await readStatus(app.db, ['contacts'])
   return { total: status.rows['contacts']?.total, deleted: status.deleted }
 }
 /** What an operator is shown of a held erasure. */

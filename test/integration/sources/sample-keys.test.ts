@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { estimateRows, sampleKeys } from '../../../src/sources/sample-keys.ts'
 import { openSource } from '../../../src/sources/source.ts'
 import type { Source } from '../../../src/sources/source-model.ts'

@@ -4,8 +4,7 @@ import { filterCastableKeys, keysQuery, pageColumnsSql, type PageRow } from '../
 import type { Source } from '../../../src/sources/source-model.ts'
 import { restoreBatch, writeBatch, type UndoRow, type WriteResult } from '../../../src/sources/write/write.ts'
 import type { WriteRow } from '../../../src/sources/write/write-update.ts'
-import type { Database } from '../../../src/store/open.ts'
-import type { Schema } from '../../../src/store/schema.ts'
+import type { Database, Schema } from '../../../src/store/open.ts'
 import { inTransaction } from '../../../src/store/transaction.ts'
 import type { TestDatabase } from '../../support/database.ts'
 

@@ -1,11 +1,11 @@
+import pino from 'pino'
 import { expect, test } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { startProcessReports } from '../../../src/runs/process-reports.ts'
 import { listProcesses } from '../../../src/store/processes.ts'
 import { acquireLease } from '../../../src/store/rate-limits.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { personSource } from '../../support/crm.ts'
-import pino from 'pino'
 
 const log = pino({ level: 'silent' })
 const database = useTestDatabase()

@@ -1,17 +1,17 @@
+import * as jobs from '../../../src/store/jobs.ts'
+import * as leases from '../../../src/store/lookup-leases.ts'
+import * as lookups from '../../../src/store/lookups.ts'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { LookupKind } from '../../../src/domain/identifiers/kind.ts'
 import { markRowsDeleted } from '../../../src/store/deleted-rows.ts'
 import { eraseLookups } from '../../../src/store/erase.ts'
-import * as jobs from '../../../src/store/jobs.ts'
-import * as leases from '../../../src/store/lookup-leases.ts'
-import * as lookups from '../../../src/store/lookups.ts'
-import { claimPendingSql, deleteUnneeded, hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import { inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
 import { wantLookups } from '../../support/want-lookups.ts'
+import { claimPendingSql, deleteUnneeded, hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 
 // Pending lookups are leased or become jobs, each once, whatever else takes some of them at the same moment.
 

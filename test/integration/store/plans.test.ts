@@ -11,7 +11,6 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SkippedCell } from '../../../src/domain/skipped-cell.ts'
 import { readBudgetUsage, readProspect } from '../../../src/store/budgets.ts'
-import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 import { deleteChanges, deleteExpired } from '../../../src/store/retention.ts'
 import { listChangeHistory } from '../../../src/store/row-history.ts'
 import { listAbandonedRows, listRequeuedRows } from '../../../src/store/rows.ts'
@@ -32,6 +31,7 @@ import { completeFromDelivery } from '../../../src/store/lookup-leases.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 import { BULK } from '../../support/bulk.ts'
 import { tuplesReadSoFar } from '../../support/tuples-read.ts'
+import { hasPendingLookups } from '../../../src/store/pending-lookups.ts'
 
 const TABLES = ['lookups', 'rows', 'changes', 'answered_lookups', 'skipped_cells']
 

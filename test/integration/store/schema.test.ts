@@ -65,7 +65,7 @@ function describeShape(shape: ValueShape): string {
 }
 
 test('each column of schema.ts is in the schema, with its type, and whether it may be null or left out', async () => {
-  const declared = Object.entries(readInterface('src/store/schema.ts', 'Schema')?.properties ?? {}).flatMap(
+  const declared = Object.entries(readInterface('src/store/open.ts', 'Schema')?.properties ?? {}).flatMap(
     ([table, shape]) =>
       Object.entries(shape?.properties ?? {}).map(([column, one]) => [
         `${table}.${column}`,

@@ -7,7 +7,7 @@ import {
   type OutputConfig,
   type SourceConfig,
 } from '../../../src/config/define.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { ConfigProblems } from '../../../src/config/problems.ts'
 import type { createConfigSchema } from '../../../src/config/config-schema.ts'
 import type { serviceSchema } from '../../../src/config/service-schema.ts'

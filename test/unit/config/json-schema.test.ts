@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import Fastify from 'fastify'
+import { readFileSync } from 'node:fs'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { configJsonSchema } from '../../../scripts/config-schema.ts'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import { good } from './valid-config.ts'
 
 const root = new URL('../../../', import.meta.url)

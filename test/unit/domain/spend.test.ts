@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { costOf, type Price, shareOfHighest, sumSpend, toUnits } from '../../../src/domain/spend.ts'
+import { costOf, shareOfHighest, sumSpend, toUnits, type Price } from '../../../src/domain/spend.ts'
 import { RunBudget } from '../../../src/pipeline/pick/budget.ts'
-import { formatMoney } from '../../../src/util/format.ts'
+import { formatMoney } from '../../../src/util/text.ts'
 
 const price: Price = { currency: 'EUR', person: 0.1, company: 0.02 }
 

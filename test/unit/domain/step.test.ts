@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { afterEarlier, dueAfterEarlier, statesThatGoOn } from '../../../src/domain/step.ts'
-import { ROW_STATES } from '../../../src/domain/row.ts'
+import { afterEarlier, dueAfterEarlier, statesThatGoOn, ROW_STATES } from '../../../src/domain/row.ts'
 
 describe('a row that goes on to the next service', () => {
   it('is one without a record; where blanks are wanted, also one with a record', () => {

@@ -154,7 +154,6 @@ test('of a budget the least that is left, and what every source has spent today,
       services: [
         {
           name: 'acme',
-          host: 'acme.test',
           today: null,
           spentToday: new Map([['people', { lookups: 5, calls: 6 }]]),
           costToday: { amount: 1.5, currency: 'EUR' },

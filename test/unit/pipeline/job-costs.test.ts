@@ -5,7 +5,7 @@ import { afterResult } from '../../../src/domain/lookup.ts'
 import { roundCredits } from '../../../src/domain/spend.ts'
 import { costAnswers, toJobCost } from '../../../src/pipeline/settle.ts'
 import type { DeliverySettlement, JobAnswer } from '../../../src/pipeline/match-delivery.ts'
-import type { DeliveryJob } from '../../../src/store/job-deliveries.ts'
+import type { DeliveryJob } from '../../../src/store/deliveries.ts'
 
 const RULES = { refreshAfterMs: 1, retryNotFoundAfterMs: 1 }
 const RESERVED = 3

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { LEASE_MS } from '../../../src/pipeline/deps.ts'
-import { LeaseKeeper } from '../../../src/pipeline/look-up/lease-keeper.ts'
+import { LeaseKeeper } from '../../../src/pipeline/look-up/lookup-queue.ts'
 import { openDatabase, type Database } from '../../../src/store/open.ts'
 
 /** What the extension returns in place of a query, if a test sets it. */

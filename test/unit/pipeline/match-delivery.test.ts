@@ -1,11 +1,11 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { findJobCandidates, mergeAnswers, settleDelivery } from '../../../src/pipeline/match-delivery.ts'
-import type { DeliveryJob } from '../../../src/store/job-deliveries.ts'
+import type { DeliveryJob } from '../../../src/store/deliveries.ts'
 import type { DeliveredResult } from '../../../src/store/lookup-leases.ts'
 import { createService } from '../../../src/domain/service/service.ts'
 import { parseEvent } from '../../../src/webhook/event.ts'
-import { type Service, deliveriesOf, services } from '../../support/matching-service.ts'
-import fc from 'fast-check'
+import { deliveriesOf, services, type Service } from '../../support/matching-service.ts'
 
 /** A few thousand here, 100,000 with `MATCHING_JOBS=100000`. */
 const JOBS = Number(process.env['MATCHING_JOBS'] ?? 3_000)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { RandomSample } from '../../../src/pipeline/preview.ts'
+import { RandomSample } from '../../../src/pipeline/write-back.ts'
 
 /** Numbers from 0 to 1 that look random and are the same in each test. */
 function createRandom(seed: number): () => number {

@@ -1,17 +1,17 @@
 import {
-  type DatabaseConnection,
   DummyDriver,
   Kysely,
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
+  type DatabaseConnection,
 } from 'kysely'
 import { pino } from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { Workers } from '../../../src/runs/workers.ts'
 import type { RateStatus } from '../../../src/domain/rate-status.ts'
-import type { Schema } from '../../../src/store/schema.ts'
+import type { Schema } from '../../../src/store/open.ts'
 import { FIXED_WINDOW_STATUS } from '../../support/rate-status.ts'
 
 /** Of a database in which no condition holds: no delivery arrived meanwhile. */

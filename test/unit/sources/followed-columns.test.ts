@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseConfig } from '../../../src/config/parse.ts'
+import { parseConfig } from '../../../src/config/load.ts'
 import type { Column } from '../../../src/sources/catalogue.ts'
 import { listFollowedColumns } from '../../../src/sources/triggers/columns.ts'
 

@@ -1,6 +1,6 @@
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
 import { expect, test } from 'vitest'
-import { closeDeliveriesSql } from '../../../src/store/job-deliveries.ts'
+import { closeDeliveriesSql } from '../../../src/store/deliveries.ts'
 
 const db = new Kysely({
   dialect: {

@@ -7,7 +7,7 @@ import {
   formatDuration,
   formatPercent,
   formatPerSecond,
-} from '../../../src/util/format.ts'
+} from '../../../src/util/text.ts'
 
 test('counts', () => {
   expect([0, 999, 1_234, 5_000_000].map(formatCount)).toEqual(['0', '999', '1,234', '5,000,000'])

@@ -1,7 +1,7 @@
-import { auditActionOnce } from '../../../actions/audit.ts'
 import * as pauses from '../../../store/source-state.ts'
-import { parseDuration, pluralize } from '../../../util/format.ts'
-import { html, type Html, sourceUrl } from '../html.ts'
+import { auditActionOnce } from '../../../actions/audit.ts'
+import { parseDuration, pluralize } from '../../../util/text.ts'
+import { html, sourceUrl, type Html } from '../html.ts'
 import { refused, requireSource } from '../page.ts'
 import { defineAction } from './action.ts'
 

@@ -37,7 +37,7 @@ import {
   Row,
   type RowState,
 } from '../../../domain/row.ts'
-import { formatCount, pluralize, toSentenceCase } from '../../../util/format.ts'
+import { formatCount, pluralize, toSentenceCase } from '../../../util/text.ts'
 import { buildUrl, html, rowUrl, sourceUrl, type Html, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'

@@ -1,7 +1,7 @@
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
 import { readTotal, runOutcome, readServiceTotals, Run, type ServiceTotals } from '../../../domain/run.ts'
 import { readRunProcess, type StoredRun, type LivingRun } from '../../../store/runs.ts'
-import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/format.ts'
+import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
 import {
   clamped,
   count,

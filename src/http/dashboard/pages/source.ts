@@ -6,7 +6,7 @@ import {
 } from '../../../actions/dashboard-data.ts'
 import { describeCondition } from '../../../domain/condition.ts'
 import type { FailureReason } from '../../../store/failures.ts'
-import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/format.ts'
+import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
 import {
   badge,
   breakable,

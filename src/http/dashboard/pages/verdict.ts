@@ -13,7 +13,7 @@ import {
 import { isTransient } from '../../../store/transaction.ts'
 import type { LivingRun } from '../../../store/runs.ts'
 import { describeError } from '../../../util/error-text.ts'
-import { formatCount, listInWords, pluralize } from '../../../util/format.ts'
+import { formatCount, listInWords, pluralize } from '../../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../../util/network-errors.ts'
 import { ratio, timeAgo, withCode, countRows, type Tone } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'

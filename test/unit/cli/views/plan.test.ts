@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { renderDiff } from '../../../../src/cli/views/diff.ts'
+import { renderDiff } from '../../../../src/cli/views/report.ts'
 import { renderPlan } from '../../../../src/cli/commands/plan.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
