@@ -2,15 +2,25 @@ import type { Option } from '@commander-js/extra-typings'
 import {
   type CliCommand,
   EXIT_MEANINGS,
-  formatArguments,
   formatUsage,
   COMMAND_GROUPS,
   program,
 } from '../../src/cli/command.ts'
 import { ENVIRONMENT_VARIABLES } from '../../src/config/environment.ts'
 import { commands } from '../../src/cli/commands.ts'
-import { valuePlaceholder } from '../../src/cli/options.ts'
 import { cell, table } from './table.ts'
+
+/** The arguments as help shows them: `SOURCE`, `[SOURCE]` or `[SOURCE…]`. */
+export function formatArguments({ parser: { registeredArguments } }: CliCommand): string[] {
+  return registeredArguments.map((one) => {
+    const name = one.name() + (one.variadic ? '…' : '')
+    return one.required ? name : `[${name}]`
+  })
+}
+
+/** The placeholder of the value in help, such as `N`; null if the option takes no value. */
+const valuePlaceholder = ({ flags }: Pick<Option, 'flags'>): string | null =>
+  /<(.*)>/.exec(flags)?.[1] ?? null
 
 const GROUPS = Object.entries(COMMAND_GROUPS) as [CliCommand['group'], string][]
 

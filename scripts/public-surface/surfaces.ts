@@ -1,4 +1,5 @@
-import { program, EXIT_MEANINGS, formatArguments } from '../../src/cli/command.ts'
+import { program, EXIT_MEANINGS } from '../../src/cli/command.ts'
+import { formatArguments } from '../docs/commands.ts'
 import { commands } from '../../src/cli/commands.ts'
 import { ENVIRONMENT_VARIABLES } from '../../src/config/environment.ts'
 import { renderMetrics } from '../../src/http/metrics.ts'

@@ -4,7 +4,7 @@ import { hostname, userInfo } from 'node:os'
 import { expiresAfter, retryWhileUnavailable } from '../store/transaction.ts'
 import type { Database } from '../store/open.ts'
 import { formatCount, pluralize } from '../util/text.ts'
-import type { ForgetDeletedReport } from '../runs/reconcile-deleted.ts'
+import type { ForgetDeletedReport } from '../runs/pick-sources.ts'
 
 /** How long an action waits for Postgres, which it has reached a moment ago, to be recorded. */
 const AUDIT_WAIT_MS = 60_000

@@ -1,6 +1,6 @@
-import { type Environment, variableOf } from '../config/environment.ts'
+import { variableOf, type Environment } from '../config/environment.ts'
 import { listBulkCalls, type Service } from '../domain/service/service.ts'
-import { isLoopbackUrl } from '../util/url.ts'
+import { isLoopbackUrl } from '../util/text.ts'
 
 /** Whether lookups may go in bulk: their results must arrive, in the answer or as deliveries that can be verified. */
 export interface BulkAvailability {

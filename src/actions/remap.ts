@@ -11,9 +11,8 @@ import {
   type DryRunReport,
   type PreviewedRow,
 } from '../pipeline/write-back.ts'
-import { runMaintenance, type MaintenanceDeps, type MaintenanceRun } from '../runs/maintenance.ts'
+import { runMaintenance, firstOf, type MaintenanceDeps, type MaintenanceRun } from '../runs/run-part.ts'
 import { createRunReport, type RunReport } from '../runs/report.ts'
-import { firstOf } from '../runs/run-part.ts'
 import type { Source } from '../sources/source-model.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
 import { readPages } from '../store/sql.ts'

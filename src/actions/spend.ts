@@ -1,6 +1,5 @@
 import type { Config } from '../config/config.ts'
 import {
-  type LookupBudget,
   type Price,
   listSourceBudgets,
   roundCredits,
@@ -12,6 +11,7 @@ import * as budgets from '../store/budgets.ts'
 import type { Database } from '../store/open.ts'
 import { listServices } from '../store/services.ts'
 import * as spend from '../store/spend.ts'
+import { toBudgetLimit } from './validate-request.ts'
 
 /** The parts of a configuration that decide how much may be spent, and the price. */
 export type SpendSettings = Pick<Config, 'services' | 'liveSync' | 'sources' | 'schedule'>
@@ -138,7 +138,7 @@ async function listBudgets(db: Database, settings: SpendSettings): Promise<Budge
   const ofDay: BudgetReport[] = []
   if (followed.length > 0) {
     const usage = await budgets.readDayBudget(db)
-    const of = { kind: 'live_sync' as const, run: null, limit: toLimit(settings.liveSync.budget) }
+    const of = { kind: 'live_sync' as const, run: null, limit: toBudgetLimit(settings.liveSync.budget) }
     ofDay.push(...listParts(of, usage, followed))
   }
   const ofRuns = (await budgets.listRunBudgets(db)).flatMap((run) =>
@@ -151,9 +151,6 @@ async function listBudgets(db: Database, settings: SpendSettings): Promise<Budge
   const isFlat = settings.services.every(({ adapter }) => adapter.credits.isFlat)
   return [...ofDay, ...ofRuns].map((one) => (isFlat ? one : { ...one, unit: 'credit' }))
 }
-
-const toLimit = (budget: LookupBudget | null): number | null =>
-  budget === 'unlimited' || budget === null ? null : budget
 
 /** A budget, and the shares of its sources. Of an only source, the lower of both is the budget. */
 function listParts(

@@ -11,7 +11,7 @@ import type { ReportedCondition } from '../domain/condition.ts'
 import type { RowState } from '../domain/row.ts'
 import type { CalledEndpoint } from '../domain/spend.ts'
 import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
-import type { FillCounts } from '../sources/fill-counts.ts'
+import type { FillCounts } from '../sources/left-out.ts'
 import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
 import {
   findFillRate,

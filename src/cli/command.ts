@@ -167,14 +167,6 @@ const SOURCES = "sources of the configuration, also by pattern: 'acme_*'"
 export const SOURCES_ARGUMENT = ['[SOURCE...]', `${SOURCES}; default: all`] as const
 export const REQUIRED_SOURCES_ARGUMENT = ['<SOURCE...>', SOURCES] as const
 
-/** The arguments as help shows them: `SOURCE`, `[SOURCE]` or `[SOURCE…]`. */
-export function formatArguments({ parser: { registeredArguments } }: CliCommand): string[] {
-  return registeredArguments.map((one) => {
-    const name = one.name() + (one.variadic ? '…' : '')
-    return one.required ? name : `[${name}]`
-  })
-}
-
 /** `fillrate run [options] [SOURCE...]`. */
 export const formatUsage = ({ name, parser }: CliCommand): string => `fillrate ${name} ${parser.usage()}`
 

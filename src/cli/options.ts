@@ -8,10 +8,6 @@ export class ExpectedError extends InvalidArgumentError {
   }
 }
 
-/** The placeholder of the value in help, such as `N`; null if the option takes no value. */
-export const valuePlaceholder = ({ flags }: Pick<Option, 'flags'>): string | null =>
-  /<(.*)>/.exec(flags)?.[1] ?? null
-
 // Parsers of values, for `option()` and `argument()`.
 
 export function parseText(text: string): string {

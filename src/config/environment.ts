@@ -1,9 +1,8 @@
 import { isIP } from 'node:net'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
-import { didYouMean, editDistance, oneOf, quoteText, toVariablePart } from '../util/text.ts'
+import { didYouMean, editDistance, oneOf, quoteText, toVariablePart, isLoopbackUrl } from '../util/text.ts'
 import { AUTH_STYLES, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
-import { isLoopbackUrl } from '../util/url.ts'
 
 /** The log levels of pino. */
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const

@@ -29,10 +29,9 @@ import {
 } from '../domain/service/adapter.ts'
 import { FIELD_FORMS, FIELD_TYPES } from '../domain/service/field-shape.ts'
 import { parseRateLimit } from '../domain/service/documented-limit.ts'
-import { listNames } from '../util/text.ts'
+import { listNames, isLoopbackUrl } from '../util/text.ts'
 import { MAX_JOB_SIZE } from '../domain/job.ts'
 import { NAME_DETAILS } from '../domain/mapping.ts'
-import { isLoopbackUrl } from '../util/url.ts'
 
 const EXPECTED_FIELD = "'text', 'number', 'list' or 'object', or { type: 'text', description: 'a job title' }"
 const fields = z

@@ -7,7 +7,7 @@ import {
   type DatabaseOutage,
 } from '../domain/condition.ts'
 import { describeRefusal, addRefusal, isRefusing, isSuspected, type Refusals } from '../domain/refusal.ts'
-import { logBegin, logChanges, logEnd } from '../runs/condition-log.ts'
+import { logBegin, logChanges, logEnd } from '../runs/source-health.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { recordConditions, recordOutage, type StoredCondition } from '../store/conditions.ts'
 import { isTransient, tryWrite, isConflict } from '../store/transaction.ts'

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { DashboardToken } from '../config/environment.ts'
-import { isLoopbackHost } from '../util/url.ts'
+import { isLoopbackHost } from '../util/text.ts'
 
 interface AccessPolicy {
   /** Empty if none is set. */

@@ -1,5 +1,5 @@
 import { EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici'
-import { isLoopbackUrl } from '../util/url.ts'
+import { isLoopbackUrl } from '../util/text.ts'
 
 /** HTTP proxies, as HTTP_PROXY, HTTPS_PROXY and NO_PROXY name them. */
 export interface ProxySettings {

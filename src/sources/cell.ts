@@ -1,5 +1,5 @@
 import { parseExactJson } from '../domain/json.ts'
-import type { Fit } from './column-type.ts'
+import type { Fit } from './catalogue.ts'
 import { quoteList, quoteLiteral, quoteName } from './db.ts'
 import type { MappedCell, MappedOutput } from './source-model.ts'
 

@@ -1,6 +1,5 @@
 import type { OutputMapping, SourceMapping } from '../domain/mapping.ts'
-import type { KeyOperators, Table } from './catalogue.ts'
-import type { ColumnType, Fit } from './column-type.ts'
+import type { KeyOperators, Table, ColumnType, Fit } from './catalogue.ts'
 
 /** A source with its steps, one for each of its services, in their order. As it is, it has the outputs of all. */
 export interface WholeSource extends Source {

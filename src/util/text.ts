@@ -1,4 +1,5 @@
 import ms from 'ms'
+import { isIP } from 'node:net'
 
 const MAX_SUGGESTIONS = 3
 
@@ -267,3 +268,18 @@ export function filledShare(eligible: number, filled: readonly (number | undefin
   const cells = eligible * counted.length
   return cells === 0 ? null : counted.reduce((sum, rows) => sum + rows, 0) / cells
 }
+
+/**
+ * Whether a host name or IP address, with or without brackets, is this machine.
+ * @example isLoopbackHost('[::1]') // true
+ */
+export function isLoopbackHost(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '')
+  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'))
+}
+
+/**
+ * Whether a URL points to this machine; false if it is not a URL.
+ * @example isLoopbackUrl('http://127.0.0.1:8080/v1') // true
+ */
+export const isLoopbackUrl = (url: string): boolean => isLoopbackHost(URL.parse(url)?.hostname ?? '')

@@ -1,7 +1,7 @@
 import { ConfigProblems } from '../../config/problems.ts'
 import { FAILURE_STATES, FAILURE_ADVICE, formatState, type RowState } from '../../domain/row.ts'
 import type { Database } from '../../store/open.ts'
-import type { FailedRow, FailureFilter, FailureReason } from '../../store/failures.ts'
+import type { FailedRow, FailureFilter, FailureReason } from '../../store/row-search.ts'
 import type { SkippedRow } from '../../store/skipped-cells.ts'
 import { Exit, createParser, defineCommand, type CliCall, type ExitCode } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
@@ -52,7 +52,7 @@ export const failuresCommand = defineCommand(failuresParser, {
 
   async handler(call) {
     const { flags, stdout } = call
-    const store = await import('../../store/failures.ts')
+    const store = await import('../../store/row-search.ts')
     const skippedCells = await import('../../store/skipped-cells.ts')
     const config = await readConfigOrProblems(call)
     // Null: without a configuration it is unknown which sources have left it.
@@ -87,7 +87,7 @@ async function chooseFilter(
 const COLUMNS = ['source', 'key', 'state', 'reason', 'settled_at', 'column', 'value', 'service']
 
 async function printCsv(db: Database, filter: FailureFilter, { stdout, signal }: CliCall): Promise<ExitCode> {
-  const { iterateFailures } = await import('../../store/failures.ts')
+  const { iterateFailures } = await import('../../store/row-search.ts')
   const { iterateSkippedCells } = await import('../../store/skipped-cells.ts')
   const print = (lines: readonly (readonly (string | null)[])[]): void => {
     signal.throwIfAborted()

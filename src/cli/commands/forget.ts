@@ -18,7 +18,7 @@ import {
 import { auditCommand, openLog, readConfigOrProblems, useApp, useDatabase } from '../settings.ts'
 import { parseText } from '../options.ts'
 import { mustConfirm, requireConfirmation, yesOption } from '../confirm.ts'
-import type { ForgetDeletedReport } from '../../runs/reconcile-deleted.ts'
+import type { ForgetDeletedReport } from '../../runs/pick-sources.ts'
 import type { ErasedRows } from '../../store/deleted-rows.ts'
 import type { StoredSuppression } from '../../store/suppressions.ts'
 import type { Output } from '../terminal.ts'

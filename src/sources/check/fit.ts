@@ -1,7 +1,7 @@
 import { shapeOfField } from '../../domain/record-fields.ts'
 import { listNames } from '../../util/text.ts'
 import { coerceField } from '../coerce/record.ts'
-import type { Fit } from '../column-type.ts'
+import type { Fit } from '../catalogue.ts'
 import type { SourceFinding } from '../problems.ts'
 import type { MappedOutput, Source } from '../source-model.ts'
 

@@ -1,5 +1,5 @@
 import { toPlainNumbers, toNumberText } from '../../domain/json.ts'
-import type { Fit } from '../column-type.ts'
+import type { Fit } from '../catalogue.ts'
 import type { SkipReason } from '../../domain/skipped-cell.ts'
 
 /** A decimal number: digits times a power of ten. */

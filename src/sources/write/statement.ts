@@ -1,4 +1,4 @@
-import { wideCast } from '../column-type.ts'
+import { wideCast } from '../catalogue.ts'
 import { keyEqualsSql, keyFromTextSql, keyMatchesSql, keyOrderSql, placeEqualsSql } from '../key.ts'
 import { isWritingSql, leftByWriteSql } from '../own-writes.ts'
 import { quoteName, joinName, quoteList, quoteLiteral } from '../db.ts'

@@ -19,7 +19,7 @@ import { listReadColumns } from '../triggers/columns.ts'
 import { IDENTITY_COLUMNS, type BatchColumn, type BatchItem } from './batch.ts'
 import { composeJsonSql, stepSql } from './statement.ts'
 import { namesWhereSql, whereAnySql, type CellUnit, type RowUpdate } from './row-update.ts'
-import { wideCast } from '../column-type.ts'
+import { wideCast } from '../catalogue.ts'
 
 /*
  * What is decided for one cell, step by step, each an SQL expression over the columns of the steps before it:

@@ -5,6 +5,7 @@ import { startLoopback } from '../../support/loopback.ts'
 import { runProgram } from '../../support/program.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from './command-line.ts'
+import { personSource } from '../../support/crm.ts'
 
 const { database, sandbox, cli } = await openCommandLine({
   prepare: (pool) =>
@@ -18,13 +19,7 @@ const { database, sandbox, cli } = await openCommandLine({
     analyze`),
 })
 
-const source = (changes: object = {}): object => ({
-  kind: 'person',
-  table: 'people',
-  inputs: { email: 't.email' },
-  outputs: { title: 'title' },
-  ...changes,
-})
+const source = (changes: object = {}): object => personSource('people', { title: 'title' }, changes)
 
 interface Options {
   readonly sources?: Record<string, object>

@@ -1,19 +1,15 @@
 import { afterAll, expect, test } from 'vitest'
 import { hasPgBouncer, startPgBouncer } from '../../chaos/pgbouncer.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 // A database that was made with Postgres 14 or older: every role may create in `public`, which Fillrate's statements therefore
 // do not search. What the user's triggers and constraints call finds its names there, as in all other sessions.
 
-const people = {
-  kind: 'person',
-  table: 'people',
-  inputs: { email: 't.email' },
-  outputs: {
-    title: { field: 'title', policy: 'tracked' },
-    seniority: { field: 'seniority', policy: 'tracked' },
-  },
-} as const
+const people = personSource('people', {
+  title: { field: 'title', policy: 'tracked' },
+  seniority: { field: 'seniority', policy: 'tracked' },
+} as const)
 const config = { sources: { people }, budget: 'unlimited' } as const
 const remapped = {
   ...config,

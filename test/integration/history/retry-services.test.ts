@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { countFailureReasons } from '../../../src/store/failures.ts'
+import { countFailureReasons } from '../../../src/store/row-search.ts'
 import { useHarness } from '../../support/harness.ts'
 import { personSource, withPeople } from '../../support/crm.ts'
 

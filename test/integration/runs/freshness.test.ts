@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { countFilled } from '../../../src/sources/fill-counts.ts'
+import { countFilled } from '../../../src/sources/left-out.ts'
 import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { rewindWrites } from '../../support/rewind-writes.ts'

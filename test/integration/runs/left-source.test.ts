@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { countFilled } from '../../../src/sources/fill-counts.ts'
+import { countFilled } from '../../../src/sources/left-out.ts'
 import { TABLE_POLICY } from '../../../src/pipeline/deps.ts'
 import { writeBackBatch } from '../../../src/pipeline/write-back.ts'
 import type { RunReport } from '../../../src/runs/report.ts'

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { useHarness } from '../../support/harness.ts'
 import { runProgram } from '../../support/program.ts'
+import { personSource } from '../../support/crm.ts'
 
 /** Settings of a role or a database that change what statements read, write or mean. */
 const SETTINGS = {
@@ -34,24 +35,19 @@ const SETTINGS = {
 
 const config = {
   sources: {
-    people: {
-      kind: 'person',
-      table: 'crm.people',
-      inputs: { email: 't.email' },
-      outputs: {
-        title: 'title',
-        score: { field: 'title', sql: '$confidence / 3' },
-        exact: { field: 'title', sql: '$confidence * 100' },
-        span: { field: 'seniority', sql: `interval '1 year 2 days 03:04:05.5'` },
-        spans: { field: 'seniority', sql: `array[interval '-1 day', null]` },
-        born: { field: 'phone', sql: `date '2001-02-03'`, policy: 'always' },
-        seen: { field: 'phone', sql: `timestamptz '2001-02-03 04:05:06.789+00'`, policy: 'always' },
-        plain: { field: 'phone', sql: `timestamp '2001-02-03 04:05:06.789'`, policy: 'always' },
-        times: { field: 'phone', sql: `array[timestamptz '2001-02-03 04:05:06+00']`, policy: 'always' },
-        bytes: { field: 'phone', sql: `decode('005cff', 'hex')`, policy: 'always' },
-        'doc.path': { field: 'phone', sql: `'C:' || chr(92) || $value`, policy: 'always' },
-      },
-    },
+    people: personSource('crm.people', {
+      title: 'title',
+      score: { field: 'title', sql: '$confidence / 3' },
+      exact: { field: 'title', sql: '$confidence * 100' },
+      span: { field: 'seniority', sql: `interval '1 year 2 days 03:04:05.5'` },
+      spans: { field: 'seniority', sql: `array[interval '-1 day', null]` },
+      born: { field: 'phone', sql: `date '2001-02-03'`, policy: 'always' },
+      seen: { field: 'phone', sql: `timestamptz '2001-02-03 04:05:06.789+00'`, policy: 'always' },
+      plain: { field: 'phone', sql: `timestamp '2001-02-03 04:05:06.789'`, policy: 'always' },
+      times: { field: 'phone', sql: `array[timestamptz '2001-02-03 04:05:06+00']`, policy: 'always' },
+      bytes: { field: 'phone', sql: `decode('005cff', 'hex')`, policy: 'always' },
+      'doc.path': { field: 'phone', sql: `'C:' || chr(92) || $value`, policy: 'always' },
+    }),
   },
   budget: 'unlimited',
 } as const

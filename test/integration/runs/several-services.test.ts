@@ -5,6 +5,7 @@ import { cancelRunningRun } from '../../../src/store/runs.ts'
 import { withDaemon } from '../../support/app-processes.ts'
 import { environmentForServices } from '../../support/environment.ts'
 import { type Harness, runRequest, startHarness, stateSum } from '../../support/harness.ts'
+import { personSource } from '../../support/crm.ts'
 
 const ROWS = 120
 
@@ -12,12 +13,7 @@ const ROWS = 120
 const FIRST: Partial<SandboxOptions> = { notFoundShare: 0.4, missingShare: 0.3, seed: 1 }
 const SECOND: Partial<SandboxOptions> = { notFoundShare: 0.5, missingShare: 0.3, seed: 2 }
 
-const PEOPLE_SOURCE = {
-  kind: 'person',
-  table: 'people',
-  inputs: { email: 't.email' },
-  outputs: { title: 'title', phone: 'phone' },
-}
+const PEOPLE_SOURCE = personSource('people', { title: 'title', phone: 'phone' })
 
 const OPPOSITE = { others: { table: 'others', services: ['beta', 'acme'] } }
 

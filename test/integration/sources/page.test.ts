@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { countFilled } from '../../../src/sources/fill-counts.ts'
+import { countFilled } from '../../../src/sources/left-out.ts'
 import {
   keysQuery,
   pageColumnsSql,
   pageOrderSql,
   pageQuery,
-  type PageRow,
   parseDuplicateKey,
+  type PageRow,
   type SourcePageOptions,
 } from '../../../src/sources/page.ts'
 import { SourceProblems } from '../../../src/sources/problems.ts'

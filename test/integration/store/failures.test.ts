@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { countFailureReasons, iterateFailures, latestFailures } from '../../../src/store/failures.ts'
+import { countFailureReasons, iterateFailures, latestFailures } from '../../../src/store/row-search.ts'
 import { groupSkippedCells, iterateSkippedCells } from '../../../src/store/skipped-cells.ts'
 import { listSourceNames } from '../../../src/store/rows.ts'
 import { useTestDatabase } from '../../support/database.ts'

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { differsSql } from '../../../src/sources/cell.ts'
-import type { Fit } from '../../../src/sources/column-type.ts'
+import type { Fit } from '../../../src/sources/catalogue.ts'
 import { openDatabase } from '../../../src/store/open.ts'
 import { inTableTransaction, inTransaction, type Tx } from '../../../src/store/transaction.ts'
 import { useTestDatabase } from '../../support/database.ts'

@@ -1,9 +1,13 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { FAILURE_STATES, ROW_STATES } from '../../../src/domain/row.ts'
-import { countFailureReasons } from '../../../src/store/failures.ts'
-import { type Database, openDatabase } from '../../../src/store/open.ts'
-import { type RowFilter, type RowPlace, searchRows } from '../../../src/store/row-search.ts'
+import {
+  countFailureReasons,
+  searchRows,
+  type RowFilter,
+  type RowPlace,
+} from '../../../src/store/row-search.ts'
+import { openDatabase, type Database } from '../../../src/store/open.ts'
 import { countRowStates } from '../../../src/store/rows.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/database.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
-import type { Fit } from '../../../src/sources/column-type.ts'
+import type { Fit } from '../../../src/sources/catalogue.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 
 interface Given extends Partial<OutputMapping> {

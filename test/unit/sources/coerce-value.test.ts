@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { coerceValue } from '../../../src/sources/coerce/value.ts'
-import type { Fit } from '../../../src/sources/column-type.ts'
+import type { Fit } from '../../../src/sources/catalogue.ts'
 
 const fitted = (value: unknown, fit: Fit): unknown => {
   const fitting = coerceValue(value, fit)

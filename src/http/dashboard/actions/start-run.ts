@@ -12,9 +12,11 @@ import { insertRequest } from '../../../store/scheduled-runs.ts'
 import { formatCount, pluralize } from '../../../util/text.ts'
 import { card, definitionList, nameText, withCode, badge } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
-import { PageRefused, type DashboardDeps, type Page } from '../page.ts'
+import { PageRefused, requireRun, type DashboardDeps, type Page } from '../page.ts'
 import { defineAction, previewSignal, previewWithin, requireApp, type ActionRequest } from './action.ts'
 import type { LookupBudget } from '../../../domain/spend.ts'
+import { auditActionOnce } from '../../../actions/audit.ts'
+import { cancelRun } from '../../../actions/cancel.ts'
 
 /** The form of a run. */
 export const startPage: Page = {
@@ -265,3 +267,33 @@ function textField(
 
 const fault = (name: string, problem: string | undefined): Html | false =>
   problem !== undefined && html`<p id="${name}-fault" class="fault">${problem}</p>`
+
+const runUrl = ({ id }: { readonly id: number }): string => `/runs/${id}`
+
+/** Cancels a run of any process. */
+export const cancelAction = defineAction({
+  path: '/runs/:id/cancel',
+  find: requireRun,
+  pageOf: runUrl,
+  confirm: (run) => ({
+    title: `Cancel run ${run.id}`,
+    body: run.alive
+      ? html`<p>
+          Its process stops taking work within seconds, and finishes what is under way. Nothing is lost: rows
+          that still wait are left to the next run. A scheduled run is not started again before its next time.
+        </p>`
+      : html`<p>Run ${run.id} has ended: ${run.state}.</p>`,
+    button: run.alive ? `Cancel run ${run.id}` : null,
+    isDangerous: true,
+  }),
+  perform: async ({ id: run }, { actor, requestId }, { db }) =>
+    auditActionOnce(
+      db,
+      { actor, requestId, action: 'cancel', parameters: {}, run },
+      () => cancelRun(db, { run, by: actor.name, waitMs: 0, signal: new AbortController().signal }),
+      (report) => ({
+        outcome: 'done',
+        detail: report.state === 'running' ? 'it finishes what is under way' : report.reason,
+      }),
+    ),
+})

@@ -1,7 +1,7 @@
 import { FAILED_ROW_STATES } from '../../../domain/row.ts'
-import type { FailureReason } from '../../../store/failures.ts'
+import type { FailureReason } from '../../../store/row-search.ts'
 import { card, clamped, empty, countLink, dataTable, nameText, stateBadge } from '../components.ts'
-import { type Html, type HtmlPart, buildUrl, html } from '../html.ts'
+import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
 
 const isRetryable = (state: string): boolean => (FAILED_ROW_STATES as readonly string[]).includes(state)
 

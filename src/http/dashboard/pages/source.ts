@@ -5,7 +5,7 @@ import {
   type DashboardData,
 } from '../../../actions/dashboard-data.ts'
 import { describeCondition } from '../../../domain/condition.ts'
-import type { FailureReason } from '../../../store/failures.ts'
+import type { FailureReason } from '../../../store/row-search.ts'
 import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
 import {
   badge,
