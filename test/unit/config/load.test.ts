@@ -5,20 +5,12 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { personSource } from '../../support/crm.ts'
 
 /** The part of a configuration that these tests compare. */
 const body = (table: string) =>
   `{ sources: { contacts: { kind: 'person', table: '${table}', inputs: { email: 't.email' }, outputs: { title: 'title' } } } }`
-const json = JSON.stringify({
-  sources: {
-    contacts: {
-      kind: 'person',
-      table: 'from_json',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title' },
-    },
-  },
-})
+const json = JSON.stringify({ sources: { contacts: personSource('from_json', { title: 'title' }) } })
 
 /** A field of the other kind, a policy, a unit and half of a pair, each wrong. */
 const mistakes = {

@@ -1,14 +1,10 @@
 import type { ConfigInput } from '../../../src/config/define.ts'
+import { personSource } from '../../support/crm.ts'
 
 /** The shortest valid configuration, for tests that break one thing. */
 export const good = {
   sources: {
-    contacts: {
-      kind: 'person',
-      table: 'crm.contacts',
-      inputs: { email: 't.email' },
-      outputs: { title: 'title' },
-    },
+    contacts: personSource('crm.contacts', { title: 'title' }),
     accounts: {
       kind: 'company',
       table: 'crm.accounts',

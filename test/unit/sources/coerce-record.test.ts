@@ -3,6 +3,7 @@ import type { OutputMapping } from '../../../src/domain/mapping.ts'
 import { coerceRecord } from '../../../src/sources/coerce/record.ts'
 import type { Fit } from '../../../src/sources/catalogue.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
+import { output } from '../../integration/sources/mapping.ts'
 
 interface Given extends Partial<OutputMapping> {
   readonly fit?: Fit
@@ -23,17 +24,7 @@ function source(outputs: Readonly<Record<string, Given>>, minConfidence = 0): So
     },
     fit: fit ?? { kind: 'text' as const, maxLength: null },
     valueType: valueType ?? ('text' as const),
-    mapping: {
-      column,
-      field: column,
-      policy: 'blank' as const,
-      minConfidence: null,
-      map: null,
-      sql: null,
-      group: null,
-      matches: null,
-      ...options,
-    },
+    mapping: output(column, column, options),
   }))
   return { name: 'people', mapping: { minConfidence }, outputs: resolved } as unknown as Source
 }
