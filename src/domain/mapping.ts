@@ -24,7 +24,7 @@ export type InputName = 'email' | 'linkedin_url' | 'name' | 'company' | 'domain'
 export const WRITE_POLICIES = ['blank', 'tracked', 'always'] as const
 export type WritePolicy = (typeof WRITE_POLICIES)[number]
 
-/** What a policy requires of a cell. Its condition in SQL is in `sources/write/cell-sql.ts:isWritableSql`. */
+/** What a policy requires of a cell. Its condition in SQL is in `sources/write/write-update.ts:isWritableSql`. */
 interface PolicyRules {
   /** It may replace a value that Fillrate did not write. */
   readonly replacesOthers: boolean

@@ -200,7 +200,7 @@ export class DryRun implements UnstoredRows {
     this.#rowsOf(source).set(key, null)
   }
 
-  /** The row ends, or goes on to the next service (`store/steps.ts:moveToNextStep`). @param cells written here */
+  /** The row ends, or goes on to the next service (`store/write-back-queue.ts:moveToNextStep`). @param cells written here */
   #settle(row: SampledRow, state: RowState, cells = 0): void {
     const { source } = row.place
     const { next } = source.mapping.turn

@@ -58,5 +58,10 @@ test('an input that is always refused is at fault each time that others were ans
   expect(history.judgeRefusal(lookup(1))).toBe('limit')
   expect(history.judgeRefusal(lookup(1))).toBe('again')
   for (const id of [2, 3, 4]) history.recordResponse(lookup(id), false)
-  expect([1, 1, 1, 1].map((id) => history.judgeRefusal(lookup(id)))).toEqual(['input', 'input', 'input', 'again'])
+  expect([1, 1, 1, 1].map((id) => history.judgeRefusal(lookup(id)))).toEqual([
+    'input',
+    'input',
+    'input',
+    'again',
+  ])
 })
