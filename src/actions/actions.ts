@@ -334,8 +334,8 @@ export class OpenService {
   }
 
   /**
-   * Proves its key by its free call for the account, if its description names one, and lets the next lookup of any
-   * process be tried at once, unless the account has just shown that it would be in vain.
+   * Proves its key by its free call for the account, if its description names one, and lets the next
+   * lookup of any process be tried at once, unless the account has just shown that it would be in vain.
    * @returns null: there is no such call
    */
   async tryNow(): Promise<AccountAnswer | null> {

@@ -18,8 +18,8 @@ const LOCK_TIMEOUT_MS = 10_000
 const NO_TIMEOUT = 0
 
 /**
- * Renames a source, in everything that is stored of it, to its name in the configuration. Nothing is looked up again, and undo and
- * explain know its old runs. In one transaction: no one sees both names.
+ * Renames a source, in everything that is stored of it, to its name in the configuration. Nothing is
+ * looked up again, and undo and explain know its old runs. In one transaction: no one sees both names.
  * @throws ConfigProblems where it cannot be done, with what to do; SourceProblems if the source is broken
  */
 export async function renameSource(

@@ -62,8 +62,8 @@ type StoredReport = Pick<ForgetReport, 'erased' | 'rows' | 'remaining'> & {
 }
 
 /**
- * Erases everything stored about a person or company, and suppresses future lookups. The tombstones are inserted
- * first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
+ * Erases everything stored about a person or company, and suppresses future lookups. The tombstones are
+ * inserted first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
  *
  * Each part is its own transaction, and the search takes no locks: searching large tables takes minutes, which no
  * pick or write-back may wait for. If it fails or is killed, the next call erases what is left. A dry run is a single transaction, because it is rolled
@@ -225,8 +225,8 @@ async function erasePasses(
 }
 
 /**
- * Erases what is stored at one moment. The lookups, rows and cells of the subject go last and together: they
- * link its identifiers, by which the same command finds the rest if this one does not end.
+ * Erases what is stored at one moment. The lookups, rows and cells of the subject go last and together:
+ * they link its identifiers, by which the same command finds the rest if this one does not end.
  */
 async function erasePass(
   runPart: RunPart,

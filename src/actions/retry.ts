@@ -30,8 +30,8 @@ export interface RetryReport {
 
 /**
  * Makes failed rows due, so that the next run picks them and no others. Rows with a stored record are then written
- * from it; failed lookups are requested again. It calls and writes nothing itself: what follows is paid by a run
- * within its budget.
+ * from it; failed lookups are requested again. It calls and writes nothing itself: what follows is paid
+ * by a run within its budget.
  */
 export async function retryFailedRows(deps: TableDeps, options: RetryOptions): Promise<RetryReport> {
   const counts = { rows: 0, without_call: 0, skipped: 0 }

@@ -25,8 +25,8 @@ export const NO_SPEND_SETTINGS: SpendSettings = {
 }
 
 /**
- * The requests to the service, their cost, and what is left of each budget. Requests are counted with each answer,
- * killed and running runs included. Days are in UTC.
+ * The requests to the service, their cost, and what is left of each budget. Requests are counted with
+ * each answer, killed and running runs included. Days are in UTC.
  */
 export interface SpendReport {
   readonly today: SpendAmount

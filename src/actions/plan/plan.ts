@@ -16,8 +16,8 @@ export type { Plan } from './report.ts'
 export type { SourcePlan } from './funnel.ts'
 
 /**
- * Plans what a run would pick, request and cost, using the same steps as a run: rows are picked for the first service of their
- * source, and followed to those after it. Writes nothing and calls nothing.
+ * Plans what a run would pick, request and cost, using the same steps as a run: rows are picked for the
+ * first service of their source, and followed to those after it. Writes nothing and calls nothing.
  * @param planned the services, in their order
  */
 export async function createPlan(

@@ -45,8 +45,8 @@ type RevertDeps = TableDeps & { readonly sources: ReadonlyMap<string, Source> }
 
 /**
  * Reverts a batch: the source's cells, the changes and the rows' states in one transaction, so that a crash leaves
- * all of it or nothing. Locks in the order of the write-back: first Fillrate's rows, then the source's. Rows locked
- * by another transaction are skipped.
+ * all of it or nothing. Locks in the order of the write-back: first Fillrate's rows, then the source's.
+ * Rows locked by another transaction are skipped.
  * @throws TableBusy if the table is locked or too slow for the batch
  */
 export function revertBatch(
@@ -239,8 +239,8 @@ function pickColumns<Value>(
 }
 
 /**
- * Splits a page of changes, newest first, into batches. Each batch is of one source and holds a row once; the newest
- * change of a row comes first, also across two sources on one table. Pure.
+ * Splits a page of changes, newest first, into batches. Each batch is of one source and holds a row once;
+ * the newest change of a row comes first, also across two sources on one table. Pure.
  * @returns `unknown`: changes of sources that are no longer configured
  */
 export function toRevertBatches(

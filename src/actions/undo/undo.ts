@@ -34,8 +34,8 @@ export interface UndoOptions {
 
 /**
  * Undoes a run: cell by cell, newest change first, and only cells that still hold what was written. The undo is a run
- * itself whose writes are changes, so it can be undone in turn. If killed, run it again: what it has reverted is no
- * longer among the changes it looks for.
+ * itself whose writes are changes, so it can be undone in turn. If killed, run it again: what it has
+ * reverted is no longer among the changes it looks for.
  *
  * Rows locked by other transactions are retried for a while, then left: running the undo again reverts them.
  *
