@@ -29,8 +29,8 @@ export interface CancelReport {
 const POLL_INTERVAL_MS = 200
 
 /**
- * Cancels a run of any process. Its process stops taking work within seconds, finishes what is under way, and ends the
- * run as interrupted. Waiting rows stay waiting, and the next run continues with them.
+ * Cancels a run of any process. Its process stops taking work within seconds, finishes what is under way,
+ * and ends the run as interrupted. Waiting rows stay waiting, and the next run continues with them.
  * @throws ConfigProblems if there is no such run, or if it has ended
  */
 export async function cancelRun(db: Database, options: CancelOptions): Promise<CancelReport> {

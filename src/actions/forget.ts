@@ -66,8 +66,8 @@ type StoredReport = Pick<ForgetReport, 'erased' | 'rows' | 'remaining'> & {
  * inserted first, in their own transaction: from then on nothing new is picked or stored. Idempotent.
  *
  * Each part is its own transaction, and the search takes no locks: searching large tables takes minutes, which no
- * pick or write-back may wait for. If it fails or is killed, the next call erases what is left. A dry run is a single transaction, because it is rolled
- * back; it searches first and locks last.
+ * pick or write-back may wait for. If it fails or is killed, the next call erases what is left. A dry run
+ * is a single transaction, because it is rolled back; it searches first and locks last.
  * @param targets identifiers of one person or company
  * @throws ForgetUnfinishedError where it fails after the tombstones
  */

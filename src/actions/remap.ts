@@ -75,8 +75,8 @@ type RemapRun = Pick<MaintenanceRun, 'attempt' | 'signal'> & { readonly id: numb
 
 /**
  * Writes stored records again under the current mapping, without a call: rows that would change are queued with their record, and the
- * write-back writes them; the others keep their state. Of several services in their order: as in a run, a later one fills only what the
- * records of those before it have left blank.
+ * write-back writes them; the others keep their state. Of several services in their order: as in a run, a
+ * later one fills only what the records of those before it have left blank.
  * @param services of the source, in their order; one at least
  */
 export async function remapSource(

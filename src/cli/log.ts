@@ -36,8 +36,8 @@ export function createLog({ level, format, output, mask }: LogOptions): Logger {
 }
 
 /**
- * The logged fields of an error: a line above debug has no values, also at level debug. So the stack is without the message,
- * with which it begins.
+ * The logged fields of an error: a line above debug has no values, also at level debug. So the stack is
+ * without the message, with which it begins.
  */
 function errorFields(error: unknown, detailed: boolean): object {
   const message = describeError(error)

@@ -14,8 +14,8 @@ const SECRET_VARIABLES = [
 const MIN_SECRET_LENGTH = 6
 
 /**
- * Returns a function that removes the secrets of an environment from a text. No message of ours contains one; this covers
- * messages of libraries and unexpected errors.
+ * Returns a function that removes the secrets of an environment from a text. No message of ours contains
+ * one; this covers messages of libraries and unexpected errors.
  */
 export function createSecretMask(env: NodeJS.ProcessEnv): (text: string) => string {
   let sent = listSentValues()

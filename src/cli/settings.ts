@@ -69,8 +69,8 @@ export async function useApp(
 }
 
 /**
- * Opens the log of a command: for people on a terminal, else JSON, from cron and in containers too. On a terminal, where
- * progress is shown, it starts at level warn.
+ * Opens the log of a command: for people on a terminal, else JSON, from cron and in containers too. On a
+ * terminal, where progress is shown, it starts at level warn.
  */
 export async function openLog(
   { command: { longLived }, flags, stderr, env }: CliCall,

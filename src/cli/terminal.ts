@@ -54,8 +54,8 @@ const DEFAULT_COLUMNS = 80
 const MAX_TEXT_COLUMNS = 100
 
 /**
- * A text output: a terminal or not, with its width, with or without colour. On a terminal it can keep a live line
- * at the bottom; other output appears above it.
+ * A text output: a terminal or not, with its width, with or without colour. On a terminal it can keep a
+ * live line at the bottom; other output appears above it.
  */
 export class Output {
   readonly paint: Paint

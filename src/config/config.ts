@@ -29,8 +29,8 @@ export const lookupBudgetOf = ({ budget, services }: Priced): LookupBudget | nul
   )
 
 /**
- * A budget in money whose lookups have several prices: each counts at its own. Null: all lookups count alike, as they do where a source
- * has a budget in lookups.
+ * A budget in money whose lookups have several prices: each counts at its own. Null: all lookups count
+ * alike, as they do where a source has a budget in lookups.
  */
 export function mixedBudgetOf({
   budget,

@@ -131,8 +131,8 @@ interface OutputOptions {
   /** An SQL expression over `$value` (the field as text), `$json` (as jsonb) and `$confidence`. */
   readonly sql?: string
   /**
-   * Outputs with the same group are written together or not at all: a cell that a person typed, or a value that does not fit, keeps
-   * the others from being written. A field that the record lacks does not.
+   * Outputs with the same group are written together or not at all: a cell that a person typed, or a
+   * value that does not fit, keeps the others from being written. A field that the record lacks does not.
    */
   readonly group?: string
   /** Only matching values are written. A string is a regular expression without its slashes. */
@@ -198,8 +198,8 @@ export interface SourceConfig<
    */
   readonly where?: string | readonly string[]
   /**
-   * A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp without time zone or a
-   * date, 12 hours more are read, because the time zone of its writers is unknown.
+   * A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp
+   * without time zone or a date, 12 hours more are read, because the time zone of its writers is unknown.
    */
   readonly changedAt?: string
   /** What keeps when a row was enriched last, by whatever did it. It replaces a condition on that time in `where`. */
@@ -222,8 +222,8 @@ export interface SourceConfig<
   readonly budget?: number
   /**
    * How fast its rows are written, `{ perHour: 5_000 }`, for a table whose writes are uploaded elsewhere, by Heroku Connect for
-   * instance. Of runs, live sync and remap in all processes together; lookups go on meanwhile, and an undo is not slowed down.
-   * Default: as fast as possible.
+   * instance. Of runs, live sync and remap in all processes together; lookups go on meanwhile, and an
+   * undo is not slowed down. Default: as fast as possible.
    */
   readonly writes?: {
     /** The most rows in an hour, from 60 on: a sixtieth of them at once, and the others evenly. */
@@ -234,13 +234,13 @@ export interface SourceConfig<
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
   readonly cascade?: boolean
   /**
-   * False in what `fillrate init` has written: `fillrate plan` counts its rows, and nothing of it is looked up or
-   * written until a person has read it and taken this out. Default: true.
+   * False in what `fillrate init` has written: `fillrate plan` counts its rows, and nothing of it is
+   * looked up or written until a person has read it and taken this out. Default: true.
    */
   readonly reviewed?: boolean
   /**
-   * Which of the services serve its rows, in this order. Default: all that take one of its inputs and fill one of its
-   * columns, in the order of `services`.
+   * Which of the services serve its rows, in this order. Default: all that take one of its inputs and
+   * fill one of its columns, in the order of `services`.
    */
   readonly services?: ReadonlyArray<
     | ServiceName
@@ -260,8 +260,8 @@ export interface SourceConfig<
   /** SQL expressions over the source's table, `t`, that identify a row. */
   readonly inputs: Kind extends 'person' ? PersonInputs : CompanyInputs
   /**
-   * Columns to fill, each with the field of the record that fills it; with several services, that of each by its name, where they
-   * differ. `attributes.department` is a key inside a jsonb column.
+   * Columns to fill, each with the field of the record that fills it; with several services, that of each
+   * by its name, where they differ. `attributes.department` is a key inside a jsonb column.
    */
   readonly outputs: Readonly<Record<string, OutputConfig<Kind, Field> | OutputByService<Kind, ServiceName>>>
   /** Columns to set only when an output is written: `{ enriched_at: 'now()' }`. */
@@ -278,8 +278,8 @@ type DurationUnit =
 /** How a service is called. */
 export interface CallSettings<Adapter> {
   /**
-   * The service, from `defineService`, or the path of a module that exports one by default, relative to the configuration.
-   * Default: the built-in interface.
+   * The service, from `defineService`, or the path of a module that exports one by default, relative to
+   * the configuration. Default: the built-in interface.
    */
   readonly adapter?: Adapter | string
   /** The maximum number of concurrent calls, over up to a quarter more connections. Default: 32. */
@@ -298,8 +298,8 @@ export interface CallSettings<Adapter> {
 /** Jobs of a service. */
 export interface BulkSettings {
   /**
-   * How many lookups that go in bulk must wait before they are submitted. Default: 50; half a job of a service that takes fewer,
-   * and two where the results are in the answer.
+   * How many lookups that go in bulk must wait before they are submitted. Default: 50; half a job of a
+   * service that takes fewer, and two where the results are in the answer.
    */
   readonly minimum?: number
   /** A job is given up after this long without a delivery. Default: 6h. */

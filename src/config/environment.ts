@@ -73,8 +73,8 @@ export const listServicePrefixes = (env: NodeJS.ProcessEnv): string[] => [
 ]
 
 /**
- * Reads and checks the environment variables; an empty one counts as not set. Messages never contain a secret. Whether
- * a missing value is required is decided by each command.
+ * Reads and checks the environment variables; an empty one counts as not set. Messages never contain a
+ * secret. Whether a missing value is required is decided by each command.
  *
  * @throws ConfigProblems
  */

@@ -149,8 +149,8 @@ let loadCount = 0
  *
  * While it loads, `fillrate` resolves to this copy of the package, so that a configuration works with a global install
  * and in a checkout that has not been built. TypeScript is read as an ES module whatever the nearest package.json says,
- * since `import … from 'fillrate'` is one. Files that the module imports by path are read again each time as well (for
- * SIGHUP).
+ * since `import … from 'fillrate'` is one. Files that the module imports by path are read again each time
+ * as well (for SIGHUP).
  *
  * @throws what the module throws, and Node's errors about a module that it cannot load
  */
@@ -185,8 +185,8 @@ function reloadMark(parentUrl: string | undefined): string | null {
 }
 
 /**
- * ES modules in JavaScript are read as TypeScript too: Node reports the position of a syntax error only for TypeScript.
- * Null: Node decides.
+ * ES modules in JavaScript are read as TypeScript too: Node reports the position of a syntax error only
+ * for TypeScript. Null: Node decides.
  */
 function moduleFormat(url: URL, source: string | null): string | null {
   if (/\.m?ts$/.test(url.pathname)) return 'module-typescript'
@@ -233,8 +233,8 @@ function cleanMessage(message: string): string {
 }
 
 /**
- * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then of all
- * that depends on them; then contradictions between its parts.
+ * Checks a configuration and fills in its defaults. Reports every problem at once: of its services; then
+ * of all that depends on them; then contradictions between its parts.
  *
  * @param path the file it was loaded from, for messages; null for a configuration from code
  * @param modules the services of the modules that the configuration names, by their paths as written
@@ -272,8 +272,8 @@ interface SplitService {
 }
 
 /**
- * Takes the services out of a configuration: `service` or an entry of `services`, itself or as its `adapter`, which may be the
- * path of a module. The rest has the settings of the calls.
+ * Takes the services out of a configuration: `service` or an entry of `services`, itself or as its
+ * `adapter`, which may be the path of a module. The rest has the settings of the calls.
  */
 function splitServices(value: unknown): {
   readonly config: unknown

@@ -18,8 +18,8 @@ export const rejecting =
     context.addIssue({ code: 'custom', path: [...path], message: expected, params: { found, todo } })
 
 /**
- * The primitives of the schema. The error of each says what was expected; `problems.ts` combines it with the place and
- * what was found.
+ * The primitives of the schema. The error of each says what was expected; `problems.ts` combines it with
+ * the place and what was found.
  */
 export const requiredString = (expected: string) =>
   z.string({ error: expected }).refine((value) => value.trim() !== '', { error: expected, abort: true })

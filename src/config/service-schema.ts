@@ -375,8 +375,8 @@ export interface GivenService {
 }
 
 /**
- * Checks a service. Every mistake is a problem with its place: a path that does not begin with a slash, a placeholder
- * that no input fills, an encoding that does not exist, a limit that cannot be read.
+ * Checks a service. Every mistake is a problem with its place: a path that does not begin with a slash, a
+ * placeholder that no input fills, an encoding that does not exist, a limit that cannot be read.
  */
 export function parseService({ definition, place }: GivenService): {
   readonly service: Service | null

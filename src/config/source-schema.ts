@@ -268,8 +268,8 @@ export function createSourceSchema(known: SchemaServices) {
 }
 
 /**
- * Checks what a source writes, without the database: a cell that is written twice or inside another, or belongs to the key; a
- * group of one.
+ * Checks what a source writes, without the database: a cell that is written twice or inside another, or
+ * belongs to the key; a group of one.
  */
 function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): void {
   const reject = rejecting(context)

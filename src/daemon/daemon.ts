@@ -56,8 +56,8 @@ interface DaemonOptions {
 }
 
 /**
- * `fillrate start`: the receiver, open from the start, and one instance per configuration. Waits until Postgres and
- * the schema are available; `/readyz` reports the reason.
+ * `fillrate start`: the receiver, open from the start, and one instance per configuration. Waits until
+ * Postgres and the schema are available; `/readyz` reports the reason.
  */
 export async function runDaemon(options: DaemonOptions): Promise<void> {
   const { environment, log } = options
@@ -344,8 +344,8 @@ const RETENTION_INTERVAL_MS = 10 * 60_000
 const RETENTION_PACE_MS = 200
 
 /**
- * Runs one configuration: schedule, live sync, and the tasks of all their runs in one set of workers. A failed task
- * is restarted after a while; runs that depend on it fail.
+ * Runs one configuration: schedule, live sync, and the tasks of all their runs in one set of workers. A
+ * failed task is restarted after a while; runs that depend on it fail.
  */
 export async function runService(deps: ServiceDeps, options: ServiceOptions): Promise<void> {
   const { db, log, config, owner } = deps

@@ -47,8 +47,8 @@ export interface LiveSyncRunOptions {
 }
 
 /**
- * A run closes after this long without changes, and after an hour even with changes, so that each can be undone
- * separately.
+ * A run closes after this long without changes, and after an hour even with changes, so that each can be
+ * undone separately.
  */
 const IDLE_CLOSE_MS = 5 * 60_000
 const MAX_AGE_MS = 60 * 60_000
@@ -59,8 +59,8 @@ export interface LivePart extends ServicePart<LiveSyncDeps> {
 }
 
 /**
- * A run that stays open while changes arrive. It picks rows by key, each at the first service of its source; they are processed as in
- * any run.
+ * A run that stays open while changes arrive. It picks rows by key, each at the first service of its
+ * source; they are processed as in any run.
  */
 export class LiveSyncRun {
   readonly id: number

@@ -105,8 +105,8 @@ export class LiveSync {
   }
 
   /**
-   * Closes cancelled runs once nothing of them is under way. What they have picked is left to the next scheduled or
-   * manual run.
+   * Closes cancelled runs once nothing of them is under way. What they have picked is left to the next
+   * scheduled or manual run.
    */
   async #closeCancelled(): Promise<void> {
     for (const kind of LIVE_SYNC_KINDS) {
@@ -268,8 +268,8 @@ export class LiveSync {
 }
 
 /**
- * The budget of live sync for a day (UTC), and the parts of it that sources may use. What is spent is as of the last
- * `refresh`: the transaction that claims lookups has the last word.
+ * The budget of live sync for a day (UTC), and the parts of it that sources may use. What is spent is as
+ * of the last `refresh`: the transaction that claims lookups has the last word.
  */
 class DayBudget {
   readonly #db: Database

@@ -73,8 +73,8 @@ interface DueNotice {
 
 /**
  * Sends notifications of conditions. What a target has not accepted is found in the row of the condition, so that a crash loses none,
- * and is sent by one process, which holds a lease. Only a process that dies between the answer and its note causes a second attempt,
- * with the same `event_id`.
+ * and is sent by one process, which holds a lease. Only a process that dies between the answer and its
+ * note causes a second attempt, with the same `event_id`.
  */
 export class Notifier {
   readonly #options: NotifierOptions

@@ -46,8 +46,8 @@ export function toOneLine(error: unknown): string {
 const MAX_RETRY_MS = 5_000
 
 /**
- * Runs one instance after another. A reloaded configuration replaces the current one after it passed all checks
- * against the database; an invalid one is rejected as a whole, and the current one stays.
+ * Runs one instance after another. A reloaded configuration replaces the current one after it passed all
+ * checks against the database; an invalid one is rejected as a whole, and the current one stays.
  * @throws if the first configuration is invalid
  */
 export async function runWithReload(options: ReloadOptions): Promise<void> {

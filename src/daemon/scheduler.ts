@@ -22,8 +22,8 @@ interface SchedulerDeps {
   /** Identifies this process; unique for each start. */
   readonly owner: string
   /**
-   * The time by the clock that all processes share, Postgres's, in milliseconds since the epoch. A process's own
-   * clock may be wrong, and a run recorded too early would suppress all runs until then.
+   * The time by the clock that all processes share, Postgres's, in milliseconds since the epoch. A
+   * process's own clock may be wrong, and a run recorded too early would suppress all runs until then.
    */
   readonly clock: () => Promise<number>
   /** How long a scheduled run is leased without an extension. */

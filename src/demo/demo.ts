@@ -354,8 +354,8 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * Loads the package without its exit hooks: at the first Ctrl-C they end the process, while a run still saves its state, and
- * they replace the exit code.
+ * Loads the package without its exit hooks: at the first Ctrl-C they end the process, while a run still
+ * saves its state, and they replace the exit code.
  *
  * @param home where to put a copy, for a server that runs as `postgres` and may not enter the folder of the package: npx
  *   installs below /root

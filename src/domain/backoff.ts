@@ -1,6 +1,6 @@
 /**
- * The delay before the next attempt: exponential with full jitter, so that lookups that failed together do not retry
- * together. A `Retry-After` is a lower bound.
+ * The delay before the next attempt: exponential with full jitter, so that lookups that failed together
+ * do not retry together. A `Retry-After` is a lower bound.
  *
  * @param attempts attempts so far, 1 or more
  * @param retryAfterMs the service's Retry-After, if any

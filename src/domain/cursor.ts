@@ -34,8 +34,8 @@ export interface SourceCursor {
 const MARGIN_MS = 10 * 60_000
 
 /**
- * A full pass finds what no bound covers: a change in a joined table, a row whose `changedAt` did not move or lies years
- * back.
+ * A full pass finds what no bound covers: a change in a joined table, a row whose `changedAt` did not
+ * move or lies years back.
  */
 const FULL_PASS_INTERVAL_MS = 7 * 24 * 3_600_000
 
@@ -43,8 +43,8 @@ const FULL_PASS_INTERVAL_MS = 7 * 24 * 3_600_000
 const EVER = new Date(0)
 
 /**
- * The time from which changes are read; null: read the whole table. A cursor in the future is ignored (a restored
- * backup, a wrong clock): a full pass costs time but loses no row.
+ * The time from which changes are read; null: read the whole table. A cursor in the future is ignored (a
+ * restored backup, a wrong clock): a full pass costs time but loses no row.
  * @example readSince(null, new Date()) // null
  */
 export function readSince(cursor: SourceCursor | null, now: Date): Date | null {

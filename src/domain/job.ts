@@ -135,8 +135,8 @@ export function afterDelivery(
 const MAX_POLL_DELAY_MS = 15 * 60_000
 
 /**
- * When a job is polled next: each time after twice as long. The last poll comes shortly before the deadline, so that no
- * job expires whose results can be fetched. Null: no further poll. Pure.
+ * When a job is polled next: each time after twice as long. The last poll comes shortly before the
+ * deadline, so that no job expires whose results can be fetched. Null: no further poll. Pure.
  * @param job.polls so far
  * @param firstMs from the submission to the first poll
  */
@@ -169,8 +169,8 @@ export const INCOMPLETE_PAGES = 'incomplete pages'
 const MAX_JOB_ID_LENGTH = 512
 
 /**
- * The service's identifier of a job, as stored. One too long for an index is stored as its digest: it still identifies
- * the job, while rejecting it would lose the job's results.
+ * The service's identifier of a job, as stored. One too long for an index is stored as its digest: it
+ * still identifies the job, while rejecting it would lose the job's results.
  */
 export function toJobId(value: unknown): string | null {
   const id = toIdentifier(value)

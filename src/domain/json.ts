@@ -9,8 +9,8 @@ const MAX_DEPTH = 100
  * Parses JSON from outside. Nesting deeper than 100 levels is rejected before parsing: JSON.parse takes seconds for a
  * few megabytes of brackets, and nothing after it could store them. Numbers that JavaScript would not reproduce (20
  * digits, `12.50`) stay raw JSON, because a rounded identifier would be another one; `toNumberText` reads them. Numbers
- * beyond any column (`1e5000`) become strings. A byte order mark is skipped. The reason never quotes the text, which may
- * hold personal data.
+ * beyond any column (`1e5000`) become strings. A byte order mark is skipped. The reason never quotes the
+ * text, which may hold personal data.
  */
 export function parseJson(text: string): ParsedJson {
   const json = text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
@@ -69,8 +69,8 @@ function isEscaped(json: string, quote: number): boolean {
 }
 
 /**
- * Whether the value is a JSON object: not null, not an array, not a number kept as raw JSON. Those have no prototype; to check
- * that of each value with V8 takes longer than the rest.
+ * Whether the value is a JSON object: not null, not an array, not a number kept as raw JSON. Those have
+ * no prototype; to check that of each value with V8 takes longer than the rest.
  */
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' &&
@@ -121,8 +121,8 @@ export function toPlainNumbers(value: unknown): unknown {
 
 /**
  * Numbers that JSON.parse and JSON.stringify may not reproduce: 20 digits, `12.50`, an exponent. Only where the grammar
- * allows a number, because a hexadecimal identifier looks like an exponent (`"3e12"`). It begins with the character before the
- * number, which is rarer than a digit, so that most of a text is passed quickly.
+ * allows a number, because a hexadecimal identifier looks like an exponent (`"3e12"`). It begins with the
+ * character before the number, which is rarer than a digit, so that most of a text is passed quickly.
  */
 const REWRITTEN_NUMBER = /[:,[\s]-?(?:\d[\d.]{15}|\d+\.\d*0\b|\d[\d.]*[eE][+-]?\d)/
 
@@ -131,8 +131,8 @@ const mayBeRewritten = (json: string): boolean => /^[-\d]/.test(json) || REWRITT
 
 /**
  * Parses JSON made by Postgres such that JSON.stringify reproduces every number, to the last zero: a restored value must
- * equal the original. Numbers that JavaScript would write differently become raw JSON objects (TC39 "JSON.parse source
- * text access"), which only JSON.stringify can read.
+ * equal the original. Numbers that JavaScript would write differently become raw JSON objects (TC39
+ * "JSON.parse source text access"), which only JSON.stringify can read.
  */
 export function parseExactJson(text: string): unknown {
   return mayBeRewritten(text) ? JSON.parse(text, keepExactNumber) : JSON.parse(text)

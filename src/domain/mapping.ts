@@ -73,8 +73,8 @@ export interface ServiceTurn {
   /** Null: it is the last. */
   readonly next: { readonly service: string; readonly when: NextWhen } | null
   /**
-   * The inputs that the service takes; null: all. `inputs` are the same for each service of a source, because their hash says whether
-   * a row has changed.
+   * The inputs that the service takes; null: all. `inputs` are the same for each service of a source,
+   * because their hash says whether a row has changed.
    */
   readonly takes: readonly InputName[] | null
   /** The details that it is sent with name and company. */
@@ -97,8 +97,8 @@ export interface SourceStep {
   readonly shapes: Readonly<Record<string, FieldShape>>
   readonly minConfidence: number
   /**
-   * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched while that is less
-   * than `maxAgeMs` ago.
+   * The column that keeps when a row was enriched last, by whatever did it. A row counts as enriched
+   * while that is less than `maxAgeMs` ago.
    */
   readonly freshness: { readonly column: string; readonly maxAgeMs: number } | null
   readonly outputs: readonly OutputMapping[]

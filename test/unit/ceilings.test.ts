@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 
 /** The weight of the project may only fall: a change that lowers a figure writes it down here, and nothing raises one. */
 const CEILINGS = {
-  linesOfSource: 67_480,
-  filesOfSource: 424,
+  linesOfSource: 66_323,
+  filesOfSource: 344,
   tables: 22,
-  linesOfTests: 68_646,
+  linesOfTests: 68_527,
   /** What users can rely on, and what they have to give. */
   linesOfTheOffer: 2_547,
   /** A line saved by density is none: nine of ten lines, and half of them, were as short before. */

@@ -39,8 +39,8 @@ const KIND_SHIFT = 3
 const MAX_COUNTED = 1 << 20
 
 /**
- * Counts the distinct lookups of a plan at one service, over all sources, in bounded memory: exact up to a
- * million. Of more it keeps a random sample, the lookups whose hash can be divided by two, then by four
+ * Counts the distinct lookups of a plan at one service, over all sources, in bounded memory: exact up to
+ * a million. Of more it keeps a random sample, the lookups whose hash can be divided by two, then by four
  * and so on, and multiplies: the numbers are then within half a percent (four standard errors).
  */
 export class LookupEstimate {

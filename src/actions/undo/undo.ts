@@ -39,8 +39,8 @@ export interface UndoOptions {
  *
  * Rows locked by other transactions are retried for a while, then left: running the undo again reverts them.
  *
- * The rows are finished with the reason that they were undone. No run writes them again before their inputs change or
- * their record is due.
+ * The rows are finished with the reason that they were undone. No run writes them again before their
+ * inputs change or their record is due.
  * @throws ConfigProblems if there is no such run, or if it is still running
  */
 export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<UndoReport> {
@@ -160,8 +160,8 @@ interface RevertQueueOptions {
 }
 
 /**
- * Reverts batches despite locks: locked rows are deferred, the others are reverted at once, and deferred ones are
- * retried for a bounded time. Batches shrink if the table is slow.
+ * Reverts batches despite locks: locked rows are deferred, the others are reverted at once, and deferred
+ * ones are retried for a bounded time. Batches shrink if the table is slow.
  */
 class RevertQueue {
   readonly #options: RevertQueueOptions

@@ -150,8 +150,8 @@ async function* checkScopes(
 const PLACE = 'the schema "fillrate"'
 
 /**
- * Checks Fillrate's own schema. Before the first `fillrate migrate` it is missing, which is only a warning, unless this role
- * may not create it.
+ * Checks Fillrate's own schema. Before the first `fillrate migrate` it is missing, which is only a
+ * warning, unless this role may not create it.
  */
 async function checkSchema(db: Database, env: NodeJS.ProcessEnv): Promise<Finding> {
   try {

@@ -164,8 +164,8 @@ export async function checkBulkSetup(
 }
 
 /**
- * Sends a webhook without a signature, which a receiver must reject. Where nothing answers, it may be that none is started
- * yet, or that the address is reachable only from outside: a warning.
+ * Sends a webhook without a signature, which a receiver must reject. Where nothing answers, it may be
+ * that none is started yet, or that the address is reachable only from outside: a warning.
  * @param url for deliveries of the service
  */
 async function deliver({ proxies }: Environment, publicUrl: string, url: string): Promise<Finding> {
@@ -207,8 +207,8 @@ const VERDICTS: Readonly<Partial<Record<CaseOutcome, FindingVerdict>>> = {
 }
 
 /**
- * Makes one call, which may be billed, and says how each part of the answer is understood. If it proves the key, the
- * trouble that running processes have recorded for it ends.
+ * Makes one call, which may be billed, and says how each part of the answer is understood. If it proves
+ * the key, the trouble that running processes have recorded for it ends.
  * @param scopes of the service and its keys (`toScopes`)
  */
 export async function* makeOneCall(

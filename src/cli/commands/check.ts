@@ -70,8 +70,8 @@ export const checkCommand = defineCommand(checkParser, {
 })
 
 /**
- * The checks. Of an invalid configuration neither sources nor services are checked, with an invalid environment
- * nothing else.
+ * The checks. Of an invalid configuration neither sources nor services are checked, with an invalid
+ * environment nothing else.
  */
 async function* runChecks(call: CliCallOf<typeof checkParser>): AsyncGenerator<Finding> {
   const { env, flags } = call

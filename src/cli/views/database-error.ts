@@ -14,8 +14,8 @@ interface DatabaseError extends Error {
 }
 
 /**
- * Explains an error of the database; null for any other error. Contains no password: only user, host, port and database of
- * the URL are shown.
+ * Explains an error of the database; null for any other error. Contains no password: only user, host,
+ * port and database of the URL are shown.
  */
 export function explainDatabaseError(error: unknown, url: string | undefined): Problem | null {
   if (!(error instanceof Error)) return null

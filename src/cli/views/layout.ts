@@ -102,8 +102,8 @@ export function formatSum<Name extends string>(
 const NONE = '—'
 
 /**
- * Formats a value of a column or record on one line: a text as it is, quoted if it is blank or has blanks around it; anything
- * else as JSON.
+ * Formats a value of a column or record on one line: a text as it is, quoted if it is blank or has blanks
+ * around it; anything else as JSON.
  */
 export function formatValue(value: unknown): string {
   if (value === null || value === undefined) return NONE

@@ -121,8 +121,8 @@ function formatTiming(progress: RunProgress, perSecond: number | null): string[]
 }
 
 /**
- * The time left, in milliseconds: at the observed throughput, and no less than the rate limit needs for the calls that are
- * left. Null where it cannot be known, as with a window of unknown length. Pure.
+ * The time left, in milliseconds: at the observed throughput, and no less than the rate limit needs for
+ * the calls that are left. Null where it cannot be known, as with a window of unknown length. Pure.
  */
 export function estimateLeft(progress: RunProgress, perSecond: number | null): number | null {
   const { picked, finished, requested, submitted, picking, rate } = progress

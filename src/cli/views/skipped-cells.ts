@@ -8,8 +8,8 @@ const MAX_VALUE_COLUMNS = 40
 const MIN_REASON_COLUMNS = 24
 
 /**
- * A section of skipped cells by column and reason with their values, the most frequent first; empty without any. Texts are
- * wrapped and never cut. What is beyond `max` are the rarest; they are summed up.
+ * A section of skipped cells by column and reason with their values, the most frequent first; empty
+ * without any. Texts are wrapped and never cut. What is beyond `max` are the rarest; they are summed up.
  */
 export function renderSkippedSection(
   title: string,

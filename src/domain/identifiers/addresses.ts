@@ -19,8 +19,8 @@ const ORDINARY_HOST = /^(?:[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?\.)+[a-z]{2,63}$/
 const FORBIDDEN_CHARACTERS = /[\0-,/:-`{-\x7f]/
 
 /**
- * A host name in lower-case A-label form (`Bücher.de` → `xn--bcher-kva.de`), or null if impossible. Labels are checked by
- * `checkHost`.
+ * A host name in lower-case A-label form (`Bücher.de` → `xn--bcher-kva.de`), or null if impossible.
+ * Labels are checked by `checkHost`.
  *
  * `domainToASCII` alone would not do: it decodes `%2e`, cuts at a slash, and reads `1.2.3` and `0x7f.1` as IPv4
  * addresses. So it is called only if there is something to convert, and never with a character that no host has.
@@ -128,8 +128,8 @@ function withoutWww(host: string): string {
 
 /**
  * Free-mail and social hosts, which do not identify a company. Maintained by hand, well-known ones only: a missing host
- * costs a wasted call, a wrong one costs a company its data. So names that are also the address of a sizeable company
- * (`sky.com`, `github.com`) are left out.
+ * costs a wasted call, a wrong one costs a company its data. So names that are also the address of a
+ * sizeable company (`sky.com`, `github.com`) are left out.
  *
  * First the brands with a host in many countries: `yahoo.com`, `yahoo.no`, `yahoo.co.uk`, `yahoo.com.br`.
  */
@@ -231,8 +231,8 @@ const rejectEmail = (reason: string) => ({ ok: false, reason, input: 'email' }) 
 
 /**
  * Normalizes one email address: trimmed, in lower case, its host in A-label form. Tags after a plus are kept: only the
- * mailbox host knows what they mean. A quoted local part (`"a b"@c.no`) is rejected although RFC 5321 allows it: in a CRM
- * it is nearly always a typing error, and it would put white space into a key.
+ * mailbox host knows what they mean. A quoted local part (`"a b"@c.no`) is rejected although RFC 5321
+ * allows it: in a CRM it is nearly always a typing error, and it would put white space into a key.
  */
 export function normalizeEmail(raw: string | null): NormalizedInput<{ email: string }> {
   const text = trimBlank(raw ?? '')
@@ -294,8 +294,8 @@ const rejectProfileUrl = (reason: string) => ({ ok: false, reason, input: 'linke
 
 /**
  * Normalizes the URL of a personal profile, `linkedin.com/in/<slug>`, with any scheme, host prefix (`no.`, `www.`, `m.`),
- * case, port, query or sub-page. Compared by the slug, decoded and, unless it is generated, in lower case; sent as the
- * canonical URL.
+ * case, port, query or sub-page. Compared by the slug, decoded and, unless it is generated, in lower
+ * case; sent as the canonical URL.
  */
 export function normalizeProfileUrl(raw: string | null): NormalizedInput<{ linkedin_url: string }> {
   const text = trimBlank(raw ?? '')

@@ -13,8 +13,8 @@ type NamePart = 'name' | 'company' | NameDetail
 /**
  * Normalizes a person's name and company; both are required. They are sent as typed, with white space collapsed, and
  * compared case-folded in compatibility form (so that full-width letters equal plain ones). A blank name is first and last name
- * joined. Of the details only those that the service takes are sent, the domain normalized; it then stands for a company that is
- * missing or unusable. An unusable detail is left out, with a note.
+ * joined. Of the details only those that the service takes are sent, the domain normalized; it then
+ * stands for a company that is missing or unusable. An unusable detail is left out, with a note.
  *
  * The key is `name|company` with spaces as `+`, such as `jane+doe|acme+as`: without white space and unambiguous, because
  * `+`, `|` and `%` themselves are percent-encoded. With a detail it has five parts, what is not sent empty:
