@@ -236,7 +236,8 @@ export class EndpointModels {
     if (isBeside) this.#beside ??= this.#open(this.#createAdopting('all', null, now))
     for (const { model, call } of counted.parts)
       if (model === this.#beside?.model) model.answered(call, withoutRate(answer), now)
-      else if (isBeside || model === ignoring) model.lost(call, now)
+      else if (isBeside) model.refusedForOther(call, answer, now)
+      else if (model === ignoring) model.lost(call, now)
       else stated = model.answered(call, answer, now)
     this.#complete(counted, stated, now)
   }

@@ -247,6 +247,12 @@ export class RateLimitModel {
     this.#remaining.onSilent(now)
   }
 
+  /** A call was refused, and its headers say that it was not for this limit. All calls wait all the same. */
+  refusedForOther(call: Call, { headers }: AnswerHead, now: number): void {
+    this.lost(call, now)
+    this.#cooldown.onRejected(call.sentAt, now, this.#retryAfter(headers, now), null)
+  }
+
   /** @returns what the answer states of the limit; null if it states none, or nothing that counts */
   answered(call: Call, answer: AnswerHead, now: number): StatedUsage | null {
     const { status, headers } = answer

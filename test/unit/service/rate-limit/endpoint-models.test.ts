@@ -287,15 +287,14 @@ describe('the next leader waits', () => {
 test('a refusal that says how much is left is about a limit that no header states: it is waited out, and learnt', () => {
   let now = 0
   const models = new EndpointModels({ onPersisted: () => {}, now: () => now })
-  const day = { limit: 100_000, left: 98_980 }
+  let left = 98_980
+  const stated = () => ({ ratelimit: `limit=100000, remaining=${left}, reset=64800` })
   const refusedAt: number[] = []
   let inFlight: { at: number; isRefused: boolean; call: ReturnType<EndpointModels['sent']> }[] = []
   let second = { from: 0, calls: 0 }
   for (; now < 120_000; now += 5) {
     for (const { isRefused, call } of inFlight.filter(({ at }) => at <= now)) {
-      const wait = isRefused ? { 'retry-after': '2' } : {}
-      const stated = { 'x-ratelimit-limit': `${day.limit}`, 'x-ratelimit-remaining': `${day.left}` }
-      const headers = { ...stated, 'x-ratelimit-reset': '64800', ...wait }
+      const headers = { ...stated(), ...(isRefused && { 'retry-after': '2' }) }
       models.answered(call, { status: isRefused ? 429 : 200, headers }, now)
     }
     inFlight = inFlight.filter(({ at }) => at > now)
@@ -306,12 +305,19 @@ test('a refusal that says how much is left is about a limit that no header state
       if (now - second.from >= 1_000) second = { from: now, calls: 0 }
       const isRefused = ++second.calls > 20
       if (isRefused) refusedAt.push(now)
-      else day.left--
+      else left--
       inFlight.push({ at: now + 20, isRefused, call: models.sent(null, now) })
     }
   }
-  expect(98_980 - day.left).toBeGreaterThan(0.6 * 20 * 120)
+  expect(98_980 - left).toBeGreaterThan(0.6 * 20 * 120)
   // What was in flight with the first one is refused with it.
   expect(new Set(refusedAt.map((at) => Math.round(at / 1_000))).size).toBeLessThanOrEqual(8)
   expect(models.reported.isShared).toBe(false)
+  // A run ends for a longer one, and the next process waits for it.
+  models.answered(
+    models.sent(null, now),
+    { status: 429, headers: { ...stated(), 'retry-after': '39600' } },
+    now,
+  )
+  expect([models.reported.state(now), models.exhaustedFor(now)]).toEqual(['cooldown', { all: 39_600_000 }])
 })
