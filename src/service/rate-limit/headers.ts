@@ -81,9 +81,11 @@ const hasValue = ({ limit, remaining, reset }: RateValues): boolean =>
 /** The limit with the least left; of those that say no number of calls the first. */
 function leastOf(stated: readonly RateValues[]): RateValues {
   const counting = stated.filter(({ limit, remaining }) => remaining !== null && (limit ?? 1) >= 1)
-  const [least] = counting.toSorted((a, b) => (a.remaining ?? 0) - (b.remaining ?? 0))
-  return least ?? stated.find(hasValue) ?? NO_VALUES
+  return withLeastLeft(counting) ?? stated.find(hasValue) ?? NO_VALUES
 }
+
+const withLeastLeft = (values: readonly RateValues[]): RateValues | undefined =>
+  values.toSorted((a, b) => (a.remaining ?? 0) - (b.remaining ?? 0))[0]
 
 /** A count below 0 is none left; without a limit it is the `-1` of an unlimited plan. */
 const clampRemaining = (remaining: number, limit: number | null): number | null =>
@@ -115,6 +117,7 @@ function readFamily(
  * with the policy of its name.
  */
 function readCombined(value: HeaderValue, policies: readonly Policy[]): RateValues {
+  if (value === undefined) return NO_VALUES
   const text = split(value).join(',')
   const remaining = readParameter(text, 'remaining')
   if (remaining !== null)
@@ -126,7 +129,7 @@ function readCombined(value: HeaderValue, policies: readonly Policy[]): RateValu
     const limit = policies.find((policy) => policy.name === name)?.limit ?? null
     return [{ name, limit, remaining: left, reset: readDelay(part, 't') }]
   })
-  return items.sort((a, b) => (a.remaining ?? 0) - (b.remaining ?? 0))[0] ?? NO_VALUES
+  return withLeastLeft(items) ?? NO_VALUES
 }
 
 function readDelay(text: string, name: string): Reset | null {
