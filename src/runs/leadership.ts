@@ -72,7 +72,6 @@ export class Leadership {
   /** Why the lease was not renewed last; null: it was, or nothing has come back yet. */
   #failure: unknown = null
   #hasStoredCircuit: boolean
-  #hasStoredPause = false
   #isLearntLogged = false
   /** When a person wanted the service to be tried last, as of the last look. */
   #triedAt: number | null
@@ -174,8 +173,9 @@ export class Leadership {
       this.#failure = null
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))
-      await this.#savePause()
-      await rateLimits.saveRateStatus(db, this.#lease, this.limiter.state())
+      const state = this.limiter.state()
+      if (state.limit === null) await this.#savePause()
+      await rateLimits.saveRateStatus(db, this.#lease, state)
       await this.#saveCircuit()
     } catch (error) {
       this.#failure = error
@@ -223,11 +223,8 @@ export class Leadership {
 
   /** A pause or a ban without a known limit: no call is granted that would store until when nothing may be called. */
   async #savePause(): Promise<void> {
-    if (this.limiter.state().limit !== null) return
     const latest = this.limiter.exhaustedFor()
-    const isPaused = Object.keys(latest).length > 0
-    if (isPaused || this.#hasStoredPause) await this.#saveExhausted(latest)
-    this.#hasStoredPause = isPaused
+    if (Object.keys(latest).length > 0) await this.#saveExhausted(latest)
   }
 
   #saveLimit(limit: KnownLimit): void {

@@ -217,11 +217,11 @@ export class EnrichmentClient {
     const { build, read, kind } = call
     const parts = build(input)
     try {
-      if (read === null) return this.#readLookup(call, await this.#transport.send(call, parts, options))
       const { response, own } = await this.#send(call, parts, options, read)
-      if (own === null) return this.#readLookup(call, response)
-      if (own.outcome !== 'accepted' && response.exchange.head.status < 300) this.#unread[kind].answer()
-      return own
+      const answer = own ?? this.#readLookup(call, response)
+      // That a status says that there is no match shows nothing of how records are read.
+      if (answer.outcome !== 'accepted' && response.exchange.head.status < 300) this.#unread[kind].answer()
+      return answer
     } catch (error) {
       throw error instanceof MalformedResponseError
         ? this.#judgeUnread(error, kind, JSON.stringify(parts))
@@ -270,7 +270,7 @@ export class EnrichmentClient {
   }
 
   /** @throws ServiceError for an answer that is none */
-  #readLookup<Input>({ readRecord, kind }: LookupCall<Input>, response: RawResponse): LookupResponse {
+  #readLookup<Input>({ readRecord }: LookupCall<Input>, response: RawResponse): LookupResponse {
     const { head, body } = response.exchange
     if (head.status === 404 && !isMissingRoute(head.headers, body)) return { outcome: 'not_found' }
     if (head.status === 202) {
@@ -279,10 +279,7 @@ export class EnrichmentClient {
     }
     const value = parseSuccessBody(response)
     const reading = readRecord(value)
-    if (reading.outcome !== 'unreadable') {
-      this.#unread[kind].answer()
-      return reading
-    }
+    if (reading.outcome !== 'unreadable') return reading
     const jobId = asyncJobId(value)
     if (jobId !== null) return { outcome: 'accepted', jobId }
     throw malformedResponseError(reading.reason, response)

@@ -7,16 +7,12 @@ const LATER = 10
  * are any values that are equal for equal inputs.
  */
 export class InputsInARow<Input = string> {
-  #hasAnswered = false
+  hasAnswered = false
   #inputs = new Set<Input>()
-
-  get hasAnswered(): boolean {
-    return this.#hasAnswered
-  }
 
   /** Whether enough different inputs have got it since one was answered. */
   get isProof(): boolean {
-    return this.#inputs.size >= (this.#hasAnswered ? LATER : AT_FIRST)
+    return this.#inputs.size >= (this.hasAnswered ? LATER : AT_FIRST)
   }
 
   has(input: Input): boolean {
@@ -28,7 +24,7 @@ export class InputsInARow<Input = string> {
   }
 
   answer(): void {
-    this.#hasAnswered = true
+    this.hasAnswered = true
     if (this.#inputs.size > 0) this.#inputs = new Set()
   }
 }
