@@ -160,9 +160,9 @@ async function expectTitles(
 }
 
 const ofKnown =
-  (titleOf: (n: number) => string) =>
+  (titleOf: (n: number) => string, isRefused: (n: number) => boolean = () => false) =>
   (n: number): string | null =>
-    isKnownNumber(n) ? titleOf(n) : null
+    isKnownNumber(n) && !isRefused(n) ? titleOf(n) : null
 
 /** What was billed is what was counted, and nothing was billed twice. */
 async function expectCounted(database: TestDatabase, standIn: StandIn): Promise<void> {
@@ -234,11 +234,9 @@ test('Prospeo: a miss is a 400, results name their identifier, and headers tell 
   expect(report.rows.rejected).toBe(9 + 5 + 4)
   expectSomeFaults(standIn)
   await expectCounted(database, standIn)
-  const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
-    isInvalid(n) ? null : ofKnown(titleOf)(n)
-  await expectTitles(database, 'mailed', ofTaken(ANALYST))
-  await expectTitles(database, 'named', ofTaken(WORK))
-  await expectTitles(database, 'firms', ofTaken(INDUSTRY))
+  await expectTitles(database, 'mailed', ofKnown(ANALYST, isInvalid))
+  await expectTitles(database, 'named', ofKnown(WORK, isInvalid))
+  await expectTitles(database, 'firms', ofKnown(INDUSTRY, isInvalid))
   await expectNoCall(fillrate, standIn)
   // All that was found is requested again, which is free, and the answers say so.
   const { credits } = await countSpend(database)
@@ -267,10 +265,8 @@ test('Lusha: failures and refusals within a 200, a hundred people in a call', as
   // A person cost one, half of the most, and a company two.
   expect(standIn.credits()).toBe(countKnown(240) + countKnown(40) - 6 + 2 * countKnown(40))
   await expectCounted(database, standIn)
-  const ofAllowed = (titleOf: (n: number) => string) => (n: number) =>
-    isRestricted(n) ? null : ofKnown(titleOf)(n)
-  await expectTitles(database, 'mailed', ofAllowed(ANALYST))
-  await expectTitles(database, 'named', ofAllowed(WORK))
+  await expectTitles(database, 'mailed', ofKnown(ANALYST, isRestricted))
+  await expectTitles(database, 'named', ofKnown(WORK, isRestricted))
   await expectTitles(database, 'firms', ofKnown(INDUSTRY))
   await expectNoCall(fillrate, standIn)
 })
@@ -289,10 +285,8 @@ test.each([
   expect(report.requests.bulk).toBe(0)
   expectSomeFaults(standIn)
   await expectCounted(database, standIn)
-  const ofTaken = (titleOf: (n: number) => string) => (n: number) =>
-    isRefused(n) ? null : ofKnown(titleOf)(n)
-  await expectTitles(database, 'mailed', ofTaken(ANALYST))
-  await expectTitles(database, 'named', ofTaken(ANALYST))
+  await expectTitles(database, 'mailed', ofKnown(ANALYST, isRefused))
+  await expectTitles(database, 'named', ofKnown(ANALYST, isRefused))
   await expectTitles(database, 'firms', ofKnown(INDUSTRY))
 })
 
