@@ -382,7 +382,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       job_id text collate "C",
       scope text,
       state text not null check (state in
-        ('submitting', 'submitted', 'completed', 'failed', 'in_doubt', 'rejected', 'expired')),
+        ('submitting', 'submitted', 'completed', 'unread', 'failed', 'in_doubt', 'rejected', 'expired')),
       reason text,
       size integer not null check (size between 1 and 1000),
       attempts integer not null default 1 check (attempts >= 1),
@@ -410,7 +410,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
       pages integer not null default 0,
       check (cardinality(lookup_ids) = size),
       check ((lease_token is null) = (leased_until is null)),
-      check ((state in ('completed', 'failed', 'rejected', 'expired')) = (finished_at is not null))
+      check ((state in ('completed', 'unread', 'failed', 'rejected', 'expired')) = (finished_at is not null))
     )`.execute(db)
   await sql`create index jobs_by_job_id on fillrate.jobs (job_id, service_id) where job_id is not null`.execute(
     db,
@@ -421,6 +421,7 @@ async function createJobs(db: Kysely<unknown>): Promise<void> {
   await sql`create index jobs_waiting on fillrate.jobs (deadline_at) where state in ('submitted', 'in_doubt')`.execute(
     db,
   )
+  await sql`create index jobs_unread on fillrate.jobs (service_id) where state = 'unread'`.execute(db)
   await sql`create index jobs_expired on fillrate.jobs (finished_at) where state = 'expired'`.execute(db)
   await sql`create index jobs_by_run on fillrate.jobs (run_id)`.execute(db)
   await sql`create index jobs_to_poll on fillrate.jobs (poll_at) where state = 'submitted' and poll_at is not null`.execute(

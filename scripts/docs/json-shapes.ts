@@ -35,6 +35,7 @@ const JOB_STATE_MEANINGS: Readonly<Record<JobState, string>> = {
   submitting: 'about to be posted',
   submitted: 'accepted; its results are expected',
   completed: 'delivered',
+  unread: 'delivered, with results that name no input, as none ever did: read again by the next run',
   failed: 'delivered as failed',
   in_doubt: 'posted without an answer: it may have been accepted',
   rejected: 'not accepted; its inputs are requested singly',

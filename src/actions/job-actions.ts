@@ -63,7 +63,8 @@ export function performJobAction(
         mayBeBilled: job.state !== Job.submitting,
         attempts: null,
       })
-    if (!isPosted && job.state !== Job.submitting) {
+    const isUnread = job.state === Job.unread
+    if (!isPosted && !isUnread && job.state !== Job.submitting) {
       if (job.open === 0) return unchanged('it has already finished')
       const requeued = await requeueInputs()
       return {
@@ -81,7 +82,7 @@ export function performJobAction(
       action,
       state: Job.expired,
       requeued,
-      possibly_billed: isPosted ? requeued : 0,
+      possibly_billed: isPosted || isUnread ? requeued : 0,
       message: 'the next run requests its inputs one by one',
     }
   })

@@ -9,14 +9,17 @@ import { toIdentifier } from './json.ts'
  *         │ │                 └───no credits────▶ rejected
  *         │ └─ no response, 502, 504, a crash ──▶ in_doubt ──delivery──▶ completed | failed; deadline ─▶ expired
  *         └─ refused (domain/service/status.ts), or not accepted five times ─▶ rejected
+ *     submitted ──results that name no input, as none ever did──▶ unread ──delivery──▶ completed; cancelled ─▶ expired
  *
  * A delivery is accepted in every state. A job in doubt is never submitted again. A status that is not terminal changes
- * nothing. A finished job keeps its inputs without a result for some minutes, for a further delivery.
+ * nothing. A finished job keeps its inputs without a result for some minutes, for a further delivery; an unread one until its results are
+ * read with a description that fits, because they are paid for.
  */
 export const Job = {
   submitting: 'submitting',
   submitted: 'submitted',
   completed: 'completed',
+  unread: 'unread',
   failed: 'failed',
   inDoubt: 'in_doubt',
   rejected: 'rejected',

@@ -1,8 +1,15 @@
 import * as deliveries from '../store/deliveries.ts'
 import * as jobs from '../store/deliveries.ts'
-import { afterDelivery, Delivery, isTerminalStatus, type TerminalStatus } from '../domain/job.ts'
+import {
+  afterDelivery,
+  Delivery,
+  INCOMPLETE_PAGES,
+  isTerminalStatus,
+  Job,
+  type TerminalStatus,
+} from '../domain/job.ts'
 import { countJobCosts, type StatedJobCost } from '../store/spend.ts'
-import { isTransient, inTransaction } from '../store/transaction.ts'
+import { isTransient, inTransaction, type Tx } from '../store/transaction.ts'
 import type { DeliveryJob } from '../store/deliveries.ts'
 import { completeFromDelivery } from '../store/lookup-leases.ts'
 import { parseEvent } from '../webhook/event.ts'
@@ -21,6 +28,7 @@ import {
 import { Lookup } from '../domain/lookup.ts'
 import { shareCredits } from '../domain/service/service.ts'
 import { roundCredits } from '../domain/spend.ts'
+import { AT_FIRST } from '../service/inputs-in-a-row.ts'
 
 /** Deliveries per tick, 100 results each. */
 const DELIVERIES_PER_TICK = 50
@@ -150,8 +158,10 @@ function settleClaimed(
     onClaim(first)
     const deliveryJobs = await lockCandidateJobs(tx, claimed)
     const redacted = await dropErased(tx, claimed, deliveryJobs, deps.adapter)
-    const settled = redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs))
-
+    const settled = await markUnread(
+      tx,
+      redacted.map((delivery) => settleParsed(deps, delivery, deliveryJobs)),
+    )
     const matchedDeliveries = settled.flatMap((one) => one.matched ?? [])
     const delivered = byJob(matchedDeliveries)
     const merged = mergeAnswers(matchedDeliveries.flatMap((one) => one.settlement.answers))
@@ -182,6 +192,11 @@ function settleClaimed(
 interface MatchedDelivery {
   readonly jobId: string | null
   readonly settlement: DeliverySettlement
+  /** A result names an input; or none of those that prove that no other would either. */
+  readonly names: boolean
+  readonly isNameless: boolean
+  /** No result of another job of the service ever named an input, either. */
+  readonly isUnread?: boolean
 }
 
 interface SettledDelivery extends deliveries.SettledDelivery {
@@ -209,6 +224,13 @@ function settleParsed(
     }
   const { unmatched, answers } = settlement
   const isQuarantined = unmatched > 0 && answers.length === 0
+  // Of a job that failed, whose pages are not complete, or whose results belong to their places, none need name an input.
+  const isNameless =
+    unmatched === event.results.length &&
+    unmatched >= AT_FIRST &&
+    bulkCallOf(deps.adapter, settlement.job)?.isOrdered !== true &&
+    event.status !== 'failed' &&
+    event.status !== INCOMPLETE_PAGES
   return {
     id,
     state: isQuarantined ? Delivery.quarantined : Delivery.settled,
@@ -219,8 +241,29 @@ function settleParsed(
         : null,
     quarantinedResults: unmatched,
     // What it says about the job counts all the same: that it has finished.
-    ...(settlement.isForJob && { matched: { jobId: event.jobId, settlement } }),
+    ...(settlement.isForJob && {
+      matched: { jobId: event.jobId, settlement, names: unmatched < event.results.length, isNameless },
+    }),
   }
+}
+
+/**
+ * Marks deliveries that are the description's fault: none of their results names an input, and none of another job of the service ever
+ * did. They are paid for, so that their inputs are not requested singly.
+ */
+async function markUnread(tx: Tx, settled: readonly SettledDelivery[]): Promise<readonly SettledDelivery[]> {
+  const named = new Map<number, boolean>()
+  for (const { matched } of settled) if (matched?.names) named.set(matched.settlement.job.service, true)
+  for (const { matched } of settled) {
+    const service = matched?.settlement.job.service
+    if (matched?.isNameless && service !== undefined && !named.has(service))
+      named.set(service, await deliveries.hasSettled(tx, service))
+  }
+  return settled.map((one) =>
+    one.matched?.isNameless && named.get(one.matched.settlement.job.service) === false
+      ? { ...one, matched: { ...one.matched, isUnread: true } }
+      : one,
+  )
 }
 
 /** A job, and what the deliveries of a batch mean for it. */
@@ -229,6 +272,7 @@ interface JobDeliveries {
   /** The service's identifier of it, if a delivery has one. */
   readonly jobId: string | null
   readonly settlements: readonly DeliverySettlement[]
+  readonly isUnread: boolean
 }
 
 const byJob = (matchedDeliveries: readonly MatchedDelivery[]): JobDeliveries[] =>
@@ -238,6 +282,7 @@ const byJob = (matchedDeliveries: readonly MatchedDelivery[]): JobDeliveries[] =
       job: settlement.job,
       jobId: jobDeliveries.find((one) => one.jobId !== null)?.jobId ?? null,
       settlements: jobDeliveries.map((one) => one.settlement),
+      isUnread: jobDeliveries.some((one) => one.isUnread === true),
     }
   })
 
@@ -262,13 +307,15 @@ function toJobCosts(
   )
 }
 
+const UNREAD = { state: Job.unread, reason: 'none of its results names an input, as none of another job did' }
+
 /** What the deliveries of a batch mean for their jobs. */
 const toDeliveredJobs = (
   { adapter, policy }: Pick<SettleDeps, 'adapter' | 'policy'>,
   delivered: readonly JobDeliveries[],
   costs: ReadonlyMap<string, JobCost>,
 ): jobs.DeliveredJob[] =>
-  delivered.map(({ job, jobId, settlements }) => {
+  delivered.map(({ job, jobId, settlements, isUnread }) => {
     const { id, members } = job
     const answered = new Set(settlements.flatMap(({ answers }) => answers.map((answer) => answer.id)))
     const unanswered = members.filter((member) => member.open && !answered.has(member.id)).length
@@ -278,8 +325,8 @@ const toDeliveredJobs = (
     return {
       id,
       jobId,
-      ...afterDelivery(status, unanswered),
-      isOpen: unanswered > 0,
+      ...(isUnread ? UNREAD : afterDelivery(status, unanswered)),
+      isOpen: unanswered > 0 && !isUnread,
       // Nothing follows an answer.
       graceMs: (bulkCallOf(adapter, job)?.results ?? 'webhook') === 'webhook' ? policy.bulk.graceMs : 0,
       ...(cost && { credits: cost.credits, creditsStated: cost.stated }),

@@ -7,7 +7,7 @@ import { SINGLE_ENDPOINTS, type SingleEndpoint } from '../domain/spend.ts'
 import type { CallDeps } from '../pipeline/deps.ts'
 import { pollJobs } from '../pipeline/poll.ts'
 import { JOBS_PER_TICK, submitJobs, type SubmitResult } from '../pipeline/submit.ts'
-import { OutOfCreditsError, type ServiceError } from '../service/errors.ts'
+import { OutOfCreditsError, type ServiceError, UnreadResultsError } from '../service/errors.ts'
 import { retryWhileUnavailable } from '../store/transaction.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { readTry } from '../store/services.ts'
@@ -224,7 +224,10 @@ class LeaderCalls {
       listed = await this.#listCached()
     }
     this.#probeCredits(listed)
-    return listed
+    const unread = listed.find((run) => run.unread !== null)?.unread ?? null
+    if (unread === null || this.#stopped.signal.aborted) return listed
+    this.#options.onStop(new UnreadResultsError(unread, this.#deps.adapter.name))
+    return []
   }
 
   /** A run that begins finds out whether the account has credits again. Live sync finds out once an hour. */

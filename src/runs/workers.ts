@@ -6,6 +6,7 @@ import { settleReceived } from '../pipeline/settle.ts'
 import type { SubmitResult } from '../pipeline/submit.ts'
 import type { ServiceError } from '../service/errors.ts'
 import type { Source } from '../sources/source-model.ts'
+import { requeueUnread } from '../store/deliveries.ts'
 import { retryWhileUnavailable, TakeoverGrace } from '../store/transaction.ts'
 import { WakeSignal } from '../util/wake-signal.ts'
 import { runCallLoop } from './call-loop.ts'
@@ -211,7 +212,7 @@ export class Workers {
   }
 
   async #runCalls({ elector, onUnauthorized, ...deps }: CallSetup): Promise<void> {
-    await this.#settleBacklog()
+    await this.#settleBacklog(deps.service)
     return runCallLoop({
       deps,
       elector,
@@ -243,13 +244,15 @@ export class Workers {
   }
 
   /**
-   * Settles deliveries that arrived meanwhile: they answer lookups that would otherwise be requested and paid again.
+   * Settles deliveries that arrived meanwhile, and what the description did not fit before: they answer lookups that would otherwise be
+   * requested and paid again.
    */
-  async #settleBacklog(): Promise<void> {
+  async #settleBacklog(service: number): Promise<void> {
     const { signal } = this.#options
     const { log } = this.#deps
     await retryWhileUnavailable(
       async () => {
+        await requeueUnread(this.#deps.db, service)
         while (!signal.aborted && (await settleReceived(this.#deps)).deliveries > 0) this.wakeWriters()
       },
       {

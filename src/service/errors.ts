@@ -211,6 +211,19 @@ export class MalformedResponseError extends ServiceError {
   }
 }
 
+/** Not sent: the results of a job name none of its inputs, as no results of the service ever did. They are paid for, and kept. */
+export class UnreadResultsError extends ServiceError {
+  readonly action = 'abort_run'
+
+  /** @param job our key of it */
+  constructor(job: string, service: string) {
+    super(
+      `the results of job ${job} name none of its inputs, as no results of ${service} ever did. They are kept, and nothing more is paid for. Correct how the description reads results (\`bulk\`, \`poll\`, \`webhook\`): the next run reads them again. \`fillrate cancel --job ${job}\` gives them up, and its inputs are requested singly`,
+      { endpoint: 'jobs', maybeSent: false },
+    )
+  }
+}
+
 /** A status that the interface does not define for this endpoint. */
 export class UnexpectedStatusError extends ServiceError {
   readonly action: 'retry' | 'reject' | 'abort_run'

@@ -1,5 +1,5 @@
 /** Different inputs in a row that prove that what they get, all would get: before any was answered, and after. */
-const AT_FIRST = 3
+export const AT_FIRST = 3
 const LATER = 10
 
 /**

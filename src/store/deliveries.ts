@@ -165,6 +165,23 @@ export async function requeueOrphans(db: Connection): Promise<number> {
   return Number(result.numAffectedRows ?? 0)
 }
 
+/** Whether any delivery of the service was ever settled. */
+export const hasSettled = (db: Connection, service: number): Promise<boolean> =>
+  isTrue(
+    db,
+    sql`exists (select from fillrate.deliveries where state = 'settled' and coalesce(service_id = ${service}, true))`,
+  )
+
+/** Returns the results of unread jobs, to be read with the description as it is now. */
+export async function requeueUnread(db: Connection, service: number): Promise<void> {
+  await sql`
+    update fillrate.deliveries d set state = 'received', reason = null, settled_at = null, quarantined_results = 0
+      from fillrate.jobs j
+     where j.state = 'unread' and j.service_id = ${service} and d.state = 'quarantined' and (j.key = d.job_key or j.job_id = d.job_id)`.execute(
+    db,
+  )
+}
+
 /** How many deliveries are in each state. */
 export async function countDeliveryStates(db: Connection): Promise<Partial<Record<DeliveryState, number>>> {
   const { rows } = await sql<{ state: DeliveryState; count: number }>`

@@ -395,13 +395,15 @@ export async function lockJob(tx: Tx, id: string): Promise<LockedJob | null> {
   return rows[0] ?? null
 }
 
-/** Gives up jobs before their deadline: they expire, or are rejected if the service certainly did not accept them. */
+/** Gives up jobs before their deadline, or before their results can be read: they expire, or are rejected if the service certainly did not accept them. */
 export async function giveUpJobs(tx: Tx, keys: readonly string[], reason: string): Promise<void> {
   await sql`
     update fillrate.jobs
        set state = case when state = 'submitting' then 'rejected' else 'expired' end, reason = ${reason},
            finished_at = now(), lease_token = null, leased_until = null, not_before = null
-     where key = any(${[...keys]}::uuid[]) and state in ('submitting', 'submitted', 'in_doubt')`.execute(tx)
+     where key = any(${[...keys]}::uuid[]) and state in ('submitting', 'submitted', 'in_doubt', 'unread')`.execute(
+    tx,
+  )
 }
 
 /** Makes a job that the service did not accept due now, without the rest of its backoff. */

@@ -20,7 +20,7 @@ export async function listJobGroups(db: Database): Promise<JobGroup[]> {
     select state, count(*) as jobs, sum(size)::bigint as emails, min(created_at) as oldest,
            min(deadline_at) filter (where finished_at is null) as deadline
       from fillrate.jobs group by state
-     order by array_position(array['submitting', 'submitted', 'in_doubt', 'expired', 'failed', 'rejected', 'completed'],
+     order by array_position(array['submitting', 'submitted', 'in_doubt', 'expired', 'unread', 'failed', 'rejected', 'completed'],
                              state)`.execute(db)
   return rows
 }

@@ -171,6 +171,8 @@ export interface RunningRun {
   readonly scopes: Scopes
   /** Its budget bounds what is requested for it. */
   readonly isBounded: boolean
+  /** A job of the leader's service whose results name none of its inputs, as none ever did. */
+  readonly unread: string | null
 }
 
 /**
@@ -183,6 +185,7 @@ export async function listRunning(
 ): Promise<RunningRun[]> {
   const { rows } = await sql<RunningRun>`
     select id, trigger, options, scopes, bound is not null as "isBounded",
+           (select min(key::text) from fillrate.jobs where state = 'unread' and service_id = ${of?.service ?? null}::smallint) as unread,
            picking_finished_at is null or ${of === null ? sql`false` : sql`${of.service}::smallint = any(gathering)`} as picking
       from fillrate.runs
      where ${IS_RUNNING}

@@ -170,21 +170,28 @@ test.each<[string, Pick<BulkBehaviour, 'accept'>, (job: SubmittedBulk, email: st
 ])(
   'records in the order in which they were ready, with %s, are quarantined, and their inputs asked singly',
   async (_, accept, toResult) => {
-    const { service, cli } = await setUp('people', 100, {
+    // Where no result ever named an input, it would be the description's fault.
+    const first = Promise.withResolvers<void>()
+    const { service, cli } = await setUp('people', 200, {
       ...accept,
-      deliver: (job, post) =>
-        post({
-          event_id: `event-${job.nth}`,
-          job_id: `job-${job.nth}`,
-          status: 'completed',
-          results: inTheirOwnOrder(job.emails).map((email) => toResult(job, email)),
-        }),
+      deliver: async (job, post) => {
+        if (job.nth === 1) {
+          await post(completed(job, 'event-1'))
+          return first.resolve()
+        }
+        await first.promise
+        const results = inTheirOwnOrder(job.emails).map((email) => toResult(job, email))
+        await post({ event_id: 'event-2', job_id: 'job-2', status: 'completed', results })
+      },
     })
     const report = await run(cli)
-    expect(await titles('people')).toEqual({ own: 100, others: 0, blank: 0 })
-    expect(await deliveryStates()).toEqual([{ state: 'quarantined', count: 1, quarantined: 100 }])
+    expect(await titles('people')).toEqual({ own: 200, others: 0, blank: 0 })
+    expect(await deliveryStates()).toEqual([
+      { state: 'quarantined', count: 1, quarantined: 100 },
+      { state: 'settled', count: 1, quarantined: 0 },
+    ])
     expect([service.asked.size, most(service.asked)]).toEqual([100, 1])
-    expect(report).toMatchObject({ lookups: { in_doubt: 100 }, requests: { bulk: 1, person: 100 } })
+    expect(report).toMatchObject({ lookups: { in_doubt: 100 }, requests: { bulk: 2, person: 100 } })
     expect((await cli.run('status')).stdout).toContain('100 results matched no input and were not used')
   },
 )

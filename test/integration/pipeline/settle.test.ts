@@ -211,7 +211,8 @@ test.each<[string, boolean, string, readonly string[]]>([
   expect(await deliveries()).toMatchObject([
     { state: isUsed ? 'settled' : 'quarantined', quarantined_results: isUsed ? 0 : 3 },
   ])
-  expect(await job(id)).toMatchObject({ state: jobId === 'j' ? 'completed' : 'submitted' })
+  const state = isUsed ? 'completed' : 'unread'
+  expect(await job(id)).toMatchObject({ state: jobId === 'j' ? state : 'submitted' })
 })
 
 describe('results that its reader names after the inputs of the job', () => {

@@ -1,6 +1,8 @@
+import { pino } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { readConditions } from '../../../src/store/conditions.ts'
 import type { BulkEndpoint, PollEndpoint, ServiceDefinition } from '../../../src/domain/service/adapter.ts'
+import { performJobAction } from '../../../src/actions/job-actions.ts'
 import type { JobInputs, ServiceAnswer, ServiceFailure } from '../../../src/domain/service/messages.ts'
 import { runExitCode } from '../../../src/runs/report.ts'
 import { expireDeadlines } from '../../chaos/fixture.ts'
@@ -229,6 +231,65 @@ describe('results in order, without names', () => {
       expect(await countTitles(database, name)).toEqual({ own: 40, others: 0 })
     },
   )
+})
+
+describe('results that name no input, as no results of the service ever did', () => {
+  // No results of another service were read.
+  const database = useTestDatabase()
+  const unnamed = (email: string): object => ({ data: toTitle(email) })
+
+  async function setUp() {
+    const { name, sources } = await createPeopleTable(database, 30)
+    const jobs: (readonly string[])[] = []
+    const service = await playService(({ path, body }, bill) => {
+      const { emails, email = '' } = body as Sent
+      if (path.startsWith('/jobs/'))
+        return { body: { status: 'completed', results: jobs[Number(path.slice(6)) - 1]?.map(unnamed) } }
+      bill(...(emails ?? [email]))
+      return { body: emails ? { job_id: String(jobs.push(emails)) } : toTitle(email) }
+    })
+    const run = async (bulk: Partial<BulkEndpoint> = {}) => {
+      const definition = { ...fetched(10, { after: '50ms' }), bulk: { path: '/bulk', size: 10, ...bulk } }
+      await using fillrate = await openService(database, definition, sources, service)
+      return await fillrate.run({ budget: 'unlimited', waitMs: 20_000 })
+    }
+    return { name, service, run }
+  }
+
+  test('a run ends with what to mend, again and again without a call, until they are read: free', async () => {
+    const { name, service, run } = await setUp()
+    const first = await run()
+    expect(first).toMatchObject({ status: 'unauthorized', rows: { waiting: 30 }, requests: { person: 0 } })
+    expect(first.reason).toMatch(
+      /the results of job \S+ name none of its inputs.*Correct how the description/,
+    )
+    expect(runExitCode(first)).toBe(2)
+    const { size } = service.billed
+    const second = await run()
+    expect(second).toMatchObject({ status: 'unauthorized', requests: { person: 0, bulk: 0 } })
+    expect(service.billed.size).toBe(size)
+
+    expect(await run({ ordered: true })).toMatchObject({ status: 'completed', rows: { enriched: 30 } })
+    expect([...service.billed.values()].filter((times) => times !== 1)).toEqual([])
+    expect(await countTitles(database, name)).toEqual({ own: 30, others: 0 })
+  })
+
+  test('a job whose results are given up has its inputs requested singly', async () => {
+    await database.pool.query(`delete from fillrate.deliveries`)
+    const { service, run } = await setUp()
+    await run()
+    const unread = await database.pool.query<{ key: string }>(
+      `select key from fillrate.jobs where state = 'unread'`,
+    )
+    for (const { key } of unread.rows)
+      expect(
+        await performJobAction({ db: database.db, log: pino({ level: 'silent' }) }, 'cancel', key),
+      ).toMatchObject({ state: 'expired', requeued: 10, possibly_billed: 10 })
+    const report = await run({ ordered: true })
+    expect(report).toMatchObject({ status: 'completed', rows: { waiting: 0 } })
+    expect(report.requests.person).toBe(10 * unread.rows.length)
+    expect(service.billed.size).toBe(30)
+  })
 })
 
 describe('an account without credits', () => {

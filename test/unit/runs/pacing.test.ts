@@ -41,6 +41,7 @@ describe('the turn of a run', () => {
     options: { limit: null, budget: null, where: null, route: 'sync' },
     picking: false,
     isBounded: false,
+    unread: null,
     scopes: {},
   })
 
