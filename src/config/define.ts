@@ -9,6 +9,20 @@ import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 // Written by hand beside the schema, because editors show these words: TypeScript 7 drops every doc comment of a mapped type, which
 // `z.input` is, and those of the schema in declarations. `test/unit/config/define.test.ts` holds both to one shape.
 
+/** What lookups cost and how long they are good for, at all services or at one of several. */
+interface LookupTerms {
+  /** Jobs: many lookups with one call. */
+  readonly bulk?: BulkSettings
+  /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
+  readonly price?: PriceSettings
+  /** A record that was found is looked up again after this long. Default: 90d; of one of several services, that of all. */
+  readonly refreshAfter?: Duration
+  /** A lookup without a match is repeated after this long. Default: 30d; of one of several services, that of all. */
+  readonly retryNotFoundAfter?: Duration
+  /** The maximum number of attempts of a lookup. Default: 5; of one of several services, that of all. */
+  readonly attempts?: number
+}
+
 interface ScheduleConfig<Name extends string = string> {
   /** Minute, hour, day of month, month, day of week: `0 2 * * *`; or a name such as `@daily`. */
   readonly cron: string
@@ -121,7 +135,11 @@ export function defineConfig<
   return config
 }
 
-interface OutputOptions {
+interface OutputOptions<Field extends string, Unlisted extends boolean> {
+  /** A field of the record. A dot leads into an object: `company.domain`. */
+  readonly field: Field
+  /** Takes a field that the service does not document. */
+  readonly unlisted?: Unlisted
   /** What happens to a column that already holds a value. Default: `blank`, only blank columns are written. */
   readonly policy?: WritePolicy
   /** Records of a lower confidence (0 to 1) are not written to this column. Default: the source's. */
@@ -142,13 +160,8 @@ interface OutputOptions {
 /** A field of the record, alone or with options. */
 export type OutputConfig<Kind extends SourceKind, Field extends string = RecordField<Kind>> =
   | Field
-  | (OutputOptions & {
-      /** A field of the record. A dot leads into an object: `company.domain`. */
-      readonly field: Field
-      /** Takes a field that the service does not document. */
-      readonly unlisted?: false
-    })
-  | (OutputOptions & { readonly field: string; readonly unlisted: true })
+  | OutputOptions<Field, false>
+  | (OutputOptions<string, true> & { readonly unlisted: true })
 
 /** By service: what each fills the column with. A service that is left out does not fill it. */
 type OutputByService<Kind extends SourceKind, ServiceName extends string> = [ServiceName] extends [never]
@@ -332,20 +345,6 @@ export type RunBudgetConfig =
       /** Three letters (ISO 4217): `EUR`, as in `price`. */
       readonly currency: string
     }
-
-/** What lookups cost and how long they are good for, at all services or at one of several. */
-interface LookupTerms {
-  /** Jobs: many lookups with one call. */
-  readonly bulk?: BulkSettings
-  /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
-  readonly price?: PriceSettings
-  /** A record that was found is looked up again after this long. Default: 90d; of one of several services, that of all. */
-  readonly refreshAfter?: Duration
-  /** A lookup without a match is repeated after this long. Default: 30d; of one of several services, that of all. */
-  readonly retryNotFoundAfter?: Duration
-  /** The maximum number of attempts of a lookup. Default: 5; of one of several services, that of all. */
-  readonly attempts?: number
-}
 
 /** One of several services. */
 export interface ServiceConfig<Adapter> extends CallSettings<Adapter>, LookupTerms {
