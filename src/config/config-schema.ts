@@ -100,13 +100,8 @@ const serviceEntry = objectOf(
   "{ adapter: './services/pdl.ts', budget: 2000 }",
 )
 
-/** The services by name. */
-const servicesSchema = z
-  .record(serviceNameText, serviceEntry, {
-    error: objectLike("{ acme: {}, pdl: { adapter: './services/pdl.ts' } }"),
-  })
-  .refine((services) => Object.keys(services).length > 0, { error: 'at least one service' })
-  .superRefine(checkVariableNames)
+/** The services by name: one at least, which is found before (`load.ts`). */
+const servicesSchema = z.record(serviceNameText, serviceEntry).superRefine(checkVariableNames)
 
 /** Names that differ in a case or a sign only have the same variables. */
 function checkVariableNames(
