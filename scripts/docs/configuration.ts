@@ -39,13 +39,7 @@ export function configurationPage(): string {
     '### `services` of a source',
     'Names of services, or objects with these fields:',
     fields(objectVariant(objectIn(person?.properties?.['services']?.items))),
-    "**Deleted rows.** `onDelete: 'forget'` erases what is stored of a row an hour after it was deleted from the " +
-      "table, unless another row needs it; `'keep'` keeps it for `explain` and `undo`. Either way the row is in no count. " +
-      'If more than 10% of a source is gone, nothing is erased before you confirm it: ' +
-      '[security](security.md#rows-that-are-deleted-in-the-crm).',
-    "**Freshness.** `freshness: { column: 'enriched_at' }` names the column in which the CRM keeps when a row was " +
-      'enriched last, by whatever did it. It replaces a condition on that column in `where`, which would remove each ' +
-      'row from the source as soon as it is written. [How it works](how-it-works.md#freshness) has the details.',
+    'More on [rows that are deleted](security.md#rows-that-are-deleted-in-the-crm) and on [freshness](how-it-works.md#freshness).',
     '### `inputs` of a person',
     'The first usable one of email, profile URL, and name with company is looked up. At least one is required. ' +
       '[Some services](services.md#requests) take first name, last name and the domain of the company.',
@@ -75,9 +69,6 @@ export function configurationPage(): string {
       'sub-select on the same table finds it as it was before the batch.',
     '**Touch.** The names are columns, or keys inside a jsonb column like those of outputs ' +
       "(`'attributes.enriched_at': 'now()'`). The expressions see `t`, the tables of `joins` and `$confidence`.",
-    '**Unlisted fields.** The service may send more than it documents: ' +
-      "`{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field that is not " +
-      'listed above is an error, because it is mostly a typing error.',
     '`fillrate check` reports a field that can never fit its column as an error (a list in a text column, a range such as ' +
       '`51-200` in an integer, a name in a number). What `map`, `sql` and constraints make of values shows in `fillrate run --dry-run`. ' +
       '[Schema shapes](how-it-works.md#schema-shapes) lists what each shape of schema needs.',

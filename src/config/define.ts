@@ -6,8 +6,9 @@ import type { NotificationForm } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 
-// Written by hand beside the schema, because editors show these words: TypeScript 7 drops every doc comment of a mapped type, which
-// `z.input` is, and those of the schema in declarations. `test/unit/config/define.test.ts` holds both to one shape.
+// Written by hand beside the schema, because editors show these words. Published declarations have the types of a schema written out
+// without its comments, in every version, and TypeScript 7.0 shows none of a mapped type, which `z.input` is.
+// `test/unit/config/define.test.ts` holds both to one shape.
 
 /** What lookups cost and how long they are good for, at all services or at one of several. */
 interface LookupTerms {
@@ -51,21 +52,7 @@ type FieldFor<Field extends string, ServiceName extends string> = [ServiceName] 
   ? Field
   : string
 
-/**
- * A configuration, as `fillrate.config.ts` exports it. Secrets come from the environment only.
- * @example
- * const config: ConfigInput = {
- *   sources: {
- *     contacts: {
- *       kind: 'person',
- *       table: 'crm.contacts',
- *       inputs: { email: 't.email' },
- *       outputs: { job_title: 'title', phone: { field: 'phone', policy: 'tracked' } },
- *     },
- *   },
- *   budget: 10_000,
- * }
- */
+/** A configuration, as `fillrate.config.ts` exports it. Secrets come from the environment only. */
 export interface ConfigInput<
   Name extends string = string,
   Person extends string = RecordField<'person'>,
@@ -138,7 +125,7 @@ export function defineConfig<
 interface OutputOptions<Field extends string, Unlisted extends boolean> {
   /** A field of the record. A dot leads into an object: `company.domain`. */
   readonly field: Field
-  /** Takes a field that the service does not document. */
+  /** Takes any path of the record. Without it, a field that the service does not document is an error. */
   readonly unlisted?: Unlisted
   /** What happens to a column that already holds a value. Default: `blank`, only blank columns are written. */
   readonly policy?: WritePolicy

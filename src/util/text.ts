@@ -20,8 +20,9 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
 export const shorten = (text: string, length = 160): string =>
   text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`
 
-/** A service's name as it is in the names of its variables. */
-export const toVariablePart = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')
+/** The name of a variable of a service. @param service null: it is the only one */
+export const toVariable = (service: string | null, name: string): string =>
+  `FILLRATE_${service === null ? '' : `${service.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_`}${name}`
 
 /** 0: the same words; above 1: too far to suggest. */
 function wordDistance(word: string, candidate: string): number {
