@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { parseSync, type TSSignature, Visitor } from 'oxc-parser'
+import { type Expression, parseSync, type TSSignature, type TSType, Visitor } from 'oxc-parser'
 import { z } from 'zod'
 import { createConfigSchema } from '../src/config/config-schema.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
@@ -76,26 +76,31 @@ function readTypes(): Words[] {
       .join(' ')
       .trim()
   }
-  const toWords = (members: readonly TSSignature[]): (readonly [string, string])[] =>
-    members.flatMap((one) =>
-      one.type === 'TSPropertySignature' && one.key.type === 'Identifier'
-        ? [[one.key.name, explain(one)]]
-        : [],
+  const toWords = (members: readonly TSSignature[]): Words =>
+    new Map(
+      members.flatMap((one) =>
+        one.type === 'TSPropertySignature' && one.key.type === 'Identifier'
+          ? [[one.key.name, explain(one)] as const]
+          : [],
+      ),
     )
   const interfaces = new Map<string, Words>()
-  const literals: Words[] = []
+  const others: Words[] = []
+  const wordsOf = (one: TSType | Expression): Words => {
+    if (one.type === 'TSTypeLiteral') return toWords(one.members)
+    const name = one.type === 'TSTypeReference' ? one.typeName : one
+    return (name.type === 'Identifier' && interfaces.get(name.name)) || new Map()
+  }
+  const merge = (words: readonly Words[]): Words => new Map(words.flatMap((one) => [...one]))
   new Visitor({
     TSInterfaceDeclaration({ id, body, extends: parents }) {
-      const inherited = parents.flatMap(({ expression }) =>
-        expression.type === 'Identifier' ? [...(interfaces.get(expression.name) ?? [])] : [],
-      )
-      interfaces.set(id.name, new Map([...inherited, ...toWords(body.body)]))
+      const inherited = parents.map(({ expression }) => wordsOf(expression))
+      interfaces.set(id.name, merge([...inherited, toWords(body.body)]))
     },
-    TSTypeLiteral({ members }) {
-      literals.push(new Map(toWords(members)))
-    },
+    TSTypeLiteral: (one) => void others.push(wordsOf(one)),
+    TSIntersectionType: ({ types }) => void others.push(merge(types.map(wordsOf))),
   }).visit(program)
-  return [...interfaces.values(), ...literals]
+  return [...interfaces.values(), ...others]
 }
 
 /** The words state a default for those who read, the schema fills it in. */

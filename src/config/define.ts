@@ -122,11 +122,8 @@ export function defineConfig<
   return config
 }
 
-interface OutputOptions<Field extends string, Unlisted extends boolean> {
-  /** A field of the record. A dot leads into an object: `company.domain`. */
-  readonly field: Field
-  /** Takes any path of the record. Without it, a field that the service does not document is an error. */
-  readonly unlisted?: Unlisted
+// Not generic: of two instances of a property an editor shows no words.
+interface OutputOptions {
   /** What happens to a column that already holds a value. Default: `blank`, only blank columns are written. */
   readonly policy?: WritePolicy
   /** Records of a lower confidence (0 to 1) are not written to this column. Default: the source's. */
@@ -147,8 +144,13 @@ interface OutputOptions<Field extends string, Unlisted extends boolean> {
 /** A field of the record, alone or with options. */
 export type OutputConfig<Kind extends SourceKind, Field extends string = RecordField<Kind>> =
   | Field
-  | OutputOptions<Field, false>
-  | (OutputOptions<string, true> & { readonly unlisted: true })
+  | (OutputOptions & {
+      /** A field of the record. A dot leads into an object: `company.domain`. */
+      readonly field: Field
+      /** Takes any path of the record. Without it, a field that the service does not document is an error. */
+      readonly unlisted?: false
+    })
+  | (OutputOptions & { readonly field: string; readonly unlisted: true })
 
 /** By service: what each fills the column with. A service that is left out does not fill it. */
 type OutputByService<Kind extends SourceKind, ServiceName extends string> = [ServiceName] extends [never]
