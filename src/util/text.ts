@@ -77,6 +77,15 @@ const valueAtIndex = (row: readonly number[], index: number): number => row[inde
 /** The text as a part of a regular expression that matches nothing else. */
 export const escapeRegExp = (text: string): string => text.replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`)
 
+/**
+ * The parts of a dotted name in SQL, without quotes and white space: `attributes` and `a.b` of `attributes."a.b"`.
+ * @param fold what becomes of a part without quotes
+ */
+export const splitName = (name: string, fold = (part: string): string => part): string[] =>
+  [...name.matchAll(/"(?:[^"]|"")*"|[^."\s](?:[^."]*[^."\s])?/g)].map(([part]) =>
+    part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : fold(part),
+  )
+
 const MAX_LENGTH = 80
 
 /** A value for a message: on one line, at most 80 characters, without passwords. */
