@@ -63,7 +63,8 @@ const TYPES = new URL('../src/config/define.ts', import.meta.url)
 
 /**
  * The types that a `fillrate.config.ts` is written with. The words that an editor shows for their members are the only ones: what
- * else describes the configuration takes them from there, from the type with the same members.
+ * else describes the configuration takes them from there, from the type with the same members. A type stands below those that it
+ * is made of.
  */
 function readTypes(): Words[] {
   const text = readFileSync(TYPES, 'utf8')

@@ -6,9 +6,9 @@ import type { NotificationForm } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 
-// Written by hand beside the schema, because editors show these words. Published declarations have the types of a schema written out
-// without its comments, in every version, and TypeScript 7.0 shows none of a mapped type, which `z.input` is.
-// `test/unit/config/define.test.ts` holds both to one shape.
+// Written by hand beside the schema, because editors show these words: TypeScript 7.0 shows none of a mapped type, which `z.input` is, and
+// the types of a schema's objects are published without comments. Names of sources, services and fields are generic, which no
+// schema is. `test/unit/config/define.test.ts` holds both to one shape.
 
 /** What lookups cost and how long they are good for, at all services or at one of several. */
 interface LookupTerms {
