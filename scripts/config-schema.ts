@@ -1,8 +1,8 @@
-import type { TSType } from 'oxc-parser'
+import { readFileSync } from 'node:fs'
+import { type Expression, parseSync, type TSSignature, type TSType, Visitor } from 'oxc-parser'
 import { z } from 'zod'
 import { createConfigSchema } from '../src/config/config-schema.ts'
 import { BUILT_IN_SERVICE } from '../src/domain/service/built-in.ts'
-import { MemberDocs, type DocumentedMember } from './member-docs.ts'
 
 // oxlint-disable no-underscore-dangle -- zod exposes the parts of a schema only there
 
@@ -37,32 +37,71 @@ export function configJsonSchema(): ConfigJsonSchema {
     unrepresentable: 'any',
     override: addCheckedConstraints,
   }) as ConfigJsonSchema
-  const docs = new MemberDocs(new URL('../src/config/define.ts', import.meta.url))
-  describeProperties(schema, docs.membersOfInterface('ConfigInput'), docs)
+  describe(schema, readTypes())
   return { title: 'Fillrate configuration', ...schema } as ConfigJsonSchema
 }
 
-function describeProperties(
-  { properties = {} }: ConfigJsonSchema,
-  members: ReadonlyMap<string, DocumentedMember>,
-  docs: MemberDocs,
-): void {
+/** The words of a type's members, by their names. */
+type Words = ReadonlyMap<string, string>
+
+function describe(schema: ConfigJsonSchema, types: readonly Words[]): void {
+  const { properties = {}, anyOf = [], oneOf = [], items, additionalProperties } = schema
+  const names = Object.keys(properties)
+  const words = types.find((one) => one.size === names.length && names.every((name) => one.has(name)))
   for (const [name, property] of Object.entries(properties)) {
-    const member = members.get(name)
-    if (!member?.doc) throw new Error(`src/config/define.ts says nothing of \`${name}\``)
-    checkDefault(name, property.default, member.doc)
-    property.description = member.doc
-    describeParts(property, member.types, docs)
+    const description = words?.get(name)
+    if (!description)
+      throw new Error(`no type of ${TYPES.pathname} with ${names.join(', ')} explains ${name}`)
+    checkDefault(name, property.default, description)
+    property.description = description
   }
+  for (const part of [...Object.values(properties), ...anyOf, ...oneOf, items, additionalProperties])
+    if (typeof part === 'object') describe(part, types)
 }
 
-function describeParts(schema: ConfigJsonSchema, types: readonly TSType[], docs: MemberDocs): void {
-  if (schema.properties) describeProperties(schema, docs.membersOf(types), docs)
-  for (const variant of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])])
-    describeParts(variant, types, docs)
-  if (schema.items) describeParts(schema.items, docs.elementsOf(types), docs)
-  if (typeof schema.additionalProperties === 'object')
-    describeParts(schema.additionalProperties, docs.elementsOf(types), docs)
+const TYPES = new URL('../src/config/define.ts', import.meta.url)
+
+/**
+ * The types that a `fillrate.config.ts` is written with. The words that an editor shows for their members are the only ones: what
+ * else describes the configuration takes them from there, from the type with the same members. A type stands below those that it
+ * is made of.
+ */
+function readTypes(): Words[] {
+  const text = readFileSync(TYPES, 'utf8')
+  const { program, comments } = parseSync(TYPES.pathname, text)
+  const explain = ({ start }: TSSignature): string => {
+    const before = comments.findLast(({ end }) => end <= start && text.slice(end, start).trim() === '')
+    const lines = before?.value.replace('*', '').split('\n') ?? []
+    return lines
+      .map((line) => line.replace(/^\s*\*/, '').trim())
+      .join(' ')
+      .trim()
+  }
+  const toWords = (members: readonly TSSignature[]): Words =>
+    new Map(
+      members.flatMap((one) =>
+        one.type === 'TSPropertySignature' && one.key.type === 'Identifier'
+          ? [[one.key.name, explain(one)] as const]
+          : [],
+      ),
+    )
+  const interfaces = new Map<string, Words>()
+  const others: Words[] = []
+  const wordsOf = (one: TSType | Expression): Words => {
+    if (one.type === 'TSTypeLiteral') return toWords(one.members)
+    const name = one.type === 'TSTypeReference' ? one.typeName : one
+    return (name.type === 'Identifier' && interfaces.get(name.name)) || new Map()
+  }
+  const merge = (words: readonly Words[]): Words => new Map(words.flatMap((one) => [...one]))
+  new Visitor({
+    TSInterfaceDeclaration({ id, body, extends: parents }) {
+      const inherited = parents.map(({ expression }) => wordsOf(expression))
+      interfaces.set(id.name, merge([...inherited, toWords(body.body)]))
+    },
+    TSTypeLiteral: (one) => void others.push(wordsOf(one)),
+    TSIntersectionType: ({ types }) => void others.push(merge(types.map(wordsOf))),
+  }).visit(program)
+  return [...interfaces.values(), ...others]
 }
 
 /** The words state a default for those who read, the schema fills it in. */

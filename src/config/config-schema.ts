@@ -20,7 +20,7 @@ import {
 import { CONDITION_SEVERITIES } from '../domain/condition.ts'
 import { DEFAULT_TOPICS, NOTIFICATION_FORMS } from '../domain/notification.ts'
 import type { Price } from '../domain/spend.ts'
-import { didYouMean, oneOf, quoteText, toVariablePart } from '../util/text.ts'
+import { didYouMean, oneOf, quoteText, toVariable } from '../util/text.ts'
 import { createSourceSchema, serviceNameText, type SchemaServices } from './source-schema.ts'
 
 const EXPECTED_BUDGET = "a whole number of lookups, such as 10000, or 'unlimited'"
@@ -100,13 +100,8 @@ const serviceEntry = objectOf(
   "{ adapter: './services/pdl.ts', budget: 2000 }",
 )
 
-/** The services by name. */
-const servicesSchema = z
-  .record(serviceNameText, serviceEntry, {
-    error: objectLike("{ acme: {}, pdl: { adapter: './services/pdl.ts' } }"),
-  })
-  .refine((services) => Object.keys(services).length > 0, { error: 'at least one service' })
-  .superRefine(checkVariableNames)
+/** The services by name: one at least, which is found before (`load.ts`). */
+const servicesSchema = z.record(serviceNameText, serviceEntry).superRefine(checkVariableNames)
 
 /** Names that differ in a case or a sign only have the same variables. */
 function checkVariableNames(
@@ -115,13 +110,13 @@ function checkVariableNames(
 ): void {
   const taken = new Map<string, string>()
   for (const name of Object.keys(services)) {
-    const part = toVariablePart(name)
-    const twin = taken.get(part)
-    taken.set(part, twin ?? name)
+    const prefix = toVariable(name, '')
+    const twin = taken.get(prefix)
+    taken.set(prefix, twin ?? name)
     if (twin !== undefined)
       rejecting(context)(
         [name],
-        `a name with the variables of ${twin}, FILLRATE_${part}_…`,
+        `a name with the variables of ${twin}, ${prefix}…`,
         'a name of its own in capitals, too',
       )
   }

@@ -6,8 +6,23 @@ import type { NotificationForm } from '../domain/notification.ts'
 import type { OnDelete } from '../domain/deleted-row.ts'
 import type { NextWhen, WritePolicy, SourceKind } from '../domain/mapping.ts'
 
-// Written by hand beside the schema, because editors show these words: TypeScript 7 drops every doc comment of a mapped type, which
-// `z.input` is, and those of the schema in declarations. `test/unit/config/define.test.ts` holds both to one shape.
+// Written by hand beside the schema, because editors show these words: TypeScript 7.0 shows none of a mapped type, which `z.input` is, and
+// the types of a schema's objects are published without comments. Names of sources, services and fields are generic, which no
+// schema is. `test/unit/config/define.test.ts` holds both to one shape.
+
+/** What lookups cost and how long they are good for, at all services or at one of several. */
+interface LookupTerms {
+  /** Jobs: many lookups with one call. */
+  readonly bulk?: BulkSettings
+  /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
+  readonly price?: PriceSettings
+  /** A record that was found is looked up again after this long. Default: 90d; of one of several services, that of all. */
+  readonly refreshAfter?: Duration
+  /** A lookup without a match is repeated after this long. Default: 30d; of one of several services, that of all. */
+  readonly retryNotFoundAfter?: Duration
+  /** The maximum number of attempts of a lookup. Default: 5; of one of several services, that of all. */
+  readonly attempts?: number
+}
 
 interface ScheduleConfig<Name extends string = string> {
   /** Minute, hour, day of month, month, day of week: `0 2 * * *`; or a name such as `@daily`. */
@@ -37,21 +52,7 @@ type FieldFor<Field extends string, ServiceName extends string> = [ServiceName] 
   ? Field
   : string
 
-/**
- * A configuration, as `fillrate.config.ts` exports it. Secrets come from the environment only.
- * @example
- * const config: ConfigInput = {
- *   sources: {
- *     contacts: {
- *       kind: 'person',
- *       table: 'crm.contacts',
- *       inputs: { email: 't.email' },
- *       outputs: { job_title: 'title', phone: { field: 'phone', policy: 'tracked' } },
- *     },
- *   },
- *   budget: 10_000,
- * }
- */
+/** A configuration, as `fillrate.config.ts` exports it. Secrets come from the environment only. */
 export interface ConfigInput<
   Name extends string = string,
   Person extends string = RecordField<'person'>,
@@ -121,6 +122,7 @@ export function defineConfig<
   return config
 }
 
+// Not generic: of two instances of a property an editor shows no words.
 interface OutputOptions {
   /** What happens to a column that already holds a value. Default: `blank`, only blank columns are written. */
   readonly policy?: WritePolicy
@@ -145,7 +147,7 @@ export type OutputConfig<Kind extends SourceKind, Field extends string = RecordF
   | (OutputOptions & {
       /** A field of the record. A dot leads into an object: `company.domain`. */
       readonly field: Field
-      /** Takes a field that the service does not document. */
+      /** Takes any path of the record. Without it, a field that the service does not document is an error. */
       readonly unlisted?: false
     })
   | (OutputOptions & { readonly field: string; readonly unlisted: true })
@@ -332,20 +334,6 @@ export type RunBudgetConfig =
       /** Three letters (ISO 4217): `EUR`, as in `price`. */
       readonly currency: string
     }
-
-/** What lookups cost and how long they are good for, at all services or at one of several. */
-interface LookupTerms {
-  /** Jobs: many lookups with one call. */
-  readonly bulk?: BulkSettings
-  /** What the service charges. Plans, reports and the dashboard then show money beside lookups. */
-  readonly price?: PriceSettings
-  /** A record that was found is looked up again after this long. Default: 90d; of one of several services, that of all. */
-  readonly refreshAfter?: Duration
-  /** A lookup without a match is repeated after this long. Default: 30d; of one of several services, that of all. */
-  readonly retryNotFoundAfter?: Duration
-  /** The maximum number of attempts of a lookup. Default: 5; of one of several services, that of all. */
-  readonly attempts?: number
-}
 
 /** One of several services. */
 export interface ServiceConfig<Adapter> extends CallSettings<Adapter>, LookupTerms {

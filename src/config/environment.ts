@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { ConfigProblems, describeUnset, type Problem } from './problems.ts'
-import { didYouMean, editDistance, oneOf, quoteText, toVariablePart, isLoopbackUrl } from '../util/text.ts'
+import { didYouMean, editDistance, oneOf, quoteText, toVariable, isLoopbackUrl } from '../util/text.ts'
 import { AUTH_STYLES, isOAuth } from '../domain/service/auth.ts'
 import type { Service } from '../domain/service/service.ts'
 
@@ -44,12 +44,6 @@ export const ENVIRONMENT_VARIABLES = {
 const SERVICE_VARIABLES = ['BASE_URL', 'API_KEY', 'AUTH', 'WEBHOOK_SECRET'] as const
 type ServiceVariable = (typeof SERVICE_VARIABLES)[number]
 
-/** The name of a variable of a service. @param serviceName null: it is the only one */
-export const variableFor = (serviceName: string | null, name: ServiceVariable): string =>
-  variableOf(serviceName === null ? {} : { prefix: toPrefix(serviceName) }, name)
-
-const toPrefix = (serviceName: string): string => `FILLRATE_${toVariablePart(serviceName)}_`
-
 /** The name of a variable of the service that an environment is for. */
 export const variableOf = ({ prefix = 'FILLRATE_' }: Pick<Environment, 'prefix'>, name: ServiceVariable) =>
   `${prefix}${name}`
@@ -57,7 +51,7 @@ export const variableOf = ({ prefix = 'FILLRATE_' }: Pick<Environment, 'prefix'>
 /** The environment as a service sees it. @param serviceName null: it is the only one */
 export function environmentOf(environment: Environment, serviceName: string | null): Environment {
   if (serviceName === null) return environment
-  const prefix = toPrefix(serviceName)
+  const prefix = toVariable(serviceName, '')
   return { ...environment, ...(environment.services?.[prefix] ?? readService(prefix, () => null)), prefix }
 }
 

@@ -284,27 +284,20 @@ function splitServices(value: unknown): {
   if (value['services'] === undefined) {
     const { service, ...config } = value
     const only = splitService(null, service)
-    return {
-      config: only.settings === undefined ? config : { ...config, service: only.settings },
-      services: [only],
-      problems: [],
-    }
+    return { config: { ...config, service: only.settings }, services: [only], problems: [] }
   }
-  const refused = Object.keys(value).filter((key) => OF_ONE_SERVICE.has(key))
-  const { services, ...rest } = Object.fromEntries(
-    Object.entries(value).filter(([key]) => !refused.includes(key)),
+  const { services, ...config } = value
+  const split = Object.entries(isObject(services) ? services : {}).map(([name, entry]) =>
+    splitService(name, entry),
   )
-  const entries = isObject(services) && !Array.isArray(services) ? Object.entries(services) : []
-  const split = entries.map(([name, entry]) => splitService(name, entry))
+  const settings = split.map(({ name, settings = {} }) => [name, settings] as const)
+  const refused = Object.keys(config).filter((key) => OF_ONE_SERVICE.has(key))
   return {
-    config: {
-      ...rest,
-      services: Object.fromEntries(split.map((one) => [one.name, one.settings ?? {}] as const)),
-    },
+    config: { ...config, services: Object.fromEntries(settings) },
     services: split,
     problems: [
-      ...refused.map((key) => refuseBeside(key, entries[0]?.[0])),
-      ...(entries.length === 0 ? [describeNoServices(services)] : []),
+      ...refused.map((key) => refuseBeside(key, split[0]?.name)),
+      ...(split.length === 0 ? [describeNoServices(services)] : []),
     ],
   }
 }
@@ -312,7 +305,7 @@ function splitServices(value: unknown): {
 /** Keys at the top of a configuration that are settings of its only service. */
 const OF_ONE_SERVICE: ReadonlySet<string> = new Set(['service', 'bulk', 'price'])
 
-const refuseBeside = (key: string, example = 'acme'): Problem => ({
+const refuseBeside = (key: string, example: string | null = 'acme'): Problem => ({
   place: key,
   found: `\`${key}\` beside \`services\``,
   expected: 'settings of a service in its entry of `services`',

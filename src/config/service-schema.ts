@@ -102,7 +102,17 @@ function pathWith(placeholders: readonly string[]) {
   })
 }
 
-const method = oneOfStrings(CALL_METHODS).optional()
+/** What is sent beside the path, and how the answer is read. */
+const bodyFields = {
+  body: aFunction.optional(),
+  form: booleanFlag.optional(),
+  read: aFunction.optional(),
+}
+const requestFields = {
+  method: oneOfStrings(CALL_METHODS).optional(),
+  query: aFunction.optional(),
+  ...bodyFields,
+}
 
 const recordPlace = objectOf(
   {
@@ -119,18 +129,14 @@ function lookupEndpoint<const Inputs extends readonly [string, ...string[]]>(
 ) {
   return objectOf(
     {
-      method,
+      ...requestFields,
       path: pathWith(placeholders),
-      query: aFunction.optional(),
-      body: aFunction.optional(),
-      form: booleanFlag.optional(),
       inputs: listOf(
         oneOfStrings(inputs),
         'a list of inputs',
         'at least one input; leave `inputs` out for all',
       ).optional(),
       record: recordPlace.optional(),
-      read: aFunction.optional(),
     },
     "{ path: '/v2/people/find' }",
   )
@@ -157,13 +163,11 @@ const personEndpoint = lookupEndpoint(PERSON_PLACEHOLDERS, PERSON_INPUTS).refine
 const companyEndpoint = lookupEndpoint(COMPANY_PLACEHOLDERS, LOOKUP_KINDS.company)
 
 const bulkFields = {
+  ...bodyFields,
   path: pathWith([]),
   size: integerBetween(1, MAX_JOB_SIZE).optional(),
-  body: aFunction.optional(),
-  form: booleanFlag.optional(),
   results: oneOfStrings(BULK_RESULTS).optional(),
-  ordered: z.boolean().optional(),
-  read: aFunction.optional(),
+  ordered: booleanFlag.optional(),
 }
 /** Only of emails is it known what a body says of them. */
 const bodyOf = (example: string, found: string) => ({
@@ -195,13 +199,9 @@ const companyBulkEndpoint = objectOf(bulkFields, "{ path: '/v2/companies/bulk', 
 
 const pollEndpoint = objectOf(
   {
-    method,
+    ...requestFields,
     path: pathWith(['job_id', 'cursor']),
-    query: aFunction.optional(),
-    body: aFunction.optional(),
-    form: booleanFlag.optional(),
     after: durationText(0).optional(),
-    read: aFunction.optional(),
   },
   "{ path: '/v2/jobs/{job_id}' }",
 ).refine(({ path, query, body }) => path.includes('{job_id}') || query !== undefined || body !== undefined, {

@@ -32,7 +32,7 @@ import {
 } from '../domain/mapping.ts'
 import type { Service } from '../domain/service/service.ts'
 import { LEAST_WRITES_PER_HOUR } from '../domain/write-pace.ts'
-import { listNames, oneOf, didYouMean, quoteText } from '../util/text.ts'
+import { listNames, oneOf, didYouMean, quoteText, splitName } from '../util/text.ts'
 import { isInputTaken } from '../domain/identifiers/kind.ts'
 
 const EXPECTED_MAP = 'an object: values of the field to values of the column'
@@ -277,22 +277,21 @@ function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): voi
   if (columns.length === 0) reject(['outputs'], 'an empty object', 'at least one column to fill')
   const stamp = source.freshness?.column
   const touched = Object.keys(source.touch)
-  const toCell = (place: readonly string[], column: string) => ({ place, column, path: toColumnPath(column) })
+  const toCell = (place: readonly string[], column: string) => ({ place, column, path: splitName(column) })
   const cells = [
     ...columns.map((column) => toCell(['outputs', column], column)),
     ...touched.map((column) => toCell(['touch', column], column)),
     // `touch` may say what the stamp is.
     ...(stamp === undefined || touched.includes(stamp) ? [] : [toCell(['freshness', 'column'], stamp)]),
   ]
-  const keys = new Set((source.key ?? []).map(unquoteName))
+  const keys = new Set((source.key ?? []).map((name) => splitName(name)[0]))
   for (const [at, { place, path }] of cells.entries()) {
     const twin = cells
       .slice(0, at)
       .find((other) => path.every((part, depth) => depth >= other.path.length || part === other.path[depth]))
     if (twin !== undefined)
       reject(place, `a cell of ${twin.column}, which is written, too`, 'each column, or each key in it, once')
-    if (keys.has(path[0] ?? ''))
-      reject(place, 'a column of the key', 'a column that does not identify the row')
+    if (keys.has(path[0])) reject(place, 'a column of the key', 'a column that does not identify the row')
   }
   const groups = Object.entries(source.outputs).flatMap(([column, output]) =>
     listOutputs(output).flatMap(([path, one]) =>
@@ -306,15 +305,6 @@ function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): voi
         `'${group}', which no other output has`,
         'a group of two outputs or more',
       )
-}
-
-/** `attributes."a.b"` → `attributes`, `a.b`. */
-function toColumnPath(column: string): string[] {
-  return [...column.matchAll(/"(?:[^"]|"")*"|[^."]+/g)].map(([segment]) => unquoteName(segment.trim()))
-}
-
-function unquoteName(name: string): string {
-  return /^".*"$/s.test(name) ? name.slice(1, -1).replaceAll('""', '"') : name
 }
 
 /** What a source says of a service in its list. */

@@ -6,7 +6,7 @@ import { join, dirname } from 'node:path'
 import { Exit, type CliCall, type Context, type ExitCode } from '../cli/command.ts'
 import { Output } from '../cli/terminal.ts'
 import { renderFields, type Field } from '../cli/views/layout.ts'
-import { toVariablePart, formatCount, formatDuration, formatPercent, pluralize } from '../util/text.ts'
+import { toVariable, formatCount, formatDuration, formatPercent, pluralize } from '../util/text.ts'
 import { formatLimit } from '../domain/rate-status.ts'
 import { createCrm } from './crm.ts'
 import {
@@ -76,10 +76,9 @@ async function showParts(
   for (const name of DEMO_SERVICE_NAMES) {
     const service = await startDemoService(settings, name)
     ending.push(service.close)
-    const prefix = `FILLRATE_${toVariablePart(name)}`
-    variables[`${prefix}_BASE_URL`] = service.url
-    variables[`${prefix}_API_KEY`] = service.keys.join(',')
-    variables[`${prefix}_WEBHOOK_SECRET`] = service.webhookSecret
+    variables[toVariable(name, 'BASE_URL')] = service.url
+    variables[toVariable(name, 'API_KEY')] = service.keys.join(',')
+    variables[toVariable(name, 'WEBHOOK_SECRET')] = service.webhookSecret
     const { knows, lookup } = DEMO_SERVICES[name]
     const limit = formatLimit(DEMO_LIMIT.limit, DEMO_LIMIT.windowMs)
     const price = `EUR ${lookup.toFixed(2)} a lookup`

@@ -1,11 +1,4 @@
-import {
-  formatCount,
-  formatDuration,
-  pluralize,
-  relativeTime,
-  shorten,
-  toVariablePart,
-} from '../util/text.ts'
+import { formatCount, formatDuration, pluralize, relativeTime, shorten, toVariable } from '../util/text.ts'
 import { describeRefusal } from './refusal.ts'
 
 /** Every kind of condition, in the order in which they are listed. */
@@ -106,9 +99,9 @@ const waitingRows = ({ waiting }: ConditionDetails): string =>
 const when = ({ until }: ConditionDetails, now: number): string =>
   until === undefined || new Date(until).getTime() <= now ? '' : ` ${relativeTime(new Date(until), now)}`
 
-/** A variable of the environment: of one of several services it has its name. The only one has none, and is shown by its host. */
+/** A variable of the environment. The only service has no name, and is shown by its host. */
 const variableOf = ({ service }: { readonly service: string | null }, name: string): string =>
-  `FILLRATE_${service !== null && /^[\w-]+$/.test(service) ? `${toVariablePart(service)}_` : ''}${name}`
+  toVariable(service !== null && /^[\w-]+$/.test(service) ? service : null, name)
 
 const CALL = '`fillrate check --call email=ADDRESS`'
 

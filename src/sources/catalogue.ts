@@ -1,4 +1,5 @@
-import { query, parseTableName, quoteName, splitName, type Db } from './db.ts'
+import { splitName } from '../util/text.ts'
+import { query, parseTableName, quoteName, type Db } from './db.ts'
 
 /** What a column can hold, from the catalogue; domains are resolved to their base type. */
 export type Fit =

@@ -20,8 +20,9 @@ export function didYouMean(word: string, candidates: readonly string[]): string 
 export const shorten = (text: string, length = 160): string =>
   text.length <= length ? text : `${text.slice(0, length - 1).trimEnd()}…`
 
-/** A service's name as it is in the names of its variables. */
-export const toVariablePart = (name: string): string => name.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')
+/** The name of a variable of a service. @param service null: it is the only one */
+export const toVariable = (service: string | null, name: string): string =>
+  `FILLRATE_${service === null ? '' : `${service.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}_`}${name}`
 
 /** 0: the same words; above 1: too far to suggest. */
 function wordDistance(word: string, candidate: string): number {
@@ -75,6 +76,15 @@ const valueAtIndex = (row: readonly number[], index: number): number => row[inde
 
 /** The text as a part of a regular expression that matches nothing else. */
 export const escapeRegExp = (text: string): string => text.replaceAll(/[$()*+./?[\\\]^{|}]/g, String.raw`\$&`)
+
+/**
+ * The parts of a dotted name in SQL, without quotes and white space: `attributes` and `a.b` of `attributes."a.b"`.
+ * @param fold what becomes of a part without quotes
+ */
+export const splitName = (name: string, fold = (part: string): string => part): string[] =>
+  [...name.matchAll(/"(?:[^"]|"")*"|[^."\s](?:[^."]*[^."\s])?/g)].map(([part]) =>
+    part.startsWith('"') ? part.slice(1, -1).replaceAll('""', '"') : fold(part),
+  )
 
 const MAX_LENGTH = 80
 

@@ -1,7 +1,7 @@
 import type { RunRequest } from '../../src/app.ts'
 import { type Environment, readEnvironment } from '../../src/config/environment.ts'
 import type { Sandbox } from '../../src/sandbox/server.ts'
-import { toVariablePart } from '../../src/util/text.ts'
+import { toVariable } from '../../src/util/text.ts'
 
 /** A run with default options. */
 export function runRequest(request: Partial<RunRequest> = {}): RunRequest {
@@ -32,14 +32,13 @@ const isOnly = (services: ReachableSandbox | NamedSandboxes): services is Reacha
 
 /** The variables of the only service, or of several by their names in the configuration. */
 export function variablesFor(services: ReachableSandbox | NamedSandboxes): Readonly<Record<string, string>> {
-  const listOf = (prefix: string, { url, keys, webhookSecret }: ReachableSandbox) => ({
-    [`${prefix}_BASE_URL`]: url,
-    [`${prefix}_API_KEY`]: keys.join(','),
-    [`${prefix}_WEBHOOK_SECRET`]: webhookSecret,
+  const listOf = (name: string | null, { url, keys, webhookSecret }: ReachableSandbox) => ({
+    [toVariable(name, 'BASE_URL')]: url,
+    [toVariable(name, 'API_KEY')]: keys.join(','),
+    [toVariable(name, 'WEBHOOK_SECRET')]: webhookSecret,
   })
-  if (isOnly(services)) return listOf('FILLRATE', services)
-  const named = Object.entries(services)
-  return Object.assign({}, ...named.map(([name, one]) => listOf(`FILLRATE_${toVariablePart(name)}`, one)))
+  if (isOnly(services)) return listOf(null, services)
+  return Object.assign({}, ...Object.entries(services).map(([name, one]) => listOf(name, one)))
 }
 
 /** The environment of a process that calls several sandboxes. */

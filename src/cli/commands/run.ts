@@ -1,4 +1,4 @@
-import { variableFor } from '../../config/environment.ts'
+import { toVariable } from '../../util/text.ts'
 import type { RunReport } from '../../runs/report.ts'
 import { Exit, FINISHING_MESSAGE, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import {
@@ -120,7 +120,7 @@ export const runCommand = defineCommand(
 function printFailure({ reason, status, services }: RunReport, stderr: Output): void {
   const refused = services?.flatMap((one) => (one.status === 'unauthorized' ? one.service : [])) ?? [null]
   const variables = refused.flatMap((name) =>
-    (['API_KEY', 'AUTH', 'BASE_URL'] as const).map((variable) => variableFor(name, variable)),
+    (['API_KEY', 'AUTH', 'BASE_URL'] as const).map((variable) => toVariable(name, variable)),
   )
   const todo =
     status === 'unauthorized'

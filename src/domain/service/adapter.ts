@@ -157,13 +157,6 @@ export interface CreditsDefinition {
 /**
  * An enrichment service: how it is called, and how its answers are read. Only `name` and one of `person` and `company`
  * are required; docs/services.md explains each part.
- * @example
- * const definition: ServiceDefinition = {
- *   name: 'Acme Data',
- *   auth: { header: 'x-api-key' },
- *   person: { path: '/v2/people/find' },
- *   fields: { person: { job_title: 'text', 'employer.name': 'text' } },
- * }
  */
 export interface ServiceDefinition<Person extends string = string, Company extends string = string> {
   readonly name: string

@@ -85,8 +85,6 @@ export type SignatureScheme = Required<WebhookSignature>
 /** An enrichment service, ready to be called: what `ServiceDefinition` means with every default. */
 export interface Service {
   readonly name: string
-  /** As it was described. */
-  readonly definition: ServiceDefinition
   /** Null: FILLRATE_AUTH decides. */
   readonly auth: ServiceAuth | null
   readonly headers: Readonly<Record<string, string>>
@@ -130,7 +128,6 @@ export function createService(definition: ServiceDefinition): Service {
     createLookupCall(endpoint, kind, read(kind, endpoint.record))
   return {
     name: definition.name,
-    definition,
     auth: definition.auth ?? null,
     // Each has a value: the configuration checks it.
     headers: (definition.headers ?? {}) as Readonly<Record<string, string>>,

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { isRowError, formatTableName, joinName, parseTableName, splitName } from '../../../src/sources/db.ts'
+import { isRowError, formatTableName, joinName, parseTableName } from '../../../src/sources/db.ts'
+import { splitName } from '../../../src/util/text.ts'
 
 describe('names', () => {
   test.each<[string, string | null, string]>([
