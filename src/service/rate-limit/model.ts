@@ -236,7 +236,6 @@ export class RateLimitModel {
     const call = this.calls.send({ sentAt: now, window: id, certainBefore: certain }, this.#remaining.allowed)
     this.counters.fixed.onSent(call)
     this.#since ??= now
-    if (this.limit === null) this.unstated.onSent(call, now)
     return call
   }
 
@@ -458,7 +457,7 @@ export class RateLimitModel {
       this.#doubt(call, this.limit, now)
     if (this.#other.isDetected || this.learnt !== null) this.#cooldown.limitRejections()
     if (this.limit !== null) return
-    this.unstated.onRejected(retryAfter === null ? null : now + retryAfter, now)
+    this.unstated.onRejected(call.sentAt, retryAfter === null ? null : now + retryAfter, now)
     if (retryAfter === null) this.#cooldown.waitUntil(this.unstated.pauseUntil(now, this.#cooldown.until))
   }
 
