@@ -1,4 +1,4 @@
-import type { PreviousLeader } from '../../domain/rate-status.ts'
+import type { LearntLimit, PreviousLeader } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import { CallLedger, type Call } from './call-ledger.ts'
 import { Cooldown } from './cooldown.ts'
@@ -12,7 +12,7 @@ import { Probes, type ProbeContext } from './probes.ts'
 import { Remaining } from './remaining.ts'
 import { ClockOffset, ResetTimer } from './reset-timer.ts'
 import { stallReason, type RateLimitState } from './state.ts'
-import { type LearntLimit, UnstatedLimit } from './unstated-limit.ts'
+import { UnstatedLimit } from './unstated-limit.ts'
 
 /** Without a Reset the limit counts as exhausted for at most this time, in milliseconds. */
 const MAX_UNCONFIRMED_MS = 60_000

@@ -1,12 +1,7 @@
 import type { Call, CallLedger, EarlierCalls } from './call-ledger.ts'
 import { padded } from './counter.ts'
+import type { LearntLimit } from '../../domain/rate-status.ts'
 import type { RateLimitState } from './state.ts'
-
-/** At most this number of calls in any span of this length. */
-export interface LearntLimit {
-  readonly calls: number
-  readonly windowMs: number
-}
 
 /** The lengths that a service may count over, in milliseconds. */
 const LENGTHS = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 86_400].map(
