@@ -46,8 +46,21 @@ export interface RateStatus {
   readonly sharedKey: boolean
   /** What the description states of the limit and the service does not grant; absent or null: nothing. */
   readonly overstated?: OverstatedLimit | null
+  /** What refusals have shown of a limit that neither headers nor the description state; absent or null: nothing. */
+  readonly learnt?: UnstatedUsage | null
   /** Reported by another process, the leader. */
   readonly isRemote?: boolean
+}
+
+/** At most this number of calls in any span of this length. */
+export interface LearntLimit {
+  readonly calls: number
+  readonly windowMs: number
+}
+
+interface UnstatedUsage extends LearntLimit {
+  /** Headers state another limit. */
+  readonly isBeside: boolean
 }
 
 /** A stated limit that is too high, with about how many calls of it the service grants. */
@@ -61,6 +74,7 @@ export interface PreviousLeader {
   readonly wasBanned?: boolean
   /** Another client was proven to use the key, a moment ago. */
   readonly wasShared?: boolean
+  readonly learnt?: UnstatedUsage | null
 }
 
 /** The latest status that a leader reported. */

@@ -118,7 +118,8 @@ export class Leadership {
       onChange: (limit) => this.#saveLimit(limit),
     })
     // The leader that has learnt it has said it.
-    this.#isLearntLogged = this.limiter.state().overstated != null
+    const { overstated, learnt } = this.limiter.state()
+    this.#isLearntLogged = overstated != null || learnt != null
     this.#timer = setInterval(() => void this.#renew(), RENEW_INTERVAL_MS)
     const { owner, log } = options
     log.debug({ event: 'leader_elected', scope: lease.scope, owner }, 'this process is the leader')
@@ -174,7 +175,7 @@ export class Leadership {
       if (isRenewed) this.#renewedAt = startedAt
       else this.#lost.abort(new Error('another process is the leader now'))
       const state = this.limiter.state()
-      if (state.limit === null) await this.#savePause()
+      if (state.limit === null || ['cooldown', 'banned'].includes(state.state)) await this.#savePause()
       await rateLimits.saveRateStatus(db, this.#lease, state)
       await this.#saveCircuit()
     } catch (error) {
@@ -221,7 +222,7 @@ export class Leadership {
       throw new Error(NOT_LEADER)
   }
 
-  /** A pause or a ban without a known limit: no call is granted that would store until when nothing may be called. */
+  /** A pause or a ban: no call is granted that would store until when nothing may be called. */
   async #savePause(): Promise<void> {
     const latest = this.limiter.exhaustedFor()
     if (Object.keys(latest).length > 0) await this.#saveExhausted(latest)

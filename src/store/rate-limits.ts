@@ -200,6 +200,7 @@ export async function readLeftRate(db: Database, scope: string): Promise<LeftRat
               from jsonb_each_text(exhausted_until) where value::timestamptz > now() and exhausted_at <= now()) as "exhaustedFor",
            jsonb_build_object(
              'wasBanned', coalesce(status ->> 'state' = 'banned', false),
+             'learnt', status -> 'learnt',
              'wasShared', coalesce((status ->> 'sharedKey')::boolean and reported_at > now() - ${SHARED_FOR}, false)) as previous,
            usage, (extract(epoch from now() - usage_at) * 1000)::float8 as "usageMs"
       from fillrate.rate_limits where scope = ${scope}`.execute(db)

@@ -1,4 +1,10 @@
-import type { ExhaustedFor, KnownLimit, OverstatedLimit, PreviousLeader } from '../../domain/rate-status.ts'
+import type {
+  ExhaustedFor,
+  KnownLimit,
+  OverstatedLimit,
+  RateStatus,
+  PreviousLeader,
+} from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { Call } from './call-ledger.ts'
@@ -87,6 +93,10 @@ export class EndpointModels {
     const until = (forMs: number | undefined): number => (forMs === undefined ? -Infinity : now + forMs)
     this.#account = this.#open(new RateLimitModel(warm, until(all), previous), until(all))
     this.#prepare(null, this.#account.model)
+    const inherited = previous?.learnt ?? null
+    if (inherited?.isBeside) this.#beside = this.#open(this.#createAdopting('all', null, now))
+    if (inherited !== null && (inherited.isBeside || documented.limits.length === 0))
+      (this.#beside ?? this.#account).model.unstated.restore(inherited, [], now)
     const learnt = this.documented.isByEndpoint ? (documented.usage?.learnt ?? []) : []
     const known = [...(Object.keys(own) as CalledEndpoint[]), ...learnt.flatMap((one) => one.endpoint ?? [])]
     for (const endpoint of new Set(known)) {
@@ -96,6 +106,14 @@ export class EndpointModels {
       this.#called.add(endpoint)
       this.#own.set(endpoint, this.#open(model, until(forMs)))
     }
+  }
+
+  /** What refusals have shown of a limit that neither headers nor the description state; null: nothing. */
+  get learnt(): NonNullable<RateStatus['learnt']> | null {
+    const isBeside = this.#beside !== null
+    if (!isBeside && this.documented.limits.length > 0) return null
+    const learnt = (this.#beside ?? this.#account)?.model.learnt ?? null
+    return learnt && { ...learnt, isBeside }
   }
 
   /** Endpoints have limits of their own. */

@@ -1,4 +1,4 @@
-import type { PreviousLeader } from '../../domain/rate-status.ts'
+import type { LearntLimit, PreviousLeader } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import { CallLedger, type Call } from './call-ledger.ts'
 import { Cooldown } from './cooldown.ts'
@@ -12,7 +12,7 @@ import { Probes, type ProbeContext } from './probes.ts'
 import { Remaining } from './remaining.ts'
 import { ClockOffset, ResetTimer } from './reset-timer.ts'
 import { stallReason, type RateLimitState } from './state.ts'
-import { type LearntLimit, UnstatedLimit } from './unstated-limit.ts'
+import { UnstatedLimit } from './unstated-limit.ts'
 
 /** Without a Reset the limit counts as exhausted for at most this time, in milliseconds. */
 const MAX_UNCONFIRMED_MS = 60_000
@@ -236,7 +236,6 @@ export class RateLimitModel {
     const call = this.calls.send({ sentAt: now, window: id, certainBefore: certain }, this.#remaining.allowed)
     this.counters.fixed.onSent(call)
     this.#since ??= now
-    if (this.limit === null) this.unstated.onSent(call, now)
     return call
   }
 
@@ -458,7 +457,7 @@ export class RateLimitModel {
       this.#doubt(call, this.limit, now)
     if (this.#other.isDetected || this.learnt !== null) this.#cooldown.limitRejections()
     if (this.limit !== null) return
-    this.unstated.onRejected(retryAfter === null ? null : now + retryAfter, now)
+    this.unstated.onRejected(call.sentAt, retryAfter === null ? null : now + retryAfter, now)
     if (retryAfter === null) this.#cooldown.waitUntil(this.unstated.pauseUntil(now, this.#cooldown.until))
   }
 

@@ -1,11 +1,10 @@
-import type { LearntUsage, OverstatedLimit } from '../../domain/rate-status.ts'
+import type { LearntLimit, LearntUsage, OverstatedLimit } from '../../domain/rate-status.ts'
 import type { AnswerHead } from '../../domain/service/head.ts'
 import type { CalledEndpoint } from '../../domain/spend.ts'
 import type { DocumentedLimit } from '../../domain/service/documented-limit.ts'
 import type { DocumentedLimits } from './documented-limits.ts'
 import { readRateHeaders } from './headers.ts'
 import type { RateLimitModel } from './model.ts'
-import type { LearntLimit } from './unstated-limit.ts'
 
 /** What is granted of a documented limit, if it is less than this share of it, is said. */
 const OVERSTATED_BELOW = 0.9

@@ -52,6 +52,7 @@ export function reportRate(
     throttled: models.throttled,
     sharedKey: model.isShared,
     overstated: models.overstated,
+    learnt: models.learnt,
   }
 }
 

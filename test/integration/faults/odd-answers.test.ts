@@ -117,6 +117,15 @@ test.each([
     'a quota of a day that is used up',
     (call: number) => rawStatus(call > 20 ? 429 : 404, { headers: ofDay(call) }),
   ],
+  [
+    'a Retry-After of eleven hours beside a quota of which much is left',
+    (call: number) => {
+      const headers = { ...ofDay(call), 'x-ratelimit-limit': '9000', 'x-ratelimit-remaining': '8000' }
+      return call > 20
+        ? rawStatus(429, { headers: { ...headers, 'retry-after': '39600' } })
+        : rawStatus(404, { headers })
+    },
+  ],
 ])('%s ends the run, which says until when, and the next one makes one call at most', async (_, answer) => {
   const { code, rows, stdout, calls, runAgain } = await run(60, (_email, call) => answer(call))
   expect(stdout).toMatch(/"reason":.*until \d\d:\d\d/)

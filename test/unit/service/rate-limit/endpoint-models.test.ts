@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ExhaustedFor } from '../../../../src/domain/rate-status.ts'
+import type { ExhaustedFor, PreviousLeader } from '../../../../src/domain/rate-status.ts'
 import { EndpointModels, type ModelOptions } from '../../../../src/service/rate-limit/endpoint-models.ts'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
@@ -284,12 +284,14 @@ describe('the next leader waits', () => {
   })
 })
 
-test('a refusal that says how much is left is about a limit that no header states: it is waited out, and learnt', () => {
+/** Two minutes of a service that states its day's quota and refuses more than 20 calls a second. @param previous what its leader left */
+function playBurst(previous?: PreviousLeader) {
   let now = 0
-  const models = new EndpointModels({ onPersisted: () => {}, now: () => now })
+  const models = new EndpointModels({ onPersisted: () => {}, now: () => now, previous })
   let left = 98_980
   const stated = () => ({ ratelimit: `limit=100000, remaining=${left}, reset=64800` })
   const refusedAt: number[] = []
+  const acceptedAt: number[] = []
   let inFlight: { at: number; isRefused: boolean; call: ReturnType<EndpointModels['sent']> }[] = []
   let second = { from: 0, calls: 0 }
   for (; now < 120_000; now += 5) {
@@ -304,15 +306,30 @@ test('a refusal that says how much is left is about a limit that no header state
     for (let n = 0; n < granted; n++) {
       if (now - second.from >= 1_000) second = { from: now, calls: 0 }
       const isRefused = ++second.calls > 20
-      if (isRefused) refusedAt.push(now)
-      else left--
+      left -= Number(!isRefused)
+      ;(isRefused ? refusedAt : acceptedAt).push(now)
       inFlight.push({ at: now + 20, isRefused, call: models.sent(null, now) })
     }
   }
-  expect(98_980 - left).toBeGreaterThan(0.6 * 20 * 120)
-  // What was in flight with the first one is refused with it.
-  expect(new Set(refusedAt.map((at) => Math.round(at / 1_000))).size).toBeLessThanOrEqual(8)
+  // What was in flight with a refused call is refused with it.
+  const refusals = refusedAt.filter((at, n) => at - (refusedAt[n - 1] ?? -1_000) > 500)
+  const shareFrom = (from: number): number =>
+    acceptedAt.filter((at) => at >= from).length / ((20 * (now - from)) / 1_000)
+  return { models, refusals, shareFrom, stated, now }
+}
+
+test('a refusal that says how much is left is about a limit that no header states: it is waited out, and learnt', () => {
+  const { models, refusals, shareFrom, stated, now } = playBurst()
+  expect(refusals.length).toBeLessThanOrEqual(6)
+  expect(shareFrom((refusals[2] ?? 0) + 2_000)).toBeGreaterThan(0.93)
   expect(models.reported.isShared).toBe(false)
+  expect(models.learnt).toMatchObject({ windowMs: 1_000, isBeside: true })
+
+  // The next process knows it.
+  const next = playBurst({ learnt: models.learnt })
+  expect(next.refusals.length).toBeLessThanOrEqual(4)
+  expect(next.shareFrom(0)).toBeGreaterThan(0.93)
+
   // A run ends for a longer one, and the next process waits for it.
   models.answered(
     models.sent(null, now),

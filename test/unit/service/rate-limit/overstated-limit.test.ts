@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { plainService } from '../../../../bench/rate/virtual/cases.ts'
 import { findOverstated } from '../../../../src/service/rate-limit/refused-limits.ts'
-import { fitToDocumented } from '../../../../src/service/rate-limit/unstated-limit.ts'
 import { isEachCasePlayed, someOf } from '../../../support/quota-runs.ts'
 import type { ServiceSettings } from '../../../support/simulated-service/service.ts'
 import {
@@ -63,7 +62,7 @@ describe.each(cases)('a limit that is stated too high: %o', (one) => {
       // A probe in flight, and few at that, at most once a window.
       expect(refusedFrom(outcome, 3 * MINUTE)).toBeLessThan(12 + one.limit / 100)
       const learnt = outcome.model.learnt ?? { calls: 0, windowMs: 1 }
-      expect((learnt.calls / learnt.windowMs) * MINUTE).toBeGreaterThan(0.8 * one.limit)
+      expect((learnt.calls / learnt.windowMs) * MINUTE).toBeGreaterThanOrEqual(0.8 * one.limit)
       expect((learnt.calls / learnt.windowMs) * MINUTE).toBeLessThan(1.25 * one.limit)
     },
   )
@@ -91,37 +90,6 @@ describe.each(counters)('what is learnt of a limit of calls counted by %s', (cou
     const accepted = late.filter(({ arrival }) => arrival !== null && arrival.status !== 429)
     expect(accepted.length).toBeGreaterThan(0.8 * 5 * 600)
     expect(refusedFrom(outcome, raisedAt)).toBeLessThan(24)
-  })
-})
-
-describe('a documented window', () => {
-  const minute = new Map([[MINUTE, Number.POSITIVE_INFINITY]])
-  const span = { busyMs: 5_000, pauseMs: 20_000, accepted: 100, acceptedWithin: () => 100 }
-
-  test('explains a pause that was longer than it had to be', () => {
-    const measured = { calls: 100, windowMs: 75_000 }
-    expect(fitToDocumented(measured, null, span, minute)).toEqual({ calls: 100, windowMs: MINUTE })
-  })
-
-  test('says nothing where a shorter one was measured, or refused calls for longer', () => {
-    const shorter = { calls: 100, windowMs: 10_000 }
-    expect(fitToDocumented(shorter, null, span, minute)).toBe(shorter)
-    const longer = { calls: 100, windowMs: 3_600_000 }
-    expect(fitToDocumented(longer, null, { ...span, pauseMs: 3_500_000 }, minute)).toBe(longer)
-  })
-
-  test('is not guessed again where as many calls were refused', () => {
-    const measured = { calls: 100, windowMs: 75_000 }
-    expect(fitToDocumented(measured, null, span, new Map([[MINUTE, 100]]))).toBe(measured)
-    expect(fitToDocumented(measured, null, span, new Map([[MINUTE, 101]]))).toMatchObject({
-      windowMs: MINUTE,
-    })
-  })
-
-  test('has all calls of a bucket, not only those since the last pause', () => {
-    const measured = { calls: 2, windowMs: 10_000 }
-    const ofBucket = { ...span, accepted: 2, acceptedWithin: () => 102 }
-    expect(fitToDocumented(measured, null, ofBucket, minute)).toEqual({ calls: 102, windowMs: MINUTE })
   })
 })
 
