@@ -14,10 +14,9 @@ import { insertDeliveries, takePages, type ReceivedDelivery } from '../store/del
 import { giveUpJobs } from '../store/jobs.ts'
 import { requeueSingly } from '../store/lookups.ts'
 import { inTransaction, type Tx } from '../store/transaction.ts'
-import { traceCall } from '../util/trace.ts'
 import { firstPollMs, type CallDeps, type Deps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
-import { allowedByBreaker, describeFailure, logCall, toCallAttributes } from './look-up/call-service.ts'
+import { allowedByBreaker, describeFailure, logCall } from './look-up/call-service.ts'
 import { submitLeaseMs } from './submit.ts'
 import { listItems } from '../domain/json.ts'
 import type { Database } from '../store/open.ts'
@@ -79,20 +78,15 @@ export async function pollJob(
 ): Promise<Poll> {
   let reading: JobProgress = { outcome: 'pending' }
   try {
-    await deps.breaker.execute(() =>
-      traceCall('fillrate.poll', { 'fillrate.job.key': job.id }, async (span) => {
-        reading = await deps.client.fetchJob(job, {
-          observer,
-          onEnd: (call) => {
-            span.setAttributes(toCallAttributes(call))
-            logCall(deps.log, call, { job: job.id })
-          },
-        })
-        // A job of before says nothing of the account as it is now.
-        if (reading.outcome === 'unpaid' && deps.breaker.isNewsOfCredits(job.submittedAt))
-          throw new OutOfCreditsError(OUT_OF_CREDITS, { endpoint: deps.adapter.poll?.endpoint ?? '' })
-      }),
-    )
+    await deps.breaker.execute(async () => {
+      reading = await deps.client.fetchJob(job, {
+        observer,
+        onEnd: (call) => logCall(deps.log, call, { job: job.id }),
+      })
+      // A job of before says nothing of the account as it is now.
+      if (reading.outcome === 'unpaid' && deps.breaker.isNewsOfCredits(job.submittedAt))
+        throw new OutOfCreditsError(OUT_OF_CREDITS, { endpoint: deps.adapter.poll?.endpoint ?? '' })
+    })
     return { job, reading, retryAfterMs: null, stop: null }
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error

@@ -8,7 +8,6 @@ import { MalformedResponseError, type ServiceError } from '../service/errors.ts'
 import { findJobInputs } from '../store/deliveries.ts'
 import type { Database } from '../store/open.ts'
 import { createBatcher } from '../util/batcher.ts'
-import { traceBatch } from '../util/trace.ts'
 import { verifyJobAddress } from '../webhook/address.ts'
 import { normalizeDelivery, parseReceived, readOwnDelivery, writeDelivery } from '../webhook/event.ts'
 import { verifyWebhook } from '../webhook/signature.ts'
@@ -68,15 +67,9 @@ export function createWebhookReceiver(
     const isUnknown = name !== null && number === null
     const own = { service, number, name: name ?? '' }
     const delivery = await toReceivedDelivery(db, isUnknown ? { ...post, job: null } : post, own)
-    const startedAt = Date.now()
     const stored = insert(delivery)
     lastAt = performance.now()
     const inserted = await stored
-    traceBatch('fillrate.receive', startedAt, () => ({
-      ...(delivery.job !== null && { 'fillrate.job.key': delivery.job }),
-      'fillrate.delivery.id': delivery.eventId,
-      'fillrate.delivery.state': delivery.state,
-    }))
     return inserted.has(delivery.contentForJob) || inserted.has(delivery.content) ? 'accepted' : 'duplicate'
   }
 }

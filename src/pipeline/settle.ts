@@ -13,7 +13,6 @@ import { isTransient, inTransaction, type Tx } from '../store/transaction.ts'
 import type { DeliveryJob } from '../store/deliveries.ts'
 import { completeFromDelivery } from '../store/lookup-leases.ts'
 import { parseEvent } from '../webhook/event.ts'
-import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps } from './deps.ts'
 import { dropErased } from './erasure.ts'
 import {
@@ -150,7 +149,6 @@ function settleClaimed(
   limit: number,
   onClaim: (delivery: deliveries.ClaimedDelivery) => void,
 ): Promise<SettledBatch> {
-  const startedAt = Date.now()
   return inTransaction(deps.db, async (tx) => {
     const claimed = await deliveries.claimDeliveries(tx, limit, BYTES_PER_TICK, deps.service)
     const [first] = claimed
@@ -173,11 +171,6 @@ function settleClaimed(
       [...costs.values()].flatMap(({ beside }) => beside ?? []),
     )
     await jobs.completeJobsFromDeliveries(tx, settled, toDeliveredJobs(deps, delivered, costs))
-    traceBatch('fillrate.settle', startedAt, () => ({
-      'fillrate.delivery.ids': claimed.map(({ eventId }) => eventId),
-      'fillrate.job.keys': [...new Set(matchedDeliveries.map(({ settlement }) => settlement.job.id))],
-      'fillrate.lookup.ids': toIdList(answers.map(({ id }) => id)),
-    }))
     return {
       deliveries: claimed.length,
       answered: answers.length,

@@ -10,10 +10,9 @@ import type { PermittedCall } from '../service/rate-limit/permits.ts'
 import { releaseWithin, retryWhileUnavailable, inTransaction } from '../store/transaction.ts'
 import type { RunningRun } from '../store/runs.ts'
 import { createBatcher } from '../util/batcher.ts'
-import { traceCall } from '../util/trace.ts'
 import { boundingOf, isDelivered, LEASE_MS, routeRun, awaitResults, type CallDeps } from './deps.ts'
 import { withGrantedCalls } from './granted-calls.ts'
-import { allowedByBreaker, logCall, toCallAttributes, describeFailure } from './look-up/call-service.ts'
+import { allowedByBreaker, logCall, describeFailure } from './look-up/call-service.ts'
 import { toFetchedDelivery, toKeptAnswer } from './receive.ts'
 import { statusFacts } from '../domain/service/status.ts'
 import { insertDeliveries, type ReceivedDelivery } from '../store/deliveries.ts'
@@ -214,20 +213,9 @@ export async function postJob(
   try {
     const accepted = await deps.breaker.execute(
       () =>
-        traceCall(
-          'fillrate.submit',
-          { 'fillrate.job.key': job.id, 'fillrate.job.size': job.inputs.length },
-          (span) =>
-            deps.client.submitBulk(
-              { inputs: job.inputs, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
-              {
-                observer,
-                onEnd: (call) => {
-                  span.setAttributes(toCallAttributes(call))
-                  logCall(deps.log, call, { job: job.id })
-                },
-              },
-            ),
+        deps.client.submitBulk(
+          { inputs: job.inputs, webhookUrl: deps.webhookUrl?.(job.id) ?? null },
+          { observer, onEnd: (call) => logCall(deps.log, call, { job: job.id }) },
         ),
       {
         id: job.id,

@@ -16,7 +16,6 @@ import {
 } from '../store/transaction.ts'
 import { describeTableBusy, MAX_SINGLE_ROW_TRIES, sharedBatchSize, statementTimeoutMs } from './batch-size.ts'
 import { isRowWait } from '../util/error-text.ts'
-import { toIdList, traceBatch } from '../util/trace.ts'
 import type { Deps, TableDeps } from './deps.ts'
 import { partitionAnswered, toFinishedRow, untrackedColumns, type FittedRow } from './row-results.ts'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
@@ -91,18 +90,10 @@ async function writeWithRetries(deps: TableDeps, source: Source, most: number): 
   for (let attempt = 1; ; attempt++) {
     const limit = Math.min(batchSize.rows, most)
     const batch: ClaimedBatch = { claimed: [], entries: [], bytes: 0, grant: null, fitted: [] }
-    const startedAt = Date.now()
     const guarded = guardedBatches.get(source) ?? 0
     try {
       const { tookMs, ...result } = await writeClaimed(deps, source, limit, batch, guarded === 0)
       const { length } = batch.claimed
-      if (result.rows > 0)
-        traceBatch('fillrate.write_back', startedAt, () => ({
-          'fillrate.source': source.name,
-          'fillrate.rows': result.rows,
-          'fillrate.cells': result.cells,
-          'fillrate.lookup.ids': toIdList([...new Set(batch.claimed.map((row) => row.lookup))]),
-        }))
       if (length > 0) batchSize.onBatch(length, tookMs, batch.bytes)
       if (length > 0) guardedBatches.set(source, Math.max(0, guarded - 1))
       if (result.enriched > 0) rejectedInARow.delete(source)

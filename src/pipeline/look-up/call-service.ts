@@ -21,7 +21,6 @@ import type { PermittedCall } from '../../service/rate-limit/permits.ts'
 import type { CallOptions, EndedCall } from '../../service/transport.ts'
 import type { LeasedLookup, MalformedResponse } from '../../store/lookup-leases.ts'
 import type { Log } from '../../util/log.ts'
-import { type CallSpan, type SpanAttributes, traceCall } from '../../util/trace.ts'
 import type { CallDeps } from '../deps.ts'
 
 /**
@@ -50,13 +49,11 @@ export async function callService(
   try {
     const response = await deps.breaker.execute(
       () =>
-        traceCall('fillrate.look_up', { 'fillrate.lookup.id': lookup.id }, (span) =>
-          send(deps.client, lookup, {
-            observer,
-            signal,
-            onEnd: (call) => observeCall(deps, span, lookup, call),
-          }),
-        ),
+        send(deps.client, lookup, {
+          observer,
+          signal,
+          onEnd: (call) => logCall(deps.log, call, { lookup: lookup.id }),
+        }),
       lookup,
     )
     switch (response.outcome) {
@@ -77,27 +74,6 @@ export async function callService(
     throw error
   } finally {
     observer.end()
-  }
-}
-
-function observeCall(
-  { log }: Pick<CallDeps, 'log'>,
-  span: CallSpan,
-  { id, attempts }: LeasedLookup,
-  call: EndedCall,
-): void {
-  if (span.isRecording())
-    span.setAttributes({ ...toCallAttributes(call), 'fillrate.lookup.attempt': attempts + 1 })
-  logCall(log, call, { lookup: id })
-}
-
-/** What a span says of a call, in the names of OpenTelemetry's conventions. */
-export function toCallAttributes({ endpoint, status }: EndedCall): SpanAttributes {
-  const [method = '', template = ''] = endpoint.split(' ')
-  return {
-    'http.request.method': method,
-    'url.template': template,
-    ...(status === null ? { 'error.type': 'no_response' } : { 'http.response.status_code': status }),
   }
 }
 

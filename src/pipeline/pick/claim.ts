@@ -8,7 +8,6 @@ import type { Source } from '../../sources/source-model.ts'
 import { SUPPRESSED_REASON } from '../../store/erase.ts'
 import { moveToNextStep } from '../../store/write-back-queue.ts'
 import type { Tx } from '../../store/transaction.ts'
-import { toIdList, traceBatch } from '../../util/trace.ts'
 import type { RunBudget } from './budget.ts'
 import { toRunService, type PickContext } from './pass.ts'
 import type { PickCandidate } from './candidates.ts'
@@ -195,8 +194,6 @@ const NOTHING_CLAIMED: ClaimResult = {
 export interface RequestedPage extends Omit<ClaimResult, 'picked'> {
   /** Those that the budget pays, as they are to be claimed. */
   readonly rows: readonly rows.PickedRow[]
-  /** Their lookups. */
-  readonly lookupIds: readonly number[]
   /** Keys of those that are not requested of this service: the next one may take another identifier, or fill other cells. */
   readonly unanswered: readonly string[]
 }
@@ -229,16 +226,8 @@ export async function claimCandidates(
   bounds: ClaimBounds = UNBOUNDED,
 ): Promise<ClaimResult> {
   if (candidates.length === 0) return NOTHING_CLAIMED
-  const startedAt = Date.now()
   const requested = await requestLookups(tx, source, run, candidates, bounds)
   const picked = await rows.claimRows(tx, source.name, run.id, run.live, requested.rows, run.service)
-  if (picked.length > 0)
-    traceBatch('fillrate.pick', startedAt, () => ({
-      'fillrate.run': run.id,
-      'fillrate.source': source.name,
-      'fillrate.rows': picked.length,
-      'fillrate.lookup.ids': toIdList(requested.lookupIds),
-    }))
   await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.turn)
   return { ...requested, picked: picked.length }
 }
@@ -285,7 +274,6 @@ export async function requestLookups(
   )
   return {
     rows: picked,
-    lookupIds: upserted.map(({ id }) => id),
     unanswered: unanswered.flatMap((n) => candidates[n]?.key ?? []),
     claimedLookups: claimed.length,
     pickedWithLookup: withLookup.length,
