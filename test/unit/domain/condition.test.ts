@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { parseCommandLine } from '../../../src/cli/cli.ts'
 import {
   CONDITION_KINDS,
   type ConditionDetails,
@@ -37,7 +38,9 @@ test.each(FORMS)('%s (%s) is described in whole sentences, with and without deta
       const { title, meaning, mend, proof } = describeCondition(condition, NOW)
       expect(title).toMatch(/^[\w].*[^.]$/)
       for (const text of [meaning, mend]) expect(text).toMatch(/^[A-Z\d`].*\.$/)
-      expect(proof).toMatch(/^`fillrate .*`$/)
+      const [, words = ''] = /^`fillrate (.*)`$/.exec(proof) ?? []
+      // It is a command that there is.
+      parseCommandLine(words.split(' '))
       expect([title, meaning, mend, describeEnd(condition, 1_000)].join(' ')).not.toMatch(
         /undefined|null|NaN|Invalid| {2}|\n/,
       )
