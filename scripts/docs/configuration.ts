@@ -111,8 +111,12 @@ function listFields(
       return []
     }
     described.set(name + description, place)
-    const value = `${required.includes(name) ? 'required, ' : ''}${describeValue(name, schema)}`
-    return [cell(`- \`${name}\` (${value}): ${description}`)]
+    const value = describeValue(name, schema)
+    const notes = [
+      ...(required.includes(name) ? ['required'] : []),
+      ...(value === 'a text' || value === 'an object' ? [] : [value]),
+    ]
+    return [cell(`- \`${name}\`${notes.length === 0 ? '' : ` (${notes.join(', ')})`}: ${description}`)]
   })
   return [...own, ...[...earlier].map(([where, names]) => `- ${list(names)}: see [above](#${where})`)].join(
     '\n',
