@@ -56,9 +56,9 @@ export function configurationPage(): string {
     '**Policies.** `blank` writes only where the column is blank: NULL, an empty text, only white space, an empty ' +
       'array, JSON null, or a missing key. `tracked` also replaces a value that Fillrate wrote for the same inputs and that is ' +
       'unchanged since. `always` replaces any value. Once the inputs of a row have changed, what Fillrate wrote for the earlier ones ' +
-      'counts as blank ([whose value it is](how-it-works.md#whose-value-it-is)). A field that the record lacks leaves its column. ' +
-      "A text, a number or a list that stands where a key's parent would be an object is never replaced. A column that an input " +
-      'reads may be an output [with the policy `blank`](how-it-works.md#inputs-that-are-filled).',
+      'counts as blank ([whose value it is](how-it-works.md#whose-value-it-is)). A field that the record lacks leaves its column, and a value that ' +
+      'stands where a key needs an object as its parent is never replaced. ' +
+      'A column that an input reads may be an output [with the policy `blank`](how-it-works.md#inputs-that-are-filled).',
     '**Expressions.** A value goes through `map`, then `matches`, then `sql`, and is then fitted to the type of the ' +
       'column. In `sql`, `t` is the row as it is when it is written, beside the tables of `joins`; `$value` is the value as text (as ' +
       'a number, if the expression calculates with it), `$json` the same value as jsonb, and `$confidence` the confidence of the ' +

@@ -1,6 +1,10 @@
 import { LOG_EVENTS } from '../../src/util/log.ts'
 import { cell } from './table.ts'
 
+const EVENTS = Object.entries(LOG_EVENTS)
+/** These are for those who debug Fillrate, and name themselves. */
+const isDebug = (meaning: string): boolean => meaning.endsWith('(debug).')
+
 /** docs/logs.md, from the codes that a line of the log can have. */
 export const logsPage = (): string => `# Logs
 
@@ -24,7 +28,11 @@ contains a secret, and none above debug contains personal data.
 
 ## Events
 
-${Object.entries(LOG_EVENTS)
+${EVENTS.filter(([, meaning]) => !isDebug(meaning))
   .map(([event, meaning]) => cell(`- \`${event}\`: ${meaning}`))
   .join('\n')}
+
+At debug: ${EVENTS.filter(([, meaning]) => isDebug(meaning))
+  .map(([event]) => `\`${event}\``)
+  .join(', ')}.
 `

@@ -10,20 +10,20 @@ const text = z.string()
 /** The JSON form of a notification. A test holds what is sent to it. */
 export const NOTIFICATION_SHAPE = z.strictObject({
   event_id: text.describe('the same in every attempt and for every target'),
-  event: z.enum(['condition_began', 'condition_ended']),
+  event: z.enum(['condition_began', 'condition_ended']).describe('`condition_began` or `condition_ended`'),
   at: time.describe('when it happened'),
   environment: text.nullable().describe('FILLRATE_ENVIRONMENT'),
-  severity: z.enum(['error', 'warning', 'info']).describe('`info`: its end'),
+  severity: z.enum(['error', 'warning', 'info']).describe('`error` or `warning`; `info`: its end'),
   title: text.describe('what happened, in one sentence'),
   meaning: text.nullable().describe('what it means for the rows'),
   action: text.nullable().describe('what to do'),
   link: text.nullable().describe('the page of the dashboard'),
   duration_ms: count.nullable().describe('how long it lasted'),
   condition: z.strictObject({
-    kind: z.enum(CONDITION_KINDS).meta({ title: 'kind' }).describe('see above'),
+    kind: z.enum(CONDITION_KINDS).meta({ title: 'kind' }).describe('its kind, as above'),
     service: text.nullable().describe('the service at fault'),
     source: text.nullable().describe('the source, or several; of a late schedule, the schedule'),
-    since: time,
+    since: time.describe('its begin; `condition.ended_at` its end, or null'),
     ended_at: time.nullable(),
     details: z
       .record(text, z.unknown())
@@ -79,9 +79,8 @@ separated by commas, sign each.
 ## Fields
 
 ${listFields(z.toJSONSchema(NOTIFICATION_SHAPE, { unrepresentable: 'any' }), '')
-  .map(([field = '', type = '', meaning = '']) =>
-    cell(`- ${field} (${type.replaceAll(',', ', ')})${meaning === '' ? '' : `: ${meaning}`}`),
-  )
+  .filter(([, , meaning = '']) => meaning !== '')
+  .map(([field = '', , meaning = '']) => cell(`- ${field}: ${meaning}`))
   .join('\n')}
 `
 
