@@ -57,7 +57,8 @@ function section(command: CliCommand, described: Map<string, string>): string[] 
   const names = formatArguments(command)
   const args = names.flatMap((term, n): [string, string][] => {
     const { description = '' } = parser.registeredArguments[n] ?? {}
-    return SOURCES.test(description) ? [] : [[term, description]]
+    // A verb is explained by what the command says of itself.
+    return SOURCES.test(description) || /^[a-z|]+$/.test(term) ? [] : [[term, description]]
   })
   const options = optionTerms(parser.options)
   const earlier = new Map<string, string[]>()

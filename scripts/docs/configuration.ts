@@ -29,8 +29,7 @@ export function configurationPage(): string {
     'The configuration is `fillrate.config.ts` (or `.js`, `.mjs`, `.json`) in the working folder, or the file that ' +
       '`--config` names. `defineConfig` gives completion in the editor; a `.json` file gets it from ' +
       '[`fillrate.schema.json`](../fillrate.schema.json). URLs and secrets come from the ' +
-      '[environment](cli.md#environment). [`fillrate.config.example.ts`](../fillrate.config.example.ts) shows every ' +
-      'field. `fillrate check` validates the file against the database and the service.',
+      '[environment](cli.md#environment). [`fillrate.config.example.ts`](../fillrate.config.example.ts) shows every field.',
     'A duration is a number with a unit: `30s`, `15m`, `6h`, `90d`, `2 weeks`.',
     '## Top-level fields',
     fields(schema, 'top-level-fields'),
@@ -66,8 +65,8 @@ export function configurationPage(): string {
       'the batch. In `touch`, names are columns or keys inside a jsonb column, and expressions see `t`, `joins` and `$confidence`.',
     "**Unlisted fields.** `{ field: 'company.size', unlisted: true }` takes any path of the record. Without `unlisted`, a field " +
       'that is not listed above is an error.',
-    '`fillrate check` reports a field that can never fit its column as an error (a list in a text column, a range such as ' +
-      '`51-200` in an integer). What `map`, `sql` and constraints make of values shows in `fillrate run --dry-run`.',
+    '`fillrate check` reports a field that can never fit its column; what `map`, `sql` and constraints make of values shows in ' +
+      '`fillrate run --dry-run`.',
     '## `service`',
     fields(objectIn(service), 'service'),
     '## `services`: entries',
