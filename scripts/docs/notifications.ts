@@ -10,20 +10,20 @@ const text = z.string()
 /** The JSON form of a notification. A test holds what is sent to it. */
 export const NOTIFICATION_SHAPE = z.strictObject({
   event_id: text.describe('the same in every attempt and for every target'),
-  event: z.enum(['condition_began', 'condition_ended']).describe('`condition_began` or `condition_ended`'),
+  event: z.enum(['condition_began', 'condition_ended']),
   at: time.describe('when it happened'),
   environment: text.nullable().describe('FILLRATE_ENVIRONMENT'),
-  severity: z.enum(['error', 'warning', 'info']).describe('`error` or `warning`; `info`: its end'),
+  severity: z.enum(['error', 'warning', 'info']).describe('`info`: its end'),
   title: text.describe('what happened, in one sentence'),
   meaning: text.nullable().describe('what it means for the rows'),
   action: text.nullable().describe('what to do'),
   link: text.nullable().describe('the page of the dashboard'),
   duration_ms: count.nullable().describe('how long it lasted'),
   condition: z.strictObject({
-    kind: z.enum(CONDITION_KINDS).meta({ title: 'kind' }).describe('its kind, as above'),
+    kind: z.enum(CONDITION_KINDS).meta({ title: 'kind' }).describe('see below'),
     service: text.nullable().describe('the service at fault'),
     source: text.nullable().describe('the source, or several; of a late schedule, the schedule'),
-    since: time.describe('its begin; `condition.ended_at` its end, or null'),
+    since: time,
     ended_at: time.nullable(),
     details: z
       .record(text, z.unknown())
@@ -50,18 +50,6 @@ export const notificationsPage = (): string => `# Notifications
 
 \`FILLRATE_ENVIRONMENT\` names the installation. Links lead to \`FILLRATE_DASHBOARD_URL\`, or to \`FILLRATE_PUBLIC_URL\`.
 
-A condition that may end by itself is reported after a while; if it is over by then, nothing is sent. If it comes back within ten
-minutes of a reported end, it is sent again only if it then lasts for five minutes.
-
-${(['error', 'warning'] as const)
-  .map(
-    (severity) =>
-      `- \`${severity}\`: ${CONDITION_KINDS.filter((kind) => severityOf({ kind, details: {} }) === severity)
-        .map((kind) => `\`${kind}\`${describeDelay(notifiedAfterMs({ kind, details: {} }))}`)
-        .join(', ')}`,
-  )
-  .join('\n')}
-
 ## Delivery
 
 One process of a database sends. What a target has accepted is stored, so that a crash loses nothing. A target that accepts nothing is
@@ -79,10 +67,28 @@ separated by commas, sign each.
 ## Fields
 
 ${listFields(z.toJSONSchema(NOTIFICATION_SHAPE, { unrepresentable: 'any' }), '')
-  .filter(([, , meaning = '']) => meaning !== '')
-  .map(([field = '', , meaning = '']) => cell(`- ${field}: ${meaning}`))
+  .map(([field = '', type = '', meaning = '']) =>
+    cell(`- ${field}${describeType(type)}${meaning && `: ${meaning}`}`),
+  )
+  .join('\n')}
+
+## Conditions
+
+A condition that may end by itself is reported after a while; if it is over by then, nothing is sent. If it comes back within ten
+minutes of a reported end, it is sent again only if it then lasts for five minutes.
+
+${(['error', 'warning'] as const)
+  .map(
+    (severity) =>
+      `- \`${severity}\`: ${CONDITION_KINDS.filter((kind) => severityOf({ kind, details: {} }) === severity)
+        .map((kind) => `\`${kind}\`${describeDelay(notifiedAfterMs({ kind, details: {} }))}`)
+        .join(', ')}`,
+  )
   .join('\n')}
 `
 
 const describeDelay = (delay: number): string =>
   delay === 0 ? '' : delay === 30_000 ? ' after 30 s' : ' after a minute'
+
+/** The values that a field can have, where they are few. */
+const describeType = (type: string): string => (/^`.{0,70}$/.test(type) ? ` (${type})` : '')
