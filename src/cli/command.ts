@@ -168,7 +168,7 @@ export const SOURCES_ARGUMENT = ['[SOURCE...]', `${SOURCES}; default: all`] as c
 export const REQUIRED_SOURCES_ARGUMENT = ['<SOURCE...>', SOURCES] as const
 
 /** `fillrate run [options] [SOURCE...]`. */
-export const formatUsage = ({ name, parser }: CliCommand): string => `fillrate ${name} ${parser.usage()}`
+const formatUsage = ({ name, parser }: CliCommand): string => `fillrate ${name} ${parser.usage()}`
 
 /** The command line is invalid. Nothing was done. */
 export class UsageError extends Error {

@@ -73,9 +73,8 @@ export interface ConfigInput<
   /** The service, from `defineService`; or settings of the calls, with the service as `adapter`. Default: the built-in interface. */
   readonly service?: Adapter | CallSettings<Adapter>
   /**
-   * In place of `service`, `bulk` and `price`: several services by name, which serve a row in turn. Each has
-   * variables of its own, FILLRATE_NAME_BASE_URL, FILLRATE_NAME_API_KEY and so on. An entry without an `adapter` is the
-   * built-in interface.
+   * In place of `service`, `bulk` and `price`: several services by name, which serve a row in turn. An entry
+   * without an `adapter` is the built-in interface.
    */
   readonly services?: Readonly<Record<ServiceName, Adapter | ServiceConfig<Adapter>>>
   /** The maximum number of lookups of a run, or the money that it may spend. Without it, a run requires `--budget`. */
@@ -200,8 +199,8 @@ export interface SourceConfig<
    */
   readonly where?: string | readonly string[]
   /**
-   * A timestamptz that moves when a row changes, so that a pass reads only changes. For a timestamp
-   * without time zone or a date, 12 hours more are read, because the time zone of its writers is unknown.
+   * A timestamptz that moves when a row changes, so that a pass reads only changes. Of another type 12 hours more
+   * are read, because the time zone of its writers is unknown.
    */
   readonly changedAt?: string
   /** What keeps when a row was enriched last, by whatever did it. It replaces a condition on that time in `where`. */
@@ -215,17 +214,15 @@ export interface SourceConfig<
   /** Live sync: `fillrate start` enriches its rows as they change. Default: false. */
   readonly follow?: boolean
   /**
-   * What happens to what is stored of a row that was deleted from the table. `forget`: its record, changes and
-   * deliveries are erased an hour later, unless another row needs them. `keep`: they stay, for `explain` and `undo`.
-   * Either way it is in no count. Default: `forget`.
+   * What happens to what is stored of a row that was deleted from the table. `forget`: it is erased an hour later,
+   * unless another row needs it. `keep`: it stays, for `explain` and `undo`. Default: `forget`.
    */
   readonly onDelete?: OnDelete
   /** The most lookups for this source in a run, and in a day of live sync. Default: what the other sources leave. */
   readonly budget?: number
   /**
-   * How fast its rows are written, `{ perHour: 5_000 }`, for a table whose writes are uploaded elsewhere, by Heroku Connect for
-   * instance. Of runs, live sync and remap in all processes together; lookups go on meanwhile, and an
-   * undo is not slowed down. Default: as fast as possible.
+   * The most rows that are written in an hour, `{ perHour: 5_000 }`, by all processes together, for a table whose
+   * writes are uploaded elsewhere. An undo is not slowed down. Default: as fast as possible.
    */
   readonly writes?: {
     /** The most rows in an hour, from 60 on: a sixtieth of them at once, and the others evenly. */
@@ -236,8 +233,8 @@ export interface SourceConfig<
   /** A row whose lookup finds nothing goes on to its next identifier. Default: false. */
   readonly cascade?: boolean
   /**
-   * False in what `fillrate init` has written: `fillrate plan` counts its rows, and nothing of it is
-   * looked up or written until a person has read it and taken this out. Default: true.
+   * False in what `fillrate init` has written: nothing of the source is looked up or written until a person has
+   * taken this out. Default: true.
    */
   readonly reviewed?: boolean
   /**
@@ -250,9 +247,8 @@ export interface SourceConfig<
         /** A service of `services`. */
         readonly name: ServiceName
         /**
-         * Which rows go on to it from the service before. `miss`: those that it found nothing for, or too little confidence, or
-         * had no input of; `blank`: also those with a column to be filled that is still blank, and then only blank ones are
-         * filled, whatever the policy, and `tracked` ones that no service before fills. Default: `miss`.
+         * Which rows go on to it from the service before. `miss`: rows without a record of enough confidence;
+         * `blank`: also rows with a column to be filled that is still blank. Default: `miss`.
          */
         readonly when?: NextWhen
         /** Its records of a lower confidence (0 to 1) are not used. Default: the source's. */
@@ -291,8 +287,8 @@ export interface CallSettings<Adapter> {
   /** The share of the rate limit (0 to 0.9) reserved for live sync. Default: 0.1. */
   readonly reserve?: number
   /**
-   * A name for the account that the rate limit belongs to, where its API key changes: runs with any of its keys share a
-   * limit, and a new key continues with what was learned of it. Default: each key has a limit of its own.
+   * A name for the account that the rate limit belongs to, where its API key changes or several keys share the
+   * limit. Default: each key has a limit of its own.
    */
   readonly account?: string
 }
@@ -306,7 +302,10 @@ export interface BulkSettings {
   readonly minimum?: number
   /** A job is given up after this long without a delivery. Default: 6h. */
   readonly deadline?: Duration
-  /** How long a completed job waits for further deliveries before inputs without a result are requested singly; those of a failed one are at once. Default: 5m. */
+  /**
+   * How long a completed job waits for further deliveries before inputs without a result are requested singly.
+   * Default: 5m.
+   */
   readonly grace?: Duration
 }
 

@@ -20,10 +20,8 @@ export const ENVIRONMENT_VARIABLES = {
   FILLRATE_BASE_URL: 'base URL of the enrichment service',
   FILLRATE_API_KEY: 'API key(s), comma-separated, newest first; id:secret for a client of OAuth',
   FILLRATE_AUTH: 'bearer (default), x-api-key, basic or query',
-  FILLRATE_WEBHOOK_SECRET:
-    'webhook signing secret(s), comma-separated; only for results that are delivered by webhook',
-  FILLRATE_PUBLIC_URL:
-    'public URL of the webhook receiver; only for results that are delivered by webhook, from another machine',
+  FILLRATE_WEBHOOK_SECRET: 'webhook signing secret(s), comma-separated',
+  FILLRATE_PUBLIC_URL: 'URL at which a service on another machine reaches the webhook receiver',
   FILLRATE_PORT: 'port of the webhook receiver; default: any free port',
   FILLRATE_HOST: 'listen address of the receiver; default: 127.0.0.1',
   FILLRATE_DASHBOARD_TOKEN: 'token(s) of operators for dashboard and metrics; required outside loopback',

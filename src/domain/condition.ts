@@ -190,7 +190,7 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
       title: `The database rejects ${condition.details.waiting === undefined ? 'rows' : pluralize(condition.details.waiting, 'row')} of ${sourceOf(condition)}${withReason(condition.details)}`,
       meaning: 'What was found for them is stored, and is not in the table. Nothing is lost.',
       mend: `Correct the trigger, constraint or right that rejects them, then \`fillrate retry ${sourceOf(condition)}\`: the next run writes them without a call.`,
-      proof: `\`fillrate failures ${sourceOf(condition)}\``,
+      proof: `\`fillrate failures --source ${sourceOf(condition)}\``,
     }),
   },
   jobs_overdue: {
@@ -273,7 +273,7 @@ function describeLate(condition: Described): ConditionText {
       meaning:
         'A table that was replaced has no triggers. What they do not record waits for the next run of the source.',
       mend: `Run \`fillrate follow install ${sourceOf(condition)}\`. Where the rows of the new table are blank again, \`fillrate remap ${sourceOf(condition)}\` writes what is stored, without a call.`,
-      proof: '`fillrate follow`',
+      proof: '`fillrate check`',
     }
   return {
     title: `Live sync${source === null ? '' : ` of ${source}`} is ${duration && `${duration} `}behind`,

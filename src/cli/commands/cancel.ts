@@ -13,11 +13,10 @@ export const cancelCommand = defineCommand(
   createParser('cancel')
     .summary('cancels a run of any process, or a bulk job')
     .description(
-      'The process of the run stops taking work within seconds, finishes what is under way, and ends the run as ' +
-        'interrupted, with who cancelled it. Nothing is lost: rows that still wait are left to the next run. A ' +
-        'scheduled run is not started again before its next time. Live sync opens a new run for later changes; ' +
-        '`fillrate pause` stops it. Waits up to a minute for the end of the run. A job that is cancelled is waited for no ' +
-        'longer: its inputs are looked up singly, and those that the service has processed may be billed twice.',
+      'The process of the run finishes what is under way, and ends the run as interrupted. Nothing is lost: rows ' +
+        'that still wait are left to the next run. A scheduled run is not started again before its next time. Live ' +
+        'sync opens a new run for later changes; `fillrate pause` stops it. Inputs of a job that is cancelled are ' +
+        'looked up singly, and may be billed twice.',
     )
     .argument('[RUN]', 'the number of a run; `fillrate runs --state running` lists them', parseRunNumber)
     .option(

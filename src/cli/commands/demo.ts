@@ -4,9 +4,8 @@ export const demoCommand = defineCommand(
   createParser('demo')
     .summary('runs a complete demo on this machine; needs no configuration')
     .description(
-      'Starts an embedded Postgres, fills it with a CRM of 800 companies and 5,000 people, starts two sandboxes that know ' +
-        'different people, and runs plan, run and status on them. With --keep, database, sandboxes and a dashboard run until ' +
-        'Ctrl-C, and .fillrate/ has the settings for commands on them. Nothing of it stays.',
+      'Runs plan, run and status on an embedded Postgres with a CRM of 800 companies and 5,000 people, and two ' +
+        'sandboxes that know different people. Nothing of it stays.',
     )
     .option('--keep', 'leave database, sandboxes and dashboard running until Ctrl-C', false),
   {

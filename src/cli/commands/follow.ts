@@ -7,9 +7,9 @@ export const followCommand = defineCommand(
   createParser('follow')
     .summary('installs or removes the triggers of live sync')
     .description(
-      '`install` creates triggers on the table of a source. They record the keys of rows whose inputs change, ' +
-        'and `fillrate start` enriches these rows within a second. The triggers never make a statement fail or wait. ' +
-        '`remove` drops them, also of a source that left the configuration. `fillrate check` verifies them. Install them again after a change to the inputs of the ' +
+      '`install` creates triggers on the table of a source, by which `fillrate start` enriches rows within a ' +
+        'second after their inputs change. The triggers never make a statement fail or wait. `remove` drops them, ' +
+        'also of a source that left the configuration. Install them again after a change to the inputs of the ' +
         'source.',
     )
     .addArgument(

@@ -28,11 +28,9 @@ import { renderKeyedRows, renderTable } from '../views/table.ts'
 const forgetParser = createParser('forget')
   .summary('erases stored data of a person or company, and suppresses further lookups')
   .description(
-    'Deletes the record, the lookup inputs, the recorded values and the copies in deliveries, then searches every ' +
-      'table of the schema "fillrate" for remaining copies. Leaves a hashed tombstone, so that neither a run nor a ' +
-      'late delivery restores the data. Pass every identifier you know for the person. Your own tables are not ' +
-      'changed; the affected rows are listed. With --deleted it erases what is stored of rows that a source no longer ' +
-      'has. On a terminal it shows the numbers first, and erases after a confirmation; elsewhere it needs --yes.',
+    'Deletes what is stored of a person or company, then searches every table of the schema "fillrate" for ' +
+      'remaining copies. A hashed tombstone keeps runs and late deliveries from restoring the data. Pass every ' +
+      'identifier you know for the person. Your own tables are not changed; the affected rows are listed.',
   )
   .option('--email <ADDRESS>', 'person, by email address', parseText, null)
   .option('--linkedin <URL>', 'person, by profile URL', parseText, null)

@@ -11,9 +11,10 @@ export const initCommand = defineCommand(
   createParser('init')
     .summary('drafts a configuration from the database')
     .description(
-      'Reads the catalogue and some rows of each table, and writes one source for each table of people or companies. What may say ' +
-        'who must not be looked up, and is not named so, is a commented line with its count. No run touches a source until a ' +
-        'person has read it and taken out its line `reviewed: false`. Writes nothing to the database.',
+      'Reads the catalogue and some rows of each table, and writes one source for each table of people or ' +
+        'companies. What may say who must not be looked up, and is not named so, is a commented line with its ' +
+        'count. No run touches a source until a person has taken out its line `reviewed: false`. Writes nothing to ' +
+        'the database.',
     )
     .argument('[TABLE...]', 'tables or schemas to draft sources of, such as crm.contacts; default: all')
     .option('--out <FILE>', 'the file to write; default: fillrate.config.ts', parseText, null)

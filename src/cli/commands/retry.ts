@@ -13,9 +13,8 @@ export const retryCommand = defineCommand(
     .summary('queues failed rows again for the next run, or a job that the service did not accept')
     .description(
       'Makes failed rows due, so that the next run picks them. A row with a stored record is written without a ' +
-        'call; a failed lookup is requested again. This command itself makes no call and writes nothing to your ' +
-        'tables. Use --state undone for rows whose write was undone, and --state emptied for rows whose columns a person has emptied. A job in doubt may have reached the service, and is not ' +
-        'sent again.',
+        'call; a failed lookup is requested again. A job in doubt may have reached the service, and is not sent ' +
+        'again.',
     )
     .argument(...SOURCES_ARGUMENT)
     .addOption(

@@ -7,9 +7,9 @@ export const sourceCommand = defineCommand(
   createParser('source')
     .summary('renames a source')
     .description(
-      'The source has the name NEW in the configuration now. What Fillrate keeps under OLD gets the new name, so that ' +
-        'nothing is looked up again, and its runs can still be explained and undone. Your own tables are not changed, ' +
-        'except that the triggers of live sync are renamed. Reload or stop processes that know the old name first.',
+      'What Fillrate keeps under OLD gets the name NEW, so that nothing is looked up again, and runs can still ' +
+        'be explained and undone. Your own tables are not changed, but for the names of the triggers of live sync. ' +
+        'Reload or stop processes that know the old name first.',
     )
     .addArgument(new Argument('<rename>', 'what to do').choices(['rename']))
     .argument('<OLD>', 'a name that is no longer in the configuration')

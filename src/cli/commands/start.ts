@@ -9,9 +9,9 @@ export const startCommand = defineCommand(
     .summary('runs the daemon: schedule, live sync, webhook receiver and dashboard')
     .description(
       'Runs until stopped: scheduled runs at their times, live sync of sources with `follow: true`, webhooks as ' +
-        'they arrive. Any number of processes can share a database; each scheduled run is run once. SIGHUP reloads ' +
-        'the configuration; an invalid one is rejected. The first SIGTERM lets current work finish, the second stops ' +
-        'immediately; both save the state.',
+        'they arrive. Any number of processes can share a database. SIGHUP reloads the configuration; an invalid ' +
+        'one is rejected. The first SIGTERM lets current work finish, the second stops immediately; both save the ' +
+        'state.',
     )
     .addOption(portOption)
     .addOption(hostOption),

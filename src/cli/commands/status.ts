@@ -13,9 +13,8 @@ export const statusCommand = defineCommand(
   createParser('status')
     .summary('shows rows by state, fill rate by column, jobs, the rate limit and the next scheduled runs')
     .description(
-      'Every row ever picked is in exactly one state, and the states add up. A state is how the row ended when it was ' +
-        'picked last: one that was enriched stays so when its columns are emptied. The fill rate is the share of rows ' +
-        'whose column holds a value, as the last run counted it.',
+      'Every row ever picked is in exactly one state: how the row ended when it was picked last. The fill rate ' +
+        'is the share of rows whose column holds a value, as the last run counted it.',
     ),
   {
     group: 'inspect',

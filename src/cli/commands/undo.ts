@@ -15,10 +15,9 @@ export const undoCommand = defineCommand(
     .summary('reverts the writes of a run, except values changed since')
     .description(
       'Restores the previous value of each cell that a run has written. Values changed since then are kept and ' +
-        'listed; of several runs, undo the newest first. An undo is a run itself and can be undone. If interrupted, ' +
-        'run the same command again. The rows are not written again until their inputs change, their refresh is due, ' +
-        'or `fillrate retry --state undone` queues them. On a terminal it shows the numbers first, and writes after ' +
-        'a confirmation; elsewhere it needs --yes.',
+        'listed. An undo is a run itself and can be undone. If interrupted, run the same command again. The rows ' +
+        'are not written again until their inputs change, their refresh is due, or `fillrate retry --state undone` ' +
+        'queues them.',
     )
     .argument('<RUN>', 'the number of a run; `fillrate runs` lists them', parseRunNumber)
     .option('--dry-run', 'show what would be restored without writing it', false)

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
+import { parseCommandLine } from '../../../src/cli/cli.ts'
 import {
   CONDITION_KINDS,
   type ConditionDetails,
@@ -37,7 +38,7 @@ test.each(FORMS)('%s (%s) is described in whole sentences, with and without deta
       const { title, meaning, mend, proof } = describeCondition(condition, NOW)
       expect(title).toMatch(/^[\w].*[^.]$/)
       for (const text of [meaning, mend]) expect(text).toMatch(/^[A-Z\d`].*\.$/)
-      expect(proof).toMatch(/^`fillrate .*`$/)
+      parseCommandLine(/^`fillrate (.*)`$/.exec(proof)?.[1]?.split(' ') ?? ['none'])
       expect([title, meaning, mend, describeEnd(condition, 1_000)].join(' ')).not.toMatch(
         /undefined|null|NaN|Invalid| {2}|\n/,
       )
@@ -89,9 +90,7 @@ test('another client that stops all calls is described with how long nothing was
 })
 
 test('docs/operations.md has a heading for every kind', () => {
-  const headings = [...readFileSync('docs/operations.md', 'utf8').matchAll(/^### ([a-z_]+)$/gm)].map(
-    ([, kind]) => kind,
-  )
+  const headings = readFileSync('docs/operations.md', 'utf8').match(/(?<=^### )[a-z_]+$/gm) ?? []
   expect(
     headings.filter((one) => (CONDITION_KINDS as readonly (string | undefined)[]).includes(one)).toSorted(),
   ).toEqual(CONDITION_KINDS.toSorted())
