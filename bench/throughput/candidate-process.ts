@@ -2,8 +2,8 @@ import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 import type { Measured, Outcome, Task } from './candidate.ts'
 
-// As the published program does, for all candidates.
-enableCompileCache(join(import.meta.dirname, '.cache'))
+// As the published program does, for all candidates: once for all of their bundles (`.cache/bench-…/bench/throughput`).
+enableCompileCache(join(import.meta.dirname, '../../../compile'))
 
 /** The process of one candidate, so that its peak memory is its own. Its only argument is the task, as JSON. */
 const task = JSON.parse(process.argv[2] ?? '') as Task
