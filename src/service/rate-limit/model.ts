@@ -236,6 +236,7 @@ export class RateLimitModel {
     const call = this.calls.send({ sentAt: now, window: id, certainBefore: certain }, this.#remaining.allowed)
     this.counters.fixed.onSent(call)
     this.#since ??= now
+    if (this.limit === null) this.unstated.onSent(now)
     return call
   }
 

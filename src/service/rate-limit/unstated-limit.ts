@@ -1,12 +1,10 @@
+import type { LearntLimit } from '../../domain/rate-status.ts'
 import type { Call, CallLedger, EarlierCalls } from './call-ledger.ts'
 import { padded } from './counter.ts'
-import type { LearntLimit } from '../../domain/rate-status.ts'
 import type { RateLimitState } from './state.ts'
 
-/** The lengths that a service may count over, in milliseconds. */
-const LENGTHS = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 86_400].map(
-  (s) => s * 1_000,
-)
+/** The lengths that a service may count over, in seconds. */
+const LENGTHS = [1, 2, 3, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 86_400]
 
 /** A stated wait is rounded up, and may be longer than the window, but not by more than this factor. */
 const LONGEST_WAIT = 3
@@ -94,11 +92,11 @@ export class UnstatedLimit {
    */
   grantable(now: number): number {
     const pending = this.#ledger.outstanding + this.#ledger.granted
-    if (this.known === null) return Math.max(0, this.slowStart.allowed - pending)
-    const known = this.#try(this.known, now)
+    const known = this.known
+    if (known === null) return Math.max(0, this.slowStart.allowed - pending)
     const left = this.left({ ...known, calls: this.#former ?? known.calls }, now)
     // What is more than known is tried one by one.
-    if (left < 1) return pending === 0 && this.left(known, now) >= 1 ? 1 : 0
+    if (left < 1) return pending === 0 && this.#mayTry(known, now) ? 1 : 0
     const spread = now < this.#carefulUntil ? 0 : (HASTE * known.calls * this.#latency) / known.windowMs
     const most = Math.max(1, Math.round(spread))
     return Math.max(0, Math.min(left, most - pending, Math.ceil((left - pending) / 2)))
@@ -129,6 +127,15 @@ export class UnstatedLimit {
     const ends = this.#documented.map((windowMs) => since + padded(windowMs) + 2 * this.#latency)
     const latest = now + 3 * (pauseEnd - now)
     return ends.find((end) => end > pauseEnd && end < latest) ?? pauseEnd
+  }
+
+  /** A call was sent: one more than is known begins to try more. */
+  onSent(now: number): void {
+    if (this.known === null || this.#former !== null || this.left(this.known, now) >= 0) return
+    const { calls, windowMs } = this.known
+    this.#former = calls
+    this.known = { calls: calls + Math.max(1, Math.round(calls * this.#rise)), windowMs }
+    this.#ledger.rememberFor(this.known.calls)
   }
 
   onAccepted(call: Call, now: number): void {
@@ -173,32 +180,25 @@ export class UnstatedLimit {
   #onPauseEnd(pause: Pause, at: number): void {
     this.#pause = null
     this.#since = at
-    const first = this.#documented.length > 0 ? this.#documented : LENGTHS
-    const before = this.#most.size > 0 ? this.#most : unbounded(first)
-    this.#most = this.#narrow(before, pause)
-    // What was let through is to be explained by another length than these.
-    if (this.#most.size === 0) this.#most = this.#narrow(unbounded(LENGTHS), pause)
+    if (this.#most.size === 0) this.#most = unbounded(this.#documented)
+    this.#most = this.#narrow(this.#most, pause)
+    // None is documented, or another length is to explain what was let through.
+    if (this.#most.size === 0) this.#most = this.#narrow(unbounded(LENGTHS.map((s) => s * 1_000)), pause)
     if (this.#most.size > 0) this.#know(at)
   }
 
   /** Of each length what it can let through at most, now that a call was refused. */
-  #narrow(lengths: ReadonlyMap<number, number>, { sentAt, waitMs, isOfTrial }: Pause): Map<number, number> {
-    const narrowed = new Map<number, number>()
-    const accept = (ms: number): number => this.#ledger.completedAfter(sentAt - ms) - 1
+  #narrow(lengths: ReadonlyMap<number, number>, pause: Pause): Map<number, number> {
     const { known } = this
-    const isRefuted =
-      known !== null &&
-      accept(known.windowMs) < (this.#most.get(known.windowMs) ?? 0) &&
-      [...lengths].some(
-        ([ms, most]) => ms > known.windowMs && accept(ms) >= most && accept(ms) <= most * EXACT,
-      )
+    // Without the call that has just ended the pause.
+    const accepted = (ms: number): number => this.#ledger.completedAfter(pause.sentAt - ms) - 1
+    const narrowed = new Map<number, number>()
     for (const [windowMs, most] of lengths) {
-      // Without the call that has just ended the pause.
-      const accepted = this.#ledger.completedAfter(sentAt - windowMs) - 1
-      const isUnexplained = !isOfTrial && accepted >= most && windowMs === this.known?.windowMs
-      const calls = isUnexplained ? most - 1 : Math.min(most, accepted)
-      if (isRefuted && windowMs === known?.windowMs) continue
-      if (calls >= 1 && waitMs <= LONGEST_WAIT * windowMs) narrowed.set(windowMs, calls)
+      const isKnown = windowMs === known?.windowMs
+      const isUnexplained = isKnown && !pause.isOfTrial && accepted(windowMs) >= most
+      const calls = isUnexplained ? most - 1 : Math.min(most, accepted(windowMs))
+      const isRefuted = isKnown && accepted(windowMs) < most && isExplained(lengths, windowMs, accepted)
+      if (calls >= 1 && !isRefuted && pause.waitMs <= LONGEST_WAIT * windowMs) narrowed.set(windowMs, calls)
     }
     return narrowed
   }
@@ -214,17 +214,12 @@ export class UnstatedLimit {
     this.#trialAt = now + Math.max(this.#trialMs, windowMs)
   }
 
-  /** Begins to try more, where all that is known is used. */
-  #try(known: LearntLimit, now: number): LearntLimit {
+  /** Whether one more than is left may be called: while more is tried, or soon after all that is known, before the next window begins. */
+  #mayTry(known: LearntLimit, now: number): boolean {
+    if (this.#former !== null) return this.left(known, now) >= 1
     const { calls, windowMs } = known
-    if (this.#former !== null || this.#pause !== null || now < this.#trialAt) return known
-    // At the end of a span the next window may have begun.
     const isEarly = this.#ledger.completedAfter(now - windowMs / 2) >= calls / 2
-    if (!isEarly || this.left(known, now) >= 1) return known
-    this.#former = calls
-    this.known = { calls: calls + Math.max(1, Math.round(calls * this.#rise)), windowMs }
-    this.#ledger.rememberFor(this.known.calls)
-    return this.known
+    return isEarly && this.#pause === null && now >= this.#trialAt
   }
 
   #endTrial(isAccepted: boolean, now: number): void {
@@ -243,6 +238,14 @@ export class UnstatedLimit {
     this.#former = null
   }
 }
+
+/** Whether a longer length had let through just as many calls as it can. */
+const isExplained = (
+  lengths: ReadonlyMap<number, number>,
+  than: number,
+  accepted: (ms: number) => number,
+): boolean =>
+  [...lengths].some(([ms, most]) => ms > than && accepted(ms) >= most && accepted(ms) <= most * EXACT)
 
 const unbounded = (lengths: readonly number[]): Map<number, number> =>
   new Map(lengths.map((windowMs) => [windowMs, Number.POSITIVE_INFINITY]))
