@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { CONDITION_KINDS, notifiedAfterMs, severityOf } from '../../src/domain/condition.ts'
-import { listFields } from './json.ts'
+import { listFields, toSchema } from './json.ts'
 import { table } from './table.ts'
 
-const time = z.string().meta({ title: 'time' })
+const time = z.iso.datetime()
 const count = z.int()
 const text = z.string()
 
@@ -91,7 +91,7 @@ sign each: change the receiver, then remove the old one.
 
 ## Fields
 
-${table(['field', 'type', 'meaning'], listFields(z.toJSONSchema(NOTIFICATION_SHAPE, { unrepresentable: 'any' }), ''))}
+${table(['field', 'type', 'meaning'], listFields(toSchema(NOTIFICATION_SHAPE), ''))}
 
 ## Conditions
 

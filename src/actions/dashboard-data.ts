@@ -1,23 +1,19 @@
+import type { Money, SpendAmount } from '../domain/report/shape.ts'
+import type { PausedSource, DeletedRowsStatus, SpendReport } from '../domain/report/status.ts'
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
-import { sumSpend, type Money, type SpendAmount } from '../domain/spend.ts'
+import { sumSpend } from '../domain/spend.ts'
 import type { Condition } from '../domain/condition.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { readConditions, listRecentConditions, type StoredCondition } from '../store/conditions.ts'
 import { listJobGroups, type JobGroup } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import { currentLeaseOwner } from '../store/rate-limits.ts'
-import {
-  readRunSpends,
-  readSpendByDay,
-  type ServiceDays,
-  type SpendReport,
-  type SpendSettings,
-} from './spend.ts'
-import { readDeletedRows, readRateLimits, type DeletedRowsStatus, type RateLimitStatus } from './status.ts'
+import { readRunSpends, readSpendByDay, type ServiceDays, type SpendSettings } from './spend.ts'
+import { readDeletedRows, readRateLimits, type RateLimitStatus } from './status.ts'
 import type { ScheduleEntry } from '../config/config.ts'
 import { nextTimes, scheduleName } from '../config/cron.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
@@ -31,7 +27,7 @@ export interface Verdict {
   readonly conditions: readonly Condition[]
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
-  readonly paused: readonly sourceState.PausedSource[]
+  readonly paused: readonly PausedSource[]
   /** The latest, newest first. */
   readonly runs: readonly runs.LivingRun[]
 }
@@ -87,7 +83,7 @@ export interface SourceOverview {
   readonly table: string
   /** The source's outputs, in configuration order. */
   readonly columns: readonly string[]
-  readonly pause: sourceState.PausedSource | null
+  readonly pause: PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
   readonly fillRates: readonly sourceState.FillRate[]

@@ -1,3 +1,4 @@
+import type { DeletedRowsStatus, RateReport, Status, StatusReport } from '../domain/report/status.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as metrics from '../store/metrics.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -5,45 +6,12 @@ import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { listNextRuns } from '../config/cron.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
-import type { DeliveryState, JobState } from '../domain/job.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
-import type { ReportedCondition } from '../domain/condition.ts'
-import type { RowState } from '../domain/row.ts'
-import type { CalledEndpoint } from '../domain/spend.ts'
-import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
-import type { FillCounts } from '../sources/left-out.ts'
-import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
-import {
-  findFillRate,
-  listPaused,
-  listSlowedWrites,
-  type PausedSource,
-  type SlowedWrites,
-} from '../store/source-state.ts'
+import { readSpend, type SpendSettings } from './spend.ts'
+import { countDeletedRows } from '../store/deleted-rows.ts'
+import { findFillRate, listPaused, listSlowedWrites } from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
-import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
-
-/** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
-export interface Status {
-  readonly rows: Readonly<Record<string, { readonly total: number } & Record<RowState, number>>>
-  readonly jobs: Partial<Record<JobState, number>>
-  readonly deliveries: Partial<Record<DeliveryState, number>>
-  /** Results that match no input of their job: kept in their deliveries, but not used. */
-  readonly quarantined_results: number
-  readonly running_runs: number
-  readonly last_run: runs.StoredRun | null
-  /** Sources whose writes wait for `writes.perHour`. */
-  readonly slowed_writes: readonly SlowedWrites[]
-  /** Sources that no run picks from. */
-  readonly paused: readonly PausedSource[]
-  /** Rows that their table no longer has: in none of the other counts. */
-  readonly deleted: readonly DeletedRowsStatus[]
-}
-
-export interface DeletedRowsStatus extends DeletedRows {
-  /** Why they are not erased; null: they are, an hour after they were noticed, or they are kept. */
-  readonly held: string | null
-}
+import { listRetiredSources } from '../store/retire-source.ts'
 
 /**
  * Reads the status.
@@ -101,32 +69,6 @@ export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
   }))
 }
 
-/** A rate status in a report. Times are ISO 8601. */
-export interface RateReport {
-  readonly state: string
-  readonly limit: number | null
-  readonly window_ms: number | null
-  /** An upper bound of an unknown window. */
-  readonly window_at_most_ms: number | null
-  readonly used: number
-  readonly permitted: number | null
-  readonly utilisation: number | null
-  readonly window_used: number
-  readonly next_window_at: string | null
-  readonly stall_reason: string | null
-  readonly throttled: number
-  readonly shared_key: boolean
-  /** A limit that the description states and the service does not grant; null: none. */
-  readonly overstated: {
-    readonly endpoint: CalledEndpoint | null
-    readonly limit: number
-    readonly window_ms: number
-    readonly granted: number
-  } | null
-  readonly reported_at: Date
-  readonly live: boolean
-}
-
 const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport => ({
   state: status.state,
   limit: status.limit,
@@ -156,31 +98,6 @@ const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport =
 function toIsoTime(at: number | null): string | null {
   const date = at === null ? null : new Date(at)
   return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
-}
-
-export interface MeasuredFillCounts extends FillCounts {
-  readonly measured_at: Date
-}
-
-/** The status, as `fillrate status --json` and `GET /api/status` report it. */
-export interface StatusReport extends Status {
-  /** What is wrong now, the gravest kind first. Empty: everything works. */
-  readonly conditions: readonly ReportedCondition[]
-  readonly limits: ReadonlyArray<{
-    readonly service: string
-    readonly limit: number
-    readonly window_ms: number | null
-    readonly observed_at: Date
-    /** As the leader reported it last; null before the first report. */
-    readonly status: RateReport | null
-  }>
-  /** By source, as a run counted it; a text says why it is unknown. */
-  readonly fill_rate: Readonly<Record<string, MeasuredFillCounts | string>>
-  readonly spend: SpendReport
-  /** The entries of the schedule, each with its next time. */
-  readonly schedule: ReturnType<typeof listNextRuns>
-  /** Sources that left the configuration, and are in none of the counts above. */
-  readonly retired: readonly RetiredSource[]
 }
 
 /**

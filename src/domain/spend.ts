@@ -1,3 +1,4 @@
+import type { Money, SpendAmount } from './report/shape.ts'
 /** What lookups are requested through. A bulk call requests people; a poll fetches their results, and is not billed. */
 export type BilledEndpoint = SingleEndpoint | 'bulk'
 
@@ -9,22 +10,12 @@ export type SingleEndpoint = (typeof SINGLE_ENDPOINTS)[number]
 export const CALLED_ENDPOINTS = [...SINGLE_ENDPOINTS, 'bulk', 'poll'] as const
 export type CalledEndpoint = (typeof CALLED_ENDPOINTS)[number]
 
-/** What was requested through an endpoint. */
-export interface SpendCounts {
-  /** Calls that were answered, or whose answer was lost. */
-  readonly calls: number
-  /** Of these, calls that failed, to be repeated. */
+/** What was requested through an endpoint. Without `credits`, a lookup costs one; without `credits_in_doubt`, so do those in doubt. */
+export interface SpendCounts extends Omit<SpendAmount, 'cost'> {
+  /** Of `calls`, those that failed, to be repeated. */
   readonly retried: number
-  /** Of these, calls answered 429. */
+  /** Of `calls`, those answered 429. */
   readonly throttled: number
-  /** Lookups that the service answered, or accepted in a job: they are billed. */
-  readonly lookups: number
-  /** Lookups besides, whose answer was lost: they may be billed. */
-  readonly in_doubt: number
-  /** What the lookups cost. Default: one credit each. */
-  readonly credits?: number
-  /** The most that those in doubt, and the results that a job has not delivered yet, may cost. Default: `in_doubt`. */
-  readonly credits_in_doubt?: number
 }
 
 /** The maximum number of lookups of a run. */
@@ -36,13 +27,6 @@ export interface Price {
   readonly currency: string
   readonly person: number
   readonly company: number
-}
-
-/** A sum of money. */
-export interface Money {
-  readonly amount: number
-  /** ISO 4217: `EUR`. */
-  readonly currency: string
 }
 
 /** What a run may spend: lookups, or money. */
@@ -87,15 +71,6 @@ export function shareOfHighest(
     return Number((toMillionths(one) * 1_000_000n + most - 1n) / most) / 1e6
   }
   return { person: share(price.person), company: share(price.company) }
-}
-
-/** The requests to all endpoints and their cost. `credits` only where a lookup may cost another number than one. */
-export interface SpendAmount extends Pick<
-  SpendCounts,
-  'calls' | 'lookups' | 'in_doubt' | 'credits' | 'credits_in_doubt'
-> {
-  /** Of `lookups`, or of `credits`, at today's price; null without a price. */
-  readonly cost: Money | null
 }
 
 /**

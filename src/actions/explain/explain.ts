@@ -1,3 +1,4 @@
+import type { ColumnState, ExplainedField, RowHistory } from '../../domain/report/explain.ts'
 import * as store from '../../store/row-history.ts'
 import * as runs from '../../store/runs.ts'
 import { describeError } from '../../util/error-text.ts'
@@ -29,10 +30,7 @@ import {
   toLookupSummaries,
   toMappedInputs,
   toRowChange,
-  type RowHistory,
   type SourceWrites,
-  type ColumnState,
-  type ExplainedField,
 } from './row-history.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
 import { isDeepStrictEqual } from 'node:util'

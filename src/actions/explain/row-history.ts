@@ -1,103 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { ColumnState, LookupSummary, RowChange } from '../../domain/report/explain.ts'
 import { Lookup } from '../../domain/lookup.ts'
-import type { InputName, WritePolicy } from '../../domain/mapping.ts'
-import type { RowState } from '../../domain/row.ts'
-import type { SkipReason } from '../../domain/skipped-cell.ts'
+import type { InputName } from '../../domain/mapping.ts'
 import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
 import { MAPPING_INPUTS } from '../../sources/inputs.ts'
-import type { RowEvaluation, RowValues } from '../../sources/read-row.ts'
+import type { RowValues } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source-model.ts'
-import type { ChangeHistory, JobHistory, LookupHistory } from '../../store/row-history.ts'
+import type { ChangeHistory, LookupHistory } from '../../store/row-history.ts'
 import { type ServiceNames, toServiceName } from '../../store/services.ts'
-import type { NextStep } from './next-step.ts'
-
-/**
- * One row's history, from its current values to its next step.
- * @example
- * const history = await fillrate.explain('contacts', '42')
- */
-export interface RowHistory {
-  readonly source: string
-  readonly key: string
-  readonly table: string
-  readonly row: {
-    readonly exists: boolean
-    /** What excludes it from the source; null if it belongs to it. */
-    readonly excluded_by: RowEvaluation['leftOutBy']
-    /** The conditions of `where` that it does not meet, as configured. */
-    readonly unmet_conditions: readonly string[]
-    /** Rows that the joins return for it. More than one is a mistake in the mapping. */
-    readonly join_count: number
-    /** The error of an expression that fails on it. */
-    readonly problem: string | null
-    /** Until when its `freshness` column keeps it from being picked; null: it does not. */
-    readonly fresh_until: Date | null
-    /** Values of the source's input expressions, without what Fillrate filled itself. */
-    readonly inputs: Readonly<Partial<Record<InputName, string | null>>>
-    /** Those that Fillrate filled itself: the row is not looked up by them. */
-    readonly filled_inputs: Readonly<Partial<Record<InputName, string>>>
-    /** The lookup that its inputs make; null if none is usable or may be requested. */
-    readonly lookup_request: ProposedLookup | null
-    /** An identifier of it was erased: it is never looked up. */
-    readonly is_suppressed: boolean
-    readonly input_notes: ReadonlyArray<{ readonly input: string; readonly reason: string }>
-    readonly columns: readonly ColumnState[]
-  }
-  /** Null: never picked. */
-  readonly state: RowStatus | null
-  readonly lookup: LookupSummary | null
-  /** Lookups without a match that preceded this one, in a cascade. */
-  readonly missed_lookups: readonly LookupSummary[]
-  readonly job: JobHistory | null
-  /** The service's record, whole. */
-  readonly record: unknown
-  readonly fields: readonly ExplainedField[]
-  /** Newest first. */
-  readonly changes: readonly RowChange[]
-  readonly next: NextStep
-}
-
-interface ProposedLookup {
-  readonly kind: string
-  readonly input: Readonly<Record<string, string>>
-}
-
-export interface ColumnState {
-  readonly column: string
-  readonly value: unknown
-  readonly blank: boolean
-  /** Null: a `touch` column. */
-  readonly policy: WritePolicy | null
-  /** It still holds the value that Fillrate wrote. Null: what Fillrate wrote to the row was erased. */
-  readonly written_by_fillrate: boolean | null
-  /** The source whose write that was: this one, or another one on the same table. */
-  readonly written_by_source: string | null
-  /** The run that wrote it; null if unknown. */
-  readonly written_by: number | null
-  /** The service whose record that was. Absent: unknown, or there is one alone. */
-  readonly service?: string
-}
-
-export interface RowStatus {
-  readonly state: RowState
-  readonly reason: string | null
-  readonly notes: Readonly<Record<string, unknown>> | null
-  /** The run that finished it last, or that holds it. */
-  readonly run: number | null
-  /** That run's process is alive. */
-  readonly alive: boolean
-  readonly inputs_changed: boolean
-  readonly picked_at: Date
-  readonly settled_at: Date | null
-  readonly due_at: Date | null
-}
-
-export interface LookupSummary extends Omit<LookupHistory, 'record' | 'service'> {
-  /** Absent: the database knows one alone. */
-  readonly service?: string
-  /** Why the row went on to another service. Absent: it did not. */
-  readonly went_on?: string
-}
 
 /** The lookups of a pass in their order, each with the reason why the row went on to another service. */
 export function toLookupSummaries(
@@ -128,44 +38,13 @@ function describeOnward(
     : 'its record left a wanted cell blank'
 }
 
-/** One output: its field of the record, and what became of the value. */
-export interface ExplainedField {
-  /** The service whose record it is of. Absent: the database knows one alone. */
-  readonly service?: string
-  readonly field: string
-  readonly column: string
-  readonly value: unknown
-  /** Why it is not written, as a code; null: it is, or could be. */
-  readonly skipped: SkipReason | null
-  /** Whether it was written, and why not, in words. */
-  readonly result: string
-}
-
-export interface RowChange {
-  readonly id: number
-  readonly run: number | null
-  /** The service whose record it wrote. Absent: unknown, or there is one alone. */
-  readonly service?: string
-  readonly written_at: Date
-  /** The run that this change reverts. */
-  readonly undoes: number | null
-  /** The run that reverted this change. */
-  readonly undone_by: number | null
-  readonly cells: ReadonlyArray<{
-    readonly column: string
-    readonly before: unknown
-    readonly after: unknown
-    readonly undone: boolean
-  }>
-}
-
 type Values = Readonly<Record<string, unknown>>
 
 /** The inputs that the source maps, with the values of their expressions. */
 export function toMappedInputs(
   { mapping }: Source,
   inputs: Readonly<Record<InputName, string | null>> | null,
-): Partial<Record<InputName, string | null>> {
+): Record<string, string | null> {
   const names = MAPPING_INPUTS.filter((name) => mapping.inputs[name] !== undefined)
   return inputs === null ? {} : Object.fromEntries(names.map((name) => [name, inputs[name]]))
 }

@@ -1,17 +1,10 @@
+import type { CallCounts, PlannedTime } from '../../domain/report/plan.ts'
 import type { KnownLimit } from '../../domain/rate-status.ts'
 import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
 import type { RunSpec } from '../../domain/run.ts'
 import { type DocumentedLimit, leastDurationMs } from '../../domain/service/documented-limit.ts'
 import type { BulkCall } from '../../domain/service/service.ts'
 import type { KindCounts } from './lookup-estimate.ts'
-
-/** API calls that a run would make within its budget. */
-export interface CallCounts {
-  readonly person: number
-  readonly company: number
-  readonly bulk: number
-  readonly total: number
-}
 
 /** What decides by which calls lookups are requested. */
 export interface PlannedCalls extends Pick<RunSpec, 'route'> {
@@ -51,16 +44,6 @@ export function estimateCalls(
     bulk += jobs
   }
   return { person, company, bulk, total: person + company + bulk }
-}
-
-/** How long the calls of a run take. */
-export interface PlannedTime {
-  readonly limit: number | null
-  readonly window_ms: number | null
-  /** How long the calls take at the last known limit; null if that is unknown. */
-  readonly ms: number | null
-  /** The same for `cost.max_lookups`. */
-  readonly max_ms: number | null
 }
 
 interface KnownTimes {

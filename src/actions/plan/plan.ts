@@ -1,19 +1,18 @@
+import type { CallCounts, Plan, PlannedTime, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
+import type { Money } from '../../domain/report/shape.ts'
 import * as pauses from '../../store/source-state.ts'
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
 import { byKind, listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, roundCredits, sumCosts, toUnits, type Money } from '../../domain/spend.ts'
+import { costOf, roundCredits, sumCosts, toUnits } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
 import { payWanted, type Account, type PaidLookups, type WantedSource } from './budgets.ts'
-import { estimateCalls, estimateTime, type CallCounts, type PlannedTime } from './calls.ts'
-import { planSource, type SourcePlan } from './funnel.ts'
+import { estimateCalls, estimateTime } from './calls.ts'
+import { planSource } from './funnel.ts'
 import { LookupEstimate, sumCredits, sumOf, type KindCounts } from './lookup-estimate.ts'
-import type { Plan, PlannedService, PlanOptions, ServicePlan } from './report.ts'
+import type { PlannedService, PlanOptions } from './report.ts'
 import { SourceWalk, type CountedService, type PlannedStep } from './walk.ts'
-
-export type { Plan } from './report.ts'
-export type { SourcePlan } from './funnel.ts'
 
 /**
  * Plans what a run would pick, request and cost, using the same steps as a run: rows are picked for the

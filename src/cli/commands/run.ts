@@ -1,5 +1,5 @@
+import type { RunReport } from '../../domain/report/run.ts'
 import { variableFor } from '../../config/environment.ts'
-import type { RunReport } from '../../runs/report.ts'
 import { Exit, FINISHING_MESSAGE, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import {
   DRY_RUN_SAMPLE_ROWS,

@@ -1,4 +1,4 @@
-import type { RateReport } from '../../actions/status.ts'
+import type { RateReport } from '../../domain/report/status.ts'
 import type { Field } from './layout.ts'
 import { CHANGE_LIMIT, formatOverstated } from '../../domain/rate-status.ts'
 import { formatCount, formatPercent, relativeTime } from '../../util/text.ts'

@@ -1,5 +1,5 @@
+import type { DiffRow, DryRunReport, RunReport } from '../../domain/report/run.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
-import type { RunReport } from '../../runs/report.ts'
 import { billedUnits } from '../../domain/spend.ts'
 import { padText, truncate, type Output, type TextStyle } from '../terminal.ts'
 import { renderTable, renderCellGroups } from './table.ts'
@@ -25,7 +25,6 @@ import {
   type Field,
 } from './layout.ts'
 import { FAILED_ROW_STATES, ROW_STATES, formatState, type RowState } from '../../domain/row.ts'
-import type { DiffRow, DryRunReport } from '../../pipeline/write-back.ts'
 
 /** How a run ended, and what follows its duration. */
 const ENDINGS: Readonly<

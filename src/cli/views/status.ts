@@ -1,7 +1,13 @@
-import type { SlowedWrites } from '../../store/source-state.ts'
+import type { SpendAmount } from '../../domain/report/shape.ts'
+import type {
+  BudgetReport,
+  DeletedRowsStatus,
+  MeasuredFillCounts,
+  SlowedWrites,
+  SpendReport,
+  StatusReport,
+} from '../../domain/report/status.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
-import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
-import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import {
   foldNames,
@@ -13,8 +19,10 @@ import {
   pluralize,
   relativeTime,
 } from '../../util/text.ts'
-import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
-import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
+import { Run } from '../../domain/run.ts'
+import { readServiceTotals, runOutcome } from '../../domain/stored-totals.ts'
+import type { ServiceReport } from '../../domain/report/run.ts'
+import { billedUnits } from '../../domain/spend.ts'
 import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
 import { formatSum, placeBeside, renderFields, renderText, type Field } from './layout.ts'
 import { renderTable } from './table.ts'
@@ -185,7 +193,7 @@ function workFields(
 }
 
 /** One of several services of a run, and its share of it. */
-const describeShare = ({ service, status, lookups, cells }: ServiceTotals): [string, string] => [
+const describeShare = ({ service, status, lookups, cells }: ServiceReport): [string, string] => [
   `${service}, ${formatState(status)}`,
   `found ${formatCount(lookups.found)} of ${pluralize(lookups.requested, 'lookup')}, ${pluralize(cells.written, 'cell')} written`,
 ]

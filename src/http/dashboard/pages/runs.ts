@@ -1,5 +1,8 @@
+import type { RunReport } from '../../../domain/report/run.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
-import { readTotal, runOutcome, readServiceTotals, Run, type ServiceTotals } from '../../../domain/run.ts'
+import { Run } from '../../../domain/run.ts'
+import { readTotal, runOutcome, readServiceTotals } from '../../../domain/stored-totals.ts'
+import type { ServiceReport } from '../../../domain/report/run.ts'
 import { readRunProcess, type StoredRun, type LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
 import {
@@ -25,7 +28,6 @@ import { daemonNotice } from '../actions/start-run.ts'
 import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
 import { parseId, requireRun, type Page, type DashboardDeps, type PageRequest } from '../page.ts'
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
-import type { RunReport } from '../../../runs/report.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
 
 const PAGE_SIZE = 50
@@ -204,9 +206,9 @@ function aboutSection({ run, owner, readAt }: RunPageData): Html {
 }
 
 /** What each of several services did. */
-const servicesTable = (services: readonly ServiceTotals[]): HtmlPart =>
+const servicesTable = (services: readonly ServiceReport[]): HtmlPart =>
   services.length > 0 &&
-  dataTable<ServiceTotals>(
+  dataTable<ServiceReport>(
     'Services of the run',
     [
       { name: 'service', kind: 'row', cell: ({ service }) => service },

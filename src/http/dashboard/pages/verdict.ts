@@ -1,5 +1,6 @@
 import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
-import { Run, readTotal } from '../../../domain/run.ts'
+import { Run } from '../../../domain/run.ts'
+import { readTotal } from '../../../domain/stored-totals.ts'
 import {
   conditionId,
   describeCondition,
