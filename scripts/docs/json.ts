@@ -58,7 +58,7 @@ const SECTIONS: Readonly<Record<keyof typeof REPORTS, readonly [example: string,
      cost.lookups cost.max_lookups cost.max_amount cost.beyond_budget time.max_ms services bulk.possible`,
   ],
   status: [
-    "`fillrate status --json | jq -e '.conditions == []'`. Also `GET /api/status`, without `configuration_problems`.",
+    "`fillrate status --json | jq -e '.conditions == []'`. Also `GET /api/status`.",
     `conditions[].kind conditions[].severity conditions[].service conditions[].source conditions[].since
      conditions[].title conditions[].mend rows.*.total rows.*.waiting running_runs last_run.state last_run.finished_at
      spend.today spend.budgets[].left fill_rate.*.eligible fill_rate.*.columns[].filled paused[].source schedule[].next

@@ -8,7 +8,7 @@ import { LOG_EVENTS } from '../../src/util/log.ts'
 import { EMPTY_METRICS } from '../../test/support/empty-metrics.ts'
 import { configJsonSchema } from '../config-schema.ts'
 import { reportsSchema, toSchema } from '../docs/json.ts'
-import { NOTIFICATION_SHAPE } from '../docs/notifications.ts'
+import { notification } from '../../src/domain/report/notification.ts'
 import { listLibrary } from './library.ts'
 import { DEMANDS, listSchema, type Surface } from './schema.ts'
 
@@ -46,7 +46,7 @@ function listJson(): Surface {
 
 function listNotifications(): Surface {
   const surface: Surface = { promises: [], demands: [] }
-  listSchema(toSchema(NOTIFICATION_SHAPE), 'notification', 'read', surface)
+  listSchema(toSchema(notification), 'notification', 'read', surface)
   return surface
 }
 

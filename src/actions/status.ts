@@ -7,9 +7,10 @@ import * as runs from '../store/runs.ts'
 import { listNextRuns } from '../config/cron.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
 import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
-import { readSpend, type SpendSettings } from './spend.ts'
+import { NO_SPEND_SETTINGS, readSpend, type SpendSettings } from './spend.ts'
+import type { SourceMapping } from '../domain/mapping.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
-import { findFillRate, listPaused, listSlowedWrites } from '../store/source-state.ts'
+import { listFillRates, listPaused, listSlowedWrites, type FillRate } from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
 import { listRetiredSources } from '../store/retire-source.ts'
 
@@ -101,42 +102,56 @@ function toIsoTime(at: number | null): string | null {
 }
 
 /**
- * Without the conditions: an outage among them is stored nowhere.
- * @param names sources to report: those of the configuration
+ * The status without the conditions: an outage among them is stored nowhere.
+ * @param settings null: the configuration is invalid. The sources are then those of which something is kept
  */
 export async function createStatusReport(
   db: Database,
-  names: readonly string[],
-  fillRate: StatusReport['fill_rate'],
-  settings: SpendSettings,
+  settings: SpendSettings | null,
 ): Promise<Omit<StatusReport, 'conditions'>> {
+  const { sources, schedule } = settings ?? NO_SPEND_SETTINGS
+  const names =
+    settings === null
+      ? (await listRetiredSources(db, [])).map(({ source }) => source)
+      : Object.values(sources).map(({ name }) => name)
   const state = await readStatus(db, names)
   const retired = await listRetiredSources(db, names)
-  const limits = (await readRateLimits(db)).map((one) => ({
-    service: one.service,
-    limit: one.limit,
-    window_ms: one.windowMs,
-    observed_at: new Date(one.observedAt),
-    status: one.status && toRateReport(one.status),
-  }))
-  const spend = await readSpend(db, settings)
-  const paused = state.paused.filter((one) => !retired.some(({ source }) => source === one.source))
-  const schedule = listNextRuns(settings.schedule, Date.now())
-  return { ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
+  const counts = await listFillRates(db, names)
+  return {
+    ...state,
+    paused: state.paused.filter((one) => !retired.some(({ source }) => source === one.source)),
+    limits: (await readRateLimits(db)).map((one) => ({
+      service: one.service,
+      limit: one.limit,
+      window_ms: one.windowMs,
+      observed_at: new Date(one.observedAt),
+      status: one.status && toRateReport(one.status),
+    })),
+    fill_rate: Object.fromEntries(
+      Object.values(sources).map((source) => [
+        source.name,
+        toFillRate(
+          source,
+          counts.findLast((one) => one.source === source.name),
+        ),
+      ]),
+    ),
+    spend: await readSpend(db, settings ?? NO_SPEND_SETTINGS),
+    schedule: listNextRuns(schedule, Date.now()),
+    retired,
+  }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */
-export async function readLastFillRates(
-  db: Database,
-  source: string,
-  columns: readonly string[],
-): Promise<StatusReport['fill_rate'][string]> {
-  const last = await findFillRate(db, source)
-  if (last === null) return 'unknown: it is counted by runs, and there was none yet'
+function toFillRate(
+  { outputs }: Pick<SourceMapping, 'outputs'>,
+  last: FillRate | undefined,
+): StatusReport['fill_rate'][string] {
+  if (last === undefined) return 'unknown: it is counted by runs, and there was none yet'
   const { filled } = last
   return {
     eligible: last.eligible,
-    columns: columns.flatMap((column) =>
+    columns: outputs.flatMap(({ column }) =>
       filled[column] === undefined ? [] : [{ column, filled: filled[column] }],
     ),
     measured_at: last.at,

@@ -1,3 +1,4 @@
+import { formatCount, formatMoney, pluralize } from '../util/text.ts'
 import type { Money, SpendAmount } from './report/shape.ts'
 /** What lookups are requested through. A bulk call requests people; a poll fetches their results, and is not billed. */
 export type BilledEndpoint = SingleEndpoint | 'bulk'
@@ -101,20 +102,26 @@ export function sumSpend(
 }
 
 /** What is billed, in what the service counts: `12 lookups`, or `12 credits`. */
-export function billedUnits({
-  lookups,
-  in_doubt: inDoubt = 0,
-  credits,
-  credits_in_doubt: creditsInDoubt = 0,
-}: Pick<SpendAmount, 'lookups' | 'credits' | 'credits_in_doubt'> & { readonly in_doubt?: number }): {
-  readonly count: number
-  readonly inDoubt: number
-  readonly noun: 'lookup' | 'credit'
-} {
-  return credits === undefined
-    ? { count: lookups, inDoubt, noun: 'lookup' }
-    : { count: credits, inDoubt: creditsInDoubt, noun: 'credit' }
+export const billedUnits = (
+  spend: Pick<SpendAmount, 'lookups' | 'in_doubt' | 'credits' | 'credits_in_doubt'>,
+): { readonly count: number; readonly inDoubt: number; readonly noun: 'lookup' | 'credit' } =>
+  spend.credits === undefined
+    ? { count: spend.lookups, inDoubt: spend.in_doubt, noun: 'lookup' }
+    : { count: spend.credits, inDoubt: spend.credits_in_doubt ?? 0, noun: 'credit' }
+
+/** `1,234 lookups and 2 in doubt (12.34 EUR)`. */
+export function formatSpend(spend: SpendAmount): string {
+  const { count, inDoubt, noun } = billedUnits(spend)
+  const doubt = inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''
+  return `${pluralize(count, noun)}${doubt}${spend.cost === null ? '' : ` (${formatMoney(spend.cost)})`}`
 }
+
+/** Whose budget it is, in words. */
+export const BUDGET_NAMES = {
+  run: 'run',
+  schedule: 'scheduled run',
+  live_sync: 'live sync today',
+} as const
 
 /** The sum of some costs; null if one is unknown, or the currencies differ. */
 export function sumCosts(costs: readonly (Money | null)[]): Money | null {

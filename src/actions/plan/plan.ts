@@ -1,17 +1,19 @@
+import type { KnownLimit } from '../../domain/rate-status.ts'
+import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
+import { type DocumentedLimit, leastDurationMs } from '../../domain/service/documented-limit.ts'
+import { type BulkCall, byKind, listBulkCalls } from '../../domain/service/service.ts'
 import type { CallCounts, Plan, PlannedTime, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
 import type { Money } from '../../domain/report/shape.ts'
 import * as pauses from '../../store/source-state.ts'
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { byKind, listBulkCalls } from '../../domain/service/service.ts'
 import { costOf, roundCredits, sumCosts, toUnits } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
 import { payWanted, type Account, type PaidLookups, type WantedSource } from './budgets.ts'
-import { estimateCalls, estimateTime } from './calls.ts'
 import { planSource } from './funnel.ts'
 import { LookupEstimate, sumCredits, sumOf, type KindCounts } from './lookup-estimate.ts'
-import type { PlannedService, PlanOptions } from './report.ts'
+import type { PlannedCalls, PlannedService, PlanOptions } from './report.ts'
 import { SourceWalk, type CountedService, type PlannedStep } from './walk.ts'
 
 /**
@@ -215,4 +217,72 @@ function takeDearest(counts: KindCounts, some: number, worth: KindCounts): KindC
     left -= taken[kind]
   }
   return taken
+}
+
+/**
+ * Estimates calls by route, as a run would make them. Pure.
+ * @param minimum null: that of each endpoint
+ */
+export function estimateCalls(
+  toAsk: KindCounts,
+  options: PlannedCalls & {
+    readonly bulkCalls: readonly Pick<BulkCall, 'kinds' | 'size' | 'results' | 'needsWebhook'>[]
+  },
+  minimum: number | null,
+): CallCounts {
+  const { route, usesWebhook, bulkCalls } = options
+  let [person, company] = [toAsk.email + toAsk.linkedin_url + toAsk.name_company, toAsk.domain]
+  let bulk = 0
+  for (const { kinds, size, results, needsWebhook } of bulkCalls) {
+    const { bulkFrom, singly } = routeLookups({
+      option: route,
+      bulkPossible: usesWebhook || !needsWebhook,
+      picking: false,
+      minimum: minimum ?? defaultBulkMinimum({ size, results }),
+      size,
+    })
+    if (bulkFrom === null) continue
+    const waiting = kinds.reduce((sum, kind) => sum + toAsk[kind], 0)
+    const full = Math.floor(waiting / size)
+    const jobs = waiting < bulkFrom ? 0 : full + (waiting % size >= Math.min(bulkFrom, size) ? 1 : 0)
+    const notSingly = singly === 'never' ? waiting : Math.min(waiting, jobs * size)
+    if (kinds.includes('domain')) company -= notSingly
+    else person -= notSingly
+    bulk += jobs
+  }
+  return { person, company, bulk, total: person + company + bulk }
+}
+
+interface KnownTimes {
+  readonly knownLimit: KnownLimit | null
+  readonly documented: readonly DocumentedLimit[]
+}
+
+/** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
+function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number | null {
+  if (rateLimit === null || rateLimit.windowMs === null || rateLimit.limit === 0) return null
+  return Math.max(0, Math.ceil(calls / rateLimit.limit) - 1) * rateLimit.windowMs
+}
+
+/**
+ * How long calls take by the strictest limit that is known. Jobs take longer than their calls.
+ * @param most the most calls, if all that may be looked up is
+ */
+export function estimateTime(
+  calls: CallCounts,
+  most: CallCounts,
+  { knownLimit, documented }: KnownTimes,
+): PlannedTime {
+  const estimate = (counts: CallCounts): number | null => {
+    const learnt = estimateDurationMs(counts.total, knownLimit)
+    if (documented.length === 0) return learnt
+    return Math.max(learnt ?? 0, leastDurationMs(documented, counts))
+  }
+  const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
+  return {
+    limit: knownLimit?.limit ?? shortest?.calls ?? null,
+    window_ms: knownLimit === null ? (shortest?.windowMs ?? null) : knownLimit.windowMs,
+    ms: estimate(calls),
+    max_ms: estimate(most),
+  }
 }

@@ -4,9 +4,15 @@ import { formatLimit, type KnownLimit } from '../../domain/rate-status.ts'
 import type { ConfiguredBudget, MixedBudget } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/text.ts'
-import type { PlannedCalls } from './calls.ts'
+import type { RunSpec } from '../../domain/run.ts'
 import type { FunnelOptions } from './funnel.ts'
 import type { CountedService } from './walk.ts'
+
+/** What decides by which calls lookups are requested. */
+export interface PlannedCalls extends Pick<RunSpec, 'route'> {
+  /** Deliveries arrive. */
+  readonly usesWebhook: boolean
+}
 
 /** A service, with what its plan depends on. */
 export interface PlannedService extends Pick<CountedService, 'deps'>, Omit<PlannedCalls, 'route'> {

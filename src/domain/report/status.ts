@@ -201,7 +201,7 @@ const status = object({
   deleted: is.list('rows that their table no longer has, in no other count', deletedRows),
 })
 
-/** The status, as `GET /api/status` reports it, and `fillrate status --json` with the problems of the configuration. */
+/** The status, as the text has it: what JSON has beside it is printed apart. */
 export type StatusReport = ReportOf<typeof whole>
 const whole = object({
   conditions: is.list('what is wrong now, the gravest kind first; empty: everything works', condition),

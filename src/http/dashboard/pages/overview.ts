@@ -1,12 +1,11 @@
-import type { SpendAmount } from '../../../domain/report/shape.ts'
 import type { BudgetReport } from '../../../domain/report/status.ts'
 import { severityOf } from '../../../domain/condition.ts'
 import type { DashboardData, ServiceOverview, Verdict, SystemData } from '../../../actions/dashboard-data.ts'
 import type { RateLimitStatus } from '../../../actions/status.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
-import { billedUnits } from '../../../domain/spend.ts'
+import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
 import { formatState } from '../../../domain/row.ts'
-import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
+import { formatCount, formatDuration, pluralize } from '../../../util/text.ts'
 import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -57,7 +56,7 @@ const servicesCard = (
         {
           name: 'billed in 30 days',
           kind: 'number',
-          cell: ({ today, last30Days }) => (today === null ? '–' : spendText(last30Days)),
+          cell: ({ today, last30Days }) => (today === null ? '–' : formatSpend(last30Days)),
         },
         canAct && {
           name: 'action',
@@ -70,13 +69,6 @@ const servicesCard = (
   )
 
 const countOrDash = (count: number | undefined): string => (count === undefined ? '–' : formatCount(count))
-
-/** `1,234 lookups, 12.34 EUR`, with those in doubt. */
-function spendText(amount: SpendAmount): string {
-  const { count, inDoubt, noun } = billedUnits(amount)
-  const doubt = inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''
-  return `${pluralize(count, noun)}${doubt}${amount.cost === null ? '' : `, ${formatMoney(amount.cost)}`}`
-}
 
 function serviceState(
   { name, limits }: Pick<ServiceOverview, 'name' | 'limits'>,
@@ -107,12 +99,6 @@ export function limitText({ limit, windowMs, status }: RateLimitStatus, now: num
   >`
 }
 
-const BUDGETS: Readonly<Record<BudgetReport['kind'], string>> = {
-  run: 'run',
-  schedule: 'scheduled run',
-  live_sync: 'live sync today',
-}
-
 /** What is left of each budget; nothing while there is none. */
 function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
   const limited = budgets.filter(({ limit }) => limit !== null)
@@ -127,7 +113,7 @@ function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
           name: 'budget',
           kind: 'row',
           cell: ({ kind, run, source }) => [
-            run === null ? BUDGETS[kind] : html`<a href="/runs/${run}">${BUDGETS[kind]} ${run}</a>`,
+            run === null ? BUDGET_NAMES[kind] : html`<a href="/runs/${run}">${BUDGET_NAMES[kind]} ${run}</a>`,
             source !== null && [', ', nameText(source)],
           ],
         },

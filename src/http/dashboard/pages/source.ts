@@ -31,7 +31,7 @@ import { missing, requireSource, type Page } from '../page.ts'
 import { reasonsCard } from './reasons.ts'
 import { findBreakage } from './verdict.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
-import { runOutcome } from '../../../domain/stored-totals.ts'
+import { runOutcome } from '../../../domain/stored-run.ts'
 
 /** Leads to the first source: the overview lists all of them, and each page leads to the others. */
 export const sourcesPage: Page = {

@@ -1,6 +1,6 @@
 import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
 import { Run } from '../../../domain/run.ts'
-import { readTotal } from '../../../domain/stored-totals.ts'
+import { readTotal } from '../../../domain/stored-run.ts'
 import {
   conditionId,
   describeCondition,

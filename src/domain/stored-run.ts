@@ -1,8 +1,8 @@
 import { isObject } from './json.ts'
 import type { ServiceReport } from './report/run.ts'
-import { Run, type RunState } from './run.ts'
+import { Run, type RunState, type StoredRunOptions, type Trigger } from './run.ts'
 
-// What the report says that is stored with a run. An older version may have stored another shape.
+// What is stored of a run. An older version may have stored a report of another shape.
 
 /** How a run ended, for lists and pages, from its report, which is more exact than its state (`budget_reached`). */
 export function runOutcome({
@@ -27,4 +27,17 @@ export function readTotal(totals: unknown, part: string, name?: string): number 
 export function readServiceTotals(totals: unknown): readonly ServiceReport[] {
   const services = isObject(totals) ? totals['services'] : undefined
   return Array.isArray(services) ? (services as ServiceReport[]) : []
+}
+
+/** What started a run, and its kind if it is not an ordinary one. */
+export function describeRunKind({
+  trigger,
+  options: { dry, undoes, remap },
+}: {
+  readonly trigger: Trigger
+  readonly options: StoredRunOptions
+}): string {
+  if (undoes !== undefined) return `undo of run ${undoes}`
+  if (remap === true) return 'remap'
+  return dry === true ? `${trigger}, dry` : trigger
 }
