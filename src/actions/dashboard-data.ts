@@ -1,5 +1,10 @@
 import type { Money, SpendAmount } from '../domain/report/shape.ts'
-import type { PausedSource, DeletedRowsStatus, SpendReport } from '../domain/report/status.ts'
+import type {
+  PausedSource,
+  DeletedRowsStatus,
+  RateLimitReport,
+  SpendReport,
+} from '../domain/report/status.ts'
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
@@ -13,7 +18,7 @@ import { listJobGroups, type JobGroup } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import { currentLeaseOwner } from '../store/rate-limits.ts'
 import { readRunSpends, readSpendByDay, type ServiceDays, type SpendSettings } from './spend.ts'
-import { readDeletedRows, readRateLimits, type RateLimitStatus } from './status.ts'
+import { readDeletedRows, readRateLimits } from './status.ts'
 import type { ScheduleEntry } from '../config/config.ts'
 import { nextTimes, scheduleName } from '../config/cron.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
@@ -59,7 +64,7 @@ export interface DashboardData {
   readonly runs: readonly RunOverview[]
   readonly jobs: readonly JobGroup[]
   /** Most recent first. */
-  readonly rateLimits: readonly RateLimitStatus[]
+  readonly rateLimits: readonly RateLimitReport[]
   readonly spend: SpendReport
 }
 
@@ -74,7 +79,7 @@ export interface ServiceOverview {
   readonly costToday: Money | null
   readonly last30Days: SpendAmount
   /** Of each of its keys. */
-  readonly limits: readonly RateLimitStatus[]
+  readonly limits: readonly RateLimitReport[]
 }
 
 export interface SourceOverview {
@@ -151,7 +156,7 @@ export async function readDashboardData(
 
 function toServiceOverview(
   { amounts: { service: name, today, last_30_days: last30Days }, days }: ServiceDays,
-  rateLimits: readonly RateLimitStatus[],
+  rateLimits: readonly RateLimitReport[],
   now: number,
 ): ServiceOverview {
   const day = new Date(now).toISOString().slice(0, 10)

@@ -1,4 +1,10 @@
-import type { DeletedRowsStatus, RateReport, Status, StatusReport } from '../domain/report/status.ts'
+import type {
+  DeletedRowsStatus,
+  RateLimitReport,
+  RateReport,
+  Status,
+  StatusReport,
+} from '../domain/report/status.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as metrics from '../store/metrics.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -6,7 +12,7 @@ import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { listNextRuns } from '../config/cron.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
-import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
+import type { StoredRateStatus } from '../domain/rate-status.ts'
 import { NO_SPEND_SETTINGS, readSpend, type SpendSettings } from './spend.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
@@ -53,21 +59,19 @@ export async function readDeletedRows(
   })
 }
 
-/** The limit of a key, with its leader's last report; null: none yet. */
-export interface RateLimitStatus extends KnownLimit {
-  readonly scope: string
-  /** What the configuration calls the service; of the only one, its host. */
-  readonly service: string
-  readonly status: StoredRateStatus | null
-}
-
 /** Reads all known limits, the most recent first. */
-export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
+export async function readRateLimits(db: Database): Promise<RateLimitReport[]> {
   const statuses = await rateLimits.readRateStatuses(db)
-  return (await rateLimits.listRateLimits(db)).map((one) => ({
-    ...one,
-    status: statuses.get(one.scope) ?? null,
-  }))
+  return (await rateLimits.listRateLimits(db)).map(({ scope, service, limit, windowMs, observedAt }) => {
+    const status = statuses.get(scope)
+    return {
+      service,
+      limit,
+      window_ms: windowMs,
+      observed_at: new Date(observedAt),
+      status: status === undefined ? null : toRateReport(status),
+    }
+  })
 }
 
 const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport => ({
@@ -79,7 +83,7 @@ const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport =
   permitted: status.permitted,
   utilisation: status.utilisation,
   window_used: status.windowUsed,
-  next_window_at: toIsoTime(status.nextWindowAt),
+  next_window_at: toTime(status.nextWindowAt),
   stall_reason: status.stallReason,
   throttled: status.throttled,
   shared_key: status.sharedKey,
@@ -96,10 +100,8 @@ const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport =
 })
 
 /** Null if there is none, or if it is beyond the calendar. */
-function toIsoTime(at: number | null): string | null {
-  const date = at === null ? null : new Date(at)
-  return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
-}
+const toTime = (at: number | null): Date | null =>
+  at === null || Number.isNaN(new Date(at).getTime()) ? null : new Date(at)
 
 /**
  * The status without the conditions: an outage among them is stored nowhere.
@@ -120,13 +122,7 @@ export async function createStatusReport(
   return {
     ...state,
     paused: state.paused.filter((one) => !retired.some(({ source }) => source === one.source)),
-    limits: (await readRateLimits(db)).map((one) => ({
-      service: one.service,
-      limit: one.limit,
-      window_ms: one.windowMs,
-      observed_at: new Date(one.observedAt),
-      status: one.status && toRateReport(one.status),
-    })),
+    limits: await readRateLimits(db),
     fill_rate: Object.fromEntries(
       Object.values(sources).map((source) => [
         source.name,

@@ -248,8 +248,7 @@ function rateStatusFields(status: RateReport | null, now: number): Field[] {
 
 function overstatedField({ overstated }: RateReport): Field {
   if (overstated === null) return null
-  const { limit: calls, window_ms: windowMs, endpoint, granted } = overstated
-  return ['Too high', formatOverstated({ calls, windowMs, endpoint, granted }), CHANGE_LIMIT]
+  return ['Too high', formatOverstated(overstated.limit, overstated.window_ms, overstated), CHANGE_LIMIT]
 }
 
 function utilisationField(status: RateReport, now: number): Field {
@@ -262,7 +261,7 @@ function utilisationField(status: RateReport, now: number): Field {
 
 function windowField(status: RateReport, now: number): Field {
   if (status.limit === null) return null
-  const next = status.next_window_at === null ? null : new Date(status.next_window_at)
+  const { next_window_at: next } = status
   const left = next === null || next.getTime() <= now ? '' : `resets ${relativeTime(next, now)}`
   return ['Window', `${formatCount(status.window_used)} of ${formatCount(status.limit)} used`, left]
 }

@@ -142,7 +142,7 @@ const rate = object({
   ),
   utilisation: is.orNull(is.number('`used` of `permitted`, 0 to 1; null: unknown')),
   window_used: is.count('calls in the present window'),
-  next_window_at: is.orNull(is.isoTime('when the next window begins; null: unknown')),
+  next_window_at: is.orNull(is.time('when the next window begins; null: unknown')),
   stall_reason: is.orNull(is.text('why calls wait; null: they do not')),
   throttled: is.count('calls answered 429'),
   shared_key: is.boolean('another client seems to use the key'),
@@ -158,6 +158,16 @@ const rate = object({
   ),
   reported_at: is.time('when the leader reported this'),
   live: is.boolean('the leader still holds its lease'),
+})
+
+/** The limit of a key of a service. */
+export type RateLimitReport = ReportOf<typeof rateLimit>
+const rateLimit = object({
+  service: is.text('its name; of the only one, its host'),
+  limit: is.count('calls in a window'),
+  window_ms: is.orNull(is.number('length of the window in milliseconds; null: unknown')),
+  observed_at: is.time('when the limit was last seen'),
+  status: is.orNull(rate.describe('the last report of the leader; null: none yet')),
 })
 
 /** How many rows of a source have a value in each output. */
@@ -220,16 +230,7 @@ const whole = object({
       next: is.list('its next times', z.iso.datetime()),
     }),
   ),
-  limits: is.list(
-    'the rate limits, the latest first',
-    object({
-      service: is.text('its name; of the only one, its host'),
-      limit: is.count('calls in a window'),
-      window_ms: is.orNull(is.number('length of the window in milliseconds; null: unknown')),
-      observed_at: is.time('when the limit was last seen'),
-      status: is.orNull(rate.describe('the last report of the leader; null: none yet')),
-    }),
-  ),
+  limits: is.list('the rate limits, the latest first', rateLimit),
   fill_rate: is.byName('by source; a text says why it is unknown', z.union([z.string(), measuredFillCounts])),
 })
 

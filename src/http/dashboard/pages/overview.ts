@@ -1,7 +1,6 @@
-import type { BudgetReport } from '../../../domain/report/status.ts'
+import type { BudgetReport, RateLimitReport } from '../../../domain/report/status.ts'
 import { severityOf } from '../../../domain/condition.ts'
 import type { DashboardData, ServiceOverview, Verdict, SystemData } from '../../../actions/dashboard-data.ts'
-import type { RateLimitStatus } from '../../../actions/status.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
 import { formatState } from '../../../domain/row.ts'
@@ -77,25 +76,25 @@ function serviceState(
   const condition = findServiceCondition(conditions, name)
   if (condition !== undefined)
     return badge(formatState(condition.kind), severityOf(condition) === 'error' ? 'bad' : 'warn')
-  const status = limits.find((one) => one.status?.isLive === true)?.status
+  const status = limits.find((one) => one.status?.live === true)?.status
   if (status == null) return badge('idle', 'quiet')
   return [
     badge('calling', 'busy'),
-    status.stallReason !== null && html` <span class="soft">${status.stallReason}</span>`,
+    status.stall_reason !== null && html` <span class="soft">${status.stall_reason}</span>`,
   ]
 }
 
 /** The limit of a key: `150 calls in 2 s`, how much of it is used now, and whether it is stated too high. */
-export function limitText({ limit, windowMs, status }: RateLimitStatus, now: number): Html {
-  const next = status?.nextWindowAt ?? null
+export function limitText({ limit, window_ms: windowMs, status }: RateLimitReport, now: number): Html {
+  const next = status?.next_window_at?.getTime() ?? null
   return html`<span class="limit"
-    >${formatLimit(limit, windowMs, status?.windowAtMostMs)}${
-      status?.isLive === true &&
+    >${formatLimit(limit, windowMs, status?.window_at_most_ms)}${
+      status?.live === true &&
       html`<span class="soft">
-        ${formatCount(status.windowUsed)}
+        ${formatCount(status.window_used)}
         used${next !== null && next > now && `, resets in ${formatDuration(next - now)}`}</span
       >`
-    }${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
+    }${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated.limit, status.overstated.window_ms, status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
   >`
 }
 

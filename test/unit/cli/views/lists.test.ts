@@ -141,7 +141,7 @@ describe('status', () => {
           permitted: 1_066,
           utilisation: 0.9868,
           window_used: 143,
-          next_window_at: new Date(now + 1_200).toISOString(),
+          next_window_at: new Date(now + 1_200),
           stall_reason: 'the window is used up',
           throttled: 2,
           shared_key: true,
