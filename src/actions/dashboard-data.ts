@@ -4,6 +4,7 @@ import type {
   DeletedRowsStatus,
   RateLimitReport,
   SpendReport,
+  ReportedCondition,
 } from '../domain/report/status.ts'
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
@@ -11,7 +12,7 @@ import * as runs from '../store/runs.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
 import { sumSpend } from '../domain/spend.ts'
-import type { Condition } from '../domain/condition.ts'
+import { toConditionReport } from '../domain/condition.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { readConditions, listRecentConditions, type StoredCondition } from '../store/conditions.ts'
 import { listJobGroups, type JobGroup } from '../store/metrics.ts'
@@ -29,7 +30,7 @@ export interface Verdict {
   /** Milliseconds since the epoch. */
   readonly readAt: number
   /** What is wrong: the gravest kind first, then the oldest. */
-  readonly conditions: readonly Condition[]
+  readonly conditions: readonly ReportedCondition[]
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
   readonly paused: readonly PausedSource[]
@@ -45,9 +46,10 @@ export async function readVerdict(
   sources: ReadonlyMap<string, SourceMapping>,
   observer: Observer,
 ): Promise<Verdict> {
+  const readAt = Date.now()
   return {
-    readAt: Date.now(),
-    conditions: await readConditions(db, observer),
+    readAt,
+    conditions: (await readConditions(db, observer)).map((one) => toConditionReport(one, readAt)),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     paused: (await sourceState.listPaused(db)).filter(({ source }) => sources.has(source)),
     runs: await runs.listRunPage(db, null, null, RUNS),

@@ -3,7 +3,7 @@ import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createStatusReport } from '../actions/status.ts'
-import { toConditionReport, type DatabaseOutage } from '../domain/condition.ts'
+import type { DatabaseOutage } from '../domain/condition.ts'
 import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics.ts'
 import { retryLogLevel } from '../store/transaction.ts'
@@ -206,7 +206,7 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
     closed.get('/api/status', async () => ({
       ...(await status()),
       configuration_problems: null,
-      conditions: (await read.readVerdict()).conditions.map((one) => toConditionReport(one, Date.now())),
+      conditions: (await read.readVerdict()).conditions,
     }))
     closed.get('/metrics', async (_, reply) => {
       const text = await renderMetrics(options.metrics, ...(await readMetrics(options, read)))

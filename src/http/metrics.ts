@@ -246,7 +246,7 @@ function conditionGauges({ data: { conditions } }: MetricsInput): GaugeList {
       kind: one.kind,
       service: one.service ?? '',
       source: one.source ?? '',
-      severity: severityOf(one),
+      severity: one.severity,
     },
     value: 1,
   }))

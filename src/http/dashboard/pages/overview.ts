@@ -1,5 +1,4 @@
 import type { BudgetReport, RateLimitReport } from '../../../domain/report/status.ts'
-import { severityOf } from '../../../domain/condition.ts'
 import type { DashboardData, ServiceOverview, Verdict, SystemData } from '../../../actions/dashboard-data.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
 import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
@@ -75,7 +74,7 @@ function serviceState(
 ): HtmlPart {
   const condition = findServiceCondition(conditions, name)
   if (condition !== undefined)
-    return badge(formatState(condition.kind), severityOf(condition) === 'error' ? 'bad' : 'warn')
+    return badge(formatState(condition.kind), condition.severity === 'error' ? 'bad' : 'warn')
   const status = limits.find((one) => one.status?.live === true)?.status
   if (status == null) return badge('idle', 'quiet')
   return [
