@@ -1,10 +1,4 @@
-import type {
-  DeletedRowsStatus,
-  RateLimitReport,
-  RateReport,
-  Status,
-  StatusReport,
-} from '../domain/report/status.ts'
+import type { DeletedRowsStatus, RateLimitReport, RateReport, StatusReport } from '../domain/report/status.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as metrics from '../store/metrics.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -19,33 +13,6 @@ import { countDeletedRows } from '../store/deleted-rows.ts'
 import { listFillRates, listPaused, listSlowedWrites, type FillRate } from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
 import { listRetiredSources } from '../store/retire-source.ts'
-
-/**
- * Reads the status.
- * @param sources names of the sources to report
- */
-export async function readStatus(db: Database, sources: readonly string[]): Promise<Status> {
-  const bySource = await Promise.all(
-    sources.map(async (name) => {
-      const states = await rows.countRowStates(db, { sources: [name] })
-      return [
-        name,
-        { total: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
-      ] as const
-    }),
-  )
-  return {
-    rows: Object.fromEntries(bySource),
-    jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
-    deliveries: await deliveries.countDeliveryStates(db),
-    quarantined_results: await deliveries.countQuarantinedResults(db),
-    running_runs: (await runs.listRunning(db)).length,
-    last_run: (await runs.listRuns(db, 1))[0] ?? null,
-    slowed_writes: await listSlowedWrites(db, sources),
-    paused: await listPaused(db),
-    deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
-  }
-}
 
 /** Rows that their tables no longer have. @param known how many rows of each source are known beside them */
 export async function readDeletedRows(
@@ -104,7 +71,8 @@ const toTime = (at: number | null): Date | null =>
   at === null || Number.isNaN(new Date(at).getTime()) ? null : new Date(at)
 
 /**
- * The status without the conditions: an outage among them is stored nowhere.
+ * The status from Fillrate's own tables alone: cheap enough to poll every few seconds. Without the conditions: an outage among
+ * them is stored nowhere.
  * @param settings null: the configuration is invalid. The sources are then those of which something is kept
  */
 export async function createStatusReport(
@@ -116,19 +84,29 @@ export async function createStatusReport(
     settings === null
       ? (await listRetiredSources(db, [])).map(({ source }) => source)
       : Object.values(sources).map(({ name }) => name)
-  const state = await readStatus(db, names)
+  const states = await Promise.all(names.map((name) => rows.countRowStates(db, { sources: [name] })))
+  const counts = states.map((one) => ({ total: Object.values(one).reduce((sum, n) => sum + n, 0), ...one }))
+  const known = new Map(names.map((name, n) => [name, counts[n]?.total ?? 0]))
   const retired = await listRetiredSources(db, names)
-  const counts = await listFillRates(db, names)
+  const paused = await listPaused(db)
+  const filled = await listFillRates(db, names)
   return {
-    ...state,
-    paused: state.paused.filter((one) => !retired.some(({ source }) => source === one.source)),
+    rows: Object.fromEntries(counts.map((one, n) => [names[n], one])),
+    jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
+    deliveries: await deliveries.countDeliveryStates(db),
+    quarantined_results: await deliveries.countQuarantinedResults(db),
+    running_runs: (await runs.listRunning(db)).length,
+    last_run: (await runs.listRuns(db, 1))[0] ?? null,
+    slowed_writes: await listSlowedWrites(db, names),
+    paused: paused.filter((one) => !retired.some(({ source }) => source === one.source)),
+    deleted: await readDeletedRows(db, known),
     limits: await readRateLimits(db),
     fill_rate: Object.fromEntries(
       Object.values(sources).map((source) => [
         source.name,
         toFillRate(
           source,
-          counts.findLast((one) => one.source === source.name),
+          filled.findLast((one) => one.source === source.name),
         ),
       ]),
     ),

@@ -187,9 +187,10 @@ const fillCounts = object({
 export type MeasuredFillCounts = ReportOf<typeof measuredFillCounts>
 const measuredFillCounts = fillCounts.extend({ measured_at: is.time('when a run counted it') })
 
-/** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
-export type Status = ReportOf<typeof status>
+/** The status, as the text has it: what JSON has beside it is printed apart. */
+export type StatusReport = ReportOf<typeof status>
 const status = object({
+  conditions: is.list('what is wrong now, the gravest kind first; empty: everything works', condition),
   rows: is.byName(
     'rows ever picked, by source',
     object({ total: is.count('rows ever picked: the sum of the others'), ...rowStates }),
@@ -209,13 +210,6 @@ const status = object({
   ),
   paused: is.list('sources from which no run picks', pausedSource),
   deleted: is.list('rows that their table no longer has, in no other count', deletedRows),
-})
-
-/** The status, as the text has it: what JSON has beside it is printed apart. */
-export type StatusReport = ReportOf<typeof whole>
-const whole = object({
-  conditions: is.list('what is wrong now, the gravest kind first; empty: everything works', condition),
-  ...status.shape,
   spend: spendReport.describe('what was requested, what it costs, and what is left of the budgets'),
   retired: is.list('sources that left the configuration, in no other count', retiredSource),
   schedule: is.list(
@@ -234,6 +228,6 @@ const whole = object({
   fill_rate: is.byName('by source; a text says why it is unknown', z.union([z.string(), measuredFillCounts])),
 })
 
-export const statusReport = whole.extend({
+export const statusReport = status.extend({
   configuration_problems: is.orNull(is.list('what is wrong with the configuration; null: nothing', problem)),
 })
