@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import type { LookupTotals } from '../domain/report/run.ts'
+import type { RunReport } from '../domain/report/run.ts'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { earlierWritesWithSql, lastWrittenWithSql } from './own-values.ts'
@@ -206,9 +206,9 @@ export function readLookupTotals(
   run: number,
   service: number | null = null,
   needed: readonly number[] = [],
-): Promise<LookupTotals> {
+): Promise<RunReport['lookups']> {
   const isOfService = service === null ? sql`` : sql`and service_id = ${service}`
-  const totals = sql<LookupTotals>`
+  const totals = sql<RunReport['lookups']>`
     with needed as (
       select id from (
         select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null

@@ -2,7 +2,7 @@ import type { KnownLimit } from '../../domain/rate-status.ts'
 import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
 import { type DocumentedLimit, leastDurationMs } from '../../domain/service/documented-limit.ts'
 import { type BulkCall, byKind, listBulkCalls } from '../../domain/service/service.ts'
-import type { CallCounts, Plan, PlannedTime, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
+import type { Plan, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
 import type { Money } from '../../domain/report/shape.ts'
 import * as pauses from '../../store/source-state.ts'
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
@@ -110,8 +110,8 @@ const NOTHING_PAID: PaidLookups = { certain: byKind(() => 0), max: 0 }
 
 interface CostedService extends ServicePlan {
   readonly credits: number
-  readonly calls: CallCounts
-  readonly time: PlannedTime
+  readonly calls: Plan['calls']
+  readonly time: Plan['time']
 }
 
 /**
@@ -130,13 +130,13 @@ export function costServices(
   const costed = services.map((service) => costService(service, options, total))
   const sum = (of: (service: CostedService) => number): number =>
     roundCredits(costed.reduce((all, service) => all + of(service), 0))
-  const calls = (name: keyof CallCounts): number => sum((service) => service.calls[name])
+  const calls = (name: keyof Plan['calls']): number => sum((service) => service.calls[name])
   const lookups = sum((service) => service.lookups.certain)
   const prices = services.map(({ deps }) => deps.policy.price)
   const highest = Math.max(0, ...prices.flatMap((price) => (price ? [price.person, price.company] : [])))
   const most = sumCosts(costed.map((service) => service.max_amount))
   const slowest = costed.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
-  const longest = (of: (time: PlannedTime) => number | null): number | null => {
+  const longest = (of: (time: Plan['time']) => number | null): number | null => {
     const known = costed.flatMap(({ time }) => of(time) ?? [])
     return known.length < costed.length ? null : Math.max(...known)
   }
@@ -192,7 +192,7 @@ function costService(
   const optional = byKind((kind) => Math.max(0, wanted[kind] - certain[kind]) + possible[kind])
   const more = takeDearest(optional, Math.min(paid.max - sumOf(certain), sumOf(optional)), worth)
   const most = byKind((kind) => certain[kind] + more[kind])
-  const callsFor = (counts: KindCounts): CallCounts =>
+  const callsFor = (counts: KindCounts): Plan['calls'] =>
     estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulk.minimum)
   const calls = callsFor(certain)
   const reserved = sumCredits(most, credits.most)
@@ -229,7 +229,7 @@ export function estimateCalls(
     readonly bulkCalls: readonly Pick<BulkCall, 'kinds' | 'size' | 'results' | 'needsWebhook'>[]
   },
   minimum: number | null,
-): CallCounts {
+): Plan['calls'] {
   const { route, usesWebhook, bulkCalls } = options
   let [person, company] = [toAsk.email + toAsk.linkedin_url + toAsk.name_company, toAsk.domain]
   let bulk = 0
@@ -269,11 +269,11 @@ function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number
  * @param most the most calls, if all that may be looked up is
  */
 export function estimateTime(
-  calls: CallCounts,
-  most: CallCounts,
+  calls: Plan['calls'],
+  most: Plan['calls'],
   { knownLimit, documented }: KnownTimes,
-): PlannedTime {
-  const estimate = (counts: CallCounts): number | null => {
+): Plan['time'] {
+  const estimate = (counts: Plan['calls']): number | null => {
     const learnt = estimateDurationMs(counts.total, knownLimit)
     if (documented.length === 0) return learnt
     return Math.max(learnt ?? 0, leastDurationMs(documented, counts))

@@ -54,24 +54,6 @@ const sourcePlan = object({
   ),
 })
 
-/** API calls that a run would make within its budget. */
-export type CallCounts = ReportOf<typeof callCounts>
-const callCounts = is.counts('calls within the budget', {
-  person: 'single calls about people',
-  company: 'single calls about companies',
-  bulk: 'bulk calls',
-  total: 'all calls',
-})
-
-/** How long the calls of a run take. */
-export type PlannedTime = ReportOf<typeof plannedTime>
-const plannedTime = object({
-  limit: is.orNull(is.count('calls in a window; null: not known yet')),
-  window_ms: is.orNull(is.number('length of the window in milliseconds; null: not known yet')),
-  ms: is.orNull(is.number('how long the calls take at this limit, in milliseconds; null: unknown')),
-  max_ms: is.orNull(is.number('the same for `cost.max_lookups`, in milliseconds; null: unknown')),
-})
-
 /** What one of several services would be requested with, and what that costs, within the budget. */
 export type ServicePlan = ReportOf<typeof servicePlan>
 const servicePlan = object({
@@ -108,7 +90,12 @@ const plan = object({
     requested: is.count('lookups to be requested: the sum of `to_request`'),
     is_estimate: is.boolean('there are too many to count: the numbers are within half a percent'),
   }).describe('the lookups that the rows need'),
-  calls: callCounts,
+  calls: is.counts('calls within the budget', {
+    person: 'single calls about people',
+    company: 'single calls about companies',
+    bulk: 'bulk calls',
+    total: 'all calls',
+  }),
   cost: object({
     lookups: is.count('lookups that would be requested within the budget, at least'),
     max_lookups: is.count('at most: each row reaches its last identifier and service'),
@@ -119,7 +106,12 @@ const plan = object({
     budget: is.orNull(is.count('the budget in lookups; null: unlimited, or none was given')),
     beyond_budget: is.count('lookups beyond the budget, of the rows that were read'),
   }).describe('what a run would cost'),
-  time: plannedTime.describe('how long a run would take'),
+  time: object({
+    limit: is.orNull(is.count('calls in a window; null: not known yet')),
+    window_ms: is.orNull(is.number('length of the window in milliseconds; null: not known yet')),
+    ms: is.orNull(is.number('how long the calls take at this limit, in milliseconds; null: unknown')),
+    max_ms: is.orNull(is.number('the same for `cost.max_lookups`, in milliseconds; null: unknown')),
+  }).describe('how long a run would take'),
   services: is.orAbsent(
     is.list('of several services, each in their order: the numbers above are then sums', servicePlan),
   ),

@@ -61,20 +61,6 @@ const skippedGroup = object({
   ),
 }).meta({ id: 'skipped-group' })
 
-/** What the rows of a run needed and requested, and the results. */
-export type LookupTotals = ReportOf<typeof lookupTotals>
-const lookupTotals = is.counts('the lookups of the rows', {
-  distinct: 'different lookups that the rows need, those without a match included',
-  stored: 'answered without a call of this run',
-  requested: 'requested by this run',
-  found: 'answered with a record',
-  not_found: 'answered without a record',
-  rejected: 'whose input the service rejects',
-  failed: 'that failed at every attempt',
-  // Lost calls, calls of a killed process, jobs posted again after a 500, and inputs for which a job delivered no result.
-  in_doubt: 'requested without an answer: the service may have billed them',
-})
-
 /** What a run reports as a whole, and of each of several services. */
 const parts = {
   status: z
@@ -83,7 +69,17 @@ const parts = {
       'how it ended; `unauthorized`: the service rejects every call as configured; `out_of_credits`: the account has none left',
     ),
   reason: is.orNull(is.text('why it ended so; null: nothing more to say')),
-  lookups: lookupTotals,
+  lookups: is.counts('the lookups of the rows', {
+    distinct: 'different lookups that the rows need, those without a match included',
+    stored: 'answered without a call of this run',
+    requested: 'requested by this run',
+    found: 'answered with a record',
+    not_found: 'answered without a record',
+    rejected: 'whose input the service rejects',
+    failed: 'that failed at every attempt',
+    // Lost calls, calls of a killed process, jobs posted again after a 500, and inputs for which a job delivered no result.
+    in_doubt: 'requested without an answer: the service may have billed them',
+  }),
   spend: spend.describe('what the service bills for it'),
   cells: is.counts('cells of the rows with a record', {
     written: 'cells written',
