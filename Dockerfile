@@ -11,7 +11,7 @@ RUN npm ci --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 COPY migrations ./migrations
-COPY scripts/build.ts scripts/bundle.ts ./scripts/
+COPY scripts/build.ts ./scripts/
 RUN npm run build && npm prune --omit=dev --omit=optional
 
 FROM ${NODE}

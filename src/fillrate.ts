@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
-import type { RowHistory } from './actions/explain/row-history.ts'
-import type { Plan } from './actions/plan/plan.ts'
+import type { RowHistory } from './domain/report/explain.ts'
+import type { Plan } from './domain/report/plan.ts'
+import type { RunReport } from './domain/report/run.ts'
 import type { UndoReport, UndoOptions } from './actions/undo/undo.ts'
 import type { PassRequest } from './actions/validate-request.ts'
 import type { App, RunRequest } from './app.ts'
@@ -8,7 +9,6 @@ import type { Config } from './config/config.ts'
 import type { AnyConfigInput } from './config/define.ts'
 import { readEnvironment, requireDatabaseUrl, type Environment } from './config/environment.ts'
 import { loadConfig, loadNamedServices, parseConfig } from './config/load.ts'
-import type { RunReport } from './runs/report.ts'
 
 /**
  * How to open Fillrate.

@@ -1,4 +1,4 @@
-import { bundleProgram } from '../../scripts/bundle.ts'
+import { bundleProgram } from '../../scripts/build.ts'
 
 /**
  * Bundles the candidates, as Fillrate is published: users run a bundle, and start-up counts. In a process of its own:

@@ -7,9 +7,8 @@ import { MetricsRecorder, WorkMetrics } from '../../src/pipeline/metrics-recorde
 import { LOG_EVENTS } from '../../src/util/log.ts'
 import { EMPTY_METRICS } from '../../test/support/empty-metrics.ts'
 import { configJsonSchema } from '../config-schema.ts'
-import { toSchema } from '../docs/json.ts'
-import { JSON_SHAPES, SHARED_SHAPES } from '../docs/json-shapes.ts'
-import { NOTIFICATION_SHAPE } from '../docs/notifications.ts'
+import { reportsSchema, toSchema } from '../docs/json.ts'
+import { notification } from '../../src/domain/report/notification.ts'
 import { listLibrary } from './library.ts'
 import { DEMANDS, listSchema, type Surface } from './schema.ts'
 
@@ -40,15 +39,14 @@ function listConfiguration(): Surface {
 
 function listJson(): Surface {
   const surface: Surface = { promises: [], demands: [] }
-  const shared = SHARED_SHAPES.map((shape) => [shape.meta()?.id ?? '', shape] as const)
-  for (const [name, shape] of [...Object.entries(JSON_SHAPES), ...shared])
-    listSchema(toSchema(shape), name, 'read', surface)
+  for (const [name, schema] of Object.entries(reportsSchema().$defs))
+    listSchema(schema, name, 'read', surface)
   return surface
 }
 
 function listNotifications(): Surface {
   const surface: Surface = { promises: [], demands: [] }
-  listSchema(toSchema(NOTIFICATION_SHAPE), 'notification', 'read', surface)
+  listSchema(toSchema(notification), 'notification', 'read', surface)
   return surface
 }
 

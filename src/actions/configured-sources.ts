@@ -1,3 +1,4 @@
+import type { RetiredSource } from '../domain/report/status.ts'
 import * as retired from '../store/retire-source.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { dropTriggersOf, installTriggers } from '../sources/triggers/install.ts'
@@ -76,7 +77,7 @@ async function findKept(
   db: Database | Tx,
   configured: readonly string[],
   name: string,
-): Promise<retired.RetiredSource> {
+): Promise<RetiredSource> {
   const kept = await retired.listRetiredSources(db, configured)
   const found = kept.find((one) => one.source === name)
   if (found) return found

@@ -1,23 +1,25 @@
+import type { Money, SpendAmount } from '../domain/report/shape.ts'
+import type {
+  PausedSource,
+  DeletedRowsStatus,
+  RateLimitReport,
+  SpendReport,
+  ReportedCondition,
+} from '../domain/report/status.ts'
 import * as sourceState from '../store/source-state.ts'
 import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import type { RowState } from '../domain/row.ts'
-import { sumSpend, type Money, type SpendAmount } from '../domain/spend.ts'
-import type { Condition } from '../domain/condition.ts'
+import { sumSpend } from '../domain/spend.ts'
+import { toConditionReport } from '../domain/condition.ts'
 import type { Observer } from '../store/condition-facts.ts'
 import { readConditions, listRecentConditions, type StoredCondition } from '../store/conditions.ts'
 import { listJobGroups, type JobGroup } from '../store/metrics.ts'
 import type { Database } from '../store/open.ts'
 import { currentLeaseOwner } from '../store/rate-limits.ts'
-import {
-  readRunSpends,
-  readSpendByDay,
-  type ServiceDays,
-  type SpendReport,
-  type SpendSettings,
-} from './spend.ts'
-import { readDeletedRows, readRateLimits, type DeletedRowsStatus, type RateLimitStatus } from './status.ts'
+import { readRunSpends, readSpendByDay, type ServiceDays, type SpendSettings } from './spend.ts'
+import { readDeletedRows, readRateLimits } from './status.ts'
 import type { ScheduleEntry } from '../config/config.ts'
 import { nextTimes, scheduleName } from '../config/cron.ts'
 import { listAuditEvents, type AuditEvent } from '../store/audit.ts'
@@ -28,10 +30,10 @@ export interface Verdict {
   /** Milliseconds since the epoch. */
   readonly readAt: number
   /** What is wrong: the gravest kind first, then the oldest. */
-  readonly conditions: readonly Condition[]
+  readonly conditions: readonly ReportedCondition[]
   /** The sources that live sync watches; empty while no process runs it. */
   readonly watched: readonly string[]
-  readonly paused: readonly sourceState.PausedSource[]
+  readonly paused: readonly PausedSource[]
   /** The latest, newest first. */
   readonly runs: readonly runs.LivingRun[]
 }
@@ -44,9 +46,10 @@ export async function readVerdict(
   sources: ReadonlyMap<string, SourceMapping>,
   observer: Observer,
 ): Promise<Verdict> {
+  const readAt = Date.now()
   return {
-    readAt: Date.now(),
-    conditions: await readConditions(db, observer),
+    readAt,
+    conditions: (await readConditions(db, observer)).map((one) => toConditionReport(one, readAt)),
     watched: (await currentLeaseOwner(db, 'follow')) === null ? [] : listFollowed(sources),
     paused: (await sourceState.listPaused(db)).filter(({ source }) => sources.has(source)),
     runs: await runs.listRunPage(db, null, null, RUNS),
@@ -63,7 +66,7 @@ export interface DashboardData {
   readonly runs: readonly RunOverview[]
   readonly jobs: readonly JobGroup[]
   /** Most recent first. */
-  readonly rateLimits: readonly RateLimitStatus[]
+  readonly rateLimits: readonly RateLimitReport[]
   readonly spend: SpendReport
 }
 
@@ -78,7 +81,7 @@ export interface ServiceOverview {
   readonly costToday: Money | null
   readonly last30Days: SpendAmount
   /** Of each of its keys. */
-  readonly limits: readonly RateLimitStatus[]
+  readonly limits: readonly RateLimitReport[]
 }
 
 export interface SourceOverview {
@@ -87,7 +90,7 @@ export interface SourceOverview {
   readonly table: string
   /** The source's outputs, in configuration order. */
   readonly columns: readonly string[]
-  readonly pause: sourceState.PausedSource | null
+  readonly pause: PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
   readonly fillRates: readonly sourceState.FillRate[]
@@ -155,7 +158,7 @@ export async function readDashboardData(
 
 function toServiceOverview(
   { amounts: { service: name, today, last_30_days: last30Days }, days }: ServiceDays,
-  rateLimits: readonly RateLimitStatus[],
+  rateLimits: readonly RateLimitReport[],
   now: number,
 ): ServiceOverview {
   const day = new Date(now).toISOString().slice(0, 10)

@@ -1,18 +1,16 @@
+import type { DiffRow, DryRunReport, RunReport, SkippedGroup } from '../domain/report/run.ts'
 import * as store from '../store/remap.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAnswer, ROW_STATE_FACTS } from '../domain/row.ts'
-import type { SkippedGroup } from '../domain/skipped-cell.ts'
 import {
   mergeDiffs,
   PreviewTally,
   previewWriteBack,
   writeBackBatch,
-  type DiffRow,
-  type DryRunReport,
   type PreviewedRow,
 } from '../pipeline/write-back.ts'
 import { runMaintenance, firstOf, type MaintenanceDeps, type MaintenanceRun } from '../runs/run-part.ts'
-import { createRunReport, type RunReport } from '../runs/report.ts'
+import { createRunReport } from '../runs/report.ts'
 import type { Source } from '../sources/source-model.ts'
 import { replaceSkippedCells } from '../store/skipped-cells.ts'
 import { readPages } from '../store/sql.ts'

@@ -1,12 +1,7 @@
+import type { SpendAmount } from '../domain/report/shape.ts'
+import type { BudgetReport, SpendReport } from '../domain/report/status.ts'
 import type { Config } from '../config/config.ts'
-import {
-  type Price,
-  listSourceBudgets,
-  roundCredits,
-  type SpendAmount,
-  sumCosts,
-  sumSpend,
-} from '../domain/spend.ts'
+import { type Price, listSourceBudgets, roundCredits, sumCosts, sumSpend } from '../domain/spend.ts'
 import * as budgets from '../store/budgets.ts'
 import type { Database } from '../store/open.ts'
 import { listServices } from '../store/services.ts'
@@ -24,43 +19,7 @@ export const NO_SPEND_SETTINGS: SpendSettings = {
   schedule: [],
 }
 
-/**
- * The requests to the service, their cost, and what is left of each budget. Requests are counted with
- * each answer, killed and running runs included. Days are in UTC.
- */
-export interface SpendReport {
-  readonly today: SpendAmount
-  readonly last_30_days: SpendAmount
-  /** By service, where this database knows several: each at its own price. */
-  readonly services?: readonly ServiceAmounts[]
-  readonly budgets: readonly BudgetReport[]
-}
-
-interface ServiceAmounts {
-  /** Its name in the configuration; its address if it has none. */
-  readonly service: string
-  readonly host: string
-  readonly today: SpendAmount
-  readonly last_30_days: SpendAmount
-}
-
-/** What is left of a budget. */
-export interface BudgetReport {
-  /** `live_sync`: of today. `run` and `schedule`: of a run in progress. */
-  readonly kind: 'run' | 'schedule' | 'live_sync'
-  /** What it counts, if not lookups. */
-  readonly unit?: 'credit'
-  /** The run; null for a budget of the day. */
-  readonly run: number | null
-  /** The source that has this share of the budget; null: the whole budget. */
-  readonly source: string | null
-  /** Null is unlimited. */
-  readonly limit: number | null
-  /** What is billed, or may be billed because the answer was lost. */
-  readonly spent: number
-  /** Of the limit, without what is spent and what calls under way may cost. */
-  readonly left: number | null
-}
+type ServiceAmounts = NonNullable<SpendReport['services']>[number]
 
 const DAYS = 30
 

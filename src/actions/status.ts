@@ -1,3 +1,4 @@
+import type { DeletedRowsStatus, RateLimitReport, RateReport, StatusReport } from '../domain/report/status.ts'
 import * as deliveries from '../store/deliveries.ts'
 import * as metrics from '../store/metrics.ts'
 import * as rateLimits from '../store/rate-limits.ts'
@@ -5,72 +6,13 @@ import * as rows from '../store/rows.ts'
 import * as runs from '../store/runs.ts'
 import { listNextRuns } from '../config/cron.ts'
 import { describeHeldErase, isEraseHeld } from '../domain/deleted-row.ts'
-import type { DeliveryState, JobState } from '../domain/job.ts'
-import type { KnownLimit, StoredRateStatus } from '../domain/rate-status.ts'
-import type { ReportedCondition } from '../domain/condition.ts'
-import type { RowState } from '../domain/row.ts'
-import type { CalledEndpoint } from '../domain/spend.ts'
-import { readSpend, type SpendReport, type SpendSettings } from './spend.ts'
-import type { FillCounts } from '../sources/left-out.ts'
-import { countDeletedRows, type DeletedRows } from '../store/deleted-rows.ts'
-import {
-  findFillRate,
-  listPaused,
-  listSlowedWrites,
-  type PausedSource,
-  type SlowedWrites,
-} from '../store/source-state.ts'
+import type { StoredRateStatus } from '../domain/rate-status.ts'
+import { NO_SPEND_SETTINGS, readSpend, type SpendSettings } from './spend.ts'
+import type { SourceMapping } from '../domain/mapping.ts'
+import { countDeletedRows } from '../store/deleted-rows.ts'
+import { listFillRates, listPaused, listSlowedWrites, type FillRate } from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
-import { listRetiredSources, type RetiredSource } from '../store/retire-source.ts'
-
-/** The status from Fillrate's own tables alone: cheap enough to poll every few seconds. */
-export interface Status {
-  readonly rows: Readonly<Record<string, { readonly total: number } & Record<RowState, number>>>
-  readonly jobs: Partial<Record<JobState, number>>
-  readonly deliveries: Partial<Record<DeliveryState, number>>
-  /** Results that match no input of their job: kept in their deliveries, but not used. */
-  readonly quarantined_results: number
-  readonly running_runs: number
-  readonly last_run: runs.StoredRun | null
-  /** Sources whose writes wait for `writes.perHour`. */
-  readonly slowed_writes: readonly SlowedWrites[]
-  /** Sources that no run picks from. */
-  readonly paused: readonly PausedSource[]
-  /** Rows that their table no longer has: in none of the other counts. */
-  readonly deleted: readonly DeletedRowsStatus[]
-}
-
-export interface DeletedRowsStatus extends DeletedRows {
-  /** Why they are not erased; null: they are, an hour after they were noticed, or they are kept. */
-  readonly held: string | null
-}
-
-/**
- * Reads the status.
- * @param sources names of the sources to report
- */
-export async function readStatus(db: Database, sources: readonly string[]): Promise<Status> {
-  const bySource = await Promise.all(
-    sources.map(async (name) => {
-      const states = await rows.countRowStates(db, { sources: [name] })
-      return [
-        name,
-        { total: Object.values(states).reduce((sum, count) => sum + count, 0), ...states },
-      ] as const
-    }),
-  )
-  return {
-    rows: Object.fromEntries(bySource),
-    jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
-    deliveries: await deliveries.countDeliveryStates(db),
-    quarantined_results: await deliveries.countQuarantinedResults(db),
-    running_runs: (await runs.listRunning(db)).length,
-    last_run: (await runs.listRuns(db, 1))[0] ?? null,
-    slowed_writes: await listSlowedWrites(db, sources),
-    paused: await listPaused(db),
-    deleted: await readDeletedRows(db, new Map(bySource.map(([name, { total }]) => [name, total]))),
-  }
-}
+import { listRetiredSources } from '../store/retire-source.ts'
 
 /** Rows that their tables no longer have. @param known how many rows of each source are known beside them */
 export async function readDeletedRows(
@@ -84,47 +26,19 @@ export async function readDeletedRows(
   })
 }
 
-/** The limit of a key, with its leader's last report; null: none yet. */
-export interface RateLimitStatus extends KnownLimit {
-  readonly scope: string
-  /** What the configuration calls the service; of the only one, its host. */
-  readonly service: string
-  readonly status: StoredRateStatus | null
-}
-
 /** Reads all known limits, the most recent first. */
-export async function readRateLimits(db: Database): Promise<RateLimitStatus[]> {
+export async function readRateLimits(db: Database): Promise<RateLimitReport[]> {
   const statuses = await rateLimits.readRateStatuses(db)
-  return (await rateLimits.listRateLimits(db)).map((one) => ({
-    ...one,
-    status: statuses.get(one.scope) ?? null,
-  }))
-}
-
-/** A rate status in a report. Times are ISO 8601. */
-export interface RateReport {
-  readonly state: string
-  readonly limit: number | null
-  readonly window_ms: number | null
-  /** An upper bound of an unknown window. */
-  readonly window_at_most_ms: number | null
-  readonly used: number
-  readonly permitted: number | null
-  readonly utilisation: number | null
-  readonly window_used: number
-  readonly next_window_at: string | null
-  readonly stall_reason: string | null
-  readonly throttled: number
-  readonly shared_key: boolean
-  /** A limit that the description states and the service does not grant; null: none. */
-  readonly overstated: {
-    readonly endpoint: CalledEndpoint | null
-    readonly limit: number
-    readonly window_ms: number
-    readonly granted: number
-  } | null
-  readonly reported_at: Date
-  readonly live: boolean
+  return (await rateLimits.listRateLimits(db)).map(({ scope, service, limit, windowMs, observedAt }) => {
+    const status = statuses.get(scope)
+    return {
+      service,
+      limit,
+      window_ms: windowMs,
+      observed_at: new Date(observedAt),
+      status: status === undefined ? null : toRateReport(status),
+    }
+  })
 }
 
 const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport => ({
@@ -136,7 +50,7 @@ const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport =
   permitted: status.permitted,
   utilisation: status.utilisation,
   window_used: status.windowUsed,
-  next_window_at: toIsoTime(status.nextWindowAt),
+  next_window_at: toTime(status.nextWindowAt),
   stall_reason: status.stallReason,
   throttled: status.throttled,
   shared_key: status.sharedKey,
@@ -153,73 +67,65 @@ const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport =
 })
 
 /** Null if there is none, or if it is beyond the calendar. */
-function toIsoTime(at: number | null): string | null {
-  const date = at === null ? null : new Date(at)
-  return date === null || Number.isNaN(date.getTime()) ? null : date.toISOString()
-}
-
-export interface MeasuredFillCounts extends FillCounts {
-  readonly measured_at: Date
-}
-
-/** The status, as `fillrate status --json` and `GET /api/status` report it. */
-export interface StatusReport extends Status {
-  /** What is wrong now, the gravest kind first. Empty: everything works. */
-  readonly conditions: readonly ReportedCondition[]
-  readonly limits: ReadonlyArray<{
-    readonly service: string
-    readonly limit: number
-    readonly window_ms: number | null
-    readonly observed_at: Date
-    /** As the leader reported it last; null before the first report. */
-    readonly status: RateReport | null
-  }>
-  /** By source, as a run counted it; a text says why it is unknown. */
-  readonly fill_rate: Readonly<Record<string, MeasuredFillCounts | string>>
-  readonly spend: SpendReport
-  /** The entries of the schedule, each with its next time. */
-  readonly schedule: ReturnType<typeof listNextRuns>
-  /** Sources that left the configuration, and are in none of the counts above. */
-  readonly retired: readonly RetiredSource[]
-}
+const toTime = (at: number | null): Date | null =>
+  at === null || Number.isNaN(new Date(at).getTime()) ? null : new Date(at)
 
 /**
- * Without the conditions: an outage among them is stored nowhere.
- * @param names sources to report: those of the configuration
+ * The status from Fillrate's own tables alone: cheap enough to poll every few seconds. Without the conditions: an outage among
+ * them is stored nowhere.
+ * @param settings null: the configuration is invalid. The sources are then those of which something is kept
  */
 export async function createStatusReport(
   db: Database,
-  names: readonly string[],
-  fillRate: StatusReport['fill_rate'],
-  settings: SpendSettings,
+  settings: SpendSettings | null,
 ): Promise<Omit<StatusReport, 'conditions'>> {
-  const state = await readStatus(db, names)
+  const { sources, schedule } = settings ?? NO_SPEND_SETTINGS
+  const names =
+    settings === null
+      ? (await listRetiredSources(db, [])).map(({ source }) => source)
+      : Object.values(sources).map(({ name }) => name)
+  const states = await Promise.all(names.map((name) => rows.countRowStates(db, { sources: [name] })))
+  const counts = states.map((one) => ({ total: Object.values(one).reduce((sum, n) => sum + n, 0), ...one }))
+  const known = new Map(names.map((name, n) => [name, counts[n]?.total ?? 0]))
   const retired = await listRetiredSources(db, names)
-  const limits = (await readRateLimits(db)).map((one) => ({
-    service: one.service,
-    limit: one.limit,
-    window_ms: one.windowMs,
-    observed_at: new Date(one.observedAt),
-    status: one.status && toRateReport(one.status),
-  }))
-  const spend = await readSpend(db, settings)
-  const paused = state.paused.filter((one) => !retired.some(({ source }) => source === one.source))
-  const schedule = listNextRuns(settings.schedule, Date.now())
-  return { ...state, paused, limits, fill_rate: fillRate, spend, schedule, retired }
+  const paused = await listPaused(db)
+  const filled = await listFillRates(db, names)
+  return {
+    rows: Object.fromEntries(counts.map((one, n) => [names[n], one])),
+    jobs: Object.fromEntries((await metrics.listJobGroups(db)).map((group) => [group.state, group.jobs])),
+    deliveries: await deliveries.countDeliveryStates(db),
+    quarantined_results: await deliveries.countQuarantinedResults(db),
+    running_runs: (await runs.listRunning(db)).length,
+    last_run: (await runs.listRuns(db, 1))[0] ?? null,
+    slowed_writes: await listSlowedWrites(db, names),
+    paused: paused.filter((one) => !retired.some(({ source }) => source === one.source)),
+    deleted: await readDeletedRows(db, known),
+    limits: await readRateLimits(db),
+    fill_rate: Object.fromEntries(
+      Object.values(sources).map((source) => [
+        source.name,
+        toFillRate(
+          source,
+          filled.findLast((one) => one.source === source.name),
+        ),
+      ]),
+    ),
+    spend: await readSpend(db, settings ?? NO_SPEND_SETTINGS),
+    schedule: listNextRuns(schedule, Date.now()),
+    retired,
+  }
 }
 
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */
-export async function readLastFillRates(
-  db: Database,
-  source: string,
-  columns: readonly string[],
-): Promise<StatusReport['fill_rate'][string]> {
-  const last = await findFillRate(db, source)
-  if (last === null) return 'unknown: it is counted by runs, and there was none yet'
+function toFillRate(
+  { outputs }: Pick<SourceMapping, 'outputs'>,
+  last: FillRate | undefined,
+): StatusReport['fill_rate'][string] {
+  if (last === undefined) return 'unknown: it is counted by runs, and there was none yet'
   const { filled } = last
   return {
     eligible: last.eligible,
-    columns: columns.flatMap((column) =>
+    columns: outputs.flatMap(({ column }) =>
       filled[column] === undefined ? [] : [{ column, filled: filled[column] }],
     ),
     measured_at: last.at,

@@ -46,7 +46,7 @@ const parseCron = ({ cron: text, timezone }: CronSpec): Cron =>
   })
 
 /** The time zone of an entry: its own, or that of this machine. */
-export const timeZoneOf = ({ timezone }: Pick<ScheduleEntry, 'timezone'>): string =>
+const timeZoneOf = ({ timezone }: Pick<ScheduleEntry, 'timezone'>): string =>
   timezone ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** The entries of a schedule with their next time, as in JSON. */

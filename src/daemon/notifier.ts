@@ -1,9 +1,9 @@
+import type { FillrateNotification } from '../domain/report/notification.ts'
 import { createHash, createHmac, randomUUID } from 'node:crypto'
 import { request } from 'undici'
 import type { NotifyTarget } from '../config/config.ts'
 import type { Condition } from '../domain/condition.ts'
 import {
-  type FillrateNotification,
   findDueEvent,
   type NotificationForm,
   type NotificationOrigin,

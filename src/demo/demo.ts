@@ -173,7 +173,7 @@ const isCheckout = (env: NodeJS.ProcessEnv): boolean => env['npm_lifecycle_event
 
 function afterDemo(env: NodeJS.ProcessEnv): Field[] {
   const [again, program] = isCheckout(env)
-    ? ['npm start --', 'npm run fillrate --']
+    ? ['npm start --', 'npx node src/main.ts']
     : ['npx fillrate demo', 'npx fillrate']
   return [
     [`${again} --keep`, 'again, and leave the database and a dashboard open'],

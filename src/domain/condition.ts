@@ -1,3 +1,4 @@
+import type { ReportedCondition } from './report/status.ts'
 import { formatCount, formatDuration, pluralize, relativeTime, shorten, toVariable } from '../util/text.ts'
 import { describeRefusal } from './refusal.ts'
 
@@ -65,15 +66,7 @@ export const CONDITION_SEVERITIES = ['error', 'warning'] as const
 export type ConditionSeverity = (typeof CONDITION_SEVERITIES)[number]
 
 /** A condition in words: a sentence each, or a few. */
-export interface ConditionText {
-  readonly title: string
-  /** What it means for the rows. */
-  readonly meaning: string
-  /** What to do about it. */
-  readonly mend: string
-  /** The command that proves whether it holds. */
-  readonly proof: string
-}
+export type ConditionText = Pick<ReportedCondition, 'title' | 'meaning' | 'mend' | 'proof'>
 
 type Described = Pick<Condition, 'service' | 'source' | 'details'>
 
@@ -321,16 +314,8 @@ export const conditionId = ({
   kind,
   service,
   source,
-}: Pick<Condition, 'kind' | 'service' | 'source'>): string => [kind, service ?? '', source ?? ''].join(' ')
-
-/** As `status --json` and `GET /api/status` report it. */
-export interface ReportedCondition extends ConditionText {
-  readonly kind: ConditionKind
-  readonly service: string | null
-  readonly source: string | null
-  readonly severity: ConditionSeverity
-  readonly since: Date
-}
+}: Pick<ReportedCondition, 'kind' | 'service' | 'source'>): string =>
+  [kind, service ?? '', source ?? ''].join(' ')
 
 /** @param now milliseconds since the epoch */
 export const toConditionReport = (condition: Condition, now: number): ReportedCondition => ({

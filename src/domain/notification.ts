@@ -1,7 +1,6 @@
+import type { FillrateNotification } from './report/notification.ts'
 import {
   type Condition,
-  type ConditionDetails,
-  type ConditionKind,
   type ConditionSeverity,
   describeCondition,
   describeEnd,
@@ -15,35 +14,6 @@ export type NotificationForm = (typeof NOTIFICATION_FORMS)[number]
 
 /** Only what needs a person: a target that reports everything is muted. */
 export const DEFAULT_TOPICS: readonly ConditionSeverity[] = ['error']
-
-/** The body of a notification in its JSON form. Times are ISO 8601 in UTC. docs/notifications.md has each field. */
-export interface FillrateNotification {
-  /** The same in every attempt and for every target, so that a receiver can drop duplicates. */
-  readonly event_id: string
-  readonly event: 'condition_began' | 'condition_ended'
-  readonly at: string
-  /** FILLRATE_ENVIRONMENT. */
-  readonly environment: string | null
-  readonly severity: ConditionSeverity | 'info'
-  /** What happened, in one sentence. */
-  readonly title: string
-  readonly meaning: string | null
-  /** What to do. */
-  readonly action: string | null
-  /** The page of the dashboard. */
-  readonly link: string | null
-  /** How long it lasted. */
-  readonly duration_ms: number | null
-  readonly condition: {
-    readonly kind: ConditionKind
-    readonly service: string | null
-    /** The source, or several; of a late schedule, the schedule. */
-    readonly source: string | null
-    readonly since: string
-    readonly ended_at: string | null
-    readonly details: ConditionDetails
-  }
-}
 
 /** Where a notification comes from. */
 export interface NotificationOrigin {
@@ -114,7 +84,7 @@ export function toConditionNotification(
       source,
       since: since.toISOString(),
       ended_at: endedAt?.toISOString() ?? null,
-      details,
+      details: { ...details },
     },
   }
 }

@@ -135,7 +135,11 @@ export type ExhaustedFor = { readonly [Endpoint in CalledEndpoint | 'all']?: num
 export const CHANGE_LIMIT = 'change `rate.limit` of the service, unless another client uses the key'
 
 /** `stated 600 calls in 1 min, the service grants about 100`. */
-export const formatOverstated = ({ calls, windowMs, endpoint, granted }: OverstatedLimit): string =>
+export const formatOverstated = (
+  calls: number,
+  windowMs: number,
+  { endpoint, granted }: Pick<OverstatedLimit, 'endpoint' | 'granted'>,
+): string =>
   `stated ${formatLimit(calls, windowMs)}${endpoint === null ? '' : ` for ${endpoint}`}, the service grants about ${formatCount(granted)}`
 
 /**

@@ -1,6 +1,4 @@
-import { isObject } from './json.ts'
 import type { RouteOption } from './route.ts'
-import type { SpendAmount } from './spend.ts'
 import { FillrateError } from '../util/error-text.ts'
 
 /** `running → completed | interrupted | failed`. A run whose lease expired is marked interrupted by another process. */
@@ -86,40 +84,6 @@ export const RUN_STATUSES = [
 ] as const
 
 export type RunStatus = (typeof RUN_STATUSES)[number]
-
-/** How a run ended, for lists and pages, from its report, which is more exact than its state (`budget_reached`). */
-export function runOutcome({
-  state,
-  totals,
-}: {
-  readonly state: RunState
-  readonly totals: unknown
-}): string {
-  const status = isObject(totals) ? totals['status'] : null
-  return state === Run.running || typeof status !== 'string' ? state : status
-}
-
-/** A number of a run's totals; null if it is missing, because an older version may have stored another shape. */
-export function readTotal(totals: unknown, part: string, name?: string): number | null {
-  const inPart = isObject(totals) ? totals[part] : undefined
-  const value = name === undefined ? inPart : isObject(inPart) ? inPart[name] : undefined
-  return typeof value === 'number' ? value : null
-}
-
-/** What one of several services did in a run, of what its report has. */
-export interface ServiceTotals {
-  readonly service: string
-  readonly status: RunStatus
-  readonly lookups: Readonly<Record<'requested' | 'found', number>>
-  readonly cells: { readonly written: number }
-  readonly spend: SpendAmount
-}
-
-/** The services of a stored run, in their order. Empty: it has one, or has not ended. Pure. */
-export function readServiceTotals(totals: unknown): readonly ServiceTotals[] {
-  const services = isObject(totals) ? totals['services'] : undefined
-  return Array.isArray(services) ? (services as ServiceTotals[]) : []
-}
 
 /** A run that was requested on the dashboard. It is a row in Postgres, which a daemon claims and executes. */
 export interface RequestedRun extends RunSpec {

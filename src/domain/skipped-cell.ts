@@ -1,5 +1,3 @@
-import { formatCount, pluralize } from '../util/text.ts'
-
 /**
  * Why a value of the record was not written to its cell. `absent` (the record has no value) is not stored: there is
  * nothing to list.
@@ -63,86 +61,5 @@ export interface SkippedCell {
 export const describeSkip = ({ reason, detail }: Pick<SkippedCell, 'reason' | 'detail'>): string =>
   SKIP_REASONS[reason](detail)
 
-/** Skipped cells of one column and reason, with the most frequent of their values. */
-export interface SkippedGroup extends Pick<SkippedCell, 'column' | 'reason' | 'detail'> {
-  readonly source: string
-  /** The reason in words. */
-  readonly description: string
-  readonly rows: number
-  readonly distinct_values: number
-  /** Most frequent first. */
-  readonly values: ReadonlyArray<{ readonly value: unknown; readonly rows: number }>
-}
-
 /** Values kept of a group. */
 export const MAX_LISTED_VALUES = 25
-
-/** Reasons that lie in the value: all values are listed with their numbers, and examples for the other reasons. */
-const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_value'])
-
-const MAX_VALUES = 10
-const MAX_EXAMPLES = 3
-
-/** The most frequent values of a group as text: `Fintech (7), Biotech (5), 12 more values`. */
-export function listValues(
-  { reason, values, distinct_values: distinct }: SkippedGroup,
-  format: (value: unknown) => string,
-): string {
-  const isAboutValues = ABOUT_VALUES.has(reason)
-  const shown = values.slice(0, isAboutValues ? MAX_VALUES : MAX_EXAMPLES)
-  if (shown.length === 0) return ''
-  const texts = shown.map(({ value, rows }) =>
-    rows === 1 && !isAboutValues ? format(value) : `${format(value)} (${formatCount(rows)})`,
-  )
-  const more = distinct - shown.length
-  return [...texts, ...(more > 0 ? [pluralize(more, 'more value')] : [])].join(', ')
-}
-
-const nameOfGroup = ({
-  source,
-  column,
-  reason,
-  detail,
-}: Pick<SkippedGroup, 'source' | 'column' | 'reason' | 'detail'>): string =>
-  [source, column, reason, detail ?? ''].join('\u0000')
-
-const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-
-/** Distinct values counted per reason in memory. */
-const MAX_COUNTED_VALUES = 10_000
-
-/** Counts skipped cells in memory, for what is previewed and not stored. */
-export class SkippedTally {
-  readonly #groups = new Map<
-    string,
-    { group: SkippedGroup; values: Map<string, { value: unknown; rows: number }> }
-  >()
-
-  add(source: string, cells: readonly SkippedCell[]): void {
-    for (const { column, reason, detail, value } of cells) {
-      const name = nameOfGroup({ source, column, reason, detail })
-      const description = describeSkip({ reason, detail })
-      const empty = { source, column, reason, detail, description, rows: 0, distinct_values: 0, values: [] }
-      const { group, values } = this.#groups.get(name) ?? { group: empty, values: new Map() }
-      const text = JSON.stringify(value) ?? 'null'
-      const known = values.get(text)
-      if (known !== undefined) known.rows++
-      else if (values.size < MAX_COUNTED_VALUES) values.set(text, { value, rows: 1 })
-      this.#groups.set(name, { group: { ...group, rows: group.rows + 1 }, values })
-    }
-  }
-
-  /** Most frequent first, as the stored ones. */
-  groups(): SkippedGroup[] {
-    return [...this.#groups.values()]
-      .map(({ group, values }) => ({
-        ...group,
-        distinct_values: values.size,
-        values: [...values]
-          .sort(([a, x], [b, y]) => y.rows - x.rows || compareText(a, b))
-          .slice(0, MAX_LISTED_VALUES)
-          .map(([, counted]) => counted),
-      }))
-      .sort((a, b) => b.rows - a.rows || compareText(nameOfGroup(a), nameOfGroup(b)))
-  }
-}

@@ -1,3 +1,5 @@
+import { formatCount, formatMoney, pluralize } from '../util/text.ts'
+import type { Money, SpendAmount } from './report/shape.ts'
 /** What lookups are requested through. A bulk call requests people; a poll fetches their results, and is not billed. */
 export type BilledEndpoint = SingleEndpoint | 'bulk'
 
@@ -9,22 +11,12 @@ export type SingleEndpoint = (typeof SINGLE_ENDPOINTS)[number]
 export const CALLED_ENDPOINTS = [...SINGLE_ENDPOINTS, 'bulk', 'poll'] as const
 export type CalledEndpoint = (typeof CALLED_ENDPOINTS)[number]
 
-/** What was requested through an endpoint. */
-export interface SpendCounts {
-  /** Calls that were answered, or whose answer was lost. */
-  readonly calls: number
-  /** Of these, calls that failed, to be repeated. */
+/** What was requested through an endpoint. Without `credits`, a lookup costs one; without `credits_in_doubt`, so do those in doubt. */
+export interface SpendCounts extends Omit<SpendAmount, 'cost'> {
+  /** Of `calls`, those that failed, to be repeated. */
   readonly retried: number
-  /** Of these, calls answered 429. */
+  /** Of `calls`, those answered 429. */
   readonly throttled: number
-  /** Lookups that the service answered, or accepted in a job: they are billed. */
-  readonly lookups: number
-  /** Lookups besides, whose answer was lost: they may be billed. */
-  readonly in_doubt: number
-  /** What the lookups cost. Default: one credit each. */
-  readonly credits?: number
-  /** The most that those in doubt, and the results that a job has not delivered yet, may cost. Default: `in_doubt`. */
-  readonly credits_in_doubt?: number
 }
 
 /** The maximum number of lookups of a run. */
@@ -36,13 +28,6 @@ export interface Price {
   readonly currency: string
   readonly person: number
   readonly company: number
-}
-
-/** A sum of money. */
-export interface Money {
-  readonly amount: number
-  /** ISO 4217: `EUR`. */
-  readonly currency: string
 }
 
 /** What a run may spend: lookups, or money. */
@@ -89,15 +74,6 @@ export function shareOfHighest(
   return { person: share(price.person), company: share(price.company) }
 }
 
-/** The requests to all endpoints and their cost. `credits` only where a lookup may cost another number than one. */
-export interface SpendAmount extends Pick<
-  SpendCounts,
-  'calls' | 'lookups' | 'in_doubt' | 'credits' | 'credits_in_doubt'
-> {
-  /** Of `lookups`, or of `credits`, at today's price; null without a price. */
-  readonly cost: Money | null
-}
-
 /**
  * A sum of credits as it is in decimals: 0.1 + 0.2 is 0.3. Amounts have at most six of them, so that a rounded sum is exact, and
  * equal sums are equal numbers: nothing is 0, and never -0.
@@ -126,20 +102,26 @@ export function sumSpend(
 }
 
 /** What is billed, in what the service counts: `12 lookups`, or `12 credits`. */
-export function billedUnits({
-  lookups,
-  in_doubt: inDoubt = 0,
-  credits,
-  credits_in_doubt: creditsInDoubt = 0,
-}: Pick<SpendAmount, 'lookups' | 'credits' | 'credits_in_doubt'> & { readonly in_doubt?: number }): {
-  readonly count: number
-  readonly inDoubt: number
-  readonly noun: 'lookup' | 'credit'
-} {
-  return credits === undefined
-    ? { count: lookups, inDoubt, noun: 'lookup' }
-    : { count: credits, inDoubt: creditsInDoubt, noun: 'credit' }
+export const billedUnits = (
+  spend: Pick<SpendAmount, 'lookups' | 'in_doubt' | 'credits' | 'credits_in_doubt'>,
+): { readonly count: number; readonly inDoubt: number; readonly noun: 'lookup' | 'credit' } =>
+  spend.credits === undefined
+    ? { count: spend.lookups, inDoubt: spend.in_doubt, noun: 'lookup' }
+    : { count: spend.credits, inDoubt: spend.credits_in_doubt ?? 0, noun: 'credit' }
+
+/** `1,234 lookups and 2 in doubt (12.34 EUR)`. */
+export function formatSpend(spend: SpendAmount): string {
+  const { count, inDoubt, noun } = billedUnits(spend)
+  const doubt = inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''
+  return `${pluralize(count, noun)}${doubt}${spend.cost === null ? '' : ` (${formatMoney(spend.cost)})`}`
 }
+
+/** Whose budget it is, in words. */
+export const BUDGET_NAMES = {
+  run: 'run',
+  schedule: 'scheduled run',
+  live_sync: 'live sync today',
+} as const
 
 /** The sum of some costs; null if one is unknown, or the currencies differ. */
 export function sumCosts(costs: readonly (Money | null)[]): Money | null {

@@ -2,8 +2,8 @@ import fastifyFormbody from '@fastify/formbody'
 import { describeError } from '../util/error-text.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { createStatusReport, readLastFillRates, type StatusReport } from '../actions/status.ts'
-import { toConditionReport, type DatabaseOutage } from '../domain/condition.ts'
+import { createStatusReport } from '../actions/status.ts'
+import type { DatabaseOutage } from '../domain/condition.ts'
 import { cached } from '../util/cached.ts'
 import { readStoredMetrics } from '../store/metrics.ts'
 import { retryLogLevel } from '../store/transaction.ts'
@@ -202,10 +202,11 @@ export function registerDashboard(server: FastifyInstance, options: DashboardSer
       return sendFailure(request, reply, error, options.observer().outage)
     })
     const read = registerPages(closed, options)
-    const status = cached(() => readStatus(options), { minAgeMs: 5_000 })
+    const status = cached(() => createStatusReport(options.db, options.spendSettings()), { minAgeMs: 5_000 })
     closed.get('/api/status', async () => ({
       ...(await status()),
-      conditions: (await read.readVerdict()).conditions.map((one) => toConditionReport(one, Date.now())),
+      configuration_problems: null,
+      conditions: (await read.readVerdict()).conditions,
     }))
     closed.get('/metrics', async (_, reply) => {
       const text = await renderMetrics(options.metrics, ...(await readMetrics(options, read)))
@@ -275,20 +276,6 @@ function requireAuth(
     )
   if (access.isOperator) return undefined
   return deny(403, 'Your token is read-only. Changes need a token of FILLRATE_DASHBOARD_TOKEN.')
-}
-
-async function readStatus({ db, sources, spendSettings }: DashboardServerOptions): Promise<object> {
-  const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-  for (const source of sources().values())
-    fillRates[source.name] = await readLastFillRates(
-      db,
-      source.name,
-      source.outputs.map(({ column }) => column),
-    )
-  return {
-    ...(await createStatusReport(db, [...sources().keys()], fillRates, spendSettings())),
-    configuration_problems: null,
-  }
 }
 
 /** Our own files are beside `package.json`, both in a checkout and in an installed package. */

@@ -2,7 +2,7 @@ import { Gauge, Registry, collectDefaultMetrics } from 'prom-client'
 import type { WorkMetrics } from '../pipeline/metrics-recorder.ts'
 import { readVersion } from '../util/version.ts'
 import type { DashboardData, Verdict } from '../actions/dashboard-data.ts'
-import type { RateLimitStatus } from '../actions/status.ts'
+import type { RateLimitReport } from '../domain/report/status.ts'
 import { Job } from '../domain/job.ts'
 import { ROW_STATES } from '../domain/row.ts'
 import { CONDITION_KINDS, severityOf } from '../domain/condition.ts'
@@ -149,7 +149,7 @@ function jobGauges({ data: { jobs, readAt }, oldestDeliverySeconds }: MetricsInp
 function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
   // Of several keys of a service, the one that was used last.
   const limits = [...new Map(rateLimits.toReversed().map((one) => [one.service, one])).values()]
-  const ofLimits = (toValue: (one: RateLimitStatus) => number | null): MetricSample[] =>
+  const ofLimits = (toValue: (one: RateLimitReport) => number | null): MetricSample[] =>
     limits.flatMap((one) => {
       const value = toValue(one)
       return value === null ? [] : [{ labels: { service: one.service }, value }]
@@ -163,7 +163,7 @@ function serviceGauges({ data: { rateLimits } }: MetricsInput): GaugeList {
     [
       'fillrate_rate_limit_remaining_requests',
       'Calls remaining in the current window.',
-      ofLimits(({ limit, status }) => (status?.isLive ? Math.max(0, limit - status.windowUsed) : limit)),
+      ofLimits(({ limit, status }) => (status?.live ? Math.max(0, limit - status.window_used) : limit)),
     ],
   ]
 }
@@ -246,7 +246,7 @@ function conditionGauges({ data: { conditions } }: MetricsInput): GaugeList {
       kind: one.kind,
       service: one.service ?? '',
       source: one.source ?? '',
-      severity: severityOf(one),
+      severity: one.severity,
     },
     value: 1,
   }))

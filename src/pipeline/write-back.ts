@@ -1,3 +1,4 @@
+import type { DiffRow, DryRunReport, SkippedGroup } from '../domain/report/run.ts'
 import * as writeBackQueue from '../store/write-back-queue.ts'
 import * as writePace from '../store/source-state.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +20,7 @@ import { isRowWait } from '../util/error-text.ts'
 import type { Deps, TableDeps } from './deps.ts'
 import { partitionAnswered, toFinishedRow, untrackedColumns, type FittedRow } from './row-results.ts'
 import { ROW_STATES, type RowState } from '../domain/row.ts'
-import { SkippedTally, type SkippedGroup } from '../domain/skipped-cell.ts'
+import { describeSkip, MAX_LISTED_VALUES, type SkippedCell } from '../domain/skipped-cell.ts'
 import type { CellCounts } from '../store/rows.ts'
 
 interface WriteBackResult {
@@ -239,31 +240,13 @@ async function rejectRow(
   return { ...NOTHING_WRITTEN, rows: isFinished ? 1 : 0, more: true }
 }
 
-/** One row before and after a write, as far as that is known without writing: before any trigger. */
-export interface DiffRow {
-  readonly source: string
-  readonly key: string
-  /** 0..1; null if the record has none. */
-  readonly confidence: number | null
-  readonly cells: readonly DiffCell[]
-}
-
-/** Null: no value. */
-interface DiffCell {
-  readonly column: string
-  readonly before: unknown
-  readonly after: unknown
-  /** The service whose record has the value. Absent: the configuration names none. */
-  readonly service?: string
-}
-
 /** Converts a previewed write to the row's difference; null if nothing would change. Pure. */
 function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
   const { before, after } = result
   if (after === null) return null
   const { service } = source.mapping.turn
   const by = service === null ? {} : { service }
-  const cells = source.outputs.flatMap(({ column }): DiffCell[] =>
+  const cells = source.outputs.flatMap(({ column }): DiffRow['cells'] =>
     Object.hasOwn(after, column)
       ? [{ column, before: before?.[column] ?? null, after: after[column], ...by }]
       : [],
@@ -314,18 +297,6 @@ export async function previewWriteBack(
     return { row, outcome: result.outcome, diff: toDiffRow(source, result, one.row.confidence) }
   })
   return [...finished.map((row) => ({ row, outcome: null, diff: null })), ...previewed]
-}
-
-/** What a run would write. */
-export interface DryRunReport {
-  /** Cells by column, in configuration order, without `touch` columns. */
-  readonly columns: ReadonlyArray<{
-    readonly source: string
-    readonly column: string
-    readonly written: number
-  }>
-  /** Some of the rows that would be written, at random, evenly from each source. */
-  readonly sample: readonly DiffRow[]
 }
 
 /** The rows of a dry run, by the state they would reach. */
@@ -428,5 +399,54 @@ export class RandomSample<Item> {
     const place = this.#count < this.#max ? this.#count : Math.floor(this.#random() * (this.#count + 1))
     if (place < this.#max) this.items[place] = item
     this.#count++
+  }
+}
+
+const nameOfGroup = ({
+  source,
+  column,
+  reason,
+  detail,
+}: Pick<SkippedGroup, 'source' | 'column' | 'reason' | 'detail'>): string =>
+  [source, column, reason, detail ?? ''].join('\u0000')
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** Distinct values counted per reason in memory. */
+const MAX_COUNTED_VALUES = 10_000
+
+/** Counts skipped cells in memory, for what is previewed and not stored. */
+class SkippedTally {
+  readonly #groups = new Map<
+    string,
+    { group: SkippedGroup; values: Map<string, { value: unknown; rows: number }> }
+  >()
+
+  add(source: string, cells: readonly SkippedCell[]): void {
+    for (const { column, reason, detail, value } of cells) {
+      const name = nameOfGroup({ source, column, reason, detail })
+      const description = describeSkip({ reason, detail })
+      const empty = { source, column, reason, detail, description, rows: 0, distinct_values: 0, values: [] }
+      const { group, values } = this.#groups.get(name) ?? { group: empty, values: new Map() }
+      const text = JSON.stringify(value) ?? 'null'
+      const known = values.get(text)
+      if (known !== undefined) known.rows++
+      else if (values.size < MAX_COUNTED_VALUES) values.set(text, { value, rows: 1 })
+      this.#groups.set(name, { group: { ...group, rows: group.rows + 1 }, values })
+    }
+  }
+
+  /** Most frequent first, as the stored ones. */
+  groups(): SkippedGroup[] {
+    return [...this.#groups.values()]
+      .map(({ group, values }) => ({
+        ...group,
+        distinct_values: values.size,
+        values: [...values]
+          .sort(([a, x], [b, y]) => y.rows - x.rows || compareText(a, b))
+          .slice(0, MAX_LISTED_VALUES)
+          .map(([, counted]) => counted),
+      }))
+      .sort((a, b) => b.rows - a.rows || compareText(nameOfGroup(a), nameOfGroup(b)))
   }
 }

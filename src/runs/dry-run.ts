@@ -1,3 +1,4 @@
+import type { DiffRow } from '../domain/report/run.ts'
 import * as waiting from '../store/run-progress.ts'
 import * as runs from '../store/runs.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
@@ -12,7 +13,6 @@ import {
   mergeDiffs,
   PreviewTally,
   previewWriteBack,
-  type DiffRow,
   type Preview,
   type PreviewedRow,
 } from '../pipeline/write-back.ts'

@@ -1,3 +1,4 @@
+import type { RunReport } from '../domain/report/run.ts'
 import * as runs from '../store/runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeError } from '../util/error-text.ts'
@@ -19,7 +20,7 @@ import {
   type RunDeps,
   type ServicePart,
 } from './run-part.ts'
-import { createRunReport, withoutValues, type RunReport } from './report.ts'
+import { createRunReport, withoutValues } from './report.ts'
 import { deleteUnneeded } from '../store/pending-lookups.ts'
 
 /** What is closed of a run. */

@@ -250,7 +250,7 @@ export class Leadership {
     const what =
       overstated === null
         ? `it let ${formatLimit(known.limit, known.windowMs)} through, so no more are made`
-        : `${formatOverstated(overstated)}: ${CHANGE_LIMIT}`
+        : `${formatOverstated(overstated.calls, overstated.windowMs, overstated)}: ${CHANGE_LIMIT}`
     log.warn(
       {
         event: 'rate_limit_learnt',

@@ -1,99 +1,18 @@
+import type { LeftOutSource, RunReport, ServiceReport } from '../domain/report/run.ts'
+import type { SpendAmount } from '../domain/report/shape.ts'
 import * as jobs from '../store/jobs.ts'
 import * as rows from '../store/rows.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import { FAILED_ROW_STATES, ROW_STATES, type RowState } from '../domain/row.ts'
+import { FAILED_ROW_STATES, ROW_STATES } from '../domain/row.ts'
 import type { RunStatus } from '../domain/run.ts'
-import type { SkippedGroup } from '../domain/skipped-cell.ts'
-import { sumCosts, sumSpend, type BilledEndpoint, type Price, type SpendAmount } from '../domain/spend.ts'
-import type { DryRunReport, Preview } from '../pipeline/write-back.ts'
+import { sumCosts, sumSpend, type BilledEndpoint, type Price } from '../domain/spend.ts'
+import type { Preview } from '../pipeline/write-back.ts'
 import { countCellsOfRun } from '../store/changes.ts'
 import type { Database } from '../store/open.ts'
-import { readLookupTotals, type LookupTotals } from '../store/run-progress.ts'
-import type { LeftOutSource } from './source-health.ts'
+import { readLookupTotals } from '../store/run-progress.ts'
 import { groupSkippedCells } from '../store/skipped-cells.ts'
 import { listRunSpend, type EndpointSpend } from '../store/spend.ts'
 import { countRunRowsBySource } from '../store/runs.ts'
-
-/**
- * What a run did. The row states add up to `picked`. Stored with the run, and printed by `run --json`.
- * @example
- * const { status, rows } = await fillrate.run({ budget: 1_000 })
- * console.log(status, `${rows.enriched} of ${rows.picked}`)
- */
-export interface RunReport {
-  readonly run: number
-  readonly status: RunStatus
-  readonly reason: string | null
-  /** Who has cancelled it with `fillrate cancel`. */
-  readonly cancelled_by?: string
-  readonly rows: { readonly picked: number } & Record<RowState, number>
-  /** The same for each source; absent from a dry run. */
-  readonly rows_by_source?: Readonly<Record<string, Readonly<Record<RowState, number>>>>
-  /** Rows read and not picked because the budget could not pay their lookup. */
-  readonly skipped_over_budget: number
-  /** Sources not read to the end because the budget was used up: more rows may remain. */
-  readonly unread_over_budget?: readonly string[]
-  /** Sources not read to the end because another transaction had locked the table. */
-  readonly unread_sources?: readonly string[]
-  /** Sources that do not fit their tables any more: nothing was read of them or written to them. */
-  readonly left_out?: readonly LeftOutSource[]
-  readonly lookups: LookupTotals
-  /** API calls made for this run, by whichever process. */
-  readonly requests: RequestCounts
-  /** What the service bills for this run, counted with each answer, and what it costs. */
-  readonly spend: SpendAmount
-  readonly jobs: {
-    readonly submitted: number
-    readonly completed: number
-    readonly failed: number
-    readonly expired: number
-    readonly in_doubt: number
-    readonly waiting: number
-  }
-  readonly cells: { readonly written: number; readonly protected: number; readonly skipped: number }
-  /**
-   * The skipped cells by column and reason, with their most frequent values. The report that is stored with the run has
-   * no values.
-   */
-  readonly skipped_cells: readonly SkippedGroup[]
-  readonly rate: {
-    readonly limit: number | null
-    /** Null while unknown. */
-    readonly window_ms: number | null
-    /** Upper bound, if the window's length is not known exactly. */
-    readonly window_at_most_ms?: number
-    /** The service has banned the key for a while because of earlier calls beyond the limit. */
-    readonly banned?: boolean
-    readonly used: number
-    readonly permitted: number | null
-    readonly utilisation: number | null
-    /** Another client seems to use the key. */
-    readonly shared_key?: boolean
-  }
-  readonly duration_ms: number
-  /** Of a run with several services: each of them, in their order. The numbers above are those of all. */
-  readonly services?: readonly ServiceReport[]
-  /** Dry runs only. The states and cells above are then those that the run would have produced. */
-  readonly dry_run?: DryRunReport
-}
-
-/** What one of several services did in a run. */
-interface ServiceReport extends Pick<
-  RunReport,
-  'status' | 'reason' | 'lookups' | 'spend' | 'cells' | 'rate'
-> {
-  readonly service: string
-  /** Rows that ended with this service, or wait for it: the others have gone on to the next one. */
-  readonly rows: number
-}
-
-interface RequestCounts {
-  readonly person: number
-  readonly company: number
-  readonly bulk: number
-  readonly retried: number
-  readonly throttled: number
-}
 
 /** What a run knows of one of its services, beside what is stored. */
 interface ReportedPart {
@@ -251,7 +170,7 @@ function toRateReport(
   }
 }
 
-function countRequests(spend: readonly EndpointSpend[]): RequestCounts {
+function countRequests(spend: readonly EndpointSpend[]): RunReport['requests'] {
   const callsOf = (endpoint: BilledEndpoint): number =>
     sumOf(spend.filter((one) => one.endpoint === endpoint).map(({ calls }) => calls))
   return {

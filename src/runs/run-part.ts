@@ -1,3 +1,4 @@
+import type { LeftOutSource } from '../domain/report/run.ts'
 import * as runs from '../store/runs.ts'
 import * as pauses from '../store/source-state.ts'
 import type { CircuitCause } from '../domain/rate-status.ts'
@@ -11,7 +12,7 @@ import type { Scopes } from '../store/runs.ts'
 import { RunCounters } from './counters.ts'
 import type { LeaderElector } from './leadership.ts'
 import type { DeletedRowsReport } from './pick-sources.ts'
-import { isFit, checkBreakage, listLeftOut, type LeftOutSource } from './source-health.ts'
+import { isFit, checkBreakage, listLeftOut } from './source-health.ts'
 import type { CallSetup, Workers } from './workers.ts'
 import {
   LeaseLostError,

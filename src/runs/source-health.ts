@@ -1,3 +1,4 @@
+import type { LeftOutSource } from '../domain/report/run.ts'
 import type { Deps } from '../pipeline/deps.ts'
 import { readFingerprints } from '../sources/check/privileges.ts'
 import { SourceProblems, summarizeProblems, type SourceProblem } from '../sources/problems.ts'
@@ -19,15 +20,6 @@ import type { Database } from '../store/open.ts'
 import type { Log } from '../util/log.ts'
 
 type HealthDeps = Pick<Deps, 'db' | 'log'>
-
-/** A source that a run left out. */
-export interface LeftOutSource {
-  readonly source: string
-  /** As `fillrate check` reports it, in one line. */
-  readonly problem: string
-  /** What to do about it. */
-  readonly mend: string
-}
 
 /** Sources that were opened, and whose tables do not fit any more, by their steps: it is broken at all of them. */
 const broken = new WeakMap<Source['mapping']['steps'], readonly SourceProblem[]>()

@@ -1,6 +1,6 @@
+import type { SlowedWrites } from '../domain/report/status.ts'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { RateStatus } from '../domain/rate-status.ts'
-import type { SlowedWrites } from '../store/source-state.ts'
 import { formatCount } from '../util/text.ts'
 import type { AwaitedJobs } from '../store/run-progress.ts'
 import { FULL_CHECK_MS } from './completion.ts'

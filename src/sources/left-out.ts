@@ -1,3 +1,5 @@
+import type { ConditionCount } from '../domain/report/plan.ts'
+import type { FillCounts } from '../domain/report/status.ts'
 import { describeError, QUERY_CANCELED, sqlStateOf } from '../util/error-text.ts'
 import { query, isRowError, queryValue, type Db } from './db.ts'
 import { renderExpression } from './expression.ts'
@@ -5,18 +7,6 @@ import { belongsSql, joinsSql } from './inputs.ts'
 import { hasKeySql, keyTextSql } from './key.ts'
 import type { Source } from './source-model.ts'
 import { isBlankSql } from './cell.ts'
-
-/** What one condition of `where` leaves out of its source. */
-export interface ConditionCount {
-  /** As configured. */
-  readonly condition: string
-  /** Rows that it leaves out, whatever other conditions do. NULL leaves a row out as false does. */
-  readonly rows: number
-  /** Of these, the rows that meet every other condition: without this one they would be in the source. */
-  readonly alone: number
-  /** Some of these rows by their keys, those that it alone leaves out first. Only where they were requested. */
-  readonly keys?: readonly string[]
-}
 
 /** SQL for each condition of the source: whether it leaves the row out. */
 export const listUnmetSql = ({ mapping }: Pick<Source, 'mapping'>): string[] =>
@@ -112,13 +102,6 @@ export async function addLeftOutKeys(
 export function describeUncounted(error: unknown): string {
   if (isRowError(error) || sqlStateOf(error) === QUERY_CANCELED) return describeError(error)
   throw error
-}
-
-export interface FillCounts {
-  /** Rows that belong to the source, and have a key. */
-  readonly eligible: number
-  /** For each output of any service, in the configured order, the number of rows with a value. */
-  readonly columns: ReadonlyArray<{ readonly column: string; readonly filled: number }>
 }
 
 /** Counts the rows of a source, and per column those that are not blank. Reads the table once. */

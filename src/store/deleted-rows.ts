@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import type { DeletedRowsStatus } from '../domain/report/status.ts'
 import type { DeletedRowCounts } from '../domain/deleted-row.ts'
 import { Lookup } from '../domain/lookup.ts'
 import { Row, ROW_MISSING_REASON } from '../domain/row.ts'
@@ -12,16 +13,7 @@ import type { Connection, Tx } from './transaction.ts'
 import { withdrawLookups } from './pending-lookups.ts'
 
 /** The deleted rows of one source. */
-export interface DeletedRows {
-  readonly source: string
-  /** `keep`: not to be erased. */
-  readonly is_kept: boolean
-  readonly rows: number
-  /** Those of them that row-level security may only hide. */
-  readonly hidden: number
-  /** When the first of them was noticed. */
-  readonly since: Date
-}
+type DeletedRows = Omit<DeletedRowsStatus, 'held'>
 
 /** Which of the rows of a source: those that its table has, as far as is known; the others; settled ones that Fillrate has written. */
 const KNOWN_ROWS = {

@@ -1,21 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
+import type { RetiredSource } from '../domain/report/status.ts'
 import { FAILURE_STATES, Row } from '../domain/row.ts'
 import { ALIVE_FOR, failureSql, IS_RUNNING } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 import { withdrawLookups } from './pending-lookups.ts'
-
-/** A source that is not in the configuration, and of which rows or other work are kept. */
-export interface RetiredSource {
-  readonly source: string
-  /** Rows that were picked while it was configured. */
-  readonly rows: number
-  /** Those of them that wait for an answer or a run. */
-  readonly waiting: number
-  /** Those of them that could not be enriched. */
-  readonly failed: number
-  /** Rows that its table had lost. */
-  readonly deleted: number
-}
 
 /** Names of which something is kept that the work on a source needs, and which are not configured. */
 export async function listRetiredSources(

@@ -1,14 +1,9 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { LookupKind } from '../domain/identifiers/kind.ts'
-import type { LookupState } from '../domain/lookup.ts'
-import type { EarlierWrites, RowState } from '../domain/row.ts'
+import type { LookupSummary, RowStatus } from '../domain/report/explain.ts'
+import type { EarlierWrites } from '../domain/row.ts'
 import type { Database } from './open.ts'
 
-export interface RowHistoryRow {
-  readonly state: RowState
-  readonly reason: string | null
-  readonly notes: Readonly<Record<string, unknown>> | null
-  readonly run: number | null
+export interface RowHistoryRow extends Omit<RowStatus, 'alive' | 'inputs_changed'> {
   /** The service whose results it waits for. */
   readonly service: number
   readonly lookup: number | null
@@ -18,37 +13,12 @@ export interface RowHistoryRow {
   readonly written: Readonly<Record<string, unknown>> | null
   /** What was written for earlier inputs. */
   readonly earlier: EarlierWrites | null
-  readonly picked_at: Date
-  readonly settled_at: Date | null
-  readonly due_at: Date | null
 }
 
-export interface LookupHistory {
-  readonly id: number
+/** A lookup as it is stored: with its record, and its service by number. */
+export interface LookupHistory extends Omit<LookupSummary, 'service' | 'went_on'> {
   readonly service: number
-  readonly kind: LookupKind
-  readonly input: Readonly<Record<string, string>>
-  readonly state: LookupState
-  readonly reason: string | null
-  readonly attempts: number
-  readonly unconfirmed_calls: number
-  readonly confidence: number | null
-  readonly run: number | null
-  readonly job: string | null
-  readonly requested_at: Date | null
-  readonly resolved_at: Date | null
-  readonly not_before: Date | null
-  readonly leased_until: Date | null
-  readonly refresh_at: Date | null
-  /** Rows that share the lookup, this one included. */
-  readonly rows: number
   readonly record: unknown
-  /** The latest response that was no valid record; null if none is stored. */
-  readonly malformed_response: {
-    readonly status: number
-    readonly body: string
-    readonly received_at: string
-  } | null
 }
 
 export type JobHistory = NonNullable<Awaited<ReturnType<typeof findJobHistory>>>

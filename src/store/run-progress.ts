@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
+import type { RunReport } from '../domain/report/run.ts'
 import { MAX_AWAITED_DELAY_MS } from '../domain/backoff.ts'
 import type { LookupKind } from '../domain/identifiers/kind.ts'
 import { earlierWritesWithSql, lastWrittenWithSql } from './own-values.ts'
@@ -195,24 +196,6 @@ export const hasAnsweredLookups = (db: Connection, { run, service }: RunService)
     sql`exists (select from fillrate.spend where run_id = ${run} and service_id = ${service} and lookups > 0)`,
   )
 
-/** As a run reports them. */
-export interface LookupTotals {
-  /** The distinct lookups that the run's rows needed, misses included. */
-  readonly distinct: number
-  /** Answered without a call of this run. */
-  readonly stored: number
-  readonly requested: number
-  readonly found: number
-  readonly not_found: number
-  readonly rejected: number
-  readonly failed: number
-  /**
-   * Requests without a response that the service may have billed: lost calls, calls of a killed process, jobs
-   * posted again after a 500, and inputs for which a job delivered no result.
-   */
-  readonly in_doubt: number
-}
-
 /**
  * What the rows of a run needed and requested, and the results, of all its services or of one. Grouped, because that spills to disk at
  * any size; `distinct` keeps all identifiers in memory.
@@ -223,9 +206,9 @@ export function readLookupTotals(
   run: number,
   service: number | null = null,
   needed: readonly number[] = [],
-): Promise<LookupTotals> {
+): Promise<RunReport['lookups']> {
   const isOfService = service === null ? sql`` : sql`and service_id = ${service}`
-  const totals = sql<LookupTotals>`
+  const totals = sql<RunReport['lookups']>`
     with needed as (
       select id from (
         select lookup_id as id from fillrate.rows where run_id = ${run} and lookup_id is not null

@@ -1,12 +1,8 @@
 import { type RawBuilder, sql } from 'kysely'
+import type { SkippedGroup } from '../domain/report/run.ts'
 import { parseExactJson } from '../domain/json.ts'
 import type { RowState } from '../domain/row.ts'
-import {
-  describeSkip,
-  MAX_LISTED_VALUES,
-  type SkippedCell,
-  type SkippedGroup,
-} from '../domain/skipped-cell.ts'
+import { describeSkip, MAX_LISTED_VALUES, type SkippedCell } from '../domain/skipped-cell.ts'
 import { withServiceNames } from './services.ts'
 import {
   inSourceSql,

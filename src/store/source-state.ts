@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { PausedSource, SlowedWrites } from '../domain/report/status.ts'
 import { advanceCursor, readSince, type PassStart, type SourceCursor } from '../domain/cursor.ts'
 import { grantWrites, type WriteGrant, type WritePace } from '../domain/write-pace.ts'
 import type { Database } from './open.ts'
@@ -7,17 +8,6 @@ import { IS_PAUSED } from './terms.ts'
 import type { Connection, Tx } from './transaction.ts'
 
 // The table `source_state`, one row a source: whether it is paused, how far a pass has read it, and how fast it is written.
-
-/** A source that no run picks from until it is resumed. */
-export interface PausedSource {
-  readonly source: string
-  readonly paused_at: Date
-  /** A user of the command line, or the name of a dashboard token. */
-  readonly paused_by: string
-  readonly reason: string | null
-  /** When the pause ends by itself; null: when the source is resumed. */
-  readonly resume_at: Date | null
-}
 
 /** All paused sources, in order of their names. */
 export async function listPaused(db: Connection): Promise<PausedSource[]> {
@@ -231,12 +221,6 @@ export async function chargeWrites(tx: Tx, source: string, { allowance, at }: Wr
   await sql`
     update fillrate.source_state set allowance = ${allowance}, allowed_at = to_timestamp(${at}::float8 / 1000)
      where source = ${source}`.execute(tx)
-}
-
-/** A source whose writes wait for its limit. */
-export interface SlowedWrites {
-  readonly source: string
-  readonly per_hour: number
 }
 
 /** The sources whose writes have waited in the last half minute. */

@@ -28,11 +28,11 @@ export function codeBlocks(): CodeBlock[] {
   })
 }
 
-/** The arguments of each `fillrate …` line of a block, without comments, `npx`, `npm run fillrate --` and pipes. */
+/** The arguments of each `fillrate …` line of a block, without comments, `npx` and pipes. */
 export function fillrateLines(code: string): string[][] {
   return code.split('\n').flatMap((line) => {
     const [command = ''] = line.replace(/\s+#.*$/, '').split(/ [|>] /)
-    const args = /^(?:npx )?(?:npm run fillrate -- |fillrate )(.*)$/.exec(command.trim())?.[1]
+    const args = /^(?:npx )?fillrate (.*)$/.exec(command.trim())?.[1]
     if (args === undefined) return []
     return [
       [...args.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? match[3] ?? ''),

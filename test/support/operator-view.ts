@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { StatusReport } from '../../src/actions/status.ts'
+import type { StatusReport } from '../../src/domain/report/status.ts'
 import { type Condition, conditionId } from '../../src/domain/condition.ts'
-import type { FillrateNotification } from '../../src/domain/notification.ts'
+import type { FillrateNotification } from '../../src/domain/report/notification.ts'
 import type { CommandLine, Started } from './cli.ts'
 import { type LoopbackService, startLoopback } from './loopback.ts'
 

@@ -1,6 +1,6 @@
 import { mkdtemp, mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { bundleProgram } from '../../scripts/bundle.ts'
+import { bundleProgram } from '../../scripts/build.ts'
 
 const CACHE = resolve(import.meta.dirname, '../../.cache')
 

@@ -1,4 +1,4 @@
-import type { SpendReport } from '../../src/actions/spend.ts'
+import type { SpendReport } from '../../src/domain/report/status.ts'
 import { sumSpend } from '../../src/domain/spend.ts'
 
 /** Nothing was spent yet. */

@@ -113,6 +113,12 @@ test('src/store has at most five floors of its own: its terms stand once, and st
   expect(floors.filter(([, floor]) => floor === 5)).not.toEqual([])
 })
 
+test('a report is printed without loading its description, which is imported for its types alone', () => {
+  const isDescription = (file: string): boolean => file.startsWith('src/domain/report/')
+  const loaders = files.filter((file) => !isDescription(file) && valueImportsOf(file).some(isDescription))
+  expect(loaders).toEqual([])
+})
+
 test('only the limiter imports Bottleneck', () => {
   const users = files.filter((file) => readFileSync(file, 'utf8').includes("from 'bottleneck'"))
   expect(users).toEqual(['src/service/rate-limit/limiter.ts'])

@@ -1,3 +1,10 @@
+import type {
+  ColumnState,
+  ExplainedField,
+  LookupSummary,
+  RowChange,
+  RowHistory,
+} from '../../domain/report/explain.ts'
 import * as store from '../../store/row-history.ts'
 import * as runs from '../../store/runs.ts'
 import { describeError } from '../../util/error-text.ts'
@@ -16,6 +23,7 @@ import {
   readKeysIn,
   readRow,
   type RowEvaluation,
+  type RowValues,
 } from '../../sources/read-row.ts'
 import type { Source } from '../../sources/source-model.ts'
 import type { ChangeHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
@@ -24,17 +32,10 @@ import { listSkippedCellsOfRow } from '../../store/skipped-cells.ts'
 import { inTransaction } from '../../store/transaction.ts'
 import { quoteText } from '../../util/text.ts'
 import { decideNextStep, type RowSituation } from './next-step.ts'
-import {
-  toColumnStates,
-  toLookupSummaries,
-  toMappedInputs,
-  toRowChange,
-  type RowHistory,
-  type SourceWrites,
-  type ColumnState,
-  type ExplainedField,
-} from './row-history.ts'
-import { POLICY_RULES } from '../../domain/mapping.ts'
+import { Lookup } from '../../domain/lookup.ts'
+import { POLICY_RULES, type InputName } from '../../domain/mapping.ts'
+import { isTouchColumn, sortByConfig } from '../../pipeline/row-results.ts'
+import { MAPPING_INPUTS } from '../../sources/inputs.ts'
 import { isDeepStrictEqual } from 'node:util'
 import { describeSkip, type SkippedCell } from '../../domain/skipped-cell.ts'
 import { coerceRecord, readField } from '../../sources/coerce/record.ts'
@@ -360,4 +361,103 @@ function describeField(
   if (row?.state === Row.waiting) return 'not written yet'
   if (row?.state === Row.writeRejected) return 'not written: the row could not be written'
   return 'not written: another cell of its group has none, or the mapping has changed since'
+}
+
+/** The lookups of a pass in their order, each with the reason why the row went on to another service. */
+function toLookupSummaries(
+  lookups: readonly LookupHistory[],
+  names: ServiceNames,
+  minConfidenceOf: (service: number) => number,
+): LookupSummary[] {
+  return lookups.map((lookup, n) => {
+    const { record: _, service, ...rest } = lookup
+    const hasGoneOn = (lookups[n + 1]?.service ?? service) !== service
+    return {
+      ...rest,
+      ...toServiceName(names, service),
+      ...(hasGoneOn && { went_on: describeOnward(rest, minConfidenceOf(service)) }),
+    }
+  })
+}
+
+function describeOnward(
+  { state, confidence }: Pick<LookupHistory, 'state' | 'confidence'>,
+  minConfidence: number,
+): string {
+  if (state === Lookup.rejected) return 'it does not take the input'
+  if (state === Lookup.failed) return 'its record has expired since'
+  if (state !== Lookup.found) return 'it had no match'
+  return confidence !== null && confidence < minConfidence
+    ? 'its record is below `minConfidence`'
+    : 'its record left a wanted cell blank'
+}
+
+type Values = Readonly<Record<string, unknown>>
+
+/** The inputs that the source maps, with the values of their expressions. */
+function toMappedInputs(
+  { mapping }: Source,
+  inputs: Readonly<Record<InputName, string | null>> | null,
+): Record<string, string | null> {
+  const names = MAPPING_INPUTS.filter((name) => mapping.inputs[name] !== undefined)
+  return inputs === null ? {} : Object.fromEntries(names.map((name) => [name, inputs[name]]))
+}
+
+/** What a source has written to the row. */
+interface SourceWrites {
+  readonly source: Source
+  readonly written: Values | null
+  /** Newest first. */
+  readonly changes: readonly ChangeHistory[]
+}
+
+/**
+ * The current columns, and where each value comes from.
+ * @param writers this source first, then others on the same table
+ * @param options.isErased what Fillrate knew of its own writes to the row was erased
+ */
+function toColumnStates(
+  source: Source,
+  current: RowValues,
+  writers: readonly SourceWrites[],
+  { isErased = false, names }: { readonly isErased?: boolean; readonly names: ServiceNames },
+): ColumnState[] {
+  const policies = new Map(source.outputs.map((output) => [output.column, output.mapping.policy]))
+  return current.cells.map(({ column, value, blank }) => {
+    const writer = blank ? undefined : writers.find((one) => holdsWrite(one, column, value))
+    const change = writer?.changes.find(({ after }) => isDeepStrictEqual(after[column], value))
+    return {
+      column,
+      value,
+      blank,
+      policy: policies.get(column) ?? null,
+      written_by_fillrate: writer === undefined && isErased && !blank ? null : writer !== undefined,
+      written_by_source: writer?.source.name ?? null,
+      written_by: change?.run ?? null,
+      ...toServiceName(names, change?.service ?? null),
+    }
+  })
+}
+
+/** Whether a cell still holds what a source wrote. */
+function holdsWrite({ source, written, changes }: SourceWrites, column: string, value: unknown): boolean {
+  // `touch` columns are not in `last_written`: use the latest change instead.
+  const latestChange = changes.find((change) => column in change.after && change.undone_by === null)
+  const lastWritten = isTouchColumn(source, column) ? latestChange?.after[column] : written?.[column]
+  return lastWritten !== undefined && isDeepStrictEqual(lastWritten, value)
+}
+
+/** A stored change with its cells in configuration order. */
+function toRowChange(
+  source: Source,
+  { id, run, service, written_at, undoes, undone_by, before, after, undone }: ChangeHistory,
+  names: ServiceNames,
+): RowChange {
+  const cells = sortByConfig(source, Object.keys(after)).map((column) => ({
+    column,
+    before: before[column] ?? null,
+    after: after[column],
+    undone: undone.includes(column),
+  }))
+  return { id, run, ...toServiceName(names, service), written_at, undoes, undone_by, cells }
 }

@@ -1,13 +1,8 @@
+import type { NextStep } from '../../domain/report/explain.ts'
 import { Lookup } from '../../domain/lookup.ts'
 import { Row, type RowState } from '../../domain/row.ts'
 import type { RowEvaluation } from '../../sources/read-row.ts'
 import type { JobHistory, LookupHistory, RowHistoryRow } from '../../store/row-history.ts'
-
-/** What happens next to a row, and when. Null: at the next run, or never. */
-export interface NextStep {
-  readonly what: string
-  readonly at: Date | null
-}
 
 export interface RowSituation {
   /** Null: it belongs to the source. */

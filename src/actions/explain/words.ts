@@ -1,8 +1,8 @@
+import type { ColumnState, LookupSummary, RowChange, RowHistory } from '../../domain/report/explain.ts'
 import { formatState } from '../../domain/row.ts'
 import { POLICY_RULES } from '../../domain/mapping.ts'
 import { pluralize, relativeTime } from '../../util/text.ts'
 import { describeExclusion } from './next-step.ts'
-import type { ColumnState, LookupSummary, RowChange, RowHistory } from './row-history.ts'
 
 /** A label, a text, and what more there is to say. */
 type Fact = readonly [label: string, text: string, more?: string]

@@ -1,3 +1,4 @@
+import type { SourcePlan } from '../../domain/report/plan.ts'
 import * as runs from '../../store/runs.ts'
 import type { RunSpec } from '../../domain/run.ts'
 import type { Deps } from '../../pipeline/deps.ts'
@@ -6,53 +7,11 @@ import { findSuppressedRows } from '../../pipeline/pick/claim.ts'
 import { nextScanPage, PAGE_SIZE } from '../../pipeline/pick/pass.ts'
 import { isStretch, readStretch } from '../../pipeline/pick/pick.ts'
 import { describeFreshness } from '../../sources/freshness.ts'
-import {
-  addLeftOutKeys,
-  countTableRows,
-  describeUncounted,
-  type ConditionCount,
-  type RowCounts,
-} from '../../sources/left-out.ts'
+import { addLeftOutKeys, countTableRows, describeUncounted, type RowCounts } from '../../sources/left-out.ts'
 import { explainPageFailure } from '../../sources/page-failure.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { inTransaction, type Tx } from '../../store/transaction.ts'
 import type { PlannedStep, SourceWalk } from './walk.ts'
-
-/**
- * What a run would do with the rows of one source, each counted once: the numbers of each stage add up. With a limit, a plan reads no
- * further than a run; numbers that need the whole table are then null. Of a source with `changedAt` it
- * reads all rows, too, as a full pass does.
- */
-export interface SourcePlan {
-  readonly source: string
-  /** Where the plan stopped reading; null: it read the whole source. */
-  readonly stopped_at: 'limit' | null
-  /** Rows of the table. */
-  readonly table: number | null
-  /** Let in by the filter and joins, with NULL in a column of the key: nothing identifies them. */
-  readonly without_key: number | null
-  /** Excluded by the source's filter and joins. */
-  readonly filtered_out: number | null
-  /** What each condition of the source's filter leaves out. Null: not counted. */
-  readonly conditions: readonly ConditionCount[] | null
-  /** Why the conditions could not be counted, in the database's words. */
-  readonly conditions_error: string | null
-  /** Excluded by `--where`. */
-  readonly where_out: number | null
-  /** Eligible rows that were read: what is left of the table. */
-  readonly rows: number
-  readonly complete: number
-  readonly fresh: number
-  /** Of the fresh rows, those whose `freshness` column is recent, whatever enriched them. Null: no `freshness`. */
-  readonly recently_enriched: { readonly rows: number; readonly reason: string } | null
-  readonly held: number
-  readonly picked: number
-  /** Picked rows without a usable input, by reason. */
-  readonly invalid_input: Readonly<Record<string, number>>
-  readonly suppressed: number
-  /** Picked rows with a usable input. */
-  readonly valid_input: number
-}
 
 export interface FunnelOptions extends Pick<RunSpec, 'limit' | 'budget' | 'where'> {
   readonly signal: AbortSignal

@@ -1,19 +1,20 @@
+import type { KnownLimit } from '../../domain/rate-status.ts'
+import { defaultBulkMinimum, routeLookups } from '../../domain/route.ts'
+import { type DocumentedLimit, leastDurationMs } from '../../domain/service/documented-limit.ts'
+import { type BulkCall, byKind, listBulkCalls } from '../../domain/service/service.ts'
+import type { Plan, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
+import type { Money } from '../../domain/report/shape.ts'
 import * as pauses from '../../store/source-state.ts'
 import { ALL_LOOKUP_KINDS, endpointOf, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { byKind, listBulkCalls } from '../../domain/service/service.ts'
-import { costOf, roundCredits, sumCosts, toUnits, type Money } from '../../domain/spend.ts'
+import { costOf, roundCredits, sumCosts, toUnits } from '../../domain/spend.ts'
 import { createBudget } from '../../pipeline/pick/budget.ts'
 import { isFit } from '../../runs/source-health.ts'
 import type { Database } from '../../store/open.ts'
 import { payWanted, type Account, type PaidLookups, type WantedSource } from './budgets.ts'
-import { estimateCalls, estimateTime, type CallCounts, type PlannedTime } from './calls.ts'
-import { planSource, type SourcePlan } from './funnel.ts'
+import { planSource } from './funnel.ts'
 import { LookupEstimate, sumCredits, sumOf, type KindCounts } from './lookup-estimate.ts'
-import type { Plan, PlannedService, PlanOptions, ServicePlan } from './report.ts'
+import type { PlannedCalls, PlannedService, PlanOptions } from './report.ts'
 import { SourceWalk, type CountedService, type PlannedStep } from './walk.ts'
-
-export type { Plan } from './report.ts'
-export type { SourcePlan } from './funnel.ts'
 
 /**
  * Plans what a run would pick, request and cost, using the same steps as a run: rows are picked for the
@@ -109,8 +110,8 @@ const NOTHING_PAID: PaidLookups = { certain: byKind(() => 0), max: 0 }
 
 interface CostedService extends ServicePlan {
   readonly credits: number
-  readonly calls: CallCounts
-  readonly time: PlannedTime
+  readonly calls: Plan['calls']
+  readonly time: Plan['time']
 }
 
 /**
@@ -129,13 +130,13 @@ export function costServices(
   const costed = services.map((service) => costService(service, options, total))
   const sum = (of: (service: CostedService) => number): number =>
     roundCredits(costed.reduce((all, service) => all + of(service), 0))
-  const calls = (name: keyof CallCounts): number => sum((service) => service.calls[name])
+  const calls = (name: keyof Plan['calls']): number => sum((service) => service.calls[name])
   const lookups = sum((service) => service.lookups.certain)
   const prices = services.map(({ deps }) => deps.policy.price)
   const highest = Math.max(0, ...prices.flatMap((price) => (price ? [price.person, price.company] : [])))
   const most = sumCosts(costed.map((service) => service.max_amount))
   const slowest = costed.toSorted((a, b) => (b.time.max_ms ?? 0) - (a.time.max_ms ?? 0))[0]?.time
-  const longest = (of: (time: PlannedTime) => number | null): number | null => {
+  const longest = (of: (time: Plan['time']) => number | null): number | null => {
     const known = costed.flatMap(({ time }) => of(time) ?? [])
     return known.length < costed.length ? null : Math.max(...known)
   }
@@ -191,7 +192,7 @@ function costService(
   const optional = byKind((kind) => Math.max(0, wanted[kind] - certain[kind]) + possible[kind])
   const more = takeDearest(optional, Math.min(paid.max - sumOf(certain), sumOf(optional)), worth)
   const most = byKind((kind) => certain[kind] + more[kind])
-  const callsFor = (counts: KindCounts): CallCounts =>
+  const callsFor = (counts: KindCounts): Plan['calls'] =>
     estimateCalls(counts, { ...service, route, bulkCalls: listBulkCalls(adapter) }, policy.bulk.minimum)
   const calls = callsFor(certain)
   const reserved = sumCredits(most, credits.most)
@@ -216,4 +217,72 @@ function takeDearest(counts: KindCounts, some: number, worth: KindCounts): KindC
     left -= taken[kind]
   }
   return taken
+}
+
+/**
+ * Estimates calls by route, as a run would make them. Pure.
+ * @param minimum null: that of each endpoint
+ */
+export function estimateCalls(
+  toAsk: KindCounts,
+  options: PlannedCalls & {
+    readonly bulkCalls: readonly Pick<BulkCall, 'kinds' | 'size' | 'results' | 'needsWebhook'>[]
+  },
+  minimum: number | null,
+): Plan['calls'] {
+  const { route, usesWebhook, bulkCalls } = options
+  let [person, company] = [toAsk.email + toAsk.linkedin_url + toAsk.name_company, toAsk.domain]
+  let bulk = 0
+  for (const { kinds, size, results, needsWebhook } of bulkCalls) {
+    const { bulkFrom, singly } = routeLookups({
+      option: route,
+      bulkPossible: usesWebhook || !needsWebhook,
+      picking: false,
+      minimum: minimum ?? defaultBulkMinimum({ size, results }),
+      size,
+    })
+    if (bulkFrom === null) continue
+    const waiting = kinds.reduce((sum, kind) => sum + toAsk[kind], 0)
+    const full = Math.floor(waiting / size)
+    const jobs = waiting < bulkFrom ? 0 : full + (waiting % size >= Math.min(bulkFrom, size) ? 1 : 0)
+    const notSingly = singly === 'never' ? waiting : Math.min(waiting, jobs * size)
+    if (kinds.includes('domain')) company -= notSingly
+    else person -= notSingly
+    bulk += jobs
+  }
+  return { person, company, bulk, total: person + company + bulk }
+}
+
+interface KnownTimes {
+  readonly knownLimit: KnownLimit | null
+  readonly documented: readonly DocumentedLimit[]
+}
+
+/** Estimates the duration of calls at the last known limit, in milliseconds; null if the limit is unknown. Pure. */
+function estimateDurationMs(calls: number, rateLimit: KnownLimit | null): number | null {
+  if (rateLimit === null || rateLimit.windowMs === null || rateLimit.limit === 0) return null
+  return Math.max(0, Math.ceil(calls / rateLimit.limit) - 1) * rateLimit.windowMs
+}
+
+/**
+ * How long calls take by the strictest limit that is known. Jobs take longer than their calls.
+ * @param most the most calls, if all that may be looked up is
+ */
+export function estimateTime(
+  calls: Plan['calls'],
+  most: Plan['calls'],
+  { knownLimit, documented }: KnownTimes,
+): Plan['time'] {
+  const estimate = (counts: Plan['calls']): number | null => {
+    const learnt = estimateDurationMs(counts.total, knownLimit)
+    if (documented.length === 0) return learnt
+    return Math.max(learnt ?? 0, leastDurationMs(documented, counts))
+  }
+  const [shortest] = documented.toSorted((a, b) => a.windowMs - b.windowMs)
+  return {
+    limit: knownLimit?.limit ?? shortest?.calls ?? null,
+    window_ms: knownLimit === null ? (shortest?.windowMs ?? null) : knownLimit.windowMs,
+    ms: estimate(calls),
+    max_ms: estimate(most),
+  }
 }

@@ -1,12 +1,18 @@
-import type { LookupKind } from '../../domain/identifiers/kind.ts'
+import type { Plan } from '../../domain/report/plan.ts'
+import type { LeftOutSource } from '../../domain/report/run.ts'
 import { formatLimit, type KnownLimit } from '../../domain/rate-status.ts'
-import type { ConfiguredBudget, MixedBudget, Money } from '../../domain/spend.ts'
-import type { LeftOutSource } from '../../runs/source-health.ts'
+import type { ConfiguredBudget, MixedBudget } from '../../domain/spend.ts'
 import type { Source } from '../../sources/source-model.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../util/text.ts'
-import type { CallCounts, PlannedCalls, PlannedTime } from './calls.ts'
-import type { FunnelOptions, SourcePlan } from './funnel.ts'
+import type { RunSpec } from '../../domain/run.ts'
+import type { FunnelOptions } from './funnel.ts'
 import type { CountedService } from './walk.ts'
+
+/** What decides by which calls lookups are requested. */
+export interface PlannedCalls extends Pick<RunSpec, 'route'> {
+  /** Deliveries arrive. */
+  readonly usesWebhook: boolean
+}
 
 /** A service, with what its plan depends on. */
 export interface PlannedService extends Pick<CountedService, 'deps'>, Omit<PlannedCalls, 'route'> {
@@ -24,60 +30,6 @@ export interface PlannedService extends Pick<CountedService, 'deps'>, Omit<Plann
 export interface PlanOptions extends FunnelOptions, Pick<PlannedCalls, 'route'> {
   /** The budget in money, if its lookups have several prices. */
   readonly mixed: MixedBudget | null
-}
-
-/**
- * What a run would request and cost.
- * @example
- * const { calls, cost, time } = await fillrate.plan()
- */
-export interface Plan {
-  readonly sources: readonly SourcePlan[]
-  /** Sources that a run would skip because they are paused. */
-  readonly paused: readonly string[]
-  /** Sources that do not fit their tables: a run leaves them out. */
-  readonly left_out: readonly LeftOutSource[]
-  readonly lookups: {
-    /** Distinct lookups of all sources together. */
-    readonly distinct: number
-    /** Already answered and fresh, or requested by another run now: free. */
-    readonly stored: number
-    readonly to_request: Readonly<Record<LookupKind, number>>
-    readonly requested: number
-    /** There are more than fit into memory: the numbers are estimates, within half a percent. */
-    readonly is_estimate: boolean
-  }
-  readonly calls: CallCounts
-  readonly cost: {
-    /** Lookups that would be requested within the budget, at least. */
-    readonly lookups: number
-    /** At most: every row reaches its last identifier and service. */
-    readonly max_lookups: number
-    /** What these cost at most, only where a lookup does not cost one credit. */
-    readonly max_credits?: number
-    /** The same in money; null without a price. */
-    readonly max_amount: Money | null
-    readonly budget: number | null
-    /** Lookups beyond the budget, of the rows that the plan read. */
-    readonly beyond_budget: number
-  }
-  readonly time: PlannedTime
-  /** Of several services, each in their order. The numbers above are then sums. */
-  readonly services?: readonly ServicePlan[]
-}
-
-/** What one of several services would be requested with, and what that costs, within the budget. */
-export interface ServicePlan {
-  readonly service: string
-  /** That it would be requested with. */
-  readonly lookups: {
-    /** Of rows that come to it whatever the services before it answer. */
-    readonly certain: number
-    /** If every row goes on to the last service. */
-    readonly max: number
-  }
-  /** What `lookups.max` cost; null without a price. */
-  readonly max_amount: Money | null
 }
 
 /** The lookups that budgets leave; null: none. */

@@ -1,9 +1,10 @@
+import type { LeftOutSource } from '../../domain/report/run.ts'
 import * as changes from '../../store/changes.ts'
 import * as waiting from '../../store/run-progress.ts'
 import * as runs from '../../store/runs.ts'
 import { ConfigProblems } from '../../config/problems.ts'
 import { runMaintenance, type SourceDeps } from '../../runs/run-part.ts'
-import { listLeftOut, type LeftOutSource } from '../../runs/source-health.ts'
+import { listLeftOut } from '../../runs/source-health.ts'
 import type { UndoableChange } from '../../store/changes.ts'
 import type { Database } from '../../store/open.ts'
 import {

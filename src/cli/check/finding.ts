@@ -1,25 +1,12 @@
+import type { ReportedFinding } from '../../domain/report/check.ts'
 import { ConfigProblems, describeUnset, type Problem } from '../../config/problems.ts'
 import { SourceProblems, showFound, type Grant, type MissingPolicy } from '../../sources/problems.ts'
 import { pluralize } from '../../util/text.ts'
 import { explainDatabaseError } from '../views/database-error.ts'
 
-/** The result of one check. Skipped: not checked, because of an earlier error. */
-export type FindingVerdict = 'ok' | 'warning' | 'error' | 'skipped'
-
-export interface Finding {
-  /** What was checked: `database`, `source contacts`. */
-  readonly name: string
-  readonly verdict: FindingVerdict
-  /** The result in one line. */
-  readonly text: string
-  /** How to fix it, if no problem says it. */
-  readonly todo: string | null
+/** The result of one check. */
+export interface Finding extends Omit<ReportedFinding, 'problems'> {
   readonly problems: readonly CheckedProblem[]
-  /**
-   * The service that it is about, by its name in the configuration; absent: it is about all, or there
-   * is one without a name.
-   */
-  readonly service?: string
 }
 
 /** A finding, marked with the name of its service if it has one. */
@@ -31,7 +18,7 @@ export type CheckedProblem = Problem & { readonly grant?: Grant | MissingPolicy 
 
 export function createFinding(
   name: string,
-  verdict: FindingVerdict,
+  verdict: Finding['verdict'],
   text: string,
   more: { readonly todo?: string | null; readonly problems?: readonly CheckedProblem[] } = {},
 ): Finding {

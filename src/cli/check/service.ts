@@ -5,13 +5,7 @@ import { callAccount, describeAccount, openClient } from '../../actions/actions.
 import { openDispatcher, type ProxySettings } from '../../service/dispatcher.ts'
 import { pluralize } from '../../util/text.ts'
 import { networkErrorCode, networkErrorMeaning } from '../../util/network-errors.ts'
-import {
-  createFailedFinding,
-  createFinding,
-  createUnsetFinding,
-  type Finding,
-  type FindingVerdict,
-} from './finding.ts'
+import { createFailedFinding, createFinding, createUnsetFinding, type Finding } from './finding.ts'
 import { checkBulkAvailability } from '../../actions/bulk-availability.ts'
 import type { ConfigService } from '../../config/config.ts'
 import { endpointOf } from '../../domain/identifiers/kind.ts'
@@ -197,7 +191,7 @@ async function deliver({ proxies }: Environment, publicUrl: string, url: string)
 type LookupInput = PersonInput | CompanyInput
 
 /** What is not as it should be, by the outcome of the call. */
-const VERDICTS: Readonly<Partial<Record<CaseOutcome, FindingVerdict>>> = {
+const VERDICTS: Readonly<Partial<Record<CaseOutcome, Finding['verdict']>>> = {
   rejected: 'warning',
   transient: 'warning',
   unauthorized: 'error',

@@ -4,14 +4,7 @@ import type { Config } from '../../config/config.ts'
 import { environmentOf, readEnvironment, type Environment } from '../../config/environment.ts'
 import { formatProblems } from '../../config/problems.ts'
 import type { SourceMapping } from '../../domain/mapping.ts'
-import {
-  ofService,
-  createFinding,
-  toFinding,
-  type Finding,
-  type CheckedProblem,
-  type FindingVerdict,
-} from '../check/finding.ts'
+import { ofService, createFinding, toFinding, type Finding, type CheckedProblem } from '../check/finding.ts'
 import {
   Exit,
   SOURCES_ARGUMENT,
@@ -139,7 +132,7 @@ function describeConfig({ path, sources, serviceNames }: Config): Finding {
   return createFinding('configuration', 'ok', parts.join(', '))
 }
 
-const SIGNS: Readonly<Record<FindingVerdict, readonly [sign: string, style: TextStyle]>> = {
+const SIGNS: Readonly<Record<Finding['verdict'], readonly [sign: string, style: TextStyle]>> = {
   ok: ['✓', 'good'],
   warning: ['!', 'warn'],
   error: ['✗', 'bad'],

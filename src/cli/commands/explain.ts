@@ -1,6 +1,6 @@
+import type { RowHistory, RowStatus } from '../../domain/report/explain.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { useApp } from '../settings.ts'
-import type { RowHistory, RowStatus } from '../../actions/explain/row-history.ts'
 import { describeChange, describeOrigin, listLookupFacts, listRowNotes } from '../../actions/explain/words.ts'
 import { Row, formatState } from '../../domain/row.ts'
 import { truncate, type Output } from '../terminal.ts'

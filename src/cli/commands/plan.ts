@@ -1,11 +1,6 @@
 import { Option } from '@commander-js/extra-typings'
-import {
-  describeBeyondBudget,
-  describeCost,
-  formatPlanTime,
-  type Plan,
-  type ServicePlan,
-} from '../../actions/plan/report.ts'
+import type { Plan, ServicePlan, SourcePlan } from '../../domain/report/plan.ts'
+import { describeBeyondBudget, describeCost, formatPlanTime } from '../../actions/plan/report.ts'
 import { lookupBudgetOf, mixedBudgetOf, type Config } from '../../config/config.ts'
 import { Exit, SOURCES_ARGUMENT, createParser, defineCommand, printAnswer } from '../command.ts'
 import { budgetOption, limitOption, routeOption, whereOption } from '../options.ts'
@@ -14,7 +9,6 @@ import { padText, textWidth, wrapText, type Output } from '../terminal.ts'
 import { useApp } from '../settings.ts'
 import { BY_KIND } from '../../domain/identifiers/kind.ts'
 import { renderTable } from '../views/table.ts'
-import type { SourcePlan } from '../../actions/plan/plan.ts'
 import type { ConfiguredBudget } from '../../domain/spend.ts'
 import { compact, formatCounts, formatSum, placeBeside, renderFields, type Field } from '../views/layout.ts'
 import { renderLeftOut } from '../views/report.ts'

@@ -1,5 +1,5 @@
 import { toVariable } from '../../util/text.ts'
-import type { RunReport } from '../../runs/report.ts'
+import type { RunReport } from '../../domain/report/run.ts'
 import { Exit, FINISHING_MESSAGE, SOURCES_ARGUMENT, createParser, defineCommand } from '../command.ts'
 import {
   DRY_RUN_SAMPLE_ROWS,

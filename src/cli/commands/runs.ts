@@ -1,7 +1,8 @@
 import { Option } from '@commander-js/extra-typings'
+import type { SpendAmount } from '../../domain/report/shape.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import { Run, readTotal, runOutcome } from '../../domain/run.ts'
-import type { SpendAmount } from '../../domain/spend.ts'
+import { Run } from '../../domain/run.ts'
+import { describeRunKind, readTotal, runOutcome } from '../../domain/stored-run.ts'
 import type { StoredRun } from '../../store/runs.ts'
 import { createParser, defineCommand } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
@@ -57,7 +58,7 @@ const renderRuns = (runs: readonly ListedRun[], output: Output, now: number): st
       text: (run) => formatState(runOutcome(run)),
       style: (run) => (runOutcome(run) === 'budget_reached' ? 'warn' : STATE_STYLES[run.state]),
     },
-    { title: 'trigger', text: describeTrigger },
+    { title: 'trigger', text: describeRunKind },
     { title: 'started', text: (run) => relativeTime(run.started_at, now) },
     {
       title: 'took',
@@ -96,13 +97,6 @@ const STATE_STYLES = {
   [Run.interrupted]: 'warn',
   [Run.failed]: 'bad',
 } as const satisfies Record<string, TextStyle>
-
-/** What started a run, and its kind if it is not an ordinary one. */
-function describeTrigger({ trigger, options: { dry, undoes, remap } }: StoredRun): string {
-  if (undoes !== undefined) return `undo of run ${undoes}`
-  if (remap) return 'remap'
-  return dry ? `${trigger}, dry` : trigger
-}
 
 function formatTotal(run: StoredRun, name: string): string {
   const count = readTotal(run.totals, 'rows', name)

@@ -31,7 +31,7 @@ export const startCommand = defineCommand(
         host: flags.host ?? given.host,
       }
       const { openApp } = await import('../../app.ts')
-      const { renderSchedule } = await import('../views/schedule.ts')
+      const { renderSchedule } = await import('../views/status.ts')
       const { listNextRuns } = await import('../../config/cron.ts')
       const { runDaemon } = await import('../../daemon/daemon.ts')
       await runDaemon({
@@ -52,10 +52,11 @@ export const startCommand = defineCommand(
           }),
         onConfig: (config) => {
           const follows = followed(config)
+          const schedule = listNextRuns(config.schedule, now())
           printAnswer(call, {
-            json: { schedule: listNextRuns(config.schedule, now()), follows },
+            json: { schedule, follows },
             text: () => [
-              ...renderSchedule(config.schedule, now(), stdout),
+              ...renderSchedule(schedule, now(), stdout),
               ...(follows.length > 0 ? [`Live sync: ${follows.join(', ')}.`] : []),
             ],
           })

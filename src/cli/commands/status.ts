@@ -1,13 +1,13 @@
+import type { StatusReport } from '../../domain/report/status.ts'
 import type { Config } from '../../config/config.ts'
 import { describeRefusal } from '../../domain/refusal.ts'
 import { type Condition, toConditionReport } from '../../domain/condition.ts'
 import type { Observer } from '../../store/condition-facts.ts'
 import type { Database } from '../../store/open.ts'
 import { ConfigProblems } from '../../config/problems.ts'
-import type { StatusReport } from '../../actions/status.ts'
 import { Exit, createParser, defineCommand, printAnswer } from '../command.ts'
 import { readConfigOrProblems, useDatabase } from '../settings.ts'
-import { renderStatus } from '../views/status.ts'
+import { renderSchedule, renderStatus } from '../views/status.ts'
 
 export const statusCommand = defineCommand(
   createParser('status')
@@ -27,28 +27,14 @@ export const statusCommand = defineCommand(
       const { stdout, stderr, now } = call
       // Without a valid configuration, the status is shown without fill rates and prices.
       const config = await readConfigOrProblems(call)
-      const { NO_SPEND_SETTINGS } = await import('../../actions/spend.ts')
-      const { createStatusReport, readLastFillRates } = await import('../../actions/status.ts')
-      const { listRetiredSources } = await import('../../store/retire-source.ts')
+      const { createStatusReport } = await import('../../actions/status.ts')
       const db = await useDatabase(call)
       const isInvalid = config instanceof ConfigProblems
-      const configured = isInvalid ? [] : Object.values(config.sources)
-      // Which sources are retired is unknown without a configuration.
-      const names = isInvalid
-        ? (await listRetiredSources(db, [])).map(({ source }) => source)
-        : configured.map(({ name }) => name)
-      const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-      for (const { name, outputs } of configured) {
-        const columns = outputs.map(({ column }) => column)
-        fillRates[name] = await readLastFillRates(db, name, columns)
-      }
       const conditions = await listConditions(db, await readDueTimes(config, now()))
       const report: StatusReport = {
         conditions: conditions.map((one) => toConditionReport(one, now())),
-        ...(await createStatusReport(db, names, fillRates, isInvalid ? NO_SPEND_SETTINGS : config)),
+        ...(await createStatusReport(db, isInvalid ? null : config)),
       }
-      const { renderSchedule } = await import('../views/schedule.ts')
-      const schedule = isInvalid ? [] : config.schedule
       printAnswer(call, {
         json: {
           ...report,
@@ -56,7 +42,7 @@ export const statusCommand = defineCommand(
         },
         text: () => [
           ...renderStatus(report, stdout, now()),
-          ...(schedule.length === 0 ? [] : ['', ...renderSchedule(schedule, now(), stdout)]),
+          ...(report.schedule.length === 0 ? [] : ['', ...renderSchedule(report.schedule, now(), stdout)]),
         ],
       })
       if (isInvalid && !call.flags.json)

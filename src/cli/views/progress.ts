@@ -3,7 +3,7 @@ import { formatCount, formatDuration, formatPerSecond, pluralize } from '../../u
 import type { Log } from '../../util/log.ts'
 import type { Output } from '../terminal.ts'
 import { compact } from './layout.ts'
-import { SHARED_KEY_NOTICE } from './rate-status.ts'
+import { SHARED_KEY_NOTICE } from './report.ts'
 
 /** A terminal is redrawn at most this often. */
 const FRAME_MS = 100

@@ -1,10 +1,9 @@
+import type { DiffRow, DryRunReport, RunReport } from '../../domain/report/run.ts'
 import { formatLimit } from '../../domain/rate-status.ts'
-import type { RunReport } from '../../runs/report.ts'
 import { billedUnits } from '../../domain/spend.ts'
 import { padText, truncate, type Output, type TextStyle } from '../terminal.ts'
 import { renderTable, renderCellGroups } from './table.ts'
 import { renderSkippedSection } from './skipped-cells.ts'
-import { BANNED_NOTICE, SHARED_KEY_FIELD } from './rate-status.ts'
 import {
   formatCount,
   formatDuration,
@@ -25,7 +24,6 @@ import {
   type Field,
 } from './layout.ts'
 import { FAILED_ROW_STATES, ROW_STATES, formatState, type RowState } from '../../domain/row.ts'
-import type { DiffRow, DryRunReport } from '../../pipeline/write-back.ts'
 
 /** How a run ended, and what follows its duration. */
 const ENDINGS: Readonly<
@@ -187,6 +185,13 @@ function workFields(report: RunReport): Field[] {
     ],
   ]
 }
+
+export const SHARED_KEY_NOTICE = 'another client uses the same API key; capacity is left for it'
+
+export const BANNED_NOTICE = 'the service has temporarily banned the API key (403 after 429)'
+
+/** Another client uses the key, and what to do about it. */
+export const SHARED_KEY_FIELD: Field = ['Shared', SHARED_KEY_NOTICE, 'give each client its own key']
 
 function rateFields({ rate }: RunReport): Field[] {
   if (rate.limit === null) return []

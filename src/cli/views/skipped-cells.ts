@@ -1,4 +1,5 @@
-import { listValues, type SkippedGroup } from '../../domain/skipped-cell.ts'
+import type { SkippedGroup } from '../../domain/report/run.ts'
+import type { SkipReason } from '../../domain/skipped-cell.ts'
 import { formatCount, pluralize, sanitize } from '../../util/text.ts'
 import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
 import { formatValue, placeBeside, renderSection } from './layout.ts'
@@ -52,4 +53,25 @@ export function renderSkippedSection(
 export function describeRarest(rest: readonly { readonly rows: number }[], noun: string): string {
   const all = rest.reduce((sum, { rows }) => sum + rows, 0)
   return `and ${pluralize(all, noun)} for ${pluralize(rest.length, 'rarer reason')}`
+}
+
+/** Reasons that lie in the value: all values are listed with their numbers, and examples for the other reasons. */
+const ABOUT_VALUES: ReadonlySet<SkipReason> = new Set(['unmapped', 'no_such_label', 'no_value'])
+
+const MAX_VALUES = 10
+const MAX_EXAMPLES = 3
+
+/** The most frequent values of a group as text: `Fintech (7), Biotech (5), 12 more values`. */
+function listValues(
+  { reason, values, distinct_values: distinct }: SkippedGroup,
+  format: (value: unknown) => string,
+): string {
+  const isAboutValues = ABOUT_VALUES.has(reason)
+  const shown = values.slice(0, isAboutValues ? MAX_VALUES : MAX_EXAMPLES)
+  if (shown.length === 0) return ''
+  const texts = shown.map(({ value, rows }) =>
+    rows === 1 && !isAboutValues ? format(value) : `${format(value)} (${formatCount(rows)})`,
+  )
+  const more = distinct - shown.length
+  return [...texts, ...(more > 0 ? [pluralize(more, 'more value')] : [])].join(', ')
 }

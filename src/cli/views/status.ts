@@ -1,25 +1,31 @@
-import type { SlowedWrites } from '../../store/source-state.ts'
-import { formatLimit } from '../../domain/rate-status.ts'
-import type { DeletedRowsStatus, MeasuredFillCounts, StatusReport } from '../../actions/status.ts'
-import type { BudgetReport, SpendReport } from '../../actions/spend.ts'
+import type {
+  BudgetReport,
+  DeletedRowsStatus,
+  MeasuredFillCounts,
+  RateReport,
+  SlowedWrites,
+  SpendReport,
+  StatusReport,
+} from '../../domain/report/status.ts'
+import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../domain/rate-status.ts'
 import { FAILURE_STATES, RETIRED_ADVICE, formatState } from '../../domain/row.ts'
 import {
   foldNames,
   filledShare,
   formatCount,
-  formatMoney,
   formatPercent,
   formatTime,
   pluralize,
   relativeTime,
 } from '../../util/text.ts'
-import { readServiceTotals, Run, runOutcome, type ServiceTotals } from '../../domain/run.ts'
-import { billedUnits, type SpendAmount } from '../../domain/spend.ts'
+import { Run } from '../../domain/run.ts'
+import { readServiceTotals, runOutcome } from '../../domain/stored-run.ts'
+import type { ServiceReport } from '../../domain/report/run.ts'
+import { BUDGET_NAMES, formatSpend } from '../../domain/spend.ts'
 import { padText, textWidth, truncate, wrapText, type Output } from '../terminal.ts'
 import { formatSum, placeBeside, renderFields, renderText, type Field } from './layout.ts'
 import { renderTable } from './table.ts'
-import { rateStatusFields } from './rate-status.ts'
-import { renderRowStates } from './report.ts'
+import { BANNED_NOTICE, renderRowStates, SHARED_KEY_FIELD } from './report.ts'
 
 /** The status: rows by state and fill rates of each source; then runs, jobs, deliveries and the rate limit. */
 export function renderStatus(report: StatusReport, output: Output, now: number): string[] {
@@ -185,7 +191,7 @@ function workFields(
 }
 
 /** One of several services of a run, and its share of it. */
-const describeShare = ({ service, status, lookups, cells }: ServiceTotals): [string, string] => [
+const describeShare = ({ service, status, lookups, cells }: ServiceReport): [string, string] => [
   `${service}, ${formatState(status)}`,
   `found ${formatCount(lookups.found)} of ${pluralize(lookups.requested, 'lookup')}, ${pluralize(cells.written, 'cell')} written`,
 ]
@@ -208,20 +214,8 @@ function spendFields({ today, last_30_days: month, budgets, services = [] }: Spe
   ]
 }
 
-const BUDGETS: Readonly<Record<BudgetReport['kind'], string>> = {
-  run: 'run',
-  schedule: 'scheduled run',
-  live_sync: 'live sync today',
-}
-
 const describeBudget = ({ kind, run, source }: BudgetReport): string =>
-  `${BUDGETS[kind]}${run === null ? '' : ` ${run}`}${source === null ? '' : `, ${source}`}`
-
-/** `1,234 lookups (12.34 EUR)`, with those in doubt. */
-function formatSpend(spend: Parameters<typeof billedUnits>[0] & Pick<SpendAmount, 'cost'>): string {
-  const { count, inDoubt, noun } = billedUnits(spend)
-  return `${pluralize(count, noun)}${inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''}${spend.cost === null ? '' : ` (${formatMoney(spend.cost)})`}`
-}
+  `${BUDGET_NAMES[kind]}${run === null ? '' : ` ${run}`}${source === null ? '' : `, ${source}`}`
 
 /** `31 = 28 completed + 3 failed`. */
 function formatStates(states: Readonly<Record<string, number>>): string {
@@ -235,4 +229,63 @@ function limitField(
 ): Field {
   const known = formatLimit(limit, windowMs, status?.window_at_most_ms)
   return ['Limit', `${known}, observed ${relativeTime(observedAt, now)}`, service]
+}
+
+/** The rate limit as the leader last reported it: utilisation, window, and why calls are stalled. */
+function rateStatusFields(status: RateReport | null, now: number): Field[] {
+  if (status === null) return []
+  const { live, throttled } = status
+  return [
+    utilisationField(status, now),
+    live && windowField(status, now),
+    live && status.stall_reason !== null && ['Waiting', status.stall_reason],
+    throttled > 0 && ['Throttled', `${formatCount(throttled)} calls were answered 429`],
+    status.state === 'banned' && ['Banned', BANNED_NOTICE, 'retried with one call from time to time'],
+    status.shared_key && SHARED_KEY_FIELD,
+    overstatedField(status),
+  ]
+}
+
+function overstatedField({ overstated }: RateReport): Field {
+  if (overstated === null) return null
+  return ['Too high', formatOverstated(overstated.limit, overstated.window_ms, overstated), CHANGE_LIMIT]
+}
+
+function utilisationField(status: RateReport, now: number): Field {
+  const { utilisation, used, permitted } = status
+  if (utilisation === null || permitted === null) return null
+  const when = status.live ? 'so far' : relativeTime(status.reported_at, now)
+  const of = `${formatCount(used)} of the ${formatCount(permitted)} permitted calls`
+  return ['Used', `${formatPercent(utilisation)} of the limit, ${when}`, of]
+}
+
+function windowField(status: RateReport, now: number): Field {
+  if (status.limit === null) return null
+  const { next_window_at: next } = status
+  const left = next === null || next.getTime() <= now ? '' : `resets ${relativeTime(next, now)}`
+  return ['Window', `${formatCount(status.window_used)} of ${formatCount(status.limit)} used`, left]
+}
+
+/** The next time of each entry of the schedule. */
+export function renderSchedule(
+  schedule: StatusReport['schedule'],
+  now: number,
+  { paint }: Pick<Output, 'paint'>,
+): string[] {
+  if (schedule.length === 0) return ['No `schedule` in the configuration: there are no scheduled runs.']
+  return schedule.flatMap(({ cron, timezone, sources, budget, next }) => {
+    const details = [timezone, `runs ${sources.join(', ')}`, ...(budget === null ? [] : [`budget ${budget}`])]
+    // `2026-03-29 03:00:00 CEST`, in the time zone of the schedule.
+    const local = new Intl.DateTimeFormat('sv-SE', {
+      timeZone: timezone,
+      dateStyle: 'short',
+      timeStyle: 'long',
+    })
+    return [
+      `${paint('heading', cron)}  ${paint('quiet', details.join(', '))}`,
+      ...next
+        .map((iso) => new Date(iso))
+        .map((at) => `  ${local.format(at)}  ${paint('quiet', relativeTime(at, now))}`),
+    ]
+  })
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Plan } from '../../../src/domain/report/plan.ts'
 import { readRunSpends, readSpend } from '../../../src/actions/spend.ts'
 import { parseConfig } from '../../../src/config/load.ts'
-import type { Plan } from '../../../src/actions/plan/plan.ts'
 import { runRequest, startHarness, type Harness } from '../../support/harness.ts'
 import { personSource, withPeople } from '../../support/crm.ts'
 

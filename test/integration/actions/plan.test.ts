@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { SourcePlan } from '../../../src/actions/plan/plan.ts'
+import type { SourcePlan } from '../../../src/domain/report/plan.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { RunReport } from '../../../src/runs/report.ts'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { createCrm, distinctEmails } from '../../support/crm.ts'
 import { stateSum } from '../../support/harness.ts'
 import { openCommandLine } from './command-line.ts'

@@ -1,8 +1,8 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { openApp } from '../../../src/app.ts'
 import { parseConfig } from '../../../src/config/load.ts'
-import type { RunReport } from '../../../src/runs/report.ts'
 import {
   recordOf,
   startBulkService,

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { expect, test } from 'vitest'
-import type { RunReport } from '../../../src/runs/report.ts'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createCrm, crmConfig, distinctEmails, typedCells } from '../../support/crm.ts'
 import { createTestDatabase } from '../../support/database.ts'

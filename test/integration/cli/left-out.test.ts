@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import type { Plan } from '../../../src/domain/report/plan.ts'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import type { UndoReport } from '../../../src/actions/undo/undo.ts'
-import type { Plan } from '../../../src/actions/plan/plan.ts'
-import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { openCommandLine } from './command-line.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Plan } from '../../../src/actions/plan/plan.ts'
-import type { RunReport } from '../../../src/runs/report.ts'
+import type { Plan } from '../../../src/domain/report/plan.ts'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { openCommandLine } from './command-line.ts'
 

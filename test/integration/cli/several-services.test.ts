@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest'
-import type { RunReport } from '../../../src/runs/report.ts'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { startSandbox } from '../../../src/sandbox/server.ts'
 import { createCommandLine } from '../../support/cli.ts'
 import { createTestDatabase } from '../../support/database.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { StatusReport } from '../../../src/actions/status.ts'
+import type { StatusReport } from '../../../src/domain/report/status.ts'
 import type { Started } from '../../support/cli.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { openCommandLine } from '../cli/command-line.ts'

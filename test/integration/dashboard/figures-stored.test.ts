@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { StatusReport } from '../../../src/actions/status.ts'
+import type { StatusReport } from '../../../src/domain/report/status.ts'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, withAccounts } from '../../support/crm.ts'
 import { useHarness } from '../../support/harness.ts'

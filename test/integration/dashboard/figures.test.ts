@@ -1,10 +1,11 @@
 import pino from 'pino'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import type { StatusReport } from '../../../src/domain/report/status.ts'
 import { setTriggers } from '../../../src/actions/triggers.ts'
 import { openApp } from '../../../src/app.ts'
 import { renderStatus } from '../../../src/cli/views/status.ts'
 import { Output } from '../../../src/cli/terminal.ts'
-import { createStatusReport, readLastFillRates, type StatusReport } from '../../../src/actions/status.ts'
+import { createStatusReport } from '../../../src/actions/status.ts'
 import { parseConfig } from '../../../src/config/load.ts'
 import { FAILURE_STATES } from '../../../src/domain/row.ts'
 import { openSource } from '../../../src/sources/source.ts'
@@ -85,14 +86,7 @@ async function expectFigures(): Promise<void> {
   const { inputs, calls: made } = day.sandbox.stats()
   const lookups = inputs.requested_singly + inputs.requested_in_bulk
   const { db } = day.database
-  const fillRates: Record<string, StatusReport['fill_rate'][string]> = {}
-  for (const { name, outputs } of Object.values(parsed.sources))
-    fillRates[name] = await readLastFillRates(
-      db,
-      name,
-      outputs.map(({ column }) => column),
-    )
-  const status = { conditions: [], ...(await createStatusReport(db, SOURCES, fillRates, parsed)) }
+  const status = { conditions: [], ...(await createStatusReport(db, parsed)) }
   const metrics = new Map(
     [...(await day.read('/metrics')).matchAll(/^(\w+(?:\{[^}]*\})?) (\S+)$/gm)].map(
       ([, name = '', value]) => [name, Number(value)],
@@ -130,7 +124,7 @@ async function expectFigures(): Promise<void> {
   const amount = (0.1 * (lookups - companies) + 0.02 * companies).toFixed(2)
   expect(text).toContain(`${lookups} lookups (${amount} EUR) today`)
   // One line a service: calls, 429s and errors of today, and what is billed.
-  expect(page).toContain(` ${made.accepted} 0 0 ${lookups} lookups, ${amount} EUR `)
+  expect(page).toContain(` ${made.accepted} 0 0 ${lookups} lookups (${amount} EUR) `)
   expect(sumMetrics(metrics, /^fillrate_lookups_spent_today/)).toBe(lookups)
   // Those of the daemon: where a run came first, its process made the calls.
   const calls = sumMetrics(metrics, /^fillrate_requests_total/)

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { StatusReport } from '../../../src/actions/status.ts'
+import type { StatusReport } from '../../../src/domain/report/status.ts'
 import { type Sandbox, startSandbox } from '../../../src/sandbox/server.ts'
 import { serveApp, type Stop } from '../../support/app-processes.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { afterAll, expect, inject, test } from 'vitest'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { stateSum } from '../../support/harness.ts'
 import { onServer } from '../../support/server.ts'
 import { openCommandLine } from '../cli/command-line.ts'
-import type { RunReport } from '../../../src/runs/report.ts'
 
 // The parts of docker-compose.yml that can be tested without Docker: its CRM, configuration and commands.
 

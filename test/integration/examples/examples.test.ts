@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Plan } from '../../../src/domain/report/plan.ts'
 import type { Config } from '../../../src/config/config.ts'
-import type { Plan } from '../../../src/actions/plan/plan.ts'
 import { runRequest } from '../../support/harness.ts'
 import { exampleNames, openExample, type Example } from './example.ts'
 import { changesBetween, checksums, readTables, valueAt, type Json, type Tables } from './tables.ts'

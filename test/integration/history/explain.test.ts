@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { RowHistory } from '../../../src/actions/explain/row-history.ts'
+import type { RowHistory } from '../../../src/domain/report/explain.ts'
 import { useHarness } from '../../support/harness.ts'
 import { personSource } from '../../support/crm.ts'
 

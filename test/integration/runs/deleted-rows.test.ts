@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
-import { readStatus } from '../../../src/actions/status.ts'
+import { createStatusReport } from '../../../src/actions/status.ts'
 import { listRecentConditions, readConditions } from '../../../src/store/conditions.ts'
 import { describeCondition, type Condition } from '../../../src/domain/condition.ts'
 import { countFailureReasons, searchRows } from '../../../src/store/row-search.ts'
@@ -45,7 +45,7 @@ const run = async (route: 'sync' | 'bulk' = 'sync') => {
 /** Lets the time pass after which deleted rows are erased. */
 const wait = () => harness.query(`update fillrate.rows set deleted_at = deleted_at - interval '2 hours'`)
 const counted = async () => {
-  const status = await readStatus(app.db, ['contacts'])
+  const status = await createStatusReport(app.db, app.config)
   return { total: status.rows['contacts']?.total, deleted: status.deleted }
 }
 /** What an operator is shown of a held erasure. */

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { countFilled } from '../../../src/sources/left-out.ts'
-import type { RunReport } from '../../../src/runs/report.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { rewindWrites } from '../../support/rewind-writes.ts'
 import { runRequest, stateSum, useHarness } from '../../support/harness.ts'

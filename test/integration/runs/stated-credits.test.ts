@@ -303,7 +303,7 @@ test('every place that shows credits shows those of the database', async () => {
         `update fillrate.runs set state = 'completed', finished_at = now() where id = ${running}`,
       ),
   )
-  const status = { conditions: [], ...(await createStatusReport(database.db, [table], {}, config)) }
+  const status = { conditions: [], ...(await createStatusReport(database.db, config)) }
   const [budget] = status.spend.budgets
   expect(status.spend).toMatchObject({
     today: { credits: Number(all) },

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import type { RunReport } from '../../../src/runs/report.ts'
+import type { RunReport } from '../../../src/domain/report/run.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
 import { useHarness, stateSum } from '../../support/harness.ts'
 

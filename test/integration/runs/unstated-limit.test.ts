@@ -49,7 +49,7 @@ async function openOverstated(
       calls.filter(({ accepted, window }) => !accepted && window > before).length,
     warnings: () => lines.filter((line) => line.includes('rate_limit_learnt')),
     findKnown: async () =>
-      (await readRateLimits(database.db)).find(({ scope }) => scope.includes(new URL(service.url).host)),
+      (await readRateLimits(database.db)).find((one) => one.service.includes(new URL(service.url).host)),
     run: async (): Promise<void> => {
       await using fillrate = await createFillrate(options)
       expect(await fillrate.run({ budget: 'unlimited' })).toMatchObject({ status: 'completed' })
@@ -100,7 +100,7 @@ test('a limit that is stated six times too high is found within three windows, k
   // A probe in flight from time to time.
   expect(refusedAfter(3)).toBeLessThanOrEqual(10)
   const overstated = (await findKnown())?.status?.overstated
-  expect(overstated).toMatchObject({ endpoint: null, calls: LIMIT * 6, windowMs: WINDOW_MS })
+  expect(overstated).toMatchObject({ endpoint: null, limit: LIMIT * 6, window_ms: WINDOW_MS })
   // On a slow machine, the calls of two windows may be answered within the time of one.
   expect(overstated?.granted).toBeLessThanOrEqual(2 * LIMIT)
   // The next process begins with it, and does not say it again.

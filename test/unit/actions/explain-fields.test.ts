@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import type { ColumnState } from '../../../src/domain/report/explain.ts'
 import { explainFields, type FieldSituation } from '../../../src/actions/explain/explain.ts'
-import type { ColumnState } from '../../../src/actions/explain/row-history.ts'
 import { SKIP_REASONS, type SkippedCell } from '../../../src/domain/skipped-cell.ts'
 import type { Source } from '../../../src/sources/source-model.ts'
 import type { ChangeHistory } from '../../../src/store/row-history.ts'

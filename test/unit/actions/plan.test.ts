@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { estimateCalls, estimateTime } from '../../../src/actions/plan/calls.ts'
+import { estimateCalls, estimateTime } from '../../../src/actions/plan/plan.ts'
 import { readDocumentedLimits } from '../../../src/domain/service/documented-limit.ts'
 
 describe('call estimates match the calls of a run', () => {

@@ -3,8 +3,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { commandsPage } from '../../../scripts/docs/commands.ts'
 import { configurationPage } from '../../../scripts/docs/configuration.ts'
-import { jsonPage, listFields, OPTIONAL, toSchema } from '../../../scripts/docs/json.ts'
-import { JSON_SHAPES, SHARED_SHAPES } from '../../../scripts/docs/json-shapes.ts'
+import { jsonPage, listFields, OPTIONAL, reportsSchema } from '../../../scripts/docs/json.ts'
 import { logsPage } from '../../../scripts/docs/logs.ts'
 import { notificationsPage } from '../../../scripts/docs/notifications.ts'
 import { OWN_TABLES } from '../../../src/store/erase.ts'
@@ -55,10 +54,15 @@ test('how-it-works.md lists every table', () => {
   expect(OWN_TABLES.filter((name) => !page.includes(`| \`${name}\``))).toEqual([])
 })
 
-test('json.md gives each field a meaning', () => {
-  const shapes = [...Object.values(JSON_SHAPES), ...SHARED_SHAPES]
-  const fields = shapes.flatMap((shape) => listFields(toSchema(shape), ''))
-  expect(fields.length).toBeGreaterThan(400)
+test('fillrate-json.schema.json is up to date: npm run docs', () => {
+  expect(JSON.parse(readFileSync('fillrate-json.schema.json', 'utf8'))).toEqual(reportsSchema())
+})
+
+test('each field of the promised JSON has a meaning, and a name in snake_case', () => {
+  const { $defs } = reportsSchema()
+  const fields = Object.values($defs).flatMap((schema) => listFields(schema, '', $defs))
+  expect(fields.length).toBeGreaterThan(300)
+  expect(fields.filter(([path = '']) => !/^`[a-z][a-z0-9_.*[\]]*`$/.test(path))).toEqual([])
   expect(fields.filter(([, , meaning = '']) => meaning.replace(OPTIONAL, '') === '')).toEqual([])
 })
 

@@ -1,7 +1,9 @@
 import pino from 'pino'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
-import { NO_SPEND_SETTINGS, type SpendReport } from '../../../src/actions/spend.ts'
+import type { SpendReport } from '../../../src/domain/report/status.ts'
+import { NO_SPEND_SETTINGS } from '../../../src/actions/spend.ts'
+import { toConditionReport } from '../../../src/domain/condition.ts'
 import { renderMetrics } from '../../../src/http/metrics.ts'
 import { MetricsRecorder, WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
 import { openDatabase } from '../../../src/store/open.ts'
@@ -118,7 +120,8 @@ test('what a process does is counted by service', async () => {
 })
 
 test('conditions and backlogs are those of their service or source', async () => {
-  const condition = { service: 'acme', source: null, since: new Date(0), details: {} }
+  const about = { service: 'acme', source: null, since: new Date(0), details: {} }
+  const condition = toConditionReport({ ...about, kind: 'key_refused' }, 61_500)
   const text = await renderMetrics(new WorkMetrics(), {
     ...EMPTY_METRICS,
     now: 61_500,
@@ -126,7 +129,7 @@ test('conditions and backlogs are those of their service or source', async () =>
       { source: 'people', rows: 7, isImport: false, oldestAt: new Date(20_000) },
       { source: 'people', rows: 990, isImport: true, oldestAt: new Date(0) },
     ],
-    data: { ...EMPTY_METRICS.data, conditions: [{ ...condition, kind: 'key_refused' }] },
+    data: { ...EMPTY_METRICS.data, conditions: [condition] },
   })
   for (const line of [
     'fillrate_live_sync_backlog_rows{source="people"} 997',

@@ -1,6 +1,6 @@
+import type { Plan } from '../../../domain/report/plan.ts'
 import * as pauses from '../../../store/source-state.ts'
 import { lookupBudgetOf, type Config } from '../../../config/config.ts'
-import type { Plan } from '../../../actions/plan/plan.ts'
 import { describeBeyondBudget, describeCost, formatPlanTime } from '../../../actions/plan/report.ts'
 import type { PassRequest } from '../../../actions/validate-request.ts'
 import type { RequestedRun } from '../../../domain/run.ts'

@@ -1,11 +1,9 @@
-import { severityOf } from '../../../domain/condition.ts'
+import type { BudgetReport, RateLimitReport } from '../../../domain/report/status.ts'
 import type { DashboardData, ServiceOverview, Verdict, SystemData } from '../../../actions/dashboard-data.ts'
-import type { BudgetReport } from '../../../actions/spend.ts'
-import type { RateLimitStatus } from '../../../actions/status.ts'
 import { CHANGE_LIMIT, formatLimit, formatOverstated } from '../../../domain/rate-status.ts'
-import { billedUnits, type SpendAmount } from '../../../domain/spend.ts'
+import { BUDGET_NAMES, formatSpend } from '../../../domain/spend.ts'
 import { formatState } from '../../../domain/row.ts'
-import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
+import { formatCount, formatDuration, pluralize } from '../../../util/text.ts'
 import { badge, card, dataTable, nameText, sourceLinks, timeAgo } from '../components.ts'
 import { html, type Html, type HtmlPart } from '../html.ts'
 import type { Page } from '../page.ts'
@@ -56,7 +54,7 @@ const servicesCard = (
         {
           name: 'billed in 30 days',
           kind: 'number',
-          cell: ({ today, last30Days }) => (today === null ? '–' : spendText(last30Days)),
+          cell: ({ today, last30Days }) => (today === null ? '–' : formatSpend(last30Days)),
         },
         canAct && {
           name: 'action',
@@ -70,46 +68,33 @@ const servicesCard = (
 
 const countOrDash = (count: number | undefined): string => (count === undefined ? '–' : formatCount(count))
 
-/** `1,234 lookups, 12.34 EUR`, with those in doubt. */
-function spendText(amount: SpendAmount): string {
-  const { count, inDoubt, noun } = billedUnits(amount)
-  const doubt = inDoubt > 0 ? ` and ${formatCount(inDoubt)} in doubt` : ''
-  return `${pluralize(count, noun)}${doubt}${amount.cost === null ? '' : `, ${formatMoney(amount.cost)}`}`
-}
-
 function serviceState(
   { name, limits }: Pick<ServiceOverview, 'name' | 'limits'>,
   conditions: Verdict['conditions'],
 ): HtmlPart {
   const condition = findServiceCondition(conditions, name)
   if (condition !== undefined)
-    return badge(formatState(condition.kind), severityOf(condition) === 'error' ? 'bad' : 'warn')
-  const status = limits.find((one) => one.status?.isLive === true)?.status
+    return badge(formatState(condition.kind), condition.severity === 'error' ? 'bad' : 'warn')
+  const status = limits.find((one) => one.status?.live === true)?.status
   if (status == null) return badge('idle', 'quiet')
   return [
     badge('calling', 'busy'),
-    status.stallReason !== null && html` <span class="soft">${status.stallReason}</span>`,
+    status.stall_reason !== null && html` <span class="soft">${status.stall_reason}</span>`,
   ]
 }
 
 /** The limit of a key: `150 calls in 2 s`, how much of it is used now, and whether it is stated too high. */
-export function limitText({ limit, windowMs, status }: RateLimitStatus, now: number): Html {
-  const next = status?.nextWindowAt ?? null
+export function limitText({ limit, window_ms: windowMs, status }: RateLimitReport, now: number): Html {
+  const next = status?.next_window_at?.getTime() ?? null
   return html`<span class="limit"
-    >${formatLimit(limit, windowMs, status?.windowAtMostMs)}${
-      status?.isLive === true &&
+    >${formatLimit(limit, windowMs, status?.window_at_most_ms)}${
+      status?.live === true &&
       html`<span class="soft">
-        ${formatCount(status.windowUsed)}
+        ${formatCount(status.window_used)}
         used${next !== null && next > now && `, resets in ${formatDuration(next - now)}`}</span
       >`
-    }${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
+    }${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated.limit, status.overstated.window_ms, status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
   >`
-}
-
-const BUDGETS: Readonly<Record<BudgetReport['kind'], string>> = {
-  run: 'run',
-  schedule: 'scheduled run',
-  live_sync: 'live sync today',
 }
 
 /** What is left of each budget; nothing while there is none. */
@@ -126,7 +111,7 @@ function budgetsCard({ spend: { budgets } }: DashboardData): HtmlPart {
           name: 'budget',
           kind: 'row',
           cell: ({ kind, run, source }) => [
-            run === null ? BUDGETS[kind] : html`<a href="/runs/${run}">${BUDGETS[kind]} ${run}</a>`,
+            run === null ? BUDGET_NAMES[kind] : html`<a href="/runs/${run}">${BUDGET_NAMES[kind]} ${run}</a>`,
             source !== null && [', ', nameText(source)],
           ],
         },

@@ -1,3 +1,4 @@
+import type { ColumnState, ExplainedField, RowChange, RowHistory } from '../../../domain/report/explain.ts'
 import {
   normalizeDomain,
   normalizeEmail,
@@ -48,12 +49,6 @@ import {
   listLookupFacts,
   listRowNotes,
 } from '../../../actions/explain/words.ts'
-import type {
-  RowChange,
-  ColumnState,
-  ExplainedField,
-  RowHistory,
-} from '../../../actions/explain/row-history.ts'
 import { requireApp } from '../actions/action.ts'
 
 /** Rows by key, e-mail and the like, and by the reason why they are not enriched. */

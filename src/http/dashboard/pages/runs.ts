@@ -1,6 +1,8 @@
+import type { RunReport, ServiceReport } from '../../../domain/report/run.ts'
 import { listRunOverviews, type RunOverview } from '../../../actions/dashboard-data.ts'
-import { readTotal, runOutcome, readServiceTotals, Run, type ServiceTotals } from '../../../domain/run.ts'
-import { readRunProcess, type StoredRun, type LivingRun } from '../../../store/runs.ts'
+import { Run } from '../../../domain/run.ts'
+import { describeRunKind, readTotal, runOutcome, readServiceTotals } from '../../../domain/stored-run.ts'
+import { readRunProcess, type LivingRun } from '../../../store/runs.ts'
 import { formatCount, formatDuration, formatMoney, pluralize } from '../../../util/text.ts'
 import {
   clamped,
@@ -25,7 +27,6 @@ import { daemonNotice } from '../actions/start-run.ts'
 import { buildUrl, html, type Html, type HtmlPart } from '../html.ts'
 import { parseId, requireRun, type Page, type DashboardDeps, type PageRequest } from '../page.ts'
 import { ROW_STATES, type RowState } from '../../../domain/row.ts'
-import type { RunReport } from '../../../runs/report.ts'
 import { countRowStates, type RowStateCounts } from '../../../store/rows.ts'
 
 const PAGE_SIZE = 50
@@ -63,13 +64,6 @@ export const runsPage: Page = {
   },
 }
 
-/** The kind of a run, if it is not an ordinary one; else its trigger. */
-function runKind({ options: { dry, undoes, remap }, trigger }: StoredRun): string {
-  if (undoes !== undefined) return `undo of run ${undoes}`
-  if (remap === true) return 'remap'
-  return dry === true ? 'dry' : trigger
-}
-
 /** Runs with their results, newest first. */
 export function runsTable(list: readonly RunOverview[], readAt: number): Html {
   if (list.length === 0)
@@ -88,7 +82,7 @@ export function runsTable(list: readonly RunOverview[], readAt: number): Html {
         cell: ({ id }) => html`<span class="phone">Run </span><a href="/runs/${id}">${id}</a>`,
       },
       { name: 'state', cell: (run) => stateBadge(runOutcome(run)) },
-      { name: 'kind', cell: runKind },
+      { name: 'kind', cell: describeRunKind },
       { name: 'sources', cell: ({ sources }) => sourceLinks(sources) },
       { name: 'started', cell: (run) => timeAgo(run.started_at, readAt) },
       {
@@ -191,7 +185,7 @@ function aboutSection({ run, owner, readAt }: RunPageData): Html {
         ['Cancelled by', run.cancelled_by],
       ])}
       ${definitionList([
-        ['Kind', runKind(run)],
+        ['Kind', describeRunKind(run)],
         ['Sources', sourceLinks(run.sources)],
         ['Budget', options.budget === null ? 'unlimited' : pluralize(options.budget, 'lookup')],
         ['Limit', options.limit === null ? null : `${formatCount(options.limit)} rows of each source`],
@@ -204,9 +198,9 @@ function aboutSection({ run, owner, readAt }: RunPageData): Html {
 }
 
 /** What each of several services did. */
-const servicesTable = (services: readonly ServiceTotals[]): HtmlPart =>
+const servicesTable = (services: readonly ServiceReport[]): HtmlPart =>
   services.length > 0 &&
-  dataTable<ServiceTotals>(
+  dataTable<ServiceReport>(
     'Services of the run',
     [
       { name: 'service', kind: 'row', cell: ({ service }) => service },

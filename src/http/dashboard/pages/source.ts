@@ -4,7 +4,7 @@ import {
   type Verdict,
   type DashboardData,
 } from '../../../actions/dashboard-data.ts'
-import { describeCondition } from '../../../domain/condition.ts'
+import type { ReportedCondition } from '../../../domain/report/status.ts'
 import type { FailureReason } from '../../../store/row-search.ts'
 import { formatCount, formatDuration, pluralize, filledShare, formatPercent } from '../../../util/text.ts'
 import {
@@ -31,7 +31,7 @@ import { missing, requireSource, type Page } from '../page.ts'
 import { reasonsCard } from './reasons.ts'
 import { findBreakage } from './verdict.ts'
 import { FAILURE_STATES } from '../../../domain/row.ts'
-import { runOutcome } from '../../../domain/run.ts'
+import { runOutcome } from '../../../domain/stored-run.ts'
 
 /** Leads to the first source: the overview lists all of them, and each page leads to the others. */
 export const sourcesPage: Page = {
@@ -96,12 +96,10 @@ function aboutSource({ source, conditions, readAt }: SourcePageData): Html {
 }
 
 /** Why a source is left out, since when, and what to do. */
-function breakageNotice(breakage: NonNullable<ReturnType<typeof findBreakage>>, now: number): Html {
-  const { title, mend } = describeCondition(breakage, now)
-  return html`<p class="notice bad">
-    <b>${title}</b>, since ${timeAgo(breakage.since, now)}. <b>What to do:</b> ${withCode(mend)}
+const breakageNotice = ({ title, mend, since }: ReportedCondition, now: number): Html =>
+  html`<p class="notice bad">
+    <b>${title}</b>, since ${timeAgo(since, now)}. <b>What to do:</b> ${withCode(mend)}
   </p>`
-}
 
 /** Rows that the table no longer has: nothing else on the page counts them. */
 function deletedSection({ source: { name, deleted }, readAt }: SourcePageData): HtmlPart {

@@ -1,12 +1,13 @@
+import type { ReportedCondition } from '../../../domain/report/status.ts'
 import type { DashboardData, Verdict } from '../../../actions/dashboard-data.ts'
-import { Run, readTotal } from '../../../domain/run.ts'
+import { Run } from '../../../domain/run.ts'
+import { readTotal } from '../../../domain/stored-run.ts'
 import {
   conditionId,
   describeCondition,
   SCHEMA_OUTDATED,
-  severityOf,
   toOutageCondition,
-  type Condition,
+  type ConditionKind,
   type ConditionText,
   type DatabaseOutage,
 } from '../../../domain/condition.ts'
@@ -45,45 +46,53 @@ export function healthSection(
 const MAX_SHOWN = 4
 
 /** What a call to the service proves, or ends: `Try now` makes it. */
-const TRIED = new Set<Condition['kind']>(['key_refused', 'out_of_credits', 'service_failing'])
+const TRIED: ReadonlySet<string> = new Set<ConditionKind>([
+  'key_refused',
+  'out_of_credits',
+  'service_failing',
+])
 
 /** The condition of a service; undefined: it has none. */
 export const findServiceCondition = (
-  conditions: readonly Condition[],
+  conditions: readonly ReportedCondition[],
   service: string,
-): Condition | undefined =>
+): ReportedCondition | undefined =>
   conditions.find((one) => one.service === service && (TRIED.has(one.kind) || one.kind === 'throttled'))
 
 /** The condition of a source that does not fit its table, and is left out; undefined: it fits. */
-export const findBreakage = (conditions: readonly Condition[], source: string): Condition | undefined =>
+export const findBreakage = (
+  conditions: readonly ReportedCondition[],
+  source: string,
+): ReportedCondition | undefined =>
   conditions.find((one) => one.kind === 'source_broken' && one.source === source)
 
-const foldedCondition = (condition: Condition, now: number, canAct: boolean): Html =>
+const foldedCondition = (condition: ReportedCondition, now: number, canAct: boolean): Html =>
   html`<details
     id="${conditionId(condition).replaceAll(/\W+/g, '-')}"
     class="condition folded ${toTone(condition)}"
   >
-    <summary>${describeCondition(condition, now).title}</summary>
+    <summary>${condition.title}</summary>
     ${conditionDetails(condition, now, canAct)}
   </details>`
 
-const toTone = (condition: Condition): Tone => (severityOf(condition) === 'error' ? 'bad' : 'warn')
+const toTone = ({ severity }: ReportedCondition): Tone => (severity === 'error' ? 'bad' : 'warn')
 
-const conditionBlock = (condition: Condition, now: number, canAct: boolean): Html =>
+const conditionBlock = (condition: ReportedCondition, now: number, canAct: boolean): Html =>
   html`<div class="condition ${toTone(condition)}">
-    <p class="headline">${describeCondition(condition, now).title}</p>
+    <p class="headline">${condition.title}</p>
     ${conditionDetails(condition, now, canAct)}
   </div>`
 
-function conditionDetails(condition: Condition, now: number, canAct: boolean): Html {
-  const { meaning, mend, proof } = describeCondition(condition, now)
-  const { kind, service, since } = condition
-  return html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
+const conditionDetails = (
+  { kind, service, since, meaning, mend, proof }: ReportedCondition,
+  now: number,
+  canAct: boolean,
+): Html =>
+  html`<p>${meaning} <span class="since">Began ${timeAgo(since, now)}.</span></p>
     <p class="action">
       <b>What to do:</b> ${withCode(mend)} <span class="since">Prove it: ${withCode(proof)}.</span>
     </p>
     ${canAct && service !== null && TRIED.has(kind) && html`<p class="actions">${tryLink(service)}</p>`}`
-}
 
 export const tryLink = (service: string): Html =>
   html`<a class="button" href="${tryUrl(service)}">Try now</a>`

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { StatusReport } from '../../../../src/domain/report/status.ts'
 import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check.ts'
 import { formatCsvLine, renderFailures, type FailureOverview } from '../../../../src/cli/commands/failures.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
-import type { StatusReport } from '../../../../src/actions/status.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import { createFinding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
@@ -141,7 +141,7 @@ describe('status', () => {
           permitted: 1_066,
           utilisation: 0.9868,
           window_used: 143,
-          next_window_at: new Date(now + 1_200).toISOString(),
+          next_window_at: new Date(now + 1_200),
           stall_reason: 'the window is used up',
           throttled: 2,
           shared_key: true,

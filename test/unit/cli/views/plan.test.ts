@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { Plan } from '../../../../src/domain/report/plan.ts'
 import { renderDiff } from '../../../../src/cli/views/report.ts'
 import { renderPlan } from '../../../../src/cli/commands/plan.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
-import type { Plan } from '../../../../src/actions/plan/plan.ts'
 import { onTerminal } from '../terminal.ts'
 
 const contacts = {

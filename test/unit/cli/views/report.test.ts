@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { RunReport } from '../../../../src/domain/report/run.ts'
 import { renderReport, suggestAfterRun } from '../../../../src/cli/views/report.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
-import type { RunReport } from '../../../../src/runs/report.ts'
 import { onTerminal, unstyled } from '../terminal.ts'
 
 const none = Object.fromEntries(ROW_STATES.map((state) => [state, 0])) as Record<RowState, number>

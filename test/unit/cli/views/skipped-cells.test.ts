@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { SkippedGroup } from '../../../../src/domain/report/run.ts'
 import { renderSkippedSection } from '../../../../src/cli/views/skipped-cells.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
-import { describeSkip, type SkippedGroup } from '../../../../src/domain/skipped-cell.ts'
+import { describeSkip } from '../../../../src/domain/skipped-cell.ts'
 import { onTerminal } from '../terminal.ts'
 
 const group = (changes: Partial<SkippedGroup>): SkippedGroup => ({
