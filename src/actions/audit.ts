@@ -89,7 +89,7 @@ export function createLocalActor(origin: 'command line' | 'library'): audit.Acto
 /** The outcome of a run or an undo. Pure. */
 export function toAuditOutcome(status: string): audit.AuditOutcome {
   if (status === 'interrupted') return 'interrupted'
-  return status === 'failed' || status === 'unauthorized' ? 'failed' : 'done'
+  return ['failed', 'unauthorized', 'misconfigured'].includes(status) ? 'failed' : 'done'
 }
 
 /** How the erasure of deleted rows ended. */

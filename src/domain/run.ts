@@ -71,7 +71,8 @@ export class LeaseLostError extends FillrateError {
 
 /**
  * How a run may end.
- * `unauthorized`: the service rejects every call as configured (wrong key, wrong address); the operator has to act.
+ * `unauthorized`: the service rejects the key. `misconfigured`: every call would fail, or be paid for in vain, until a setting or the
+ * description of the service is corrected.
  * `out_of_credits`: the account at the service has no credits left.
  */
 export const RUN_STATUSES = [
@@ -80,6 +81,7 @@ export const RUN_STATUSES = [
   'out_of_credits',
   'interrupted',
   'unauthorized',
+  'misconfigured',
   'failed',
 ] as const
 

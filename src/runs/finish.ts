@@ -22,6 +22,7 @@ import {
 } from './run-part.ts'
 import { createRunReport, withoutValues } from './report.ts'
 import { deleteUnneeded } from '../store/pending-lookups.ts'
+import { UnauthorizedError } from '../service/errors.ts'
 
 /** What is closed of a run. */
 interface EndingRun {
@@ -145,6 +146,7 @@ interface EndedPart {
 const BY_SEVERITY: readonly RunStatus[] = [
   'failed',
   'unauthorized',
+  'misconfigured',
   'interrupted',
   'out_of_credits',
   'budget_reached',
@@ -174,6 +176,7 @@ const END_STATES = {
   out_of_credits: Run.completed,
   interrupted: Run.interrupted,
   unauthorized: Run.failed,
+  misconfigured: Run.failed,
   failed: Run.failed,
 } as const satisfies Record<RunStatus, string>
 
@@ -266,7 +269,9 @@ function decideEnd(
   const end = (status: RunStatus, reason: string | null): EndedPart => ({ part, status, reason })
   const [failure] = [...observations.failures, ...part.failures]
   if (failure !== undefined) return end('failed', failureSummary(failure))
-  if (part.fatalError !== null) return end('unauthorized', part.fatalError.message)
+  const { fatalError } = part
+  if (fatalError !== null)
+    return end(fatalError instanceof UnauthorizedError ? 'unauthorized' : 'misconfigured', fatalError.message)
   if (interrupted || observations.cancelledBy !== null)
     return end('interrupted', describeInterruption(observations.cancelledBy, cause))
   const { outage } = part

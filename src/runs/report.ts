@@ -198,7 +198,7 @@ const sumStates = (counts: readonly rows.RowStateCounts[]): rows.RowStateCounts 
   ) as rows.RowStateCounts
 
 /**
- * 0 completed; 1 failed; 2 unauthorized; 3 completed, but some rows failed or still wait; 4 budget reached, or no credits left;
+ * 0 completed; 1 failed; 2 unauthorized or misconfigured; 3 completed, but some rows failed or still wait; 4 budget reached, or no credits left;
  * 130 interrupted. Pure.
  */
 export function runExitCode(
@@ -208,6 +208,7 @@ export function runExitCode(
     case 'failed':
       return 1
     case 'unauthorized':
+    case 'misconfigured':
       return 2
     case 'interrupted':
       return 130

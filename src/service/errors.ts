@@ -218,8 +218,8 @@ export class UnreadResultsError extends ServiceError {
   /** @param job our key of it */
   constructor(job: string, service: string) {
     super(
-      `the results of job ${job} name none of its inputs, as no results of ${service} ever did. They are kept, and nothing more is paid for. Correct how the description reads results (\`bulk\`, \`poll\`, \`webhook\`): the next run reads them again. \`fillrate cancel --job ${job}\` gives them up, and its inputs are requested singly`,
-      { endpoint: 'jobs', maybeSent: false },
+      `those of job ${job} name none of its inputs, as none of ${service} ever did. They are kept, and nothing more is paid for. Correct how the description reads results (\`bulk\`, \`poll\`, \`webhook\`): the next run reads them again. \`fillrate cancel --job ${job}\` gives them up, and its inputs are requested singly`,
+      { endpoint: 'results of jobs', maybeSent: false },
     )
   }
 }

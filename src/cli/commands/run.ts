@@ -105,7 +105,7 @@ export const runCommand = defineCommand(
         ({ status, reason, run }) => ({ outcome: toAuditOutcome(status), detail: reason, run }),
       )
       view.end()
-      if (report.status === 'unauthorized' || report.status === 'failed') printFailure(report, stderr)
+      if (runExitCode(report) === 2 || report.status === 'failed') printFailure(report, stderr)
       const exit = runExitCode(report)
       return {
         json: report,
@@ -125,6 +125,8 @@ function printFailure({ reason, status, services }: RunReport, stderr: Output): 
   const todo =
     status === 'unauthorized'
       ? ` Check ${variables.slice(0, -1).join(', ')} and ${variables.at(-1)}; \`fillrate check --call email=…\` proves the key. Nothing was lost; run again to continue.`
-      : ''
+      : status === 'misconfigured'
+        ? ' Nothing was lost; run again to continue.'
+        : ''
   stderr.line(`${stderr.paint('bad', 'fillrate:')} ${reason ?? status}.${todo}`)
 }

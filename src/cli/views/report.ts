@@ -34,6 +34,7 @@ const ENDINGS: Readonly<
   out_of_credits: ['bad', 'stopped without credits', ''],
   interrupted: ['warn', 'interrupted', ', state saved'],
   unauthorized: ['bad', 'stopped', ', because the service rejects the API key'],
+  misconfigured: ['bad', 'stopped', ', because a setting or the description of the service is wrong'],
   failed: ['bad', 'failed', ''],
 }
 
@@ -258,7 +259,10 @@ export function suggestAfterRun(
   const open = rows.waiting > 0 ? jobs.waiting + jobs.in_doubt : 0
   return compact<Suggestion>([
     why.length > 0 && !report.dry_run && ['fillrate failures', `lists the reasons: ${why.join(', ')}`],
-    status === 'failed' && ['fillrate check', 'finds the problem and how to fix it'],
+    (status === 'failed' || status === 'misconfigured') && [
+      'fillrate check',
+      'finds the problem and how to fix it',
+    ],
     status === 'unauthorized' && ['fillrate check --call email=…', 'proves the key with one lookup'],
     (status === 'budget_reached' || skipped > 0) && [
       'fillrate plan',

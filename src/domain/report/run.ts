@@ -66,7 +66,7 @@ const parts = {
   status: z
     .enum(RUN_STATUSES)
     .describe(
-      'how it ended; `unauthorized`: the service rejects every call as configured; `out_of_credits`: the account has none left',
+      'how it ended; `unauthorized`: the service rejects the key; `misconfigured`: a setting or the description of the service is wrong; `out_of_credits`: the account has none left',
     ),
   reason: is.orNull(is.text('why it ended so; null: nothing more to say')),
   lookups: is.counts('the lookups of the rows', {

@@ -23,6 +23,7 @@ const TONES: Readonly<Record<RowState | RunState | RunStatus, Tone>> = {
   rejected: 'bad',
   write_rejected: 'bad',
   unauthorized: 'bad',
+  misconfigured: 'bad',
   out_of_credits: 'bad',
   invalid_input: 'warn',
   below_confidence: 'warn',

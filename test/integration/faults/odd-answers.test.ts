@@ -88,6 +88,8 @@ test.each([
   const { code, rows, stderr, calls } = await run(400, () => answer)
   expect(code).toBe(2)
   expect(stderr).toContain(words)
+  // No cause is named that was not seen.
+  expect(stderr).not.toContain('FILLRATE_API_KEY')
   expect(rows).toMatchObject({ picked: 400, waiting: 400, rejected: 0, failed: 0 })
   // Three, and what was on the wire.
   expect(calls.size).toBeLessThan(50)

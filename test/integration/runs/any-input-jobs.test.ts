@@ -297,7 +297,7 @@ test('results of a number that the job does not have are those of nobody', async
   await using fillrate = await open(anyInput, sources, service)
   const report = await fillrate.run({ budget: 'unlimited', waitMs: 30_000 })
   // None was ever of anybody: the description counts wrongly, and nothing more is paid for.
-  expect(report).toMatchObject({ status: 'unauthorized', rows: { waiting: 10 }, lookups: { in_doubt: 0 } })
+  expect(report).toMatchObject({ status: 'misconfigured', rows: { waiting: 10 }, lookups: { in_doubt: 0 } })
   expect(report.reason).toContain('name none of its inputs')
   expect(await countTitles(table)).toEqual({ own: 0, others: 0 })
 })

@@ -259,14 +259,14 @@ describe('results that name no input, as no results of the service ever did', ()
   test('a run ends with what to mend, again and again without a call, until they are read: free', async () => {
     const { name, service, run } = await setUp()
     const first = await run()
-    expect(first).toMatchObject({ status: 'unauthorized', rows: { waiting: 30 }, requests: { person: 0 } })
+    expect(first).toMatchObject({ status: 'misconfigured', rows: { waiting: 30 }, requests: { person: 0 } })
     expect(first.reason).toMatch(
-      /the results of job \S+ name none of its inputs.*Correct how the description/,
+      /those of job \S+ name none of its inputs.*Correct how the description/,
     )
     expect(runExitCode(first)).toBe(2)
     const { size } = service.billed
     const second = await run()
-    expect(second).toMatchObject({ status: 'unauthorized', requests: { person: 0, bulk: 0 } })
+    expect(second).toMatchObject({ status: 'misconfigured', requests: { person: 0, bulk: 0 } })
     expect(service.billed.size).toBe(size)
 
     expect(await run({ ordered: true })).toMatchObject({ status: 'completed', rows: { enriched: 30 } })

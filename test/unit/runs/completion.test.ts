@@ -74,6 +74,7 @@ test('the exit code reflects the outcome', () => {
   expect(runExitCode({ status: 'interrupted', rows })).toBe(130)
   expect(runExitCode({ status: 'failed', rows })).toBe(1)
   expect(runExitCode({ status: 'unauthorized', rows })).toBe(2)
+  expect(runExitCode({ status: 'misconfigured', rows })).toBe(2)
 })
 
 test('reading all waiting rows takes a twentieth of the time, and a second is the least between two reads', () => {

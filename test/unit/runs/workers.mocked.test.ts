@@ -20,6 +20,7 @@ vi.mock(import('../../../src/pipeline/settle.ts'), () => ({
     return { deliveries, answered: 100 * deliveries, quarantined: 0, orphaned: 0 } as never
   },
 }))
+vi.mock(import('../../../src/store/deliveries.ts'), () => ({ requeueUnread: async () => {} }))
 vi.mock(import('../../../src/runs/call-loop.ts'), () => ({
   runCallLoop: async (options) => {
     onSubmitted = options.onSubmitted ?? onSubmitted
