@@ -1,14 +1,19 @@
 import type { Dispatcher } from 'undici'
-import { type ApiKey, KeyRing, authOfStyle } from './api-keys.ts'
+import { type ApiKey, KeyRing, authOfStyle, credentialFor } from './api-keys.ts'
 import { ClientToken } from './client-token.ts'
 import { type ProxySettings, openDispatcher, parseBaseUrl } from './dispatcher.ts'
-import { exchange, HeldAnswer, type HttpExchange, type RequestObserver } from './exchange.ts'
+import {
+  exchange,
+  type ExchangeRequest,
+  HeldAnswer,
+  type HttpExchange,
+  type RequestObserver,
+} from './exchange.ts'
 import { KeyOnTrialError, TokenEndedError } from './errors.ts'
 import { KeyJudge, type KeyRejection } from './key-judge.ts'
-import { createRequestWriter } from './requests.ts'
 import { TokenFailure } from './token-endpoint.ts'
 import { type ErrorContext, errorDetails, isRateLimitResponse, transportError } from './response-errors.ts'
-import { type AuthStyle, isOAuth } from '../domain/service/auth.ts'
+import { type AuthStyle, isOAuth, type ServiceAuth } from '../domain/service/auth.ts'
 import { BUILT_IN_SERVICE } from '../domain/service/built-in.ts'
 import type { AnswerHead } from '../domain/service/head.ts'
 import { statusFacts } from '../domain/service/status.ts'
@@ -259,4 +264,46 @@ function maskBody(body: Buffer, secrets: readonly string[]): Buffer {
     found.reduce((masked, form) => masked.replaceAll(form, '***'), text),
     'latin1',
   )
+}
+
+interface RequestSettings {
+  readonly origin: string
+  /** Of every path. */
+  readonly prefix: string
+  readonly service: Pick<Service, 'headers'>
+  readonly auth: ServiceAuth
+  readonly userAgent: string
+}
+
+/** Returns a function that writes the requests to a service, with what they have in common. */
+function createRequestWriter({
+  origin,
+  prefix,
+  service,
+  auth,
+  userAgent,
+}: RequestSettings): (endpoint: ServiceEndpoint, parts: RequestParts, secret: string) => ExchangeRequest {
+  const ownHeaders = Object.entries(service.headers).flat()
+  // No compression: records are small, and a broken encoding is one more way to lose a response.
+  const common = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', userAgent]
+  return (endpoint, parts, secret) => {
+    const [method, ownPath] = endpoint.split(' ') as ['GET' | 'POST', string]
+    const credential = credentialFor(auth, secret)
+    const query = [parts.query, credential.query].filter((part) => part != null && part !== '')
+    const headers = [...common]
+    if (parts.body !== undefined)
+      headers.push(
+        'content-type',
+        parts.isForm === true ? 'application/x-www-form-urlencoded' : 'application/json',
+      )
+    headers.push(...ownHeaders)
+    if (credential.header !== null) headers.push(...credential.header)
+    return {
+      origin,
+      method,
+      path: prefix + (parts.path ?? ownPath) + (query.length === 0 ? '' : `?${query.join('&')}`),
+      headers,
+      body: parts.body ?? null,
+    }
+  }
 }

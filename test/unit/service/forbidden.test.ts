@@ -5,7 +5,7 @@ import {
   RateLimitedError,
   UnauthorizedError,
 } from '../../../src/service/errors.ts'
-import { ForbiddenClassifier } from '../../../src/service/forbidden.ts'
+import { ForbiddenClassifier } from '../../../src/service/key-judge.ts'
 import type { ReceivedRequest } from '../../support/loopback.ts'
 import { clientOf, rejection, serve } from './loopback-service.ts'
 
