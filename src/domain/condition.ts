@@ -24,7 +24,7 @@ export interface ConditionDetails {
   /**
    * Which of several forms: a service that fails does not respond (`unreachable`) or answers with errors (`failing`); one that
    * throttles has banned the key (`banned`), serves another client with it too (`shared_key`), or grants no call (`limit`); late are
-   * a scheduled run (`schedule`), what live sync picks (`live_sync`), or its triggers (`triggers`); `schema`: that of Fillrate does not fit.
+   * a scheduled run (`schedule`), what live sync picks (`live_sync`), or its triggers (`triggers`); of jobs, that results name no input (`unread`); `schema`: that of Fillrate does not fit.
    */
   readonly cause?: string | undefined
   /** In words, on one line: an error message, or what the service answered. */
@@ -189,13 +189,21 @@ const KINDS: Readonly<Record<ConditionKind, KindOfCondition>> = {
   jobs_overdue: {
     severity: 'warning',
     delayMs: 0,
-    describe: ({ service, details: { waiting } }) => ({
-      title: `${waiting === undefined ? 'Jobs' : pluralize(waiting, 'job')}${service === null ? '' : ` of ${service}`} ${waiting === 1 ? 'is' : 'are'} past the deadline without results`,
-      meaning:
-        'The service accepted the lookups and sent no results. They are looked up again, and may be billed again.',
-      mend: 'Run `fillrate check`: it says how their results arrive, and tests the way.',
-      proof: '`fillrate check`',
-    }),
+    describe: ({ service, details: { waiting, cause } }) =>
+      cause === 'unread'
+        ? {
+            title: `The results of ${waiting === undefined ? 'jobs' : pluralize(waiting, 'job')}${service === null ? '' : ` of ${service}`} name no input`,
+            meaning: 'They are paid for and kept; their rows wait, and nothing more is requested.',
+            mend: 'Correct how the description reads results: the next run reads them again. `fillrate cancel --job ID` gives them up.',
+            proof: '`fillrate status`',
+          }
+        : {
+            title: `${waiting === undefined ? 'Jobs' : pluralize(waiting, 'job')}${service === null ? '' : ` of ${service}`} ${waiting === 1 ? 'is' : 'are'} past the deadline without results`,
+            meaning:
+              'The service accepted the lookups and sent no results. They are looked up again, and may be billed again.',
+            mend: 'Run `fillrate check`: it says how their results arrive, and tests the way.',
+            proof: '`fillrate check`',
+          },
   },
   budget_used: {
     severity: 'warning',

@@ -245,14 +245,18 @@ const restSql = (spent: RawBuilder<unknown>) => sql`
            s.name as service,
            null as source,
            min(j.deadline_at) as since,
-           jsonb_build_object('waiting', count(*)) as details
+           jsonb_build_object('waiting', count(*), 'cause', max(cause)) as details
       from (
-        select deadline_at, service_id
+        select deadline_at, service_id, null as cause
           from fillrate.jobs
          where state in ('submitted', 'in_doubt')
            and deadline_at < now()
         union all
-        select deadline_at, service_id
+        select finished_at, service_id, 'unread'
+          from fillrate.jobs
+         where state = 'unread'
+        union all
+        select deadline_at, service_id, null
           from fillrate.jobs
          where state = 'expired'
            and finished_at > now() - interval '1 day'

@@ -260,10 +260,10 @@ describe('results that name no input, as no results of the service ever did', ()
     const { name, service, run } = await setUp()
     const first = await run()
     expect(first).toMatchObject({ status: 'misconfigured', rows: { waiting: 30 }, requests: { person: 0 } })
-    expect(first.reason).toMatch(
-      /those of job \S+ name none of its inputs.*Correct how the description/,
-    )
+    expect(first.reason).toMatch(/those of job \S+ name none of its inputs.*Correct how the description/)
     expect(runExitCode(first)).toBe(2)
+    const [overdue] = await readConditions(database.db, { schedules: null })
+    expect(overdue).toMatchObject({ kind: 'jobs_overdue', details: { cause: 'unread' } })
     const { size } = service.billed
     const second = await run()
     expect(second).toMatchObject({ status: 'misconfigured', requests: { person: 0, bulk: 0 } })
