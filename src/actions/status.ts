@@ -41,7 +41,7 @@ export async function readRateLimits(db: Database): Promise<RateLimitReport[]> {
   })
 }
 
-const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport => ({
+const toRateReport = ({ overstated, learnt, ...status }: StoredRateStatus): RateReport => ({
   state: status.state,
   limit: status.limit,
   window_ms: status.windowMs,
@@ -62,6 +62,7 @@ const toRateReport = ({ overstated, ...status }: StoredRateStatus): RateReport =
         granted: overstated.granted,
       }
     : null,
+  beside: learnt?.isBeside ? { limit: learnt.calls, window_ms: learnt.windowMs } : null,
   reported_at: status.reportedAt,
   live: status.isLive,
 })

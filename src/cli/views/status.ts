@@ -243,6 +243,11 @@ function rateStatusFields(status: RateReport | null, now: number): Field[] {
     status.state === 'banned' && ['Banned', BANNED_NOTICE, 'retried with one call from time to time'],
     status.shared_key && SHARED_KEY_FIELD,
     overstatedField(status),
+    status.beside && [
+      'Beside it',
+      formatLimit(status.beside.limit, status.beside.window_ms),
+      'learnt from refusals',
+    ],
   ]
 }
 

@@ -157,6 +157,14 @@ const rate = object({
       granted: is.count('about how many of these calls the service grants'),
     }).describe('a limit that is stated higher than what the service grants; null: none'),
   ),
+  beside: is.orNull(
+    object({
+      limit: is.count('calls'),
+      window_ms: is.number('in any span of this length in milliseconds'),
+    }).describe(
+      'what refusals have shown of a limit that no header states, beside the one of the headers; null: nothing',
+    ),
+  ),
   reported_at: is.time('when the leader reported this'),
   live: is.boolean('the leader still holds its lease'),
 })

@@ -148,6 +148,7 @@ const STATUS: RateReport = {
   throttled: 0,
   shared_key: false,
   overstated: null,
+  beside: null,
   reported_at: new Date(0),
   live: true,
 }

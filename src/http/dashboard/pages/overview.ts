@@ -93,7 +93,7 @@ export function limitText({ limit, window_ms: windowMs, status }: RateLimitRepor
         ${formatCount(status.window_used)}
         used${next !== null && next > now && `, resets in ${formatDuration(next - now)}`}</span
       >`
-    }${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated.limit, status.overstated.window_ms, status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
+    }${status?.beside && html`<span class="soft">, and ${formatLimit(status.beside.limit, status.beside.window_ms)}, learnt from refusals</span>`}${status?.overstated && html` <span class="fault">${formatOverstated(status.overstated.limit, status.overstated.window_ms, status.overstated)}: ${CHANGE_LIMIT}</span>`}</span
   >`
 }
 
