@@ -227,7 +227,7 @@ describe('status', () => {
     expect(text).toMatch(/Waiting +the window is used up/)
     expect(text).toMatch(/Throttled +2 calls were answered 429/)
     expect(text).toMatch(/Shared +another client uses the same API key/)
-    expect(text).toMatch(/Beside it +20 calls in 1 s +learnt from refusals/)
+    expect(text).toMatch(/Beside it +20 calls in 1 s \(learnt from refusals\)/)
     expect(text).toMatch(/Too high +stated 600 calls in 1 min for bulk, the service grants about 100/)
     expect(text).toContain('change `rate.limit` of the service')
     expect(text).toMatch(
