@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { startSandbox } from '../../../src/sandbox/server.ts'
 import { bulk, call, company, idle, person, sandboxWith, startReceiver } from './support.ts'
 import type { Sandbox } from '../../../src/sandbox/server.ts'
 
@@ -73,12 +72,5 @@ describe('GET /_stats', () => {
     await person(sandbox, 'a@acme.com')
     expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
     expect(sandbox.stats().calls).toEqual({ accepted: 1, refused: 1 })
-  })
-})
-
-describe('starting', () => {
-  it('rejects a port in use', async () => {
-    const sandbox = await sandboxWith()
-    await expect(startSandbox({ port: sandbox.port })).rejects.toThrow('EADDRINUSE')
   })
 })
