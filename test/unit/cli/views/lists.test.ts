@@ -53,27 +53,6 @@ describe('failures', () => {
     expect(text).toContain('--csv')
     expect(text).not.toContain('\u001b')
   })
-
-  test('counts the reasons beyond the limit', () => {
-    const reasons = Array.from({ length: 30 }, (_, n) => ({
-      source: 'a',
-      state: 'rejected' as const,
-      reason: `r${n}`,
-      rows: 2,
-    }))
-    const text = renderFailures(
-      { total: 60, reasons, cells: [], rows: [] },
-      onTerminal(100).output,
-      now,
-    ).join('\n')
-    expect(text).toContain('and 10 rows for 5 rarer reasons')
-  })
-
-  test('says if there are none', () => {
-    expect(
-      renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
-    ).toEqual(['✓ No failed rows.'])
-  })
 })
 
 describe('status', () => {
@@ -184,30 +163,6 @@ describe('status', () => {
     )
   })
 
-  test('of twenty sources, each has a line', () => {
-    const names = Array.from({ length: 20 }, (_, n) => `source_${n + 1}`)
-    const rows = Object.fromEntries(names.map((name) => [name, { ...none, total: 10, enriched: 10 }]))
-    rows['source_18'] = { ...none, total: 10, enriched: 7, waiting: 3 }
-    rows['source_19'] = { ...none, total: 10, failed: 10 }
-    const [pause] = view.paused
-    const paused = pause ? [{ ...pause, source: 'source_20' }] : []
-    const fill_rate = {
-      source_7: {
-        eligible: 10,
-        columns: [
-          { column: 'a', filled: 10 },
-          { column: 'b', filled: 5 },
-        ],
-        measured_at: new Date(now),
-      },
-    }
-    const lines = renderStatus({ ...view, rows, paused, fill_rate }, onTerminal(90).output, now)
-    const text = lines.join('\n')
-    expect(text).toMatch(/source +picked +waiting +not enriched +filled/)
-    expect(text).toMatch(/source_7 +10 +0 +0 +75\.0%/)
-    expect(lines.length).toBeLessThan(70)
-  })
-
   test('shows rows by state, fill rate by column, runs, jobs, deliveries and the rate limit', () => {
     const text = renderStatus(view, onTerminal(90).output, now).join('\n')
     expect(text).toMatch(/^contacts +paused 2 min ago by the dashboard$/m)
@@ -238,13 +193,6 @@ describe('status', () => {
   test.each([44, 80, 120])('fits %i columns', (columns) => {
     for (const line of renderStatus(view, onTerminal(columns).output, now))
       expect(textWidth(line)).toBeLessThanOrEqual(columns)
-  })
-
-  test('without any rows', () => {
-    const empty = { ...view, rows: {}, paused: [], running_runs: 2, last_run: null, fill_rate: {} }
-    const text = renderStatus(empty, onTerminal(80).output, now).join('\n')
-    expect(text).toContain('No row was picked yet.')
-    expect(text).toContain('2 in progress')
   })
 })
 
