@@ -5,7 +5,6 @@ import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import * as submit from '../../../src/pipeline/submit.ts'
-import { ServerError } from '../../../src/service/errors.ts'
 import * as runs from '../../../src/store/runs.ts'
 import { useFreshDatabase } from '../../support/database.ts'
 import { beginRun } from '../../support/test-run.ts'
@@ -91,30 +90,4 @@ test('bulk calls take slots like single calls, and release them', async () => {
     'select state, count(*)::int as jobs from fillrate.jobs group by state',
   )
   expect(rows).toEqual([{ state: 'submitted', jobs: 5 }])
-})
-
-test('one tick posts what is permitted a few calls at a time', async () => {
-  const permits = [1, 2, 4]
-  const slots = new PrioritySemaphore(32)
-  const { deps, run, calls } = await openRun(slots, () => permits.shift() ?? 0)
-  const { signal } = new AbortController()
-  expect(await submit.submitJobs(deps, run, { signal })).toMatchObject({
-    calls: 5,
-    inputs: 500,
-    isFull: false,
-  })
-  // Of the last four permits two found no job: nothing more is asked for.
-  expect([permits.length, calls.posted]).toEqual([0, 5])
-  expect(slots.free('normal')).toBe(32)
-})
-
-test('a tick ends with a job that is not accepted', async () => {
-  const { deps, run, calls } = await openRun(new PrioritySemaphore(32), () => 1)
-  deps.client.submitBulk = async () => {
-    calls.posted++
-    throw new ServerError('HTTP 503', { endpoint: 'POST /v1/person/bulk', status: 503 })
-  }
-  const { signal } = new AbortController()
-  expect(await submit.submitJobs(deps, run, { signal })).toMatchObject({ calls: 1, submitted: 0 })
-  expect(calls.posted).toBe(1)
 })

@@ -2,7 +2,6 @@ import * as jobs from '../../../src/store/jobs.ts'
 import * as leases from '../../../src/store/lookup-leases.ts'
 import * as writeBackQueue from '../../../src/store/write-back-queue.ts'
 import { randomUUID } from 'node:crypto'
-import { globSync, readFileSync } from 'node:fs'
 import { beforeEach, expect, test } from 'vitest'
 import { requeueSingly } from '../../../src/store/lookups.ts'
 import { requeueForRecord } from '../../../src/store/remap.ts'
@@ -85,8 +84,6 @@ const writeBack = (source: string, isFinished: boolean) =>
 
 interface Case {
   readonly when: string
-  /** The statements of which it is a case: the table, and the function. */
-  readonly of: readonly string[]
   readonly step: () => Promise<unknown>
   /** The row that is found. Default: row 1 of source s. */
   readonly key?: string
@@ -94,10 +91,9 @@ interface Case {
 }
 
 const CASES: readonly Case[] = [
-  { when: 'a call is answered', of: ['lookups completeLookups'], step: () => pick('1').then(call) },
+  { when: 'a call is answered', step: () => pick('1').then(call) },
   {
     when: 'a call is answered whose lease was lost',
-    of: ['lookups storeLateRecords'],
     step: async () => {
       await pick('1')
       const token = await lease()
@@ -107,17 +103,14 @@ const CASES: readonly Case[] = [
   },
   {
     when: 'a job is delivered',
-    of: ['lookups storeDelivered'],
     step: () => pick('1').then(() => deliver(true)),
   },
   {
     when: 'a job is delivered that was given up',
-    of: ['lookups storeDelivered'],
     step: () => pick('1').then(() => deliver(false)),
   },
   {
     when: 'a job is given up after the last attempt',
-    of: ['lookups requeueSingly'],
     step: async () => {
       await pick('1')
       const job = await submit()
@@ -127,7 +120,6 @@ const CASES: readonly Case[] = [
   },
   {
     when: 'a row is picked whose lookup was answered and written before',
-    of: ['lookups upsertLookups', 'rows claimRows'],
     step: async () => {
       await pick('1').then(call)
       await writeBack('s', true)
@@ -137,7 +129,6 @@ const CASES: readonly Case[] = [
   },
   {
     when: 'a stored record is written anew',
-    of: ['rows requeueForRecord'],
     step: async () => {
       await pick('1').then(call)
       await writeBack('s', true)
@@ -148,7 +139,6 @@ const CASES: readonly Case[] = [
   },
   {
     when: 'a row was locked, and is due again',
-    of: ['rows postponeRows'],
     step: async () => {
       await pick('1').then(call)
       await inTransaction(database.db, (tx) => writeBackQueue.postponeRows(tx, 's', ['1'], 'locked'))
@@ -159,7 +149,6 @@ const CASES: readonly Case[] = [
   },
   {
     when: 'its source has another name',
-    of: ['rows renameRows'],
     step: async () => {
       await pick('1').then(call)
       await inTransaction(database.db, (tx) => renameStoredSource(tx, 's', 'renamed'))
@@ -176,49 +165,4 @@ test.each(CASES)('write-back finds a row, until it is written, when $when', asyn
   await writeBackQueue.dequeueOrphaned(database.db, 10)
   expect(await writeBack(source, true)).toEqual([row])
   expect(await database.count('fillrate.answered_lookups')).toBe(0)
-})
-
-/** The other statements: table, functions, and why write-back has to find no row after them. */
-const OTHERS = `
-  lookups addUnconfirmedCalls adoptLookups createFromAsyncAnswer endUnpaidJobs insertJobs: it is not answered
-  lookups leaseSql extendLookupLeases releaseByToken releaseExpiredLookups releaseLookups: it is not answered
-  lookups renameRows requeueMembers: it is not answered
-  lookups deleteRecords makeRowsDue storeMalformedResponses: it is answered as before, or not
-  rows beginAnew deleteSuppressions eraseCells makeRowsDue postponeDueRows restoreRows: it waits as before, or not
-  rows revertRows storeLateRecords updateDeletedRows: it waits as before, or not
-  rows endRowsOfLeftSources eraseLookups eraseLookups finishRows markRowsDeleted: it does not wait
-  rows moveToNextStep restoreLookups resumeAtLaterStep: it waits for no lookup, and is picked`
-  .trim()
-  .split('\n')
-  .flatMap((line) => {
-    const [table, ...functions] = line.replace(/:.*/, '').trim().split(' ')
-    return functions.map((name) => `${table} ${name}`)
-  })
-
-const COMMENT = /^ *(?:\/?\*|\/\/).*$/gm
-const DECLARATION = /^(?:export )?(?:async )?(?:function|const) (\w+)/gm
-const CHANGE =
-  /(?:\b(?:update|insert into|merge into) |(?:updateTable|insertInto|mergeInto)\(')fillrate\.(\w+)/g
-
-/** What changes or uses something in the sources: its first group, and the function that it is in. */
-const findInSources = (pattern: RegExp): string[] =>
-  globSync('src/**/*.ts').flatMap((file) => {
-    const text = readFileSync(file, 'utf8').replaceAll(COMMENT, '')
-    return [...text.matchAll(pattern)].map((match) => {
-      const before = text.slice(0, match.index)
-      return `${match[1]} ${[...before.matchAll(DECLARATION)].at(-1)?.[1]}`
-    })
-  })
-
-test('each statement that changes a lookup or a row has a case, or a reason to have none', () => {
-  const changes = findInSources(CHANGE)
-  const listed = [...new Set(CASES.flatMap((one) => one.of)), ...OTHERS]
-  expect(changes.filter((one) => /^(?:lookups|rows) /.test(one)).toSorted()).toEqual(listed.toSorted())
-  // Only one way leads into the queue, and each that takes it has a case.
-  expect(changes.filter((one) => one.startsWith('answered_lookups '))).toEqual([
-    'answered_lookups enqueueWriteBackSql',
-  ])
-  const queueing = findInSources(/(\$\{enqueueWriteBackSql)\(/g).map((one) => one.split(' ')[1])
-  const cases = new Set(CASES.flatMap((one) => one.of).map((one) => one.split(' ')[1]))
-  expect(queueing.filter((name) => !cases.has(name))).toEqual([])
 })
