@@ -10,7 +10,7 @@ const start = async (sandbox: Partial<SandboxOptions>, deadline = '6h'): Promise
   harness = await startHarness({
     config: { ...crmConfig, bulk: { deadline, grace: '0s' } },
     sandbox: { jobDelayMs: [5, 50], retryDelaysMs: [50, 100], ...sandbox },
-    prepare: ({ pool }) => createCrm(pool, 400),
+    prepare: ({ pool }) => createCrm(pool, 200),
   })
 }
 const first = (moment: { inputs: readonly string[] }): boolean =>
@@ -27,7 +27,7 @@ test('a job whose 202 was lost is never sent again, and its delivery finds it', 
     plan: (fault, moment) => fault === 'drop-after' && moment.endpoint.endsWith('bulk') && first(moment),
   })
   const report = await harness.run({ route: 'bulk' })
-  expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 200, waiting: 0 } })
   expect(harness.sandbox.stats({ inputs: true }).inputs).toMatchObject({
     max_requested: 1,
     requested_singly: 0,
@@ -40,34 +40,34 @@ test('a job without a delivery expires, and its inputs are requested one by one'
   await start({ plan: (fault, moment) => fault === 'lost' && first(moment) })
   const running = harness.run({ route: 'bulk' })
   // Its deadline passes after all others are delivered, however long that takes.
-  await expect.poll(jobStates).toEqual({ submitted: 1, completed: 3 })
+  await expect.poll(jobStates).toEqual({ submitted: 1, completed: 1 })
   await harness.query(`update fillrate.jobs set deadline_at = now() where state = 'submitted'`)
   const report = await running
   expect(report).toMatchObject({
     status: 'completed',
-    rows: { picked: 400, waiting: 0 },
+    rows: { picked: 200, waiting: 0 },
     jobs: { expired: 1 },
   })
-  expect(stateSum(report)).toBe(400)
+  expect(stateSum(report)).toBe(200)
   expect(report.requests.person).toBe(100)
 })
 
 test('a run with --wait 0 leaves its deliveries to the next one, which requests nothing', async () => {
   await start({ jobDelayMs: 600_000 })
   const without = await harness.run({ route: 'bulk', waitMs: 0 })
-  expect(without.rows.waiting).toBe(400)
+  expect(without.rows.waiting).toBe(200)
   expect(without.status).toBe('completed')
   // The service retries until a receiver answers: here, the receiver on another address is gone for good.
   const rows = await harness.query<{ count: number }>(
     `select sum(size)::int as count from fillrate.jobs where state = 'submitted'`,
   )
-  expect(rows[0]?.count).toBe(360)
+  expect(rows[0]?.count).toBe(180)
 })
 
 test('inputs without a result are requested again by single calls, once', async () => {
   await start({ faults: { 'missing-result': 0.2 } })
   const report = await harness.run({ route: 'bulk' })
-  expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 200, waiting: 0 } })
   expect(report.requests.person).toBeGreaterThan(0)
   const { inputs } = harness.sandbox.stats({ inputs: true })
   expect(inputs.requested_singly).toBe(report.requests.person)
@@ -77,7 +77,7 @@ test('inputs without a result are requested again by single calls, once', async 
 test('results for inputs that were never submitted change nothing', async () => {
   await start({ faults: { 'foreign-result': 0.5, shuffle: 1 } })
   const report = await harness.run({ route: 'bulk' })
-  expect(report).toMatchObject({ status: 'completed', rows: { picked: 400, waiting: 0 } })
+  expect(report).toMatchObject({ status: 'completed', rows: { picked: 200, waiting: 0 } })
   const rows = await harness.query<{ wrong: number }>(
     `select count(*)::int as wrong from fillrate.lookups
       where state = 'found' and record ->> 'email' is not null and lower(record ->> 'email') <> key`,
