@@ -95,14 +95,6 @@ test('by default only what needs a person; each target gets its own form, under 
   ])
 })
 
-test('an address that is listed twice gets the topics of both, each once', async () => {
-  const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['error'] })
-  await begin('key_refused')
-  await begin('budget_used')
-  await notifier.send(database.db)
-  expect(received.map(({ body }) => body.condition?.kind).toSorted()).toEqual(['budget_used', 'key_refused'])
-})
-
 test('what ends within a minute by itself reaches no one; what lasts is reported with its end', async () => {
   const notifier = open({})
   await begin('service_failing')
@@ -214,17 +206,6 @@ test('a configuration that is loaded anew notifies of no outage that is another 
   expect(acceptedBy.map((accepted) => accepted.length)).toEqual([1, 0])
 })
 
-test('a process whose lease had run out speaks of what begins from its next one on', async () => {
-  const speaker = new Speaker()
-  const notifier = openIn(speaker, {})
-  await notifier.send(database.db)
-  vi.setSystemTime(Date.now() + 120_000)
-  onTestFinished(() => void vi.useRealTimers())
-  await notifier.send(database.db)
-  expect(speaker.speaksOf(Date.now() - 60_000)).toBe(false)
-  expect(speaker.speaksOf(Date.now())).toBe(true)
-})
-
 test('a target that fails is tried again with the same event_id, and an end without its begin is sent to no one', async () => {
   const notifier = open({})
   answers = [500, 404]
@@ -253,15 +234,6 @@ test('a target that fails is tried again with the same event_id, and an end with
   expect(events().slice(3)).toEqual(['condition_ended', 'condition_began'])
 })
 
-test('why a target cannot be reached is said in words, and it holds up no other', async () => {
-  const notifier = open({}, { url: 'http://127.0.0.1:9/hook', form: 'json', on: ['error'] })
-  await begin('key_refused')
-  expect(await notifier.send(database.db)).toBe(1)
-  expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
-    { host: '127.0.0.1:9', reason: 'connection refused' },
-  ])
-})
-
 test('a process that dies leaves what it has not noted to the next one, which waits for its lease', async () => {
   await begin('key_refused')
   expect(await open({}).send(database.db)).toBe(1)
@@ -281,12 +253,4 @@ test('an end is sent for a day', async () => {
   await end()
   await pass('25 h')
   expect(await notifier.send(database.db)).toBe(0)
-})
-
-test('four processes send a hundred notifications, each once', async () => {
-  const processes = [1, 2, 3, 4].map(() => open({}))
-  for (let n = 0; n < 100; n++) await begin('run_failed', { source: `source ${n}` })
-  await Promise.all(processes.map((one) => one.send(database.db)))
-  expect(received).toHaveLength(100)
-  expect(new Set(received.map(({ id }) => id)).size).toBe(100)
 })
