@@ -1,6 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
 import { startHarness, type Harness } from '../../support/harness.ts'
-import { runProgram } from '../../support/program.ts'
 
 const contacts = {
   sources: {
@@ -116,81 +115,4 @@ test('once a constraint is dropped, remap writes the cells that it had cost, wit
   expect(await harness.scalar('select count(company)::int from contacts')).toBe(40)
   expect(await harness.count(`fillrate.skipped_cells where "column" in ('phone', 'company')`)).toBe(0)
   expect(harness.calls()).toBe(calls)
-})
-
-test('a row that is enriched stays so when remap cannot write its other cell either', async () => {
-  await startWithContacts()
-  await harness.run()
-  const cells = `select json_agg(c order by key, "column") from (select key, "column", reason from fillrate.skipped_cells where reason <> 'touch_failed') as c`
-  const before = await harness.scalar(cells)
-  const { report } = await harness.remap('contacts')
-  expect(report?.rows).toMatchObject({ write_rejected: 0 })
-  expect(await harness.scalar(cells)).toEqual(before)
-})
-
-const companies = {
-  sources: {
-    companies: {
-      kind: 'company',
-      table: 'companies',
-      inputs: { domain: 't.domain' },
-      outputs: {
-        // No such row, and too long after the expression.
-        industry_id: { field: 'industry', sql: '(select id from industries where name = $value)' },
-        slug: { field: 'name', sql: 'repeat(lower($value), 2)' },
-        founded: 'founded_year',
-        name: 'name',
-      },
-    },
-  },
-  budget: 'unlimited',
-} as const
-
-test('a cell whose own expression yields no value, or too long a one, is reported with its reason', async () => {
-  harness = await startHarness({
-    config: companies,
-    sandbox: { missingShare: 0, notFoundShare: 0 },
-    prepare: async ({ pool }) => {
-      await pool.query(`
-        create table industries (id int primary key, name text);
-        insert into industries values (1, 'Software'), (2, 'Retail'), (3, 'Banking');
-        create table companies (id int primary key, domain text, name text, slug varchar(17), founded smallint, industry_id int references industries);
-        insert into companies select n, 'company' || n || '.example', null, null, null, null from generate_series(1, 40) n`)
-    },
-  })
-  const report = await harness.run()
-  expect(report.rows).toMatchObject({ picked: 40, enriched: 40 })
-  const { industry, slug } = await harness.scalar<Record<string, number>>(
-    `select json_build_object(
-       'industry', count(*) filter (where l.record ->> 'industry' not in (select name from industries)),
-       'slug', count(*) filter (where 2 * char_length(l.record ->> 'name') > 17))
-       from fillrate.rows r join fillrate.lookups l on l.id = r.lookup_id`,
-  )
-  expect(industry).toBeGreaterThan(5)
-  expect(slug).toBeGreaterThan(1)
-  expect(report.cells.skipped).toBe((industry ?? 0) + (slug ?? 0))
-  expect(await harness.count('companies where industry_id is null')).toBe(industry)
-  expect(await harness.count('companies where slug is null')).toBe(slug)
-
-  const ended = await runProgram(
-    { cwd: '/', env: { DATABASE_URL: harness.database.url } },
-    'failures',
-    '--json',
-  )
-  const { total, cells } = JSON.parse(ended.stdout) as { total: number; cells: object[] }
-  expect(total).toBe(0)
-  expect(cells).toHaveLength(2)
-  expect(cells).toContainEqual(
-    expect.objectContaining({
-      source: 'companies',
-      column: 'industry_id',
-      reason: 'no_value',
-      detail: null,
-      rows: industry,
-    }),
-  )
-  expect(cells).toContainEqual(
-    expect.objectContaining({ source: 'companies', column: 'slug', reason: 'too_long', rows: slug }),
-  )
-  expect(report.skipped_cells).toEqual(expect.arrayContaining(cells))
 })

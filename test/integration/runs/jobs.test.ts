@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
 import { createCrm, crmConfig } from '../../support/crm.ts'
-import { startHarness, stateSum, type Harness } from '../../support/harness.ts'
+import { startHarness, type Harness } from '../../support/harness.ts'
 
 let harness: Harness
 afterEach(() => harness.close())
@@ -34,22 +34,6 @@ test('a job whose 202 was lost is never sent again, and its delivery finds it', 
   })
   expect(harness.sandbox.stats().faults['drop-after']).toBe(1)
   expect(await jobStates()).toEqual({ completed: report.requests.bulk })
-})
-
-test('a job without a delivery expires, and its inputs are requested one by one', async () => {
-  await start({ plan: (fault, moment) => fault === 'lost' && first(moment) })
-  const running = harness.run({ route: 'bulk' })
-  // Its deadline passes after all others are delivered, however long that takes.
-  await expect.poll(jobStates).toEqual({ submitted: 1, completed: 1 })
-  await harness.query(`update fillrate.jobs set deadline_at = now() where state = 'submitted'`)
-  const report = await running
-  expect(report).toMatchObject({
-    status: 'completed',
-    rows: { picked: 200, waiting: 0 },
-    jobs: { expired: 1 },
-  })
-  expect(stateSum(report)).toBe(200)
-  expect(report.requests.person).toBe(100)
 })
 
 test('a run with --wait 0 leaves its deliveries to the next one, which requests nothing', async () => {

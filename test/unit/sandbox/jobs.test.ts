@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import {
-  bulk,
   call,
   connectionLost,
   emailsFrom,
@@ -13,7 +12,6 @@ import {
   submit,
 } from './support.ts'
 import type { Received } from './support.ts'
-import { freePort } from '../../support/free-port.ts'
 
 const signatureOf = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
 
@@ -62,15 +60,6 @@ describe('a delivery', () => {
     expect(new Set(bodies).size).toBe(1)
     expect(sandbox.stats().deliveries.answers).toEqual({ 500: 1, timeout: 1, 302: 1, 204: 1 })
   })
-
-  it('is given up after the last retry', async () => {
-    const sandbox = await sandboxWith({ retryDelaysMs: [1, 1] })
-    await submit(sandbox, emailsFrom(3), `http://127.0.0.1:${await freePort()}/`)
-    await idle(sandbox)
-    const { jobs, deliveries } = sandbox.stats()
-    expect(jobs).toMatchObject({ accepted: 1, completed: 0, failed: 0 })
-    expect(deliveries.answers).toEqual({ unreachable: 3 })
-  })
 })
 
 it('cuts calls, jobs and retries off at once when it closes', async () => {
@@ -102,19 +91,4 @@ describe('a single lookup answered 202', () => {
     await idle(sandbox)
     expect(receiver.received.map(({ event }) => event.results.map(({ data }) => data))).toEqual([[record]])
   })
-
-  it('is delivered nowhere without a webhook URL', async () => {
-    const sandbox = await sandboxWith({ faults: { 202: 1 } })
-    expect((await call(sandbox, '/v1/company/enrich?domain=acme.com')).status).toBe(202)
-    await idle(sandbox)
-    expect(sandbox.stats().jobs).toMatchObject({ accepted: 1, completed: 0 })
-  })
-})
-
-it('accepts loopback by name and in IPv6', async () => {
-  const sandbox = await sandboxWith({ retryDelaysMs: [] })
-  const port = await freePort()
-  for (const host of ['localhost', '[::1]', '127.9.9.9']) {
-    expect((await bulk(sandbox, ['a@acme.com'], `http://${host}:${port}/`)).status).toBe(202)
-  }
 })

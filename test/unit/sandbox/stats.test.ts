@@ -58,19 +58,4 @@ describe('GET /_stats', () => {
       'e@acme.com': { tried: 1, single: 0, bulk: 0, unanswered: 0 },
     })
   })
-
-  it('starts over after a reset, but the window continues', async () => {
-    const sandbox = await sandboxWith({ limit: 2, windowMs: 60_000 })
-    await person(sandbox, 'a@acme.com')
-    sandbox.reset()
-    expect(sandbox.stats()).toMatchObject({
-      requests: {},
-      calls: { accepted: 0 },
-      windows: [],
-      inputs: { distinct: 0 },
-    })
-    await person(sandbox, 'a@acme.com')
-    expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
-    expect(sandbox.stats().calls).toEqual({ accepted: 1, refused: 1 })
-  })
 })

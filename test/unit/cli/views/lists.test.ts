@@ -3,7 +3,6 @@ import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check
 import { formatCsvLine, renderFailures, type FailureOverview } from '../../../../src/cli/commands/failures.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
 import type { StatusReport } from '../../../../src/actions/status.ts'
-import { textWidth } from '../../../../src/cli/terminal.ts'
 import { createFinding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
 import { onTerminal } from '../terminal.ts'
@@ -188,11 +187,6 @@ describe('status', () => {
     )
     expect(text).toMatch(/Budgets +live sync today: 188 of 1,000 lookups left/)
     expect(text).toMatch(/run 7, contacts: 0 of 400 lookups left \(used up\)/)
-  })
-
-  test.each([44, 80, 120])('fits %i columns', (columns) => {
-    for (const line of renderStatus(view, onTerminal(columns).output, now))
-      expect(textWidth(line)).toBeLessThanOrEqual(columns)
   })
 })
 

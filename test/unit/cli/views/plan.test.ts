@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { renderDiff } from '../../../../src/cli/views/report.ts'
 import { renderPlan } from '../../../../src/cli/commands/plan.ts'
-import { textWidth } from '../../../../src/cli/terminal.ts'
 import type { Plan } from '../../../../src/actions/plan/plan.ts'
 import { onTerminal } from '../terminal.ts'
 
@@ -100,11 +99,6 @@ test('a plan that stops at the limit says what it read, and nothing of the rest'
   const unread = { table: null, without_key: null, filtered_out: null, where_out: null }
   const limited = textOf({ sources: [{ ...contacts, ...unread, stopped_at: 'limit' }] })
   expect(limited).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, up to the limit\n/)
-})
-
-test.each([44, 80, 120])('fits %i columns', (columns) => {
-  for (const line of renderPlan(plan, onTerminal(columns).output, 3_000))
-    expect(textWidth(line)).toBeLessThanOrEqual(columns)
 })
 
 test('shows rows before and after, cell by cell', () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { ProgressView, Throughput, estimateLeft, formatProgress } from '../../../../src/cli/views/progress.ts'
+import { Throughput, estimateLeft, formatProgress } from '../../../../src/cli/views/progress.ts'
 import type { RunProgress } from '../../../../src/runs/counters.ts'
-import { onTerminal } from '../terminal.ts'
 
 const rate = {
   state: 'spending',
@@ -40,19 +39,6 @@ describe('the progress of a run', () => {
   })
 })
 
-describe('the progress view', () => {
-  test('redraws at most ten times a second and leaves a clean terminal', () => {
-    const { terminal, output } = onTerminal()
-    const view = new ProgressView(output)
-    for (let ms = 0; ms <= 1_000; ms += 10) view.showRun({ ...progress, elapsedMs: ms, finished: ms })
-    expect(terminal.raw.split('\r')).toHaveLength(1 + 11)
-    expect(terminal.screen[0]).toContain('1,000 of 5,000 rows')
-    expect(terminal.blanked).toBe(0)
-    view.end()
-    expect(terminal.screen).toEqual([])
-  })
-})
-
 describe('the throughput', () => {
   test('is unknown for two seconds, and then covers the last fifteen', () => {
     const throughput = new Throughput()
@@ -81,12 +67,5 @@ describe('the time left knows the window', () => {
 
   test('a slow database counts more than a fast limit', () => {
     expect(left({ rate: { ...limited, windowUsed: 30 }, picked: 120, finished: 60 }, 0.1)).toBe(600_000)
-  })
-
-  test('a window of unknown length gives no estimate beyond its end', () => {
-    const unknown = { ...limited, windowMs: null, windowAtMostMs: 5_398_800 }
-    expect(left({ rate: unknown })).toBeNull()
-    expect(left({ rate: { ...unknown, nextWindowInMs: null } })).toBeNull()
-    expect(left({ rate: unknown, picked: 100 })).toBe(50_000)
   })
 })

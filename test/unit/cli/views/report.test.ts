@@ -140,11 +140,6 @@ describe('a dry run', () => {
     expect(text).toMatch(/\n {2}4711 {2}contacts\n {4}title +CEO +CTO\n/)
     expect(text).toMatch(/\n {2}fillrate run +writes the changes/)
   })
-
-  test.each([44, 80])('fits %i columns', (columns) => {
-    for (const line of renderReport({ ...report, dry_run: dry }, onTerminal(columns).output))
-      expect(textWidth(line)).toBeLessThanOrEqual(columns)
-  })
 })
 
 describe('suggested commands', () => {
