@@ -254,3 +254,20 @@ test('an end is sent for a day', async () => {
   await pass('25 h')
   expect(await notifier.send(database.db)).toBe(0)
 })
+
+test('an address that is listed twice gets the topics of both, each once', async () => {
+  const notifier = open({ on: ['warning'] }, { on: ['error', 'warning'] }, { on: ['error'] })
+  await begin('key_refused')
+  await begin('budget_used')
+  await notifier.send(database.db)
+  expect(received.map(({ body }) => body.condition?.kind).toSorted()).toEqual(['budget_used', 'key_refused'])
+})
+
+test('why a target cannot be reached is said in words, and it holds up no other', async () => {
+  const notifier = open({}, { url: 'http://127.0.0.1:9/hook', form: 'json', on: ['error'] })
+  await begin('key_refused')
+  expect(await notifier.send(database.db)).toBe(1)
+  expect(lines.filter(({ event }) => event === 'notification_failed')).toMatchObject([
+    { host: '127.0.0.1:9', reason: 'connection refused' },
+  ])
+})

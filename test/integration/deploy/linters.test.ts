@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { parseCommandLine } from '../../../src/cli/cli.ts'
@@ -143,6 +143,27 @@ test.skipIf(noHelm)(
     ])
   },
 )
+
+test.skipIf(noHelm)('every field of the manifests exists, with its type', () => {
+  const group = (apiVersion: string): string => apiVersion.replace(/^v1$/, 'core/v1').replace('.k8s.io', '')
+  const lines = renderManifests()
+    // The operator's types are not in the package.
+    .filter(({ apiVersion }) => !apiVersion.startsWith('monitoring.coreos.com/'))
+    .map((one, index) => {
+      const types = resolve('node_modules/kubernetes-types', `${group(one.apiVersion)}.d.ts`)
+      return `import type { ${one.kind} as T${index} } from '${types}'\nexport const v${index}: T${index} = ${JSON.stringify(one)}`
+    })
+  expect(lines).toHaveLength(7)
+  const file = join(folder, 'manifests.ts')
+  const compile = (text: string) => {
+    writeFileSync(file, text)
+    return run('node_modules/.bin/tsc', '--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', file)
+  }
+  expect(compile(lines.join('\n'))).toEqual({ status: 0, output: '' })
+  expect(
+    compile(lines.join('\n').replace('readOnlyRootFilesystem', 'readOnlyRootFileSystem')).status,
+  ).not.toBe(0)
+})
 
 test.skipIf(noSystemd)('systemd-analyze accepts the units, and rates their exposure below 2.0', () => {
   const units = ['fillrate.service', 'fillrate-run.service', 'fillrate-run.timer'].map(

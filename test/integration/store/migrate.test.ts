@@ -331,6 +331,33 @@ test.each([
   },
 )
 
+test('an owner of the tables that may create none is told so, and who may', async () => {
+  const role = `works_${randomUUID().slice(0, 8)}`
+  const url = Object.assign(new URL(database.url), { username: role, password: 'x' })
+  const migrations = async () => ({
+    ...Object.fromEntries(ALL.map((name) => [name, { up: async () => {} }])),
+    '9999_adds': {
+      up: async (tx: Kysely<unknown>) => void (await sql`create table fillrate.probe ()`.execute(tx)),
+    },
+  })
+  const owner = await database.scalar<string>('current_user')
+  await database.query(`
+    create role ${role} login password 'x';
+    grant usage on schema fillrate to ${role};
+    grant select on fillrate.migrations to ${role};
+    alter table fillrate.runs owner to ${role}`)
+  const db = openDatabase({ url: url.href, max: 1 })
+  try {
+    await expect(migrate(db, { migrations })).rejects.toThrow(
+      `the role ${role} lacks CREATE on the schema "fillrate", which belongs to ${owner}. Nothing was changed`,
+    )
+  } finally {
+    await db.destroy()
+    await database.query(`
+      alter table fillrate.runs owner to current_user; drop owned by ${role} cascade; drop role ${role}`)
+  }
+})
+
 test('a schema from before the first release is left alone, with a remedy and exit code 2', async () => {
   await database.query(`
     drop schema fillrate cascade;
