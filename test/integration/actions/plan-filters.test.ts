@@ -14,18 +14,6 @@ const plan = async (request: { sources?: string[] } = {}) => {
   return app.plan(runRequest(request))
 }
 
-test('rows excluded by filters are counted, and the numbers add up to the table', async () => {
-  await start()
-  const { contacts } = withAccounts.sources
-  const app = await harness.open({
-    config: { ...withAccounts, sources: { contacts: { ...contacts, where: 't.id <= 150' } } },
-  })
-  const { sources } = await app.plan(runRequest({ where: 't.id > 20' }))
-  expect(sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 20, rows: 130, picked: 130 }])
-  const whole = await app.plan(runRequest())
-  expect(whole.sources).toMatchObject([{ table: 200, filtered_out: 50, where_out: 0, rows: 150 }])
-})
-
 test('rows without a key are counted as such', async () => {
   await start()
   await harness.query(

@@ -104,21 +104,6 @@ describe('with several services', () => {
     expect(of('third')).toEqual([])
   })
 
-  test('what is missing is named by its variable', async () => {
-    const checks = await check({ FILLRATE_FINDER_BASE_URL: undefined, FILLRATE_FINDER_API_KEY: undefined })
-    const places = checks
-      .filter(({ service, name }) => service === 'finder' && ['service', 'key'].includes(name))
-      .flatMap(({ problems }) => problems.map(({ place, found }) => `${place}: ${found}`))
-    expect(places).toEqual(['FILLRATE_FINDER_BASE_URL: not set', 'FILLRATE_FINDER_API_KEY: not set'])
-  })
-
-  test('they are shown in groups', async () => {
-    const { stdout, code } = await here(['check'], variables())
-    expect(code).toBe(2)
-    expect(stdout).toMatch(/\n\nacme\n✓ service .*\n✓ key /)
-    expect(stdout).toMatch(/\n\nfinder\n✓ service .*\n✓ key /)
-  })
-
   test('a mistake in the description of one is named with its file', async () => {
     await writeFile(
       join(cli.folder, 'broken.ts'),

@@ -52,12 +52,6 @@ describe('check reports a problem, exits with 2, and still checks the rest', () 
     expect(ended.stdout + ended.stderr).not.toContain('s3cret-word')
     expect(ended.code).toBe(2)
   })
-
-  test('bulk that is off is not an error', async () => {
-    const ended = await runWith({ FILLRATE_WEBHOOK_SECRET: undefined }, 'check')
-    expect(ended.stdout).toMatch(/! bulk +off/)
-    expect(ended.code).toBe(0)
-  })
 })
 
 test('before the first run, lists are empty and status says so', async () => {
@@ -141,12 +135,6 @@ describe('after a run', () => {
       })
     expect(await run('retry', '--job', 'unknown')).toMatchObject({ code: 2 })
     expect(await run('cancel')).toMatchObject({ code: 2, stderr: expect.stringContaining('--job') })
-  })
-
-  test('plan reports that no lookup is left', async () => {
-    const ended = await run('plan')
-    expect(ended.code).toBe(0)
-    expect(ended.stdout).toMatch(/Calls +none/)
   })
 
   test('a --where that Postgres rejects is a usage error', async () => {

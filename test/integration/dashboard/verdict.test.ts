@@ -38,6 +38,27 @@ test('a page that reads the table of a source says that the source does not fit,
   expect((await read('/row?source=contacts&key=3')).status).toBe(200)
 })
 
+test('what is not known is a dash, and no key of a service is shown', async () => {
+  await harness.query(`insert into fillrate.services (id, host, name) values (7, 'never.example', 'never')`)
+  await harness.query(
+    `insert into fillrate.leases (scope, lease_token, leased_until, owner)
+     values ('never.example 62af8704', gen_random_uuid(), now() + interval '1 minute', (select owner from fillrate.processes limit 1))`,
+  )
+  try {
+    const row = async (): Promise<string> => {
+      const { text } = await read('/')
+      const words = text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
+      return words.slice(words.indexOf(' never '), words.indexOf(' never ') + 60)
+    }
+    await expect.poll(row, { timeout: 30_000 }).toMatch(/^ never idle – – – – –/)
+    for (const path of ['/', '/system', '/runs/1', '/sources/contacts'])
+      expect([path, (await read(path)).text]).not.toEqual([path, expect.stringContaining('62af8704')])
+  } finally {
+    await harness.query('delete from fillrate.leases')
+    await harness.query('delete from fillrate.services where id = 7')
+  }
+})
+
 test('what is wrong is never as old as counts that take long', async () => {
   // The process may have met the renamed column itself.
   await expect.poll(async () => (await read('/')).text, { timeout: 30_000 }).not.toContain('is left out')
@@ -62,26 +83,5 @@ test('what is wrong is never as old as counts that take long', async () => {
     await expect.poll(async () => (await read('/')).text, { timeout: 10_000 }).not.toContain('is left out')
   } finally {
     client.release()
-  }
-})
-
-test('what is not known is a dash, and no key of a service is shown', async () => {
-  await harness.query(`insert into fillrate.services (id, host, name) values (7, 'never.example', 'never')`)
-  await harness.query(
-    `insert into fillrate.leases (scope, lease_token, leased_until, owner)
-     values ('never.example 62af8704', gen_random_uuid(), now() + interval '1 minute', (select owner from fillrate.processes limit 1))`,
-  )
-  try {
-    const row = async (): Promise<string> => {
-      const { text } = await read('/')
-      const words = text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ')
-      return words.slice(words.indexOf(' never '), words.indexOf(' never ') + 60)
-    }
-    await expect.poll(row, { timeout: 30_000 }).toMatch(/^ never idle – – – – –/)
-    for (const path of ['/', '/system', '/runs/1', '/sources/contacts'])
-      expect([path, (await read(path)).text]).not.toEqual([path, expect.stringContaining('62af8704')])
-  } finally {
-    await harness.query('delete from fillrate.leases')
-    await harness.query('delete from fillrate.services where id = 7')
   }
 })

@@ -31,7 +31,7 @@ const remap = (config: object, dryRun = false): Promise<RemapReport> =>
   harness.remap('contacts', { config, dryRun })
 
 test('stored records are written again under the changed mapping, without a call', async () => {
-  const run = await harness.run()
+  const run = await harness.run({ limit: 400 })
   expect(run.rows.below_confidence).toBeGreaterThan(0)
   await harness.query(`update crm.contacts set seniority = 'Typed' where seniority = 'Sr' and id % 2 = 0`)
   await harness.query(`
@@ -121,7 +121,7 @@ test('an interrupted remap finishes its page, and the next one continues', async
 })
 
 test('two concurrent remaps write each row once', async () => {
-  await harness.run()
+  await harness.run({ limit: 900 })
   const reports = await Promise.all([remap(second), remap(second)])
   const written = reports.reduce((sum, one) => sum + (one.report?.cells.written ?? 0), 0)
   expect(written).toBe(await harness.scalar(REMAPPED_CELLS))

@@ -4,7 +4,7 @@ import { countStates, createCrm, crmConfig, personSource } from '../../support/c
 import { useFreshHarness, useHarness } from '../../support/harness.ts'
 
 describe('a run', () => {
-  const harness = useFreshHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 700) })
+  const harness = useFreshHarness({ config: crmConfig, prepare: ({ pool }) => createCrm(pool, 600) })
 
   /** The parts of the total. */
   const sumOf = ({ changes }: UndoReport): number =>

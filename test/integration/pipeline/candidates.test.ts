@@ -57,14 +57,6 @@ describe('a page', () => {
     })
     expect(await read('k9', 7)).toMatchObject({ candidates: [], scanned: 0, last: null, next: null })
   })
-
-  test('the counts of a page are sent once, not with each candidate', async () => {
-    await database.query(`insert into people select n, n || '@example.com' from generate_series(1, 500) n`)
-    const { candidates } = await read(null, 500)
-    expect(candidates).toHaveLength(500)
-    // 500 copies of some hundred characters, and each searched for its last key.
-    expect(candidates.filter((candidate) => 'counts' in candidate && candidate.counts !== null)).toEqual([])
-  })
 })
 
 describe.each([

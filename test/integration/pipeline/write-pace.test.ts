@@ -62,11 +62,3 @@ test('rows that were not written, and batches that were rolled back, are not cha
     await database.query('drop trigger refuse on people; drop function refuse')
   }
 })
-
-test('without the limit the rest is written at once', async () => {
-  await writeAllowed(people)
-  const { deps, source } = people
-  const unlimited = { ...source, mapping: { ...source.mapping, writes: null } }
-  while ((await writeBackBatch(deps, unlimited)).rows > 0);
-  expect(await filled()).toBe(40)
-})

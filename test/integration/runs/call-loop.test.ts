@@ -1,16 +1,13 @@
 import pino from 'pino'
 import * as runs from '../../../src/store/runs.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { RawNode } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { BUILT_IN_SERVICE } from '../../../src/domain/service/built-in.ts'
-import { RunCounters } from '../../../src/runs/counters.ts'
 import { LeaderElector } from '../../../src/runs/leadership.ts'
 import type { CallDeps } from '../../../src/pipeline/deps.ts'
 import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
 import { createSlots } from '../../../src/pipeline/look-up/slots.ts'
 import { runCallLoop } from '../../../src/runs/call-loop.ts'
-import { Workers } from '../../../src/runs/workers.ts'
 import { WakeSignal } from '../../../src/util/wake-signal.ts'
 import { startSandbox, type Sandbox } from '../../../src/sandbox/server.ts'
 import type { SandboxOptions } from '../../../src/sandbox/options.ts'
@@ -221,91 +218,4 @@ test('a lease whose response was lost is resumed by the next attempt, and nothin
   expect(database.statements().filter(isRelease)).toEqual([])
   await leadership?.end()
   expect(database.statements().filter(isRelease)).toHaveLength(1)
-})
-
-test('the last answers are reported as such, also if it is not known yet that they are', async () => {
-  const { deps, database } = await createFixture(people(8), { latencyAfterMs: 50 })
-  const limiter = new Limiter({})
-  const [run] = await runs.listRunning(database.db)
-  if (!run) throw new Error('the run should be live')
-  const allStored = Promise.withResolvers<void>()
-  const leases = new WeakSet<object>()
-  // The statement that finds nothing more to lease is not answered before all answers are stored.
-  const db = deps.db.withPlugin({
-    transformQuery: ({ node, queryId }) => {
-      const fragments = node.kind === 'RawNode' ? (node as RawNode).sqlFragments : []
-      if (fragments.some((text) => text.includes('select * from leased'))) leases.add(queryId)
-      return node
-    },
-    transformResult: async ({ result, queryId }) => {
-      if (leases.has(queryId) && result.rows.length === 0) await allStored.promise
-      return result
-    },
-  })
-  const reported: (readonly [number, boolean])[] = []
-  await lookUpBatch({ ...deps, db, limiter }, run, {
-    limit: () => 100,
-    signal: new AbortController().signal,
-    onStored: (answers, isLast) => {
-      reported.push([answers, isLast])
-      if (reported.reduce((sum, [count]) => sum + count, 0) === 8) allStored.resolve()
-    },
-  })
-  await limiter.stop()
-  expect(reported.reduce((sum, [count]) => sum + count, 0)).toBe(8)
-  expect(reported.at(-1)?.[1]).toBe(true)
-})
-
-test('emails that do not fill a job are submitted as soon as all rows are picked', async () => {
-  const { deps, database } = await createFixture(people(10))
-  await database.query(`update fillrate.runs set options = options || '{"route": "bulk"}'`)
-  const [run] = await runs.listRunning(database.db)
-  if (!run) throw new Error('the run should be live')
-  const ending = new AbortController()
-  const workers = new Workers(deps, {
-    sources: [],
-    calls: {
-      ...deps,
-      webhookUrl: (job) => `http://127.0.0.1:9/${job}`,
-      elector: new LeaderElector({ ...deps, scope: () => SCOPE, owner: 'test', reserve: 0.1 }),
-      onUnauthorized: () => {},
-    },
-    signal: ending.signal,
-  })
-  let isPicking = true
-  const onStop = (): void => {}
-  workers.attach({
-    run: run.id,
-    sources: [],
-    counters: new RunCounters(),
-    isPicking: () => isPicking,
-    onStop,
-    onFailure: onStop,
-  })
-  const sent: string[] = []
-  const read = (): string[] => {
-    sent.push(...database.statements())
-    return sent
-  }
-  const isLook = (text: string): boolean => text.includes('"hasRetries"')
-  const isPost = (text: string): boolean => text.includes('insert into fillrate.jobs')
-  const isList = (text: string): boolean => text.includes('any(gathering) as picking')
-  const calling = workers
-    .tasks()
-    .find(({ name }) => name === 'call')
-    ?.start()
-  await expect.poll(() => read().some(isLook)).toBe(true)
-  // The runs are listed a moment before the last row is picked, and that list is kept for some looks.
-  sent.length = 0
-  await expect.poll(() => read().some(isList), { interval: 5 }).toBe(true)
-  await database.query('update fillrate.runs set picking_finished_at = now()')
-  isPicking = false
-  read()
-  sent.length = 0
-  workers.wakeCalls()
-  await expect.poll(() => read().some(isPost)).toBe(true)
-  ending.abort()
-  await calling
-  // One look of the loop's own timer may come before the one that was woken.
-  expect(sent.slice(0, sent.findIndex(isPost)).filter(isLook).length).toBeLessThanOrEqual(2)
 })

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { readSpend } from '../../../src/actions/spend.ts'
 import { createCrm, withAccounts, personSource, withPeople } from '../../support/crm.ts'
 import { type Harness, runRequest, startHarness } from '../../support/harness.ts'
@@ -6,9 +6,7 @@ import { type Harness, runRequest, startHarness } from '../../support/harness.ts
 // A budget in money, of lookups with several prices.
 
 const opened: { close(): Promise<void> }[] = []
-afterEach(async () => {
-  for (const one of opened.splice(0)) await one.close()
-})
+afterAll(() => Promise.all(opened.map((one) => one.close())))
 
 const price = (lookup: number | object) => ({ price: { currency: 'EUR', lookup } })
 const inMoney = { ...runRequest(), budget: undefined, limit: null } as const
@@ -38,7 +36,7 @@ async function run(harness: Pick<Harness, 'open'>) {
   return { plan, report, requested, amount: spent.today.cost?.amount }
 }
 
-test('each lookup counts at the price of its service', async () => {
+test.concurrent('each lookup counts at the price of its service', async () => {
   const { plan, report, requested, amount } = await run(await startTwo({}))
   // 300 × 0.02 and 14 × 1.00.
   expect(requested).toEqual([300, 14])
@@ -48,7 +46,7 @@ test('each lookup counts at the price of its service', async () => {
   expect(plan.cost.max_amount).toEqual({ amount: 20, currency: 'EUR' })
 })
 
-test('the budget of a service is a part of it', async () => {
+test.concurrent('the budget of a service is a part of it', async () => {
   const services = await startTwo(
     { services: ['beta', 'acme'] },
     { budget: { amount: 12.5, currency: 'EUR' } },
@@ -61,13 +59,13 @@ test('the budget of a service is a part of it', async () => {
   expect((await run(counted)).requested).toEqual([300, 3])
 })
 
-test('where a source has a budget in lookups, all lookups count at the highest price', async () => {
+test.concurrent('where a source has a budget in lookups, all lookups count at the highest price', async () => {
   const { requested, plan } = await run(await startTwo({ budget: 200 }))
   expect(requested).toEqual([20, 0])
   expect(plan.cost.lookups).toBe(20)
 })
 
-test('people and companies count at their own prices', async () => {
+test.concurrent('people and companies count at their own prices', async () => {
   const harness = await startHarness({
     config: {
       ...withAccounts,

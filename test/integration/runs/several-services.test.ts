@@ -70,20 +70,6 @@ const LOOKUPS = `
     from fillrate.lookups l join fillrate.services s on s.id = l.service_id group by s.name order by s.name`
 
 describe('several services in order', () => {
-  it('submits in bulk to each of them, and is delivered to by each', async () => {
-    const two = await startTwo({})
-    const report = await two.run({ route: 'auto' })
-    expect(report.services?.map(({ service, status }) => [service, status])).toEqual([
-      ['acme', 'completed'],
-      ['beta', 'completed'],
-    ])
-    expect(report.rows.enriched + report.rows.unchanged + report.rows.not_found).toBe(ROWS)
-    const jobs = await two.query<{ name: string }>(`
-      select distinct s.name from fillrate.jobs j join fillrate.services s on s.id = j.service_id
-       order by 1`)
-    expect(jobs.map(({ name }) => name)).toEqual(['acme', 'beta'])
-  })
-
   it('holds to the budget of all, and to that of each service', async () => {
     const two = await startTwo({}, { services: { acme: {}, beta: { budget: 5 } }, budget: 130 })
     const report = await two.run()

@@ -6,7 +6,7 @@ import type { Source } from '../../../src/sources/source-model.ts'
 import { runRequest, useHarness } from '../../support/harness.ts'
 import { personSource } from '../../support/crm.ts'
 
-const ROWS = 300
+const ROWS = 150
 /** Tables by the type of their key: `create table`, and the key of row n. */
 const TABLES = {
   number: ['id bigint primary key', 'n'],
@@ -17,8 +17,8 @@ const TABLES = {
   nullable: ['id int unique', 'nullif(n, 5)'],
 } as const
 const PARTITIONED = `create table partitioned (id int primary key, email text, title text) partition by range (id);
-  create table partitioned_1 partition of partitioned for values from (0) to (100);
-  create table partitioned_2 partition of partitioned for values from (100) to (1000);
+  create table partitioned_1 partition of partitioned for values from (0) to (50);
+  create table partitioned_2 partition of partitioned for values from (50) to (1000);
   insert into partitioned (id, email) select n, 'p' || n || '@example.com' from generate_series(1, ${ROWS}) n;`
 
 const names = [...Object.keys(TABLES), 'partitioned']

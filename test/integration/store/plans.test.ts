@@ -325,7 +325,7 @@ describe.each<[string, { readonly before: readonly string[]; readonly after: rea
   })
 })
 
-const MANY = 100_000
+const MANY = 20_000
 
 // What is answered is walked through whole, and for each entry one row of each table is read, by its index.
 describe.each<[string, readonly string[], readonly string[]]>([

@@ -36,7 +36,7 @@ test('distinct lookups of a plan are counted like sets, each as what counts firs
 
 test('more distinct lookups than fit are estimated from a sample', () => {
   const estimate = new LookupEstimate(1 << 14)
-  const COUNT = 300_000
+  const COUNT = 100_000
   let exact: { readonly isSampled: boolean; readonly distinct: number } | null = null
   for (let n = 0; n < COUNT; n++) {
     const kind = KINDS[n % 4] ?? 'email'
@@ -67,7 +67,7 @@ test('a distinct lookup costs a plan less than 100 bytes of memory', () => {
     const { heapUsed, arrayBuffers } = process.memoryUsage()
     return heapUsed + arrayBuffers
   }
-  const COUNT = 200_000
+  const COUNT = 100_000
   const before = used()
   const estimate = new LookupEstimate()
   for (let n = 0; n < COUNT; n++) estimate.add(lookup('email', `person.number${n}@example.com`), 'certain')

@@ -91,11 +91,6 @@ describe('an error that the user can fix names the place and the fix', () => {
     expect(shown.text).toContain('crm@db.example:5433/crm')
   })
 
-  test('the database, after trying each address of the host', () => {
-    const error = Object.assign(new AggregateError([withCode('ECONNREFUSED')], ''), { code: 'ECONNREFUSED' })
-    expect(renderError(error, view).text).toMatch(/connection refused/)
-  })
-
   test('the database, without a password or with wrong TLS settings', () => {
     const sasl = new Error('SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string')
     expect(renderError(sasl, view).text).toMatch(/client password must be a\s+string[^]*psql/)
@@ -134,13 +129,6 @@ describe('an error that the user can fix names the place and the fix', () => {
   test('a missing privilege leads to the statements that grant it', () => {
     const denied = withCode('42501', 'permission denied for table crm.people', { severity: 'ERROR' })
     expect(renderError(denied, view).text).toContain('`fillrate check` lists the statements')
-  })
-
-  test('text is wrapped to the terminal, except for a line with a caret under it', () => {
-    const line = `select ${'word '.repeat(30)}`
-    const wide = { ...problem, found: `${line}\n      ^\n${line}`, expected: line }
-    const lines = renderError(new ConfigProblems('x', [wide]), { ...view, columns: 60 }).text.split('\n')
-    expect(lines.filter((one) => one.length > 60)).toEqual([`    found     ${line.trimEnd()}`])
   })
 
   test('a run that lost its lease is not an unexpected error', () => {
@@ -188,14 +176,6 @@ describe('an unexpected error', () => {
     const whole = renderError(error, { ...view, stack: true })
     expect(whole.text).toMatch(/^\s+at /m)
     expect(whole.text).toContain('the cause of it')
-  })
-
-  test('can be any value', () => {
-    expect(renderError('a text', view)).toMatchObject({
-      exit: 1,
-      text: expect.stringContaining('unknown error'),
-    })
-    expect(renderError(undefined, view).exit).toBe(1)
   })
 
   test('shows none of its properties: those of a database error can contain values of a row', () => {

@@ -26,19 +26,6 @@ test('other output appears above the live line', () => {
   expect(terminal.screen).toEqual(['a warning', 'and', 'more', '1'])
 })
 
-test('a live line is cut before the edge, so that the terminal never wraps it', () => {
-  const { terminal, output } = onTerminal(20)
-  output.live('x'.repeat(50))
-  expect(terminal.screen).toEqual([`${'x'.repeat(18)}…`])
-})
-
-test('without a live line only the text is written', () => {
-  const { terminal, output } = onTerminal()
-  output.live('')
-  output.line('plain')
-  expect(terminal.raw).toBe('plain\n')
-})
-
 test('a file gets neither a live line nor escapes', () => {
   const { text, output } = intoFile()
   output.live('one')
@@ -46,12 +33,6 @@ test('a file gets neither a live line nor escapes', () => {
   output.live('')
   expect(text()).toBe('error\n')
   expect(output.columns).toBeNull()
-})
-
-test('a terminal that reports 0 columns counts as one of 80', () => {
-  expect(onTerminal(0).output.columns).toBe(80)
-  expect(onTerminal(0).output.textColumns).toBe(80)
-  expect(onTerminal(10).output.columns).toBe(20)
 })
 
 test('a terminal that cannot move its cursor gets plain lines (TERM=dumb)', () => {

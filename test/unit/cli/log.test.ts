@@ -4,7 +4,7 @@ import { createLog, formatLogLine } from '../../../src/cli/log.ts'
 import { readVersion } from '../../../src/util/version.ts'
 import { createSecretMask } from '../../../src/cli/secret-mask.ts'
 import { createPaint } from '../../../src/cli/terminal.ts'
-import { intoFile, onTerminal } from './terminal.ts'
+import { intoFile } from './terminal.ts'
 
 const mask = createSecretMask({
   FILLRATE_API_KEY: 'a-key-to-hide',
@@ -54,13 +54,6 @@ test('JSON lines for a program', () => {
   for (const line of lines) expect(new Date((line as { time: string }).time).getTime()).toBeGreaterThan(0)
 })
 
-test('what is below the level is left out', () => {
-  const { text, output } = intoFile()
-  createLog({ level: 'warn', format: 'pretty', output, mask }).info('not logged')
-  createLog({ level: 'silent', format: 'pretty', output, mask }).fatal('not logged')
-  expect(text()).toBe('')
-})
-
 test.each(['pretty', 'json'] as const)(
   'no secret is in a line, nor what an error of Postgres quotes (%s)',
   (format) => {
@@ -77,17 +70,6 @@ test.each(['pretty', 'json'] as const)(
   },
 )
 
-test('a stack is there at debug, and only there', () => {
-  const at = (level: 'debug' | 'info'): string => {
-    const { text, output } = intoFile()
-    createLog({ level, format: 'pretty', output, mask }).error({ err: new Error('broke') }, 'logged')
-    return text()
-  }
-  expect(at('debug')).toMatch(/^\s+at /m)
-  expect(at('info')).not.toMatch(/^\s+at /m)
-  expect(at('info')).toContain('error=broke')
-})
-
 test('a line never moves the cursor, whatever is in it', () => {
   const line = formatLogLine(
     JSON.stringify({ level: 'info', time: 0, msg: 'a\u001b[2Jb\nc', key: 'x\u001b[1A' }),
@@ -96,11 +78,4 @@ test('a line never moves the cursor, whatever is in it', () => {
   // oxlint-disable-next-line no-control-regex
   expect(line).not.toMatch(/\u001b/)
   expect(line.trimEnd().split('\n')).toHaveLength(1)
-})
-
-test('on a terminal it goes above the live lines', () => {
-  const { terminal, output } = onTerminal()
-  output.live('the bar')
-  createLog({ level: 'info', format: 'pretty', output, mask }).warn('look here')
-  expect(terminal.screen).toEqual([expect.stringContaining('look here'), 'the bar'])
 })

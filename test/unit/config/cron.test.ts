@@ -68,8 +68,7 @@ describe.each(CHANGES)('%s from %s', (timezone, day) => {
     // One after the other, and backwards, as a daemon reads them.
     expected.forEach((at, index) => {
       const next = expected[index + 1] ?? at
-      for (const now of [at, at + 1, at + MINUTE_MS, next - 1])
-        if (now >= at && now < Math.max(next, at + 1)) expect(previousTime(when, now)).toBe(at)
+      for (const now of [at, Math.max(at, next - 1)]) expect(previousTime(when, now)).toBe(at)
       if (at < last) expect(nextTimes(when, at, 1)).toEqual([next])
     })
   }

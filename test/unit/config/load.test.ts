@@ -1,9 +1,9 @@
-import { execFile } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { personSource } from '../../support/crm.ts'
 
@@ -92,21 +92,16 @@ interface Case {
   readonly path?: string
 }
 
-/**
- * Loads in a Node of its own, one after another: vitest would run the imports through Vite, which resolves
- * and transforms modules by other rules than the `node` that Fillrate runs in.
- */
-async function loadInNode(
-  cases: readonly Case[],
-  before = '',
-): Promise<{ loaded: Loaded[]; stderr: string }> {
-  const load = new URL('../../../src/config/load.ts', import.meta.url).href
-  const script = `
-    import { writeFileSync } from 'node:fs'
-    import { loadConfig } from ${JSON.stringify(load)}
+const LOADER = `
+  import { writeFileSync } from 'node:fs'
+  import { createInterface } from 'node:readline'
+  import { loadConfig } from ${JSON.stringify(new URL('../../../src/config/load.ts', import.meta.url).href)}
+  for await (const line of createInterface({ input: process.stdin })) {
+    const { cases, before } = JSON.parse(line)
+    const prepare = new Function('index', 'writeFileSync', before)
     const results = []
-    for (const [index, options] of ${JSON.stringify(cases)}.entries()) {
-      ${before}
+    for (const [index, options] of cases.entries()) {
+      prepare(index, writeFileSync)
       try {
         const config = await loadConfig(options)
         results.push({ table: Object.values(config.sources)[0].table, path: config.path, ...(config.serviceNames.length > 0 && { services: config.services.map((one) => [one.name, one.adapter.name, one.concurrency]) }) })
@@ -116,14 +111,25 @@ async function loadInNode(
       }
     }
     console.log(JSON.stringify(results))
-  `
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [
-    '--input-type=module',
-    '-e',
-    script,
-  ])
-  const loaded: Loaded[] = JSON.parse(stdout)
-  return { loaded, stderr }
+  }`
+
+/**
+ * Loads in a Node of its own, one after another: vitest would run the imports through Vite, which resolves
+ * and transforms modules by other rules than the `node` that Fillrate runs in.
+ */
+const node = spawn(process.execPath, ['--input-type=module', '-e', LOADER])
+const answers = createInterface({ input: node.stdout })[Symbol.asyncIterator]()
+let stderr = ''
+node.stderr.on('data', (text: Buffer) => (stderr += text.toString()))
+
+async function loadInNode(
+  cases: readonly Case[],
+  before = '',
+): Promise<{ loaded: Loaded[]; stderr: string }> {
+  stderr = ''
+  node.stdin.write(`${JSON.stringify({ cases, before })}\n`)
+  const { value } = await answers.next()
+  return { loaded: JSON.parse(String(value)) as Loaded[], stderr }
 }
 
 let folder = ''
@@ -139,6 +145,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
+  node.stdin.end()
   await rm(folder, { recursive: true })
 })
 

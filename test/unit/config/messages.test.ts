@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ConfigProblems, formatProblems } from '../../../src/config/problems.ts'
-import { describeValue, didYouMean, editDistance, maskPasswords } from '../../../src/util/text.ts'
+import { describeValue, didYouMean, maskPasswords } from '../../../src/util/text.ts'
 
 describe('problems', () => {
   const problem = {
@@ -94,20 +94,5 @@ describe('a suggestion', () => {
     expect(didYouMean(word, ['title', 'phone', 'name.full', 'name.first', 'name.last', 'id'])).toBe(
       suggestion,
     )
-  })
-
-  test('measures the edit distance', () => {
-    const word = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 8 })
-    fc.assert(
-      fc.property(word, word, word, (a, b, c) => {
-        expect(editDistance(a, a)).toBe(0)
-        expect(editDistance(a, b)).toBe(editDistance(b, a))
-        expect(editDistance(a, b) === 0).toBe(a === b)
-        expect(editDistance(a, b)).toBeLessThanOrEqual(Math.max(a.length, b.length))
-        expect(editDistance(a + c, b + c)).toBeLessThanOrEqual(editDistance(a, b))
-      }),
-    )
-    expect(editDistance('Olso', 'Oslo')).toBe(1)
-    expect(editDistance('kitten', 'sitting')).toBe(3)
   })
 })

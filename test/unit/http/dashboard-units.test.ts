@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-import { authorize, isSameOrigin } from '../../../src/http/auth.ts'
 import { limitText } from '../../../src/http/dashboard/pages/overview.ts'
 import { statesTable } from '../../../src/http/dashboard/components.ts'
 import { buildUrl, html } from '../../../src/http/dashboard/html.ts'
@@ -8,7 +7,6 @@ import { WorkMetrics } from '../../../src/pipeline/metrics-recorder.ts'
 import type { RateLimitReport, RateReport } from '../../../src/domain/report/status.ts'
 import { ROW_STATES, type RowState } from '../../../src/domain/row.ts'
 import { cached } from '../../../src/util/cached.ts'
-import { basicAuth } from '../../support/dashboard-client.ts'
 import { EMPTY_METRICS } from '../../support/empty-metrics.ts'
 
 test('interpolated values are escaped exactly once', () => {
@@ -20,85 +18,6 @@ test('interpolated values are escaped exactly once', () => {
   expect(buildUrl('/row', { source: 'a&b', key: '["x","y=z"]', after: null })).toBe(
     '/row?source=a%26b&key=%5B%22x%22%2C%22y%3Dz%22%5D',
   )
-})
-
-const operator = { name: 'anna', role: 'operator', secret: 'secret' } as const
-const reader = { name: 'reader', role: 'reader', secret: 'another' } as const
-
-const local = { tokens: [], host: '127.0.0.1', publicUrl: null }
-const here = { host: 'localhost:8080' }
-test.each([
-  ['a token, from loopback', { ...local, tokens: [{ ...operator, secret: 't' }] }, {}, 401],
-  [
-    'a token, as a bearer',
-    { ...local, tokens: [{ ...operator, secret: 't' }], host: '0.0.0.0' },
-    { authorization: 'bearer t' },
-    true,
-  ],
-  [
-    'a token, as a password',
-    { ...local, tokens: [{ ...operator, secret: 't:u' }], host: '0.0.0.0' },
-    { authorization: basicAuth('t:u') },
-    true,
-  ],
-  [
-    'a token, as a user name',
-    { ...local, tokens: [{ ...operator, secret: 't' }] },
-    { authorization: basicAuth('', 't') },
-    401,
-  ],
-  [
-    'a token, in another form',
-    { ...local, tokens: [{ ...operator, secret: 't' }] },
-    { authorization: 'Digest t' },
-    401,
-  ],
-  ['none, on loopback', local, here, true],
-  ['none, on loopback in IPv6', { ...local, host: '::1' }, { host: '[::1]:8080' }, true],
-  ['none, without a name', local, {}, 403],
-  [
-    'a token, and an address outside',
-    { ...local, tokens: [{ ...operator, secret: 't' }], publicUrl: 'https://a.example' },
-    { authorization: 'Bearer t' },
-    true,
-  ],
-  ['none, with the scheme that a proxy adds', local, { ...here, 'x-forwarded-proto': '' }, 403],
-  ['none, with the host that a proxy adds', local, { ...here, 'x-forwarded-host': '' }, 403],
-] as const)('authorization with %s', (_, door, headers, expected) => {
-  const admission = authorize(door, headers)
-  expect(admission.isAuthorized || admission.status).toBe(expected)
-})
-
-test('access says whose token it is, and whether it may change anything', () => {
-  const policy = { ...local, tokens: [operator, reader] }
-  const access = (authorization: string) => authorize(policy, { authorization })
-  expect(access('Bearer secret')).toMatchObject({
-    access: { name: 'anna', isOperator: true, method: 'bearer' },
-  })
-  expect(access('Bearer another')).toMatchObject({ access: { name: 'reader', isOperator: false } })
-  // The user name says nothing: the token has a name.
-  expect(access(basicAuth('secret', 'reader'))).toMatchObject({
-    access: { name: 'anna', isOperator: true, method: 'basic' },
-  })
-  expect(access(basicAuth('another', 'anna'))).toMatchObject({
-    access: { name: 'reader', isOperator: false, method: 'basic' },
-  })
-  expect(access(basicAuth('wrong', 'anna'))).toMatchObject({
-    status: 401,
-    reason: expect.stringContaining('as the password'),
-  })
-  expect(access('')).toMatchObject({ status: 401 })
-})
-
-test('only our own pages, or clients with the token, may change something', () => {
-  const host = 'fillrate.example:8080'
-  expect(isSameOrigin({ host, 'sec-fetch-site': 'same-origin' }, 'basic')).toBe(true)
-  expect(isSameOrigin({ host, 'sec-fetch-site': 'same-site', origin: `http://${host}` }, 'basic')).toBe(false)
-  expect(isSameOrigin({ host, 'sec-fetch-site': 'none' }, 'loopback')).toBe(false)
-  expect(isSameOrigin({ host, origin: `https://${host}` }, 'basic')).toBe(true)
-  expect(isSameOrigin({ host, origin: 'https://fillrate.example' }, 'basic')).toBe(false)
-  expect(isSameOrigin({ host }, 'loopback')).toBe(false)
-  expect(isSameOrigin({ host }, 'bearer')).toBe(true)
 })
 
 test('a cached value is read once for concurrent callers, again when stale, and at once after a failure', async () => {

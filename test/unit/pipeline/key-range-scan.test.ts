@@ -24,26 +24,6 @@ test.each([1, 2, 7, 400])('a scan of key ranges reads every row once (first page
   expect(read.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 2_500 }, (_, n) => n + 1))
 })
 
-test('pages grow, and further while few rows are to be picked', () => {
-  const scan = new KeyRangeScan()
-  const sizes = [101, 101, 1_000, 2_000, 0, 3, 100, 101, 0].map((candidates, n) => {
-    const { rows } = scan
-    scan.advance(String(n), candidates)
-    return rows
-  })
-  expect(sizes).toEqual([250, 1_000, 2_000, 4_000, 4_000, 8_000, 10_000, 10_000, 4_000])
-})
-
-test('what is read first comes from all over the table', () => {
-  const splits = Array.from({ length: 49 }, (_, n) => String((n + 1) * 20))
-  const first = readAll(new KeyRangeScan(splits, 2), 1_000).slice(0, 125)
-  for (let fifth = 0; fifth < 5; fifth++) {
-    const share = first.filter((key) => Math.floor((key - 1) / 200) === fifth).length
-    expect(share).toBeGreaterThanOrEqual(20)
-    expect(share).toBeLessThanOrEqual(60)
-  }
-})
-
 const bounds: ClaimBounds = { max: Number.POSITIVE_INFINITY, countsSkipped: false, endsAtBudget: false }
 const costs = ['a', null, 'b', 'a', 'c', null, 'b', 'd']
 

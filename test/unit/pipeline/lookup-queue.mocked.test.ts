@@ -7,7 +7,6 @@ import { LeaseKeeper, LookupQueue } from '../../../src/pipeline/look-up/lookup-q
 import { lookUpBatch } from '../../../src/pipeline/look-up/look-up.ts'
 import { PrioritySemaphore } from '../../../src/pipeline/look-up/slots.ts'
 import { Breaker } from '../../../src/service/breaker.ts'
-import type { LeaseOptions } from '../../../src/store/lookup-leases.ts'
 import type { Database } from '../../../src/store/open.ts'
 import type { RunningRun } from '../../../src/store/runs.ts'
 import { SteppedLeases, turn, type Step } from '../../support/stepped-leases.ts'
@@ -70,26 +69,7 @@ async function endAll<T>(promise: Promise<T>, end = (step: Step): void => step.c
   return promise
 }
 
-/** Stores answers, and leases with them what is to be ready next. */
-function storeAhead(queue: LookupQueue): { readonly plan: LeaseOptions; readonly stored: Promise<void> } {
-  const plan = queue.planAhead()
-  if (plan === null) throw new Error('nothing is to be leased ahead')
-  const stored = store.complete([], plan).then(
-    ({ leased }) => queue.addLeased(plan, leased, now),
-    () => queue.giveUp(plan),
-  )
-  return { plan, stored }
-}
-
 describe('the queue', () => {
-  test('releases what a lease has leased of which only the result was lost, and throws its error', async () => {
-    const queue = createQueue(100)
-    const next = queue.next(SLOTS)
-    ;(await store.next('lease')).fail(new Error('the lease'), true)
-    await expect(endAll(next)).rejects.toThrow('the lease')
-    expect(store.tokens.size).toBe(0)
-  })
-
   test('throws the error of a release, and the first one if there are more', async () => {
     const queue = createQueue(100)
     await endAll(queue.next(1))
@@ -100,51 +80,6 @@ describe('the queue', () => {
     await expect(endAll(queue.close(), (step) => step.fail(new Error('another')))).rejects.toThrow(
       'the release',
     )
-  })
-
-  test('releases what answers have leased of which only the result was lost', async () => {
-    const queue = createQueue(100)
-    const called = (await endAll(queue.next(1))).length + (await queue.next(1)).length
-    const { stored } = storeAhead(queue)
-    ;(await store.next('complete')).fail(new Error('the answers'), true)
-    await stored
-    await endAll(queue.close())
-    expect(store.tokens.size).toBe(called)
-  })
-
-  test('a slot waits for what answers lease, and has nothing more only when nothing is being leased', async () => {
-    const queue = createQueue(3)
-    const called = [...(await endAll(queue.next(1))), ...(await queue.next(1))]
-    expect(called).toHaveLength(2)
-    const { stored } = storeAhead(queue)
-    const next = queue.next(1)
-    expect(await isPending(next)).toBe(true)
-    expect(store.steps.map(({ kind }) => kind)).toEqual(['complete'])
-    store.steps[0]?.commit()
-    await stored
-    expect(await next).toHaveLength(1)
-    expect(await endAll(queue.next(1))).toEqual([])
-    await endAll(queue.close())
-  })
-
-  test('no more are leased ahead while a lease is under way, than slots have found none, or after the last', async () => {
-    const queue = createQueue(5)
-    expect(queue.planAhead()).toBeNull()
-    await endAll(queue.next(1))
-    await queue.next(1)
-    const { plan, stored } = storeAhead(queue)
-    expect(plan.limit).toBe(1)
-    expect(queue.planAhead()).toBeNull()
-    store.steps[0]?.commit()
-    await stored
-    expect(await endAll(queue.next(4))).toHaveLength(1)
-    expect(await endAll(queue.next(4))).toHaveLength(2)
-    // What a claim has left before its place is found from the start, once.
-    const last = queue.planAhead()
-    expect(last).toMatchObject({ after: 0 })
-    if (last !== null) queue.addLeased(last, [], now)
-    expect(queue.planAhead()).toBeNull()
-    await endAll(queue.close())
   })
 })
 

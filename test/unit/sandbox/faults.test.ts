@@ -3,11 +3,9 @@ import { describe, expect, it } from 'vitest'
 import { FAULT_MEANINGS, type FaultName, Opportunity } from '../../../src/sandbox/options.ts'
 import {
   bulk,
-  call,
   company,
   connectionLost,
   emailsFrom,
-  endOf,
   idle,
   person,
   sandboxWith,
@@ -36,9 +34,9 @@ describe('the draw of a fault', () => {
   it.each(Object.keys(FAULT_MEANINGS) as FaultName[])(
     'injects %s at its share, never at 0 and always at 1',
     (fault) => {
-      const made = (share: number) => draw(fault, { share, count: 10_000 }).filter(Boolean).length
-      expect([made(0), made(1)]).toEqual([0, 10_000])
-      expect(Math.abs(made(0.05) - 500)).toBeLessThan(90)
+      const made = (share: number) => draw(fault, { share, count: 1_000 }).filter(Boolean).length
+      expect([made(0), made(1)]).toEqual([0, 1_000])
+      expect(Math.abs(made(0.2) - 200)).toBeLessThan(60)
     },
   )
 
@@ -106,23 +104,6 @@ describe('faults of calls', () => {
     expect(sandbox.stats().inputs).toMatchObject({ requested_in_bulk: 3, unanswered: 0 })
   })
 
-  it('count an answer that the client did not wait for', async () => {
-    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
-    const plan = () => {
-      arrive()
-      return false
-    }
-    const sandbox = await sandboxWith({ plan, latencyAfterMs: 500 })
-    const caller = new AbortController()
-    const body = { email: 'a@acme.com' }
-    const gone = endOf(call(sandbox, '/v1/person/enrich', { body, signal: caller.signal }))
-    await arrived
-    caller.abort()
-    expect(await gone).toBe('cut')
-    await expect.poll(() => sandbox.stats().inputs.unanswered).toBe(1)
-    expect(sandbox.stats().inputs.requested_singly).toBe(0)
-  })
-
   it('answer 200 with what is not a record', async () => {
     const sandbox = await sandboxWith({ faults: { 'not-a-record': 1 } })
     const responses = await Promise.all(emailsFrom(60).map((email) => person(sandbox, email)))
@@ -138,29 +119,6 @@ describe('faults of calls', () => {
     expect(responses.filter(isRecord)).toEqual([])
     expect(new Set(responses.map(({ text }) => text)).size).toBe(5)
     expect(sandbox.stats().inputs.requested_singly).toBe(0)
-  })
-
-  it('hit the same inputs in every run, in any order', async () => {
-    const statuses = async (emails: readonly string[]) => {
-      const sandbox = await sandboxWith({ faults: { 500: 0.2, 503: 0.2 }, seed: 5 })
-      const pairs = await Promise.all(
-        emails.map(async (email) => [email, (await person(sandbox, email)).status]),
-      )
-      return Object.fromEntries(pairs) as Record<string, number>
-    }
-    const emails = emailsFrom(100)
-    const first = await statuses(emails)
-    expect(await statuses(emails.toReversed())).toEqual(first)
-    expect(new Set(Object.values(first))).toEqual(new Set([200, 404, 500, 503]))
-  })
-
-  it('delay the answers to calls', async () => {
-    const sandbox = await sandboxWith({
-      latencyAfterMs: [1, 5],
-    })
-    const responses = await Promise.all(emailsFrom(20).map((email) => person(sandbox, email)))
-    expect(responses.filter(({ status }) => status !== 200 && status !== 404)).toEqual([])
-    expect(sandbox.stats().inputs).toMatchObject({ requested_singly: 20, max_requested: 1 })
   })
 })
 
@@ -190,14 +148,6 @@ describe('faults of deliveries', () => {
     await idle(sandbox)
     expect(sandbox.stats().jobs.completed).toBe(1)
     expect(receiver.received).toHaveLength(1)
-  })
-
-  it('answer the 202 after a rejected early delivery, without waiting for the retries', async () => {
-    const receiver = await startReceiver(() => 500)
-    const sandbox = await sandboxWith({ faults: { early: 1 }, retryDelaysMs: [3_600_000] })
-    await submit(sandbox, ['a@acme.com'], receiver.url)
-    expect(receiver.received).toHaveLength(1)
-    expect(sandbox.stats().jobs.pending).toBe(1)
   })
 
   it('deliver twice with one event_id', async () => {
@@ -278,18 +228,5 @@ describe('faults of jobs', () => {
     const shuffled = await deliver(['shuffle', 1])
     expect(shuffled).not.toEqual(emails)
     expect(shuffled.toSorted()).toEqual(emails.toSorted())
-  })
-
-  it('give a foreign result a request_id that no input has, in every form', async () => {
-    const receiver = await startReceiver()
-    const sandbox = await sandboxWith({ faults: { 'foreign-result': 1 } })
-    for (const requestIds of ['opaque', 'email'] as const) {
-      sandbox.configure({ requestIds })
-      await submit(sandbox, emailsFrom(10), receiver.url)
-      await idle(sandbox)
-      const ids = receiver.received.at(-1)?.event.results.map((result) => result.request_id) ?? []
-      expect(ids.length).toBeGreaterThan(10)
-      expect(new Set(ids).size).toBe(ids.length)
-    }
   })
 })

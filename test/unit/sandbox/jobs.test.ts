@@ -1,10 +1,6 @@
-import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
-import { promisify } from 'node:util'
-import { createServer } from 'node:http'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
-  bulk,
   call,
   connectionLost,
   emailsFrom,
@@ -16,8 +12,6 @@ import {
   submit,
 } from './support.ts'
 import type { Received } from './support.ts'
-import { freePort } from '../../support/free-port.ts'
-import { listenOnLoopback } from '../../support/loopback.ts'
 
 const signatureOf = (body: Buffer, secret: string) => createHmac('sha256', secret).update(body).digest('hex')
 
@@ -55,20 +49,6 @@ describe('a delivery', () => {
     expect(new Set(none.map((data) => data.slice(0, 5)))).toEqual(new Set(['null', '{}', '{"ema']))
   })
 
-  it('has request_ids of every form', async () => {
-    const receiver = await startReceiver()
-    const sandbox = await sandboxWith()
-    const emails = [' A@Acme.com', 'b@acme.com']
-    const forms = []
-    for (const requestIds of ['email', 'opaque'] as const) {
-      sandbox.configure({ requestIds })
-      await submit(sandbox, emails, receiver.url)
-      await idle(sandbox)
-      forms.push(receiver.received.at(-1)?.event.results.map((result) => result.request_id))
-    }
-    expect(forms).toEqual([emails, [expect.stringMatching(/^req_/), expect.stringMatching(/^req_/)]])
-  })
-
   it('is retried with the same bytes until acknowledged', async () => {
     const answers = [500, 'hang', 302, 204] as const
     const receiver = await startReceiver((_, before) => answers[before] ?? 200)
@@ -80,45 +60,6 @@ describe('a delivery', () => {
     expect(new Set(bodies).size).toBe(1)
     expect(sandbox.stats().deliveries.answers).toEqual({ 500: 1, timeout: 1, 302: 1, 204: 1 })
   })
-
-  it('frees the connections of a receiver that times out', async () => {
-    const silent = createServer(() => {})
-    const { url, close } = await listenOnLoopback(silent)
-    onTestFinished(close)
-    const sandbox = await sandboxWith({ retryDelaysMs: [] })
-    await submit(sandbox, ['a@acme.com'], url)
-    await idle(sandbox)
-    const open = promisify(silent.getConnections.bind(silent))
-    await expect.poll(() => open(), { timeout: 60_000 }).toBe(0)
-  })
-
-  it('is given up after the last retry', async () => {
-    const sandbox = await sandboxWith({ retryDelaysMs: [1, 1] })
-    await submit(sandbox, emailsFrom(3), `http://127.0.0.1:${await freePort()}/`)
-    await idle(sandbox)
-    const { jobs, deliveries } = sandbox.stats()
-    expect(jobs).toMatchObject({ accepted: 1, completed: 0, failed: 0 })
-    expect(deliveries.answers).toEqual({ unreachable: 3 })
-  })
-
-  it('has a unique event_id and job_id, across sandboxes', async () => {
-    const receiver = await startReceiver()
-    for (const sandbox of [await sandboxWith(), await sandboxWith()]) {
-      for (const email of ['a@acme.com', 'a@acme.com']) await submit(sandbox, [email], receiver.url)
-      await idle(sandbox)
-    }
-    const ids = receiver.received.flatMap(({ event }) => [event.event_id, event.job_id])
-    expect(new Set(ids).size).toBe(8)
-  })
-})
-
-it('delivers many jobs at once, each once', async () => {
-  const receiver = await startReceiver()
-  const sandbox = await sandboxWith({ jobDelayMs: 50 })
-  const ids = await Promise.all(emailsFrom(400).map((email) => submit(sandbox, [email], receiver.url)))
-  await idle(sandbox)
-  expect(receiver.received.map(({ event }) => event.job_id).sort()).toEqual(ids.toSorted())
-  expect(sandbox.stats()).toMatchObject({ jobs: { completed: 400 }, deliveries: { answers: { 200: 400 } } })
 })
 
 it('cuts calls, jobs and retries off at once when it closes', async () => {
@@ -137,28 +78,6 @@ it('cuts calls, jobs and retries off at once when it closes', async () => {
   await sandbox.close()
 })
 
-it('keeps no process alive after closing', async () => {
-  const program = `
-    import { startSandbox } from ${JSON.stringify(new URL('../../../src/sandbox/server.ts', import.meta.url).href)}
-    const hour = 3_600_000
-    const sandbox = await startSandbox({ latencyAfterMs: hour, jobDelayMs: hour })
-    const headers = { 'content-type': 'application/json', authorization: 'Bearer sandbox-key' }
-    const call = (path, fields) =>
-      fetch(sandbox.url + path, { method: 'POST', headers, body: JSON.stringify(fields) }).catch(() => undefined)
-    const response = call('/v1/person', { email: 'a@acme.com' })
-    while (sandbox.stats().inputs.distinct === 0) await new Promise(setImmediate)
-    sandbox.configure({ latencyAfterMs: 0 })
-    await call('/v1/person/bulk', { emails: ['a@acme.com'], webhook_url: 'http://127.0.0.1:9/' })
-    await sandbox.close()
-    await response
-    console.log('closed')`
-  // Ends after a while, so that a failure leaves no process either.
-  const options = { timeout: 60_000 }
-  const run = promisify(execFile)
-  const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], options)
-  expect(stdout).toBe('closed\n')
-})
-
 describe('a single lookup answered 202', () => {
   it('is delivered as a job of one to its webhook URL', async () => {
     const receiver = await startReceiver()
@@ -172,24 +91,4 @@ describe('a single lookup answered 202', () => {
     await idle(sandbox)
     expect(receiver.received.map(({ event }) => event.results.map(({ data }) => data))).toEqual([[record]])
   })
-
-  it('is delivered nowhere without a webhook URL', async () => {
-    const sandbox = await sandboxWith({ faults: { 202: 1 } })
-    expect((await call(sandbox, '/v1/company/enrich?domain=acme.com')).status).toBe(202)
-    await idle(sandbox)
-    expect(sandbox.stats().jobs).toMatchObject({ accepted: 1, completed: 0 })
-  })
-
-  it('is rejected if its URL is on another machine', async () => {
-    const body = { email: 'a@acme.com', webhook_url: 'http://example.com/' }
-    expect((await call(await sandboxWith(), '/v1/person/enrich', { body })).status).toBe(422)
-  })
-})
-
-it('accepts loopback by name and in IPv6', async () => {
-  const sandbox = await sandboxWith({ retryDelaysMs: [] })
-  const port = await freePort()
-  for (const host of ['localhost', '[::1]', '127.9.9.9']) {
-    expect((await bulk(sandbox, ['a@acme.com'], `http://${host}:${port}/`)).status).toBe(202)
-  }
 })

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { startSandbox } from '../../../src/sandbox/server.ts'
 import { bulk, call, company, idle, person, sandboxWith, startReceiver } from './support.ts'
 import type { Sandbox } from '../../../src/sandbox/server.ts'
 
@@ -58,27 +57,5 @@ describe('GET /_stats', () => {
       'd@acme.com': { tried: 2, single: 1, bulk: 0, unanswered: 0 },
       'e@acme.com': { tried: 1, single: 0, bulk: 0, unanswered: 0 },
     })
-  })
-
-  it('starts over after a reset, but the window continues', async () => {
-    const sandbox = await sandboxWith({ limit: 2, windowMs: 60_000 })
-    await person(sandbox, 'a@acme.com')
-    sandbox.reset()
-    expect(sandbox.stats()).toMatchObject({
-      requests: {},
-      calls: { accepted: 0 },
-      windows: [],
-      inputs: { distinct: 0 },
-    })
-    await person(sandbox, 'a@acme.com')
-    expect((await person(sandbox, 'a@acme.com')).status).toBe(429)
-    expect(sandbox.stats().calls).toEqual({ accepted: 1, refused: 1 })
-  })
-})
-
-describe('starting', () => {
-  it('rejects a port in use', async () => {
-    const sandbox = await sandboxWith()
-    await expect(startSandbox({ port: sandbox.port })).rejects.toThrow('EADDRINUSE')
   })
 })

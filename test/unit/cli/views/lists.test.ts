@@ -3,7 +3,6 @@ import type { StatusReport } from '../../../../src/domain/report/status.ts'
 import { renderFinding, renderVerdict } from '../../../../src/cli/commands/check.ts'
 import { formatCsvLine, renderFailures, type FailureOverview } from '../../../../src/cli/commands/failures.ts'
 import { renderStatus } from '../../../../src/cli/views/status.ts'
-import { textWidth } from '../../../../src/cli/terminal.ts'
 import { createFinding } from '../../../../src/cli/check/finding.ts'
 import { ROW_STATES, type RowState } from '../../../../src/domain/row.ts'
 import { onTerminal } from '../terminal.ts'
@@ -52,27 +51,6 @@ describe('failures', () => {
     expect(text).toContain('1 min ago')
     expect(text).toContain('--csv')
     expect(text).not.toContain('\u001b')
-  })
-
-  test('counts the reasons beyond the limit', () => {
-    const reasons = Array.from({ length: 30 }, (_, n) => ({
-      source: 'a',
-      state: 'rejected' as const,
-      reason: `r${n}`,
-      rows: 2,
-    }))
-    const text = renderFailures(
-      { total: 60, reasons, cells: [], rows: [] },
-      onTerminal(100).output,
-      now,
-    ).join('\n')
-    expect(text).toContain('and 10 rows for 5 rarer reasons')
-  })
-
-  test('says if there are none', () => {
-    expect(
-      renderFailures({ total: 0, reasons: [], cells: [], rows: [] }, onTerminal(80).output, now),
-    ).toEqual(['✓ No failed rows.'])
   })
 })
 
@@ -185,30 +163,6 @@ describe('status', () => {
     )
   })
 
-  test('of twenty sources, each has a line', () => {
-    const names = Array.from({ length: 20 }, (_, n) => `source_${n + 1}`)
-    const rows = Object.fromEntries(names.map((name) => [name, { ...none, total: 10, enriched: 10 }]))
-    rows['source_18'] = { ...none, total: 10, enriched: 7, waiting: 3 }
-    rows['source_19'] = { ...none, total: 10, failed: 10 }
-    const [pause] = view.paused
-    const paused = pause ? [{ ...pause, source: 'source_20' }] : []
-    const fill_rate = {
-      source_7: {
-        eligible: 10,
-        columns: [
-          { column: 'a', filled: 10 },
-          { column: 'b', filled: 5 },
-        ],
-        measured_at: new Date(now),
-      },
-    }
-    const lines = renderStatus({ ...view, rows, paused, fill_rate }, onTerminal(90).output, now)
-    const text = lines.join('\n')
-    expect(text).toMatch(/source +picked +waiting +not enriched +filled/)
-    expect(text).toMatch(/source_7 +10 +0 +0 +75\.0%/)
-    expect(lines.length).toBeLessThan(70)
-  })
-
   test('shows rows by state, fill rate by column, runs, jobs, deliveries and the rate limit', () => {
     const text = renderStatus(view, onTerminal(90).output, now).join('\n')
     expect(text).toMatch(/^contacts +paused 2 min ago by the dashboard$/m)
@@ -235,18 +189,6 @@ describe('status', () => {
     )
     expect(text).toMatch(/Budgets +live sync today: 188 of 1,000 lookups left/)
     expect(text).toMatch(/run 7, contacts: 0 of 400 lookups left \(used up\)/)
-  })
-
-  test.each([44, 80, 120])('fits %i columns', (columns) => {
-    for (const line of renderStatus(view, onTerminal(columns).output, now))
-      expect(textWidth(line)).toBeLessThanOrEqual(columns)
-  })
-
-  test('without any rows', () => {
-    const empty = { ...view, rows: {}, paused: [], running_runs: 2, last_run: null, fill_rate: {} }
-    const text = renderStatus(empty, onTerminal(80).output, now).join('\n')
-    expect(text).toContain('No row was picked yet.')
-    expect(text).toContain('2 in progress')
   })
 })
 

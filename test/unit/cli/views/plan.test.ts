@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import type { Plan } from '../../../../src/domain/report/plan.ts'
 import { renderDiff } from '../../../../src/cli/views/report.ts'
 import { renderPlan } from '../../../../src/cli/commands/plan.ts'
-import { textWidth } from '../../../../src/cli/terminal.ts'
 import { onTerminal } from '../terminal.ts'
 
 const contacts = {
@@ -102,56 +101,6 @@ test('a plan that stops at the limit says what it read, and nothing of the rest'
   expect(limited).toMatch(/^contacts\n {4}read +6,000 {2}eligible rows, up to the limit\n/)
 })
 
-test('counts the reasons beyond the limit, and wraps long ones', () => {
-  const long = 'email: address with a display name; linkedin_url: company page; name: missing; company: none'
-  const reasons = Array.from({ length: 20 }, (_, n) => [`reason ${n}`, 1] as const)
-  const many = { ...contacts, invalid_input: { [long]: 72, ...Object.fromEntries(reasons) } }
-  const text = textOf({ sources: [many] })
-  expect(text.replaceAll(/\n {20,}/g, ' ')).toContain(long)
-  expect(text).toMatch(/− invalid input +9 {2}for 9 rarer reasons; --json has them\n/)
-  expect(text).not.toContain('reason 11')
-})
-
-test('names the most frequent reasons first', () => {
-  const invalid_input = { a: 5, b: 40, c: 20, d: 30, e: 25 }
-  const shown = textOf({ sources: [{ ...contacts, invalid_input }] })
-    .split('\n')
-    .flatMap((line) => /invalid input +(.*)/.exec(line)?.[1] ?? [])
-  expect(shown).toEqual(['40  b', '30  d', '25  e', '20  c', '5  a'])
-})
-
-test('shows lookups, calls, cost and time', () => {
-  const text = textOf()
-  expect(text).toContain('3,604 distinct = 400 stored + 3,204 to request')
-  expect(text).toContain('333 = 304 person + 29 bulk')
-  expect(text).toContain('3,000 lookups (204 lookups beyond the budgets)')
-  expect(text).toContain('about 2 s, at 200 calls in 2 s')
-})
-
-test('says what is unknown', () => {
-  const unknown = textOf({
-    time: { limit: null, window_ms: null, ms: null, max_ms: null },
-  })
-  expect(unknown).toContain('unknown until the first call')
-  expect(textOf({}, null)).toContain('--budget')
-  const cost = { ...plan.cost, beyond_budget: 0 }
-  expect(textOf({ cost }, 'unlimited')).toContain('unlimited')
-})
-
-test.each([44, 80, 120])('fits %i columns', (columns) => {
-  for (const line of renderPlan(plan, onTerminal(columns).output, 3_000))
-    expect(textWidth(line)).toBeLessThanOrEqual(columns)
-})
-
-test('a cascade has a range of cost and time', () => {
-  const text = textOf({
-    cost: { ...plan.cost, lookups: 2_000, max_lookups: 2_900, beyond_budget: 0 },
-    time: { limit: 200, window_ms: 2_000, ms: 2_000, max_ms: 11_000 },
-  })
-  expect(text).toContain('2,000 to 2,900 lookups')
-  expect(text).toContain('2 s to 11 s, at 200 calls in 2 s')
-})
-
 test('shows rows before and after, cell by cell', () => {
   const cell = (column: string, before: unknown, after: unknown) => ({ column, before, after })
   const row = (key: string) => ({
@@ -189,14 +138,5 @@ describe('several services', () => {
     expect(text).toMatch(/pdl +1,200 +3,000 +60\.00 EUR/)
     expect(text).toMatch(/last +0 +3,000/)
     expect(text).toContain('4,200 to 9,000 lookups')
-  })
-
-  test('what budgets do not pay is said, and nothing is wider than the terminal', () => {
-    const limited = { ...several, cost: { ...cost, budget: 4_200, beyond_budget: 800 } }
-    for (const columns of [40, 60, 80]) {
-      const lines = renderPlan(limited, onTerminal(columns).output, 4_200)
-      expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain('lookups beyond the budgets')
-      expect(Math.max(...lines.map(textWidth))).toBeLessThanOrEqual(columns)
-    }
   })
 })

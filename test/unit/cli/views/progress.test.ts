@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { ProgressView, Throughput, estimateLeft, formatProgress } from '../../../../src/cli/views/progress.ts'
+import { Throughput, estimateLeft, formatProgress } from '../../../../src/cli/views/progress.ts'
 import type { RunProgress } from '../../../../src/runs/counters.ts'
-import { intoFile, onTerminal } from '../terminal.ts'
 
 const rate = {
   state: 'spending',
@@ -38,44 +37,6 @@ describe('the progress of a run', () => {
         '1,204 looked up, 300 in jobs, 3 jobs out, 2,911 cells written',
     )
   })
-
-  test('leaves out what is unknown at the start', () => {
-    const none = { picked: 0, finished: 0, requested: 0, submitted: 0, jobsWaiting: 0, written: 0 }
-    const start = { ...progress, ...none, picking: true, rate: null, stallReason: null }
-    expect(formatProgress(start, null)).toBe('1 min 05 s; 0 of 0+ rows (0%); 0 cells written')
-  })
-
-  test('is 100% only when all is done', () => {
-    const share = (changes: Partial<RunProgress>) => formatProgress({ ...progress, ...changes }, 1)
-    expect(share({ finished: 4_999 })).toContain('(99%)')
-    expect(share({ finished: 5_000, picking: true })).toContain('(99%)')
-    expect(share({ finished: 5_000 })).toContain('(100%)')
-  })
-})
-
-describe('the progress view', () => {
-  test('redraws at most ten times a second and leaves a clean terminal', () => {
-    const { terminal, output } = onTerminal()
-    const view = new ProgressView(output)
-    for (let ms = 0; ms <= 1_000; ms += 10) view.showRun({ ...progress, elapsedMs: ms, finished: ms })
-    expect(terminal.raw.split('\r')).toHaveLength(1 + 11)
-    expect(terminal.screen[0]).toContain('1,000 of 5,000 rows')
-    expect(terminal.blanked).toBe(0)
-    view.end()
-    expect(terminal.screen).toEqual([])
-  })
-
-  test('without a terminal writes a line every ten seconds, without escapes', () => {
-    const { text, output } = intoFile()
-    const view = new ProgressView(output)
-    for (let ms = 0; ms <= 35_000; ms += 200) view.showRun({ ...progress, elapsedMs: ms, finished: ms / 10 })
-    view.end()
-    const lines = text().trimEnd().split('\n')
-    expect(lines.map((line) => line.split(';')[0])).toEqual(['10 s', '20 s', '30 s'])
-    expect(lines[2]).toContain('100/s')
-    expect(lines[2]).toContain('20 s left')
-    expect(text()).not.toContain('\u001b')
-  })
 })
 
 describe('the throughput', () => {
@@ -88,12 +49,6 @@ describe('the throughput', () => {
     expect(throughput.perSecond).toBe(10)
     for (let second = 3; second <= 60; second++) throughput.add(second * 1_000, 20 + (second - 2) * 100)
     expect(throughput.perSecond).toBeCloseTo(100)
-  })
-
-  test('falls to zero when nothing moves', () => {
-    const throughput = new Throughput()
-    for (let second = 0; second <= 40; second++) throughput.add(second * 1_000, Math.min(second, 5) * 10)
-    expect(throughput.perSecond).toBe(0)
   })
 })
 
@@ -110,28 +65,7 @@ describe('the time left knows the window', () => {
     expect(left({ rate: limited })).toBe(50_000 + 2 * 60_000)
   })
 
-  test('during the wait for the window there is an estimate too', () => {
-    expect(left({ rate: limited }, 0)).toBe(170_000)
-    expect(left({ rate: limited }, null)).toBe(170_000)
-  })
-
   test('a slow database counts more than a fast limit', () => {
     expect(left({ rate: { ...limited, windowUsed: 30 }, picked: 120, finished: 60 }, 0.1)).toBe(600_000)
-  })
-
-  test('calls that fit the window are estimated by throughput', () => {
-    expect(left({ rate: { ...limited, windowUsed: 10 }, picked: 90, finished: 60 }, 10)).toBe(3_000)
-  })
-
-  test('a window of unknown length gives no estimate beyond its end', () => {
-    const unknown = { ...limited, windowMs: null, windowAtMostMs: 5_398_800 }
-    expect(left({ rate: unknown })).toBeNull()
-    expect(left({ rate: { ...unknown, nextWindowInMs: null } })).toBeNull()
-    expect(left({ rate: unknown, picked: 100 })).toBe(50_000)
-  })
-
-  test('rows in jobs and answered rows need no call', () => {
-    expect(left({ rate: limited, submitted: 100 }, 10)).toBe(14_000)
-    expect(left({ rate: limited, requested: 200 }, 10)).toBe(14_000)
   })
 })

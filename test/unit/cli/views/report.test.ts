@@ -79,11 +79,6 @@ test('every printed sum is right', () => {
   }
 })
 
-test('open lookups are shown, so that the sum is right', () => {
-  const text = textOf({ lookups: { ...report.lookups, stored: 800 } })
-  expect(text).toContain('4,432 distinct = 800 stored + 3,620 requested + 12 open')
-})
-
 test('each of several services has a line, and what the last one filled is said with its cost', () => {
   const { status, reason, lookups, spend, cells, rate } = report
   const acme = { service: 'acme', rows: 3_000, status, reason, lookups, spend, cells, rate }
@@ -103,15 +98,6 @@ describe('the end of a run', () => {
     ['failed', 'Run 12 failed after 41 s'],
   ] as const)('%s', (status, said) => {
     expect(textOf({ status }).split('\n')[0]).toBe(said)
-  })
-
-  test('without rows the report is short', () => {
-    const cells = { written: 0, protected: 0, skipped: 0 }
-    expect(textOf({ cells, rows: { ...none, picked: 0 } }).split('\n')).toHaveLength(3)
-    expect(textOf({ cells, rows: { ...none, picked: 0 } })).toContain('Nothing to do')
-    expect(
-      textOf({ cells, rows: { ...none, picked: 0 }, status: 'budget_reached', skipped_over_budget: 7 }),
-    ).not.toContain('Nothing to do')
   })
 })
 
@@ -153,16 +139,6 @@ describe('a dry run', () => {
     expect(text).toMatch(/\n {2}contacts\.title +3,100\n {2}accounts\.industry +400\n\n/)
     expect(text).toMatch(/\n {2}4711 {2}contacts\n {4}title +CEO +CTO\n/)
     expect(text).toMatch(/\n {2}fillrate run +writes the changes/)
-  })
-
-  test('without changes is short', () => {
-    const text = textOf({ dry_run: { columns: [column('contacts', 'title', 0)], sample: [] } })
-    expect(text).not.toContain('Cells that would be written')
-  })
-
-  test.each([44, 80])('fits %i columns', (columns) => {
-    for (const line of renderReport({ ...report, dry_run: dry }, onTerminal(columns).output))
-      expect(textWidth(line)).toBeLessThanOrEqual(columns)
   })
 })
 

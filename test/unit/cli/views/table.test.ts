@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { renderTable } from '../../../../src/cli/views/table.ts'
 import { textWidth } from '../../../../src/cli/terminal.ts'
-import { intoFile, onTerminal, unstyled } from '../terminal.ts'
+import { onTerminal } from '../terminal.ts'
 
 interface Row {
   readonly key: string
@@ -25,39 +25,12 @@ test('columns are aligned: text on the left, numbers on the right', () => {
   ])
 })
 
-test('wide characters count as two', () => {
-  const { output } = onTerminal(80)
-  expect(renderTable(output, [row('山田', 1, 'x'), row('abcd', 2, 'y')], columns)).toEqual([
-    'key   rows  reason',
-    '山田     1  x',
-    'abcd     2  y',
-  ])
-})
-
 test('on a narrow terminal the widest column is cut first, down to its minimum', () => {
   const rows = [row('a-key-of-some-length', 5, 'a reason that goes on and on, and on')]
   expect(renderTable(onTerminal(44).output, rows, columns)[1]).toBe(
     'a-key-of-some-len…     5  a reason that goe…',
   )
   expect(renderTable(onTerminal(20).output, rows, columns)[1]).toBe('a-key…     5  a rea…')
-})
-
-test('in a file nothing is cut', () => {
-  const long = 'x'.repeat(500)
-  expect(renderTable(intoFile().output, [row('a', 5, long)], columns)[1]).toBe(`a       5  ${long}`)
-})
-
-test('a column without any text is left out', () => {
-  expect(renderTable(onTerminal(80).output, [row('a', 5, '')], columns)).toEqual(['key  rows', 'a       5'])
-})
-
-test('colours change no column', () => {
-  const rows = [row('a', 5, 'short'), row('longer', 1_200, 'no')]
-  const [plain, colored] = [onTerminal(30).output, onTerminal(30, true).output].map((output) =>
-    renderTable(output, rows, columns),
-  )
-  expect(colored?.map(unstyled)).toEqual(plain)
-  expect(colored).not.toEqual(plain)
 })
 
 test('no line is wider than the terminal', () => {
