@@ -6,7 +6,12 @@ import { mixedBudgetOf } from './config/config.ts'
 import { requireDatabaseUrl } from './config/environment.ts'
 import { Notifier } from './daemon/notifier.ts'
 import { ProcessState, startConditionWatch } from './daemon/condition-watch.ts'
-import { serveReceiver, runService, type ServeReceiverOptions, type ServiceOptions } from './daemon/daemon.ts'
+import {
+  serveReceiver,
+  runConfiguration,
+  type ServeReceiverOptions,
+  type ServiceOptions,
+} from './daemon/daemon.ts'
 import { asReviewed, type SourceMapping } from './domain/mapping.ts'
 import { openReceiver, type Receiver, type ReceiverOptions } from './http/receiver.ts'
 import { SOURCE_TIMEOUT_MS } from './pipeline/deps.ts'
@@ -166,7 +171,7 @@ export class App extends Actions {
         if (!options.signal.aborted) throw error
       })
       if (!opened) return
-      return runService({ ...this.base, services: opened, config, own: this.#own }, options)
+      return runConfiguration({ ...this.base, services: opened, config, own: this.#own }, options)
     })
   }
 

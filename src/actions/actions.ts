@@ -95,7 +95,7 @@ export class Actions implements OpenedSources {
   /** The services of some sources; of all, if none is named. */
   servicesOf(sources: readonly string[]): readonly OpenService[] {
     const serving = new Set(
-      sources.flatMap((name) => this.mappings.get(name)?.steps.map(({ turn }) => turn.service) ?? []),
+      sources.flatMap((name) => this.mappings.get(name)?.steps.map(({ step }) => step.service) ?? []),
     )
     return serving.size === 0 ? this.services : this.services.filter(({ name }) => serving.has(name))
   }
@@ -129,7 +129,7 @@ export class Actions implements OpenedSources {
     return {
       name,
       deps: await service.deps(),
-      sources: chosen.flatMap(({ steps }) => steps.filter(({ mapping }) => mapping.turn.service === name)),
+      sources: chosen.flatMap(({ steps }) => steps.filter(({ mapping }) => mapping.step.service === name)),
       leftOut: listLeftOut(this, names),
       budget: name === null ? null : budget,
       usesWebhook: bulk.usesWebhook === true,
@@ -181,7 +181,7 @@ export class Actions implements OpenedSources {
   #listSteps({ steps }: WholeSource): { readonly step: Source; readonly service: OpenService }[] {
     return steps.flatMap((step) =>
       this.services
-        .filter(({ name }) => name === step.mapping.turn.service)
+        .filter(({ name }) => name === step.mapping.step.service)
         .map((service) => ({ step, service })),
     )
   }

@@ -93,7 +93,7 @@ export interface SourceOverview {
   readonly pause: PausedSource | null
   readonly states: Readonly<Record<RowState, number>>
   /** As runs have counted them, oldest first. */
-  readonly fillRates: readonly sourceState.FillRate[]
+  readonly fillRates: readonly sourceState.SourceFillRate[]
   /** Rows that its table no longer has, in none of the counts. */
   readonly deleted: readonly DeletedRowsStatus[]
   /** The latest run over it; null if none of the latest runs was. */

@@ -10,7 +10,7 @@ import type { StoredRateStatus } from '../domain/rate-status.ts'
 import { NO_SPEND_SETTINGS, readSpend, type SpendSettings } from './spend.ts'
 import type { SourceMapping } from '../domain/mapping.ts'
 import { countDeletedRows } from '../store/deleted-rows.ts'
-import { listFillRates, listPaused, listSlowedWrites, type FillRate } from '../store/source-state.ts'
+import { listFillRates, listPaused, listSlowedWrites, type SourceFillRate } from '../store/source-state.ts'
 import type { Database } from '../store/open.ts'
 import { listRetiredSources } from '../store/retire-source.ts'
 
@@ -119,7 +119,7 @@ export async function createStatusReport(
 /** The last count, by a run: it reads the whole table of the source. Columns that were not counted then are missing. */
 function toFillRate(
   { outputs }: Pick<SourceMapping, 'outputs'>,
-  last: FillRate | undefined,
+  last: SourceFillRate | undefined,
 ): StatusReport['fill_rate'][string] {
   if (last === undefined) return 'unknown: it is counted by runs, and there was none yet'
   const { filled } = last

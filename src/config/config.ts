@@ -2,7 +2,7 @@ import { toLookupBudget, type LookupBudget, type MixedBudget } from '../domain/s
 import type { ParsedConfig } from './config-schema.ts'
 import {
   listTaken,
-  listTurns,
+  listServing,
   outputFor,
   toOutputMapping,
   type ConfiguredService,
@@ -60,7 +60,7 @@ export function resolveConfig(parsed: ParsedConfig, configured: readonly Configu
   const sources = Object.fromEntries(
     Object.entries(parsed.sources).map(([name, source]) => [name, resolveSource(name, source, all)] as const),
   )
-  const names = new Set(Object.values(sources).flatMap(({ steps }) => steps.map(({ turn }) => turn.service)))
+  const names = new Set(Object.values(sources).flatMap(({ steps }) => steps.map(({ step }) => step.service)))
   return {
     sources,
     // One that serves no source is not called, and needs no key.
@@ -116,24 +116,24 @@ function resolveSource(
   services: readonly ReturnType<typeof resolveService>[],
 ): SourceMapping {
   const { services: _, freshness, minConfidence, outputs, ...rest } = source
-  const turns = listTurns(source, services)
-  const steps = turns.map((own, index): SourceStep => {
-    const next = turns[index + 1]
-    const taken = listTaken(source, own)
+  const serving = listServing(source, services)
+  const steps = serving.map((service, index): SourceStep => {
+    const next = serving[index + 1]
+    const taken = listTaken(source, service)
     return {
-      turn: {
-        service: own.name,
-        services: turns.flatMap((one) => one.name ?? []),
+      step: {
+        service: service.name,
+        services: serving.flatMap((one) => one.name ?? []),
         isFirst: index === 0,
         next: next === undefined || next.name === null ? null : { service: next.name, when: next.when },
-        takes: own.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
-        details: own.adapter[source.kind]?.details ?? [],
+        takes: service.name === null || taken.length === Object.keys(source.inputs).length ? null : taken,
+        details: service.adapter[source.kind]?.details ?? [],
       },
-      shapes: own.adapter.shapes[source.kind],
-      minConfidence: own.minConfidence ?? minConfidence,
-      freshness: freshness && { ...freshness, maxAgeMs: own.refreshAfterMs },
+      shapes: service.adapter.shapes[source.kind],
+      minConfidence: service.minConfidence ?? minConfidence,
+      freshness: freshness && { ...freshness, maxAgeMs: service.refreshAfterMs },
       outputs: Object.entries(outputs).flatMap(([column, output]) => {
-        const filling = outputFor(output, own.name ?? '')
+        const filling = outputFor(output, service.name ?? '')
         return filling === null ? [] : [toOutputMapping(column, filling)]
       }),
     }

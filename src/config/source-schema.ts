@@ -255,7 +255,7 @@ export function toOutputMapping(column: string, output: PlainOutput): OutputMapp
 export function createSourceSchema(known: SchemaServices) {
   const check = (source: ParsedSource, context: z.core.$RefinementCtx): void => {
     checkOutputs(source, context)
-    checkTurns(source, known.services, context)
+    checkServing(source, known.services, context)
   }
   return z.discriminatedUnion(
     'kind',
@@ -308,7 +308,7 @@ function checkOutputs(source: ParsedSource, context: z.core.$RefinementCtx): voi
 }
 
 /** What a source says of a service in its list. */
-interface Turn {
+interface ListedService {
   readonly when: NextWhen
   /** Null: that of the source. */
   readonly minConfidence: number | null
@@ -327,10 +327,10 @@ const canServe = (source: ParsedSource, configured: ConfiguredService): boolean 
   listTaken(source, configured).length > 0 && !fillsNothing(source, configured)
 
 /** The services that serve a source, in their order: those that it lists, or all that can serve it. */
-export function listTurns<Configured extends ConfiguredService>(
+export function listServing<Configured extends ConfiguredService>(
   source: ParsedSource,
   services: readonly Configured[],
-): (Configured & Turn)[] {
+): (Configured & ListedService)[] {
   if (source.services === null)
     return services
       .filter((one) => canServe(source, one))
@@ -342,7 +342,7 @@ export function listTurns<Configured extends ConfiguredService>(
 }
 
 /** Checks the services of a source against its kind, inputs and outputs. */
-function checkTurns(
+function checkServing(
   source: ParsedSource,
   services: readonly ConfiguredService[],
   context: z.core.$RefinementCtx,
@@ -351,33 +351,33 @@ function checkTurns(
   // Half of a name is named as that.
   if (context.issues.some(({ path }) => path?.[0] === 'inputs')) return
   checkListed(source, services, reject)
-  const serving = source.services === null ? services : listTurns(source, services)
-  if (serving.length === 0) return
-  if (serving.every(({ adapter }) => adapter[source.kind] === null))
+  const known = source.services === null ? services : listServing(source, services)
+  if (known.length === 0) return
+  if (known.every(({ adapter }) => adapter[source.kind] === null))
     reject(
       ['kind'],
       undefined,
-      `a kind that a service of this source has an endpoint for: ${listNames(serving.map(describeService))}`,
+      `a kind that a service of this source has an endpoint for: ${listNames(known.map(describeService))}`,
       `Describe \`${source.kind}\` in one of them, or remove the source.`,
     )
   else
     for (const input of Object.keys(source.inputs) as InputName[])
-      if (input !== 'company' && !serving.some((one) => listTaken(source, one).includes(input)))
+      if (input !== 'company' && !known.some((one) => listTaken(source, one).includes(input)))
         reject(
           ['inputs', input],
           'an input that no service of this source takes',
-          `what they take: ${[...new Set(serving.flatMap(({ adapter }) => [...(adapter[source.kind]?.inputs ?? [])]))].join(', ')}`,
+          `what they take: ${[...new Set(known.flatMap(({ adapter }) => [...(adapter[source.kind]?.inputs ?? [])]))].join(', ')}`,
           'Remove it here, or add it to `inputs` of the endpoint of one that takes it.',
         )
-  const turns = listTurns(source, services)
+  const serving = listServing(source, services)
   const isTaken = services.some((one) => listTaken(source, one).length > 0)
-  if (turns.length === 0 && isTaken && context.issues.length === 0)
+  if (serving.length === 0 && isTaken && context.issues.length === 0)
     reject(
       ['outputs'],
       undefined,
       'a field of a service that takes an input of this source: those that fill a column take none of them',
     )
-  checkFields(source, turns, reject)
+  checkFields(source, serving, reject)
 }
 
 const describeService = ({ name, adapter }: ConfiguredService): string =>
@@ -419,19 +419,19 @@ function explainUnserved(source: ParsedSource, configured: ConfiguredService): s
 }
 
 /** An output for all services names a field that each of them has. */
-function checkFields(source: ParsedSource, turns: readonly ConfiguredService[], reject: Reject): void {
+function checkFields(source: ParsedSource, serving: readonly ConfiguredService[], reject: Reject): void {
   for (const [column, output] of Object.entries(source.outputs)) {
     if (!isPlain(output)) continue
     const { field, unlisted = false } = typeof output === 'string' ? { field: output } : output
     const lacking = unlisted
       ? []
-      : turns.filter((turn) => {
-          const known = listFields(turn, source.kind)
+      : serving.filter((service) => {
+          const known = listFields(service, source.kind)
           return known.length > 0 && !known.includes(field)
         })
     const [first] = lacking
     if (first === undefined || first.name === null) continue
-    const others = turns.filter((one) => !lacking.includes(one)).map(({ name }) => `${name}: '${field}'`)
+    const others = serving.filter((one) => !lacking.includes(one)).map(({ name }) => `${name}: '${field}'`)
     const known = listFields(first, source.kind)
     const advice = didYouMean(field, known) ?? adviseUnlisted(field)
     reject(

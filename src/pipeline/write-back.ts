@@ -144,13 +144,13 @@ function writeClaimed(
       batch.grant = pace && (await writePace.lockWriteGrant(tx, source.name, pace.perHour))
       const most = Math.min(limit, batch.grant?.rows ?? limit)
       if (most === 0) return { finished: [], outcomes: new Map<string, WriteResult>(), tookMs: 0 }
-      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.turn)
+      const claim = await writeBackQueue.claimForWriteBack(tx, source.name, most, source.mapping.step)
       const { finished, fitted } = partitionAnswered(source, claim.rows)
       const { rows: claimed, entries, bytes } = claim
       Object.assign(batch, { claimed, entries, bytes, fitted })
       const startedAt = performance.now()
       const writes = fitted.map((one) => one.write)
-      const results = await writeInTurn(tx, source, writes, { isUnguarded })
+      const results = await writeByStep(tx, source, writes, { isUnguarded })
       const outcomes = new Map(results.map((result) => [result.key, result]))
       return { finished, outcomes, tookMs: performance.now() - startedAt }
     })
@@ -169,7 +169,7 @@ function writeClaimed(
     }
     await writeBackQueue.finishRows(tx, source.name, finished, untrackedColumns(source))
     const keys = finished.filter(({ isMissing }) => isMissing !== true).map(({ key }) => key)
-    await moveToNextStep(tx, source.name, keys, source.mapping.turn)
+    await moveToNextStep(tx, source.name, keys, source.mapping.step)
     await writeBackQueue.postponeRows(tx, source.name, locked, LOCKED_REASON)
     await writeBackQueue.dequeueWritten(tx, entries)
     const enriched = finished.filter(({ change }) => change !== null).length
@@ -187,7 +187,7 @@ function writeClaimed(
 }
 
 /** Rows that a service before this one has found get their blank cells filled, and no other. */
-async function writeInTurn(
+async function writeByStep(
   tx: Tx,
   source: Source,
   writes: readonly WriteRow[],
@@ -244,7 +244,7 @@ async function rejectRow(
 function toDiffRow(source: Source, result: WriteResult, confidence: number | null): DiffRow | null {
   const { before, after } = result
   if (after === null) return null
-  const { service } = source.mapping.turn
+  const { service } = source.mapping.step
   const by = service === null ? {} : { service }
   const cells = source.outputs.flatMap(({ column }): DiffRow['cells'] =>
     Object.hasOwn(after, column)
@@ -286,7 +286,7 @@ export async function previewWriteBack(
     return { filled, one: { ...one, write: { ...one.write, values: Object.fromEntries(left) } } }
   })
   const writes = open.map(({ one }) => one.write)
-  const written = await writeInTurn(tx, source, writes, { preview: true })
+  const written = await writeByStep(tx, source, writes, { preview: true })
   const results = new Map(written.map((result) => [result.key, result]))
   const previewed = open.map(({ one, filled }) => {
     const result = results.get(one.row.key)

@@ -203,7 +203,7 @@ export class DryRun implements UnstoredRows {
   /** The row ends, or goes on to the next service (`store/write-back-queue.ts:moveToNextStep`). @param cells written here */
   #settle(row: SampledRow, state: RowState, cells = 0): void {
     const { source } = row.place
-    const { next } = source.mapping.turn
+    const { next } = source.mapping.step
     const place = next && this.#findPlace(next.service, source)
     if (!place || !statesThatGoOn(next.when).includes(state)) {
       this.#end(row, state)

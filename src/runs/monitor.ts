@@ -443,7 +443,7 @@ export async function repickAt<PartDeps extends RepickDeps>(
   const repickPart = async (part: ServicePart<PartDeps>): Promise<void> => {
     for (const source of part.sources) {
       // What dead runs have left begins, or goes on, by way of the first service.
-      const includeAbandoned = options.includeAbandoned && source.mapping.turn.isFirst
+      const includeAbandoned = options.includeAbandoned && source.mapping.step.isFirst
       const pick = () => repick(part.deps, part, source, { ...options, includeAbandoned })
       const result = await unlessBroken(part.deps, source, pick)
       if (result === null) continue

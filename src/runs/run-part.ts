@@ -170,7 +170,7 @@ export const partsBefore = <Part extends Pick<ServicePart, 'name' | 'sources'>>(
   parts: readonly Part[],
 ): Part[] => {
   const before = new Set(
-    part.sources.flatMap(({ mapping: { turn } }) => turn.services.slice(0, turn.services.indexOf(part.name))),
+    part.sources.flatMap(({ mapping: { step } }) => step.services.slice(0, step.services.indexOf(part.name))),
   )
   return parts.filter(({ name }) => before.has(name))
 }
@@ -270,13 +270,15 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
   if (first === undefined) throw new Error('no service serves these sources')
   const { db, log, owner } = first.deps
   const token = randomUUID()
-  const turns = served.map(({ deps, sources, leftOut }) => ({
+  const prepared = served.map(({ deps, sources, leftOut }) => ({
     deps,
     name: deps.serviceName ?? '',
     sources,
     leftOut: new Map(leftOut.map((one) => [one.source, one])),
   }))
-  const gathering = turns.filter((turn) => partsBefore(turn, turns).length > 0 && !isAfterItself(turn, turns))
+  const gathering = prepared.filter(
+    (part) => partsBefore(part, prepared).length > 0 && !isAfterItself(part, prepared),
+  )
   const inserted = {
     trigger,
     sources: [...new Set(served.flatMap(({ sources }) => sources.map((source) => source.name)))],
@@ -288,10 +290,10 @@ export async function startRun(services: readonly RunDeps[], options: StartRunOp
     scopes: scopesOf(served.map(({ deps }) => deps)),
     gathering: gathering.map(({ deps }) => deps.service),
   }
-  const budgeted = turns.map((turn) => ({
-    ...turn,
-    service: turn.deps.service,
-    budget: budgetOf(turn, options),
+  const budgeted = prepared.map((part) => ({
+    ...part,
+    service: part.deps.service,
+    budget: budgetOf(part, options),
   }))
   const id = await retryWhileUnavailable(
     async () => runs.insertRun(db, { ...inserted, bound: toRunBound(budgeted, await readOverruns(db)) }),

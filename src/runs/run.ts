@@ -261,7 +261,7 @@ class RunExecution {
       options: {
         ...this.#options,
         sample: this.#dry?.picks(part),
-        sources: part.sources.filter(({ mapping }) => mapping.turn.isFirst),
+        sources: part.sources.filter(({ mapping }) => mapping.step.isFirst),
         interrupted: this.#interrupted,
         onAtBudget: async () => {
           await this.#markPicked(stopping)
@@ -309,7 +309,7 @@ class RunExecution {
     // Counting reads the whole table, which a run of a few rows must not.
     const most = this.#options.limit === null ? {} : { maxRows: LIMITED_COUNT_ROWS }
     const sources = this.#run.parts
-      .flatMap((part) => part.sources.filter(({ mapping }) => mapping.turn.isFirst))
+      .flatMap((part) => part.sources.filter(({ mapping }) => mapping.step.isFirst))
       .map((source) => ({ ...source, outputs: source.allOutputs ?? source.outputs }))
     return countSources(this.#deps, sources, { ...most, run: this.#run.id })
   }
@@ -374,7 +374,7 @@ const DAY_MS = 24 * 3_600_000
 const WRITE_MS = 5_000
 
 /** How full a source is. */
-type SourceCount = Omit<store.FillRate, 'at'>
+type SourceCount = Omit<store.SourceFillRate, 'at'>
 
 interface CountOptions {
   readonly run: number

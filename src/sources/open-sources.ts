@@ -91,7 +91,7 @@ function linkSteps({ ownWrites, freshness, outputs }: Source, steps: readonly So
     const all = { ...own, ...(outputs.length > own.outputs.length && { allOutputs: outputs }) }
     const blanks = step.outputs.map((output) => toBlankOnly(output, filledBefore))
     for (const { column } of step.outputs) filledBefore.add(column)
-    return step.mapping.turn.isFirst ? all : { ...all, afterFound: { ...all, outputs: blanks } }
+    return step.mapping.step.isFirst ? all : { ...all, afterFound: { ...all, outputs: blanks } }
   })
   return linked.map(({ afterFound, ...step }, n) => {
     const laterOutputs = listLater(step, linked.slice(n + 1))
@@ -110,10 +110,10 @@ function toBlankOnly(output: MappedOutput, filledBefore: ReadonlySet<string>): M
 
 /** What later steps fill of a row that goes on to them for its blank cells. */
 function listLater(
-  { outputs, mapping: { turn } }: Source,
+  { outputs, mapping: { step } }: Source,
   [next, ...others]: readonly Source[],
 ): MappedOutput[] {
-  if (next === undefined || turn.next?.when !== 'blank') return []
+  if (next === undefined || step.next?.when !== 'blank') return []
   return notAmong([...(next.afterFound ?? next).outputs, ...listLater(next, others)], outputs)
 }
 
@@ -123,9 +123,9 @@ const notAmong = (outputs: readonly MappedOutput[], known: readonly MappedOutput
 /** The sources that a service fills, each at its step there. @param service null: the configuration has one */
 export function toSteps({ sources, brokenSources }: OpenedSources, service: string | null): OpenedSteps {
   const isServed = ({ mapping }: BrokenSource): boolean =>
-    mapping.steps.some(({ turn }) => turn.service === service)
+    mapping.steps.some(({ step }) => step.service === service)
   const steps = [...sources.values()].flatMap((source) =>
-    source.steps.filter(({ mapping }) => mapping.turn.service === service),
+    source.steps.filter(({ mapping }) => mapping.step.service === service),
   )
   return {
     sources: new Map(steps.map((step) => [step.name, step])),

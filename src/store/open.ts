@@ -229,7 +229,7 @@ interface TransactionTimeouts {
 }
 
 /** The timeouts of the transactions that are begun within it. */
-export const transactionTimeouts = new AsyncLocalStorage<TransactionTimeouts>()
+export const currentTimeouts = new AsyncLocalStorage<TransactionTimeouts>()
 
 /** Sets a transaction's settings in the message that begins it: on their own they were a tenth of what a run sent. */
 class SettingDriver extends PostgresDriver {
@@ -238,7 +238,7 @@ class SettingDriver extends PostgresDriver {
     { isolationLevel, accessMode }: TransactionSettings,
   ): Promise<void> {
     const modes = [isolationLevel && ` isolation level ${isolationLevel}`, accessMode && ` ${accessMode}`]
-    const timeouts = Object.entries(transactionTimeouts.getStore() ?? {})
+    const timeouts = Object.entries(currentTimeouts.getStore() ?? {})
       .filter(([, ms]) => ms !== undefined)
       .map(([name, ms]) => `, set_config('${name}_timeout', '${Math.round(Number(ms))}', true)`)
     await connection.executeQuery(

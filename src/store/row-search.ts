@@ -15,11 +15,11 @@ export interface RowFilter {
   readonly reason: string | null
   /** The run that finished the row last, or that holds it. */
   readonly run: number | null
-  readonly identity: RowIdentity | null
+  readonly identity: SearchedIdentity | null
 }
 
 /** A row's own key, or what it was looked up by. */
-export interface RowIdentity {
+export interface SearchedIdentity {
   readonly key: string
   readonly lookups: ReadonlyArray<{ readonly kind: LookupKind; readonly key: string }>
 }
@@ -152,7 +152,7 @@ function matchesSql({ source, state, run, reason }: RowFilter): RawBuilder<unkno
 }
 
 /** Searches of an index each, in place of an OR, which would read the whole table. */
-function hasIdentitySql({ key, lookups }: RowIdentity): RawBuilder<unknown> {
+function hasIdentitySql({ key, lookups }: SearchedIdentity): RawBuilder<unknown> {
   const ids = sql`select l.id from fillrate.lookups l
      where (l.kind, l.key) in (select * from unnest(${lookups.map((one) => one.kind)}::text[], ${lookups.map((one) => one.key)}::text[]))`
   return sql`(r.source, r.key) in (

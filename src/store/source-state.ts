@@ -233,7 +233,7 @@ export async function listSlowedWrites(db: Connection, sources: readonly string[
 }
 
 /** How many rows of a source had a value in each column, as a run counted them at its end, in its totals. */
-export interface FillRate {
+export interface SourceFillRate {
   readonly source: string
   readonly at: Date
   /** Rows that belong to the source. */
@@ -249,7 +249,7 @@ export interface FillRate {
 export async function saveFillRates(
   db: Database,
   run: number,
-  counted: readonly Omit<FillRate, 'at'>[],
+  counted: readonly Omit<SourceFillRate, 'at'>[],
 ): Promise<void> {
   if (counted.length === 0) return
   await sql`
@@ -264,8 +264,8 @@ export async function saveFillRates(
 const MAX_COUNTS = 1_000
 
 /** The counts of sources, oldest first. */
-export async function listFillRates(db: Database, sources: readonly string[]): Promise<FillRate[]> {
-  const { rows } = await sql<FillRate>`
+export async function listFillRates(db: Database, sources: readonly string[]): Promise<SourceFillRate[]> {
+  const { rows } = await sql<SourceFillRate>`
     select v.source, v.at, v.eligible, v.filled, v.took_ms, v.table_node
       from (
         select id, totals -> 'fill_rates' as counted
@@ -286,5 +286,5 @@ export async function listFillRates(db: Database, sources: readonly string[]): P
 }
 
 /** The latest count of a source; null: there was none yet. */
-export const findFillRate = async (db: Database, source: string): Promise<FillRate | null> =>
+export const findFillRate = async (db: Database, source: string): Promise<SourceFillRate | null> =>
   (await listFillRates(db, [source])).at(-1) ?? null

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { AnsweredState } from '../domain/lookup.ts'
-import { ONLY_SERVICE, type ServiceTurn } from '../domain/mapping.ts'
+import { ONLY_SERVICE, type StepPlace } from '../domain/mapping.ts'
 import { statesThatGoOn, type EarlierWrites, type RowState, type EarlierSteps } from '../domain/row.ts'
 import type { SkippedCell } from '../domain/skipped-cell.ts'
 import type { NewChange } from './changes.ts'
@@ -65,7 +65,7 @@ export async function claimForWriteBack(
   tx: Tx,
   source: string,
   limit: number,
-  { service }: Pick<ServiceTurn, 'service'> = ONLY_SERVICE,
+  { service }: Pick<StepPlace, 'service'> = ONLY_SERVICE,
 ): Promise<ClaimedRows> {
   const { rows } = await sql<
     WithText<ClaimedRow, 'record' | 'written' | 'earlier'> & { readonly entry: string }
@@ -317,7 +317,7 @@ export async function moveToNextStep(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { next }: ServiceTurn,
+  { next }: StepPlace,
 ): Promise<void> {
   if (next === null || keys.length === 0) return
   await sql`
@@ -343,7 +343,7 @@ export async function resumeAtLaterStep(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { run, service, services }: RunService & Pick<ServiceTurn, 'services'>,
+  { run, service, services }: RunService & Pick<StepPlace, 'services'>,
 ): Promise<string[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<{ key: string }>`
@@ -362,7 +362,7 @@ export async function beginAnew(
   tx: Tx,
   source: string,
   keys: readonly string[],
-  { services }: Pick<ServiceTurn, 'services'>,
+  { services }: Pick<StepPlace, 'services'>,
 ): Promise<void> {
   const [first] = services
   if (keys.length === 0 || first === undefined) return

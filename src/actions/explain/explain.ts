@@ -60,7 +60,7 @@ export async function explainRow(deps: ExplainDeps, source: Source, keyText: str
   if (!current.exists && row === null && changes.length === 0) throw missingRowProblem(source, key)
 
   const evaluation = current.exists ? await evaluateInSource(deps, source, key) : NOT_IN_SOURCE
-  const { details } = source.mapping.turn
+  const { details } = source.mapping.step
   const choice =
     evaluation.inputs === null ? null : chooseLookup(source.mapping.kind, evaluation.inputs, { details })
   const [lookup = null] = await store.listLookupHistory(db, row?.lookup == null ? [] : [row.lookup])

@@ -12,9 +12,9 @@ import {
   previewRevert,
   revertBatch,
   toRevertBatches,
-  rowIdentity,
+  identifyRow,
   type PreviewedCells,
-  type RevertBatch,
+  type ChangeBatch,
   type RevertResult,
   type RevertOutcome,
 } from './revert-batch.ts'
@@ -77,10 +77,10 @@ export async function undoRun(deps: SourceDeps, options: UndoOptions): Promise<U
       (source) =>
         listSharingSources(source, deps.sources).filter((name) => name in totals.bySource).length > 1,
     )
-    const isTurn = Object.keys(totals.bySource).some(
-      (name) => (deps.sources.get(name)?.mapping.turn.services.length ?? 0) > 1,
+    const hasSteps = Object.keys(totals.bySource).some(
+      (name) => (deps.sources.get(name)?.mapping.step.services.length ?? 0) > 1,
     )
-    const previewed: PreviewedCells | null = hasShared || isTurn ? new Map() : null
+    const previewed: PreviewedCells | null = hasShared || hasSteps ? new Map() : null
     await forEachBatch({ ...deps, leftOut }, options, totals, summary, (batch) =>
       previewRevert(deps, batch, previewed),
     )
@@ -126,7 +126,7 @@ async function forEachBatch(
   { run, signal, onProgress }: UndoOptions,
   { total, undone }: changes.UndoableSummary,
   summary: UndoSummary,
-  revert: (batch: RevertBatch) => Promise<RevertResult>,
+  revert: (batch: ChangeBatch) => Promise<RevertResult>,
 ): Promise<void> {
   const broken = new Set(leftOut.map(({ source }) => source))
   const fit = new Map([...sources].filter(([name]) => !broken.has(name)))
@@ -155,7 +155,7 @@ const RETRY_MS = 500
 
 interface RevertQueueOptions {
   readonly db: Database
-  readonly revert: (batch: RevertBatch) => Promise<RevertResult>
+  readonly revert: (batch: ChangeBatch) => Promise<RevertResult>
   readonly onOutcome: (outcome: RevertOutcome) => void
   readonly policy: Pick<RunPolicy, 'sourceTimeoutMs' | 'lockedWaitMs'>
 }
@@ -168,14 +168,14 @@ class RevertQueue {
   readonly #options: RevertQueueOptions
   /** Rows whose newest change was deferred: an older one must not be reverted before it. */
   #blockedRows = new Set<string>()
-  #deferred: RevertBatch[] = []
+  #deferred: ChangeBatch[] = []
 
   constructor(options: RevertQueueOptions) {
     this.#options = options
   }
 
-  async revert({ source, changes }: RevertBatch): Promise<void> {
-    const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(rowIdentity(source, key))
+  async revert({ source, changes }: ChangeBatch): Promise<void> {
+    const isBlocked = ({ key }: UndoableChange): boolean => this.#blockedRows.has(identifyRow(source, key))
     this.#defer({ source, changes: changes.filter(isBlocked) })
     let remaining = changes.filter((change) => !isBlocked(change))
     const batchSize = sharedBatchSize(source)
@@ -228,16 +228,16 @@ class RevertQueue {
     return this.#deferred.reduce((sum, batch) => sum + batch.changes.length, 0)
   }
 
-  #defer(batch: RevertBatch): void {
+  #defer(batch: ChangeBatch): void {
     if (batch.changes.length === 0) return
-    for (const { key } of batch.changes) this.#blockedRows.add(rowIdentity(batch.source, key))
+    for (const { key } of batch.changes) this.#blockedRows.add(identifyRow(batch.source, key))
     if (this.#deferredCount < MAX_DEFERRED) this.#deferred.push(batch)
   }
 
   /**
    * Handles the single change of a row that cannot be written, or that conflicts with another transaction each time.
    */
-  async #giveUpRow(batch: RevertBatch, tableBusy: TableBusyError): Promise<void> {
+  async #giveUpRow(batch: ChangeBatch, tableBusy: TableBusyError): Promise<void> {
     if (!tableBusy.isRaised && tableBusy.reason !== 'slow') return this.#defer(batch)
     const reason = await describeTableBusy(this.#options.db, tableBusy, this.#options.policy.sourceTimeoutMs)
     for (const { key } of batch.changes)

@@ -221,7 +221,7 @@ export const withEarlier = <Candidate extends Pick<PickCandidate, 'holdsEarlier'
 
 /** The columns of `r` that the expressions below read: what was written, which may be large, only where it is needed. */
 export const rowColumnsSql = (source: Source): RawBuilder<unknown> =>
-  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, ${source.mapping.turn.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
+  sql`key, state, deleted_at, run_id, lookup_id, missed_lookup_ids, service_id, input_hash, ${source.mapping.step.services.length === 0 ? sql`` : sql`only_blanks, cells_written,`} ${readsEarlier(source) ? sql`last_written is not null as "hasWritten", earlier_writes is not null as "hasEarlier",` : sql``} ${source.freshness === null ? sql`` : sql`last_written, earlier_writes,`} due_at, settled_at`
 
 /** SQL: what a candidate has beside the columns of its page and its disposition, from `page` and `r`. */
 export const candidateColumnsSql = (source: Source, service: number): RawBuilder<unknown> => sql`
@@ -289,7 +289,7 @@ function isOwnStampSql({ freshness }: Source): RawBuilder<boolean | null> {
 
 /** Whether the row `r` was finished with another service, whose responses say nothing about this one's. */
 function isFromOtherServiceSql({ mapping }: Source, service: number): RawBuilder<boolean> {
-  const { services } = mapping.turn
+  const { services } = mapping.step
   const last = services.at(-1)
   if (last === undefined)
     return sql`(r.service_id <> ${service} and (r.lookup_id is not null or r.missed_lookup_ids is not null))`
@@ -325,7 +325,7 @@ export interface EarlierLookups {
 
 /** The lookups that the row `r` missed at a service, while it waits with the inputs that `page` shows. */
 function missedLookupsSql(source: Source, service: number): RawBuilder<EarlierLookups | null> {
-  if (source.mapping.turn.services.length > 0) return earlierLookupsSql(service)
+  if (source.mapping.step.services.length > 0) return earlierLookupsSql(service)
   if (!hasCascade(source.mapping)) return sql`null::jsonb`
   return sql`case when r.state = ${sql.lit(Row.waiting)} and r.input_hash = page.input_hash then (
     select jsonb_build_object('ids', jsonb_agg(l.id order by t.n), 'kinds', jsonb_agg(l.kind order by t.n),

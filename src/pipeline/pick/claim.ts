@@ -13,7 +13,7 @@ import { toRunService, type PickContext } from './pass.ts'
 import type { PickCandidate } from './candidates.ts'
 import { chooseLookup, type ChosenLookup, type RawInputs } from '../../domain/identifiers/choose.ts'
 import { BY_KIND, hasCascade, type LookupKind } from '../../domain/identifiers/kind.ts'
-import { NAME_DETAILS, type ServiceTurn } from '../../domain/mapping.ts'
+import { NAME_DETAILS, type StepPlace } from '../../domain/mapping.ts'
 import { identifierText } from '../../domain/subject.ts'
 import type { Database } from '../../store/open.ts'
 import type { LookupSpec } from '../../store/lookups.ts'
@@ -30,11 +30,11 @@ interface LookupChoice {
  * Normalises a candidate's inputs and chooses the best identifier, in a cascade the best that was not tried yet. Pure.
  */
 export function chooseForCandidate(source: Source, candidate: PickCandidate): LookupChoice {
-  const { kind, turn } = source.mapping
+  const { kind, step } = source.mapping
   const missedKinds = candidate.missed?.kinds ?? []
   const isFirst = missedKinds.length === 0
   const { lookup, notes } = isFirst
-    ? chooseLookup(kind, candidate, turn)
+    ? chooseLookup(kind, candidate, step)
     : chooseNext(source, candidate, missedKinds)
   const all = lookup === null ? [...notes, ...noteFilledInputs(candidate.filled)] : notes
   return {
@@ -52,7 +52,7 @@ function chooseNext(
 ): Pick<LookupChoice, 'lookup' | 'notes'> {
   const notes: Note[] = []
   if (!hasCascade(source.mapping) || candidate.missed?.isAnswered === true) return { lookup: null, notes }
-  for (const choice of listIdentifiers(source, candidate, source.mapping.turn)) {
+  for (const choice of listIdentifiers(source, candidate, source.mapping.step)) {
     notes.push(...choice.notes)
     const { lookup } = choice
     if (lookup === null) return { lookup, notes }
@@ -72,7 +72,7 @@ const noteFilledInputs = (filled: PickCandidate['filled']): Note[] =>
 export function* listIdentifiers(
   source: Source,
   inputs: Partial<RawInputs>,
-  { takes, details }: Pick<ServiceTurn, 'takes' | 'details'> = { takes: null, details: NAME_DETAILS },
+  { takes, details }: Pick<StepPlace, 'takes' | 'details'> = { takes: null, details: NAME_DETAILS },
 ) {
   for (let previous: LookupKind | null = null; ;) {
     const choice: ChosenLookup = chooseLookup(
@@ -228,7 +228,7 @@ export async function claimCandidates(
   if (candidates.length === 0) return NOTHING_CLAIMED
   const requested = await requestLookups(tx, source, run, candidates, bounds)
   const picked = await rows.claimRows(tx, source.name, run.id, run.live, requested.rows, run.service)
-  await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.turn)
+  await moveToNextStep(tx, source.name, requested.unanswered, source.mapping.step)
   return { ...requested, picked: picked.length }
 }
 

@@ -114,9 +114,9 @@ async function readAtLaterStep(
   found: PickCandidate[],
 ): Promise<PickCandidate[]> {
   const { source } = pass
-  if (source.mapping.turn.isFirst) return found
+  if (source.mapping.step.isFirst) return found
   const changed = found.filter(({ missed }) => missed === null).map(({ key }) => key)
-  await beginAnew(tx, source.name, changed, source.mapping.turn)
+  await beginAnew(tx, source.name, changed, source.mapping.step)
   const own = found.filter(({ missed }) => missed !== null)
   const filled = own.filter(({ missed }) => missed?.earlier?.onlyBlanks === true).map(({ key }) => key)
   const blanks = await readCandidatesByKey(tx, source.afterFound ?? source, filled, run.service)
@@ -127,11 +127,11 @@ async function readAtLaterStep(
 /** Lets candidates that wait at a later service, with the inputs that those before were requested with, go on there. */
 async function resumeAtLater(
   tx: Tx,
-  { name, mapping: { turn } }: Source,
+  { name, mapping: { step } }: Source,
   { id: run, service }: Pick<PickContext, 'id' | 'service'>,
   candidates: PickCandidate[],
 ): Promise<{ readonly candidates: PickCandidate[]; readonly resumed: number }> {
-  const { isFirst, services } = turn
+  const { isFirst, services } = step
   if (!isFirst || services.length < 2) return { candidates, resumed: 0 }
   const waiting = candidates.filter((one) => one.disposition === 'abandoned' && one.missed !== null)
   const keys = waiting.map(({ key }) => key)

@@ -7,7 +7,7 @@ function partsOf(...orders: readonly string[]) {
   const toSource = (order: string): unknown => ({ mapping: { turn: { services: order.split(' ') } } })
   const sources = orders.map((order) => toSource(order) as Source)
   const names = [...new Set(orders.join(' ').split(' '))].sort()
-  const isOf = (name: string, { mapping }: Source) => mapping.turn.services.includes(name)
+  const isOf = (name: string, { mapping }: Source) => mapping.step.services.includes(name)
   return names.map((name) => ({ name, sources: sources.filter((source) => isOf(name, source)) }))
 }
 

@@ -5,7 +5,7 @@ import {
   findCompany,
   type PersonRecord,
   findPerson,
-  personRecord,
+  createPersonRecord,
 } from '../../../src/sandbox/people.ts'
 import { DEFAULT_OPTIONS } from '../../../src/sandbox/options.ts'
 import { canonicalEmail } from '../../../src/sandbox/requests.ts'
@@ -54,7 +54,10 @@ describe('a record', () => {
   })
 
   it('differs with another seed', () => {
-    const other = personRecord({ kind: 'email', key: 'anna.berg@acme.com' }, { ...DEFAULT_OPTIONS, seed: 2 })
+    const other = createPersonRecord(
+      { kind: 'email', key: 'anna.berg@acme.com' },
+      { ...DEFAULT_OPTIONS, seed: 2 },
+    )
     expect(other.id).not.toBe(golden.person.id)
   })
 
@@ -132,7 +135,7 @@ describe('many records', () => {
   it('have unique identifiers', () => {
     const ids = Array.from(
       { length: 100_000 },
-      (_, at) => personRecord({ kind: 'email', key: `${at}@acme.com` }, DEFAULT_OPTIONS).id,
+      (_, at) => createPersonRecord({ kind: 'email', key: `${at}@acme.com` }, DEFAULT_OPTIONS).id,
     )
     expect(new Set(ids).size).toBe(ids.length)
   })

@@ -10,7 +10,7 @@ import {
   type FoundRow,
   type FoundRows,
   type RowFilter,
-  type RowIdentity,
+  type SearchedIdentity,
   type RowPlace,
 } from '../../../store/row-search.ts'
 import { countRowStates, listSourceNames } from '../../../store/rows.ts'
@@ -39,7 +39,7 @@ import {
   type RowState,
 } from '../../../domain/row.ts'
 import { formatCount, pluralize, toSentenceCase } from '../../../util/text.ts'
-import { buildUrl, html, rowUrl, sourceUrl, type Html, type HtmlPart } from '../html.ts'
+import { buildUrl, html, rowUrl, sourceUrl, type SafeHtml, type HtmlPart } from '../html.ts'
 import { missing, type Page } from '../page.ts'
 import { reasonsCard, retryLink } from './reasons.ts'
 import { ConfigProblems } from '../../../config/problems.ts'
@@ -76,7 +76,7 @@ export const rowsPage: Page = {
 const isIn = (state: string, wanted: RowSearch['filter']['state']): boolean =>
   wanted === null || wanted === 'not_enriched' || wanted === state
 
-function rowsCard(page: RowPage, now: number): Html {
+function rowsCard(page: RowPage, now: number): SafeHtml {
   const { rows, search, next } = page
   return html`<section id="rows" class="card" aria-label="Rows">
     ${
@@ -92,7 +92,7 @@ function rowsCard(page: RowPage, now: number): Html {
   </section>`
 }
 
-function filterForm({ search: { text, filter }, sources }: RowPage): Html {
+function filterForm({ search: { text, filter }, sources }: RowPage): SafeHtml {
   const states = [
     ['', 'any'],
     ['not_enriched', 'not enriched (any)'],
@@ -139,14 +139,14 @@ function reasonNote(search: RowSearch, canAct: boolean): HtmlPart {
 }
 
 /** How many rows match, and where it is not known, or not all of them were found here, how many are on the page. */
-function summary({ rows, total, next }: RowPage): Html {
+function summary({ rows, total, next }: RowPage): SafeHtml {
   const isSparse = next !== null && rows.length < ROWS_PER_PAGE
   const shown = (total === null || isSparse) && `${pluralize(rows.length, 'row')} on this page`
   const all = total !== null && `${pluralize(total, 'row')} in all`
   return html`<p class="sub">${shown}${shown && all && ', '}${all}</p>`
 }
 
-const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): Html =>
+const rowsTable = (rows: readonly FoundRow[], { filter }: RowSearch, now: number): SafeHtml =>
   dataTable<FoundRow>(
     'Rows',
     [
@@ -208,7 +208,7 @@ function nextUrl(search: RowSearch, { source, key, state }: RowPlace): string {
 }
 
 /** What a text that a user searches for may be: a row's key, an email address, a profile URL or a domain. */
-function parseRowIdentity(key: string): RowIdentity {
+function parseRowIdentity(key: string): SearchedIdentity {
   const inputs = [
     ['email', normalizeEmail(key)],
     ['linkedin_url', normalizeProfileUrl(key)],
@@ -276,7 +276,7 @@ function refuseRow(error: unknown): never {
   throw missing('No such row', html`${text} <a href="/rows">All rows</a>`)
 }
 
-function rowBody(history: RowHistory, now: number): Html {
+function rowBody(history: RowHistory, now: number): SafeHtml {
   const { source, key, table, state, row } = history
   return html`${pageHead([html`<span class="sub"><a href="${sourceUrl(source)}">${source}</a> · ${table}</span> `, key], html`<a href="${buildUrl('/rows', { source })}">All rows of the source</a>`)}
     <div class="grid">
@@ -308,7 +308,7 @@ function displayValue(given: unknown): HtmlPart {
   return /\s/.test(given) ? given : breakable(given)
 }
 
-const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html =>
+const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): SafeHtml =>
   definitionList([
     ...Object.entries(inputs).map(([name, given]) => [`input ${name}`, displayValue(given)] as const),
     ...Object.entries(filled).map(
@@ -316,7 +316,7 @@ const inputsList = ({ inputs, filled_inputs: filled }: RowHistory['row']): Html 
     ),
   ])
 
-const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
+const columnsTable = (columns: readonly ColumnState[], source: string): SafeHtml =>
   dataTable<ColumnState>(
     'Columns that Fillrate may fill',
     [
@@ -328,7 +328,7 @@ const columnsTable = (columns: readonly ColumnState[], source: string): Html =>
     { isCaptionShown: true },
   )
 
-const lookupFields = (history: RowHistory, now: number): Html =>
+const lookupFields = (history: RowHistory, now: number): SafeHtml =>
   definitionList(
     listLookupFacts(history, now).map(([label, text, more]) => [
       label,
@@ -336,7 +336,7 @@ const lookupFields = (history: RowHistory, now: number): Html =>
     ]),
   )
 
-const fieldsTable = (fields: readonly ExplainedField[]): Html =>
+const fieldsTable = (fields: readonly ExplainedField[]): SafeHtml =>
   dataTable<ExplainedField>(
     'Fields of the record that are mapped to columns',
     [
@@ -354,7 +354,7 @@ const fieldsTable = (fields: readonly ExplainedField[]): Html =>
 
 type ChangedCell = RowChange['cells'][number]
 
-const changeTable = (change: RowChange, now: number): Html =>
+const changeTable = (change: RowChange, now: number): SafeHtml =>
   dataTable<ChangedCell>(
     changeTitle(change, now),
     [
